@@ -86,7 +86,7 @@ def explain(
         names = None if wrt is None else arguments.require_names(wrt, "wrt")
         return capture(expression, *inputs, **values).explain(seed, wrt=names, check=check, order=order)
     if inputs:
-        raise InputError("the inputs of a text are given by name", hints=(Setting("let", "x", "[1, 2]"),))
+        raise InputError("inputs of an expression are given by name", hints=(Setting("let", "x", "[1, 2]"),))
     text = arguments.require_text(expression, "the expression")
     return explain_values(
         text, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand, order=order
@@ -122,7 +122,7 @@ def explain_values(
     reading = read_once(expression, known, wished, output, later - {"out"}, here)
     if reading.seed is not None and (weights is not None or then is not None):
         raise InputError(
-            "the text says itself what v is", found=(f"backward({reading.seed[0]})",), hints=("one of the two",)
+            "the text defines v itself", found=(f"backward({reading.seed[0]})",), hints=("one of the two",)
         )
     weights = weights if reading.seed is None else value_of(reading.seed[1], reading.seed[0])
     program = expand_composites(reading.program) if expand else reading.program
@@ -132,7 +132,7 @@ def explain_values(
     downstream = None
     if then is not None:
         if seed is not None:
-            raise InputError("seed and then both say what v is", hints=("give one of them",))
+            raise InputError("seed and then both define v", hints=("give one of them",))
         if program.output != "out":
             raise InputError(
                 "then calls the output out, and the expression has an input of that name",

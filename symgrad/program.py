@@ -43,7 +43,7 @@ class Role(Enum):
 
     COPIES = "it is repeated along axes, as broadcasting does: a step that often goes without saying"
     HANDS_ON = "it is handed on as it is"
-    CUTS = "it is handed on, and nothing flows back"
+    CUTS = "it is handed on, and no gradient flows back"
     INDEXES = "its entries at an index or slice of each axis, by an option that is the key"
     PICKS = "its entries at the positions, a vector of whole numbers, along an axis"
     INVERTS = "its inverse: a product of both is the identity"

@@ -119,7 +119,7 @@ def refuse_open_sizes(text: str, program: Program) -> None:
     if open_ones:
         names = sorted(find_inputs(text) - {tensor.name for tensor in program.inputs})
         raise InputError(
-            f"{' and '.join(names)} {'is a size' if len(names) == 1 else 'are sizes'}, and nothing says how large",
+            f"{' and '.join(names)} {'is a size' if len(names) == 1 else 'are sizes'}, without a value",
             hints=tuple(Setting("let", name, "2") for name in names),
         )
 
@@ -181,7 +181,7 @@ def names_wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]
     for name in wrt:
         if name not in names:
             raise UnknownNameError(
-                f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",)
+                f"there is no input {name!r} to differentiate with respect to", found=(f"inputs: {', '.join(names)}",)
             )
     return tuple(dict.fromkeys(wrt))
 

@@ -367,7 +367,7 @@ def exact(read: Read, m: re.Match[str]) -> bool:
 
 
 def only_read(read: Read, m: re.Match[str]) -> bool:
-    """Positions, classes, a mask: torch's J by them is 0."""
+    """Positions, classes, a mask: torch's J with respect to them is 0."""
     return all(not read.truth.jacobian(name).any() for name in re.findall(r"\b[a-z]\w*\b", m["names"]) if name != "and")
 
 
@@ -454,57 +454,57 @@ def torch_refuses(read: Read, m: re.Match[str]) -> bool:
     return False
 
 
-REST = r"(?: \(largest difference \S+\))?(?:, but for .*: torch has no derivative by that)?(?:, as read here: .*)?"
-X, R = r"(?P<x>\w+)", r"(?P<rounding>, but for rounding,)?"
+REST = r"(?: \(largest difference \S+\))?(?:, but for .*: torch has no derivative with respect to that)?(?:, as symgrad reads it: .*)?"
+X, R = r"(?P<x>\w+)", r"(?P<rounding>, up to rounding,)?"
 CLAIMS: dict[str, Rule] = {
     rf"Equal to torch [\w.+]+ in every entry(?P<but> but those that follow| but (?P<lost>\d+), where torch has no number)?{REST}\.": equal_to_torch,
     r"Torch itself refuses this text: .*": torch_refuses,
     r"Torch has no derivative of this: .*": torch_refuses,
     r"Nothing is compared with torch, which refuses this: .*": torch_refuses,
     rf"{X}\.grad is 0{R} because every weight in \w+ is 0\.": zero_by_weights,
-    rf"{X}\.grad is 0{R} because every entry of \w+ is 0 (?P<when>whatever the numbers|at these numbers)"
+    rf"{X}\.grad is 0{R}: every entry of \w+ is 0 (?P<when>whatever the numbers|at these numbers)"
     r"(?:: (?P<why>.*))?\.$": zero_by_J,
-    rf"{X}\.grad is 0{R} although \w+ is not: \S+ = 0, \w+ lies in the left null space of \w+\. "
-    r"(?P<why>.*?)(?:; other weights show more|: \w+ does not move when .*|\. Other weights show more)?\.$": (
+    rf"{X}\.grad is 0{R} although \w+ is not: the rows of \w+ weighted by \w+ add up to 0\. "
+    r"(?P<why>.*?)(?:; other weights show more|: \w+ does not change when .*|\. Other weights show more)?\.$": (
         zero_by_balance
     ),
     rf"{X}\.grad is 0: .*\.$": no_way,
     rf"{X}\.grad: \w+ does not depend on \w+, so there is nothing to add up; as a number it is 0 everywhere\.": no_way,
-    rf"For {X}: \w+ does not depend on \w+ at all\. Nothing leads from one to the other, every derivative is 0, "
+    rf"For {X}: \w+ does not depend on \w+ at all\. There is no path from one to the other, every derivative is 0, "
     r"and torch leaves \w+\.grad at None\.": no_way,
     rf"{X} is used (?P<n>\d+) times: its shares add up\.": used,
     rf"{X}\[(?P<at>[\d,]+)\] is read (?P<n>twice|\d+ times), so its \d+ weights add up\.": picked_often,
     rf"Equal to torch [\w.+]+, but for the signs of some vectors{REST}\.": turned,
-    rf"For {X}, .*: torch has some of the vectors with the other sign, which is as good; here they have one sign on both sides\.": turned,
+    rf"For {X}, .*: signs of some vectors differ from torch \(equally valid\); they were aligned before comparing\.": turned,
     rf"(?P<k>\d+) of the (?P<n>\d+) uses of {X} have a share of its gradient: the shares add up\.": shared,
     rf"{X} is used (?P<n>\d+) times\. (?P<k>\d+) of these uses have a share of the gradient, and the shares add up:": (
         shared
     ),
     rf"{X} is used (?P<n>\d+) times\. Each use has its share of the gradient, and the shares add up:": used,
-    r"(?P<names>[\w, ]+) (?:is|are) broadcast, so (?:its|their) gradient adds up what it feeds\.": broadcast,
-    r"(?P<op>[\w.]+) divides a sum of nothing by 0: no entry counts, so its mean is nan\.": of_nothing,
-    r"(?P<op>[\w.]+) divides 0 by 0(?:, as one value has no spread)?\.": of_nothing,
-    r"(?P<op>[\w.]+) (?:is a (?:weighted )?mean|divides a sum)\b.*?(?:the division )?by "
-    rf"(?P<n>{NUMBER})(?: is that by the sum of the weights|: that is where .*|, which (?:with )?the 2 .*)?\.": divides,
+    r"(?P<names>[\w, ]+) (?:is|are) broadcast, so (?:its|their) gradient is a sum over everything it was added to\.": broadcast,
+    r"(?P<op>[\w.]+) averages over no entries \(0 / 0\), so its mean is nan\.": of_nothing,
+    r"(?P<op>[\w.]+) divides 0 by 0(?:, as one value has no variance)?\.": of_nothing,
+    r"(?P<op>[\w.]+) (?:averages over|is a (?:weighted )?mean)\b.*?(?:hence the factor 1/|mean: )"
+    rf"(?P<n>{NUMBER})(?: is the sum of the weights|, which (?:with )?the 2 .*)?\.": divides,
     r"(?P<op>\w+) compares (?P<a>.+?) (?P<one>[\d×]+) with (?P<b>.+?) (?P<other>[\d×]+): both are broadcast to "
     r"(?P<wide>[\d×]+), so (?P<n>\d+) pairs count and not (?P<less>\d+)\.": pairs,
-    rf"detach leaves a part of \S+ by {X} out: (?P<declared>.*) is what is declared, (?P<real>.*) the real one\.": (
+    rf"detach drops one use of {X} from its gradient: backward gives (?P<declared>.*), the full derivative is (?P<real>.*)\.": (
         detached
     ),
-    rf"detach leaves a part of the gradient by {X} out\.": detached,
-    r"At (?P<at>.*?) the derivative is (?P<value>.*?), which torch loses on its way: its steps give .*\.$": (
+    rf"detach drops one use of {X} from its gradient\.": detached,
+    r"At (?P<at>.*?) the derivative is (?P<value>.*?), which torch loses on the way: its steps compute .*\.$": (
         derivative_there
     ),
-    r"At (?P<at>.*?) the derivative is (?P<value>.*?)\. The program's steps give .*? there(?:: going back through .* "
-    r"a weight of 0 meets a slope that is not finite, and 0·∞ is nan|: the slope of .*, as its formula has it, comes out "
-    r"not finite)?\.$": derivative_there,
+    r"At (?P<at>.*?) the derivative is (?P<value>.*?)\. The program's steps compute .*? there(?:: in the backward of .* "
+    r"a weight of 0 meets a slope that is not finite, and 0·∞ is nan|: the formula for the slope of .* is not "
+    r"finite)?\.$": derivative_there,
     r"Undefined here: at (?P<at>.*?) there is no derivative(?:, because .*? ha(?:s|ve) no finite value|: the slope of "
-    r".* is infinite or undefined there)?\. The arithmetic makes .* of it\.$": no_derivative,
+    r".* is infinite or undefined there)?\. In floating point it evaluates to .*\.$": no_derivative,
     r"(?P<rows>.*) ha(?:s|ve) no finite value here\. Where there is no value there is no derivative: what stands in "
-    r"(?:that row|those rows) of \w+ is only what the arithmetic makes of it\.": without_value,
+    r"(?:that row|those rows) of \w+ is only what floating point evaluates to\.": without_value,
     r".* (?:is a kink of|is a jump of|is where) .*\.$": is_kink,
     r"\w+ = (?P<notation>.+?): (?P<says>.*?)(?: \(I is the identity; ⊗ multiplies .*\))?$": notation,
-    rf"For {X}: (?:(?P<rows>\d+)×(?P<columns>\d+)(?P<count>[^;]*); )?the formula is too long to be read\.": (
+    rf"For {X}: (?:(?P<rows>\d+)×(?P<columns>\d+)(?P<count>[^;]*); )?the formula is too long to show\.": (
         lambda read, m: about(read, m) and (m["rows"] is None or count(read, m))
     ),
     rf"For {X}:$": about,
@@ -515,62 +515,62 @@ CLAIMS: dict[str, Rule] = {
     rf"In numbers: every entry written out above is (?P<n>{NUMBER}) here(?: in floats)?\.": every_entry_is,
     r"\w+ has (?P<n>\d+) elements, so \w+\.backward\(\) alone stops with": elements,
     r"Why: each of these elements has derivatives of its own\. They are the rows of the Jacobian \w+ below: "
-    r"(?P<n>\d+) rows, and one gradient to hand back\. The rows have to be weighed and added up, and nobody said how to "
+    r"(?P<n>\d+) rows, and one gradient to return\. The rows have to be weighed and added up, and nobody said how to "
     r"weigh them\.": elements,
     r"\w+ is a single number, so \w+\.backward\(\) needs no argument: there is one row of derivatives, and it is the "
     r"gradient\.": one_output,
     r"There is one output, and its weight is 1: .*": one_output,
     rf"\(The shapes tell them apart: \S+ (?:is|has) (?P<a>.*) like \w+, {X}\.grad (?:is|has) (?P<b>.*) like \w+\.\)": shapes_differ,
     r"Exact (?P<kind>integers|fractions) throughout: equal means identical\.": exact,
-    r"(?P<names>.*) (?:is|are) read as positions, classes or a mask: nothing flows to (?:it|them)\.": only_read,
-    r"Where a part of this line divides by 0, that part counts as 0\.": line_holds,
-    r"Where the length is 0, what comes back through it counts as 0, also where this line has 0 / 0\.": line_holds,
+    r"(?P<names>.*) (?:is|are) read as positions, classes or a mask: (?:it gets|they get) no gradient\.": only_read,
+    r"Where a term of this line divides by 0, that term counts as 0\.": line_holds,
+    r"Where the norm is 0, its gradient counts as 0, also where this line has 0 / 0\.": line_holds,
     r"Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors\.": line_holds,
-    r"This line is for lengths above the floor that keeps them from 0\.": line_holds,
+    r"This line is for norms above eps, the floor that keeps them away from 0\.": line_holds,
     rf"For {X}, .*: torch leaves \.grad at None: there is no path\.": no_path,
-    rf"For {X}, .*: torch refuses one that requires a gradient\.": refused,
+    rf"For {X}, .*: torch refuses an input that requires a gradient\.": refused,
     r"For (?P<x>\w+), .*: \w+\[(?P<at>[\d,]*)\] lies at a (?:kink|jump), where the slope is (?P<left>\S+) from the left and "
-    r"(?P<right>\S+) from the right, and any number between is as good: here \S+, there \S+\.": two_slopes,
+    r"(?P<right>\S+) from the right, and any number between is valid: here \S+, there \S+\.": two_slopes,
     r"torch's own forward pass has another value at .*: nan, by the equation 0\.": another_value,
     r"step by step it is (?P<n>\S+): see below": lambda read, m: (
         not all(np.isfinite(g).all() for g in read.gradients.values())
     ),
-    r"Undefined here is no disagreement: .*": undefined_only,
+    r"Undefined is not a disagreement: .*": undefined_only,
     r"The oracles disagree.*": wrong,
     r"DIFFERS: .*": wrong,
-    r"(?P<says>(?:The identity|A (?:multiple|permutation|repetition|selection|part|diagonal|product)|Each output|"
+    r"(?P<says>(?:The identity|A (?:multiple|permutation|selection|diagonal|product)|An expansion|Some outputs|Each output|"
     r"Diagonal:|One block|One row:|One column:|The same block|Every block|Block-diagonal|Every output|No output|Small changes|"
-    r"Each entry of|The output does not|Nothing flows back|\w+ only reads).*)\.$": structure,
+    r"Each entry of|The output does not|No gradient flows back|\w+ only reads).*)\.$": structure,
 }
 READING: tuple[str, ...] = (
     r"\(.* (?:is 1 where|adds up over every|multiplies over every|rounds down).*\)$",
-    r"\(.* (?:is the place that the|counts the entries|the forward pass found).*\)$",
+    r"\(.* (?:is the position found|counts the entries|computed in the forward pass).*\)$",
     r"\((?:here .*|\w+ is .*|decimals are shown with \d+ digits)\)$",
     r"… and \d+ more like these$",
-    r"One row for each entry of \w+, one column for each entry of the input\. Where they meet stands how fast .*",
-    r"\d+×\d+ is too large to be written out here; in Python .*",
-    r"In numbers(?:; some of those that are 0 are so in floats alone)?:$",
-    r"No seed was given\. What follows goes on with ones: .*",
+    r"One row for each entry of \w+, one column for each entry of the input\. Each cell is the derivative .*",
+    r"\d+×\d+ is too large to show here; in Python .*",
+    r"In numbers(?:; some zeros are only due to rounding)?:$",
+    r"No seed was given, so this page uses ones: .*",
     r"\w+ has the shape of \w+ \(.*\): it gives every output a weight\.",
     r"\S+ multiplies entry by entry, Σ adds it all up: \w+ is one number\. .*computes the gradient of this \w+: .*?\.$",
     r"It does not multiply \w+ by \w+ and hand that back\. \w+ weighs the rows of \w+, and the weighted rows are .*? one number for each entry of the input\.",
     r"With the formulas of J put in, (?:δ leaves only the terms whose indices agree|that is):",
-    r"The formula for \w+ in one piece would be long\. .*",
-    r"\w+\.grad: the index formula is too long to be read\.",
+    r"The whole formula for \w+ would be long\. .*",
+    r"\w+\.grad: the index formula is too long to show\.",
     r"In code: .*", r"\w+\.grad = .*", r"as argument \d+ of .*", r"from .*",
     r"\(No short matrix notation was found.*\)",
     r"Line by line, each in the names of the lines before it:",
     r"Decimal numbers: the table shows the largest difference of any entry\.",
     r"Convention, torch's own: .*",
-    r"No check was made: .*",
+    r"Checks were turned off: .*",
     r"Not made for .*",
     r"For \w+, .*: \d+ of \d+ entries are left out: .*",
     r"For \w+, .*: along \d+ random directions, .*",
-    r"For \w+, .*: torch\.func\.hessian, one sweep forward through the gradient, has \d+ of \d+ entries here that .*",
+    r"For \w+, .*: torch\.func\.hessian, one (?:sweep|pass) forward through the gradient, has \d+ of \d+ entries here that .*",
     r"Assumed: .*",
     r"On this page .*",
     r"Complex tensors stand here as pairs .*",
-    r"Differentiated as it stands, and solved for the change of the result:",
+    r"Differentiate this, and solve for the change of the result:",
 )  # fmt: skip
 
 

@@ -88,7 +88,7 @@ def in_column(marks: np.ndarray) -> int:
 
 
 def parts(marks: np.ndarray) -> int:
-    """Blocks with nothing across them, rows and columns in any order; a row without an entry is one of its own."""
+    """Blocks with zeros elsewhere, rows and columns in any order; a row without an entry is one of its own."""
     rows, columns = marks.shape
     whole = np.zeros((rows + columns, rows + columns))
     whole[:rows, rows:] = marks
@@ -102,13 +102,13 @@ WORDS: dict[str, Callable[[JacobianPlan, np.ndarray, list[int]], bool]] = {
     ),
     "at most one entry in a row, and in a column": lambda p, m, n: max(in_row(m), in_column(m)) <= 1,
     r"at most one entry in a row, at most [\d,]+ in a column": lambda p, m, n: in_row(m) <= 1 and in_column(m) <= n[0],
-    r"[\d,]+ full blocks of [\d,]+ × [\d,]+, nothing across them": lambda p, m, n: (
+    r"[\d,]+ full blocks of [\d,]+ × [\d,]+, zeros elsewhere": lambda p, m, n: (
         parts(m) >= n[0] and m.shape == (n[0] * n[1], n[0] * n[2]) and in_row(m) <= n[2] and in_column(m) <= n[1]
     ),
     "every entry can be nonzero": lambda p, m, n: p.exact and p.nonzeros == m.size,
     "nothing is known to be zero": lambda p, m, n: not p.exact,
     r"at most [\d,]+ entries in a row, [\d,]+ in a column": lambda p, m, n: in_row(m) <= n[0] and in_column(m) <= n[1],
-    r"[\d,]+ blocks, nothing across them; at most [\d,]+ entries in a row, [\d,]+ in a column": lambda p, m, n: (
+    r"[\d,]+ blocks, zeros elsewhere; at most [\d,]+ entries in a row, [\d,]+ in a column": lambda p, m, n: (
         parts(m) >= n[0] and in_row(m) <= n[1] and in_column(m) <= n[2]
     ),
 }  # fmt: skip

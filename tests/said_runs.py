@@ -171,7 +171,7 @@ def reason(told: Told, name: str, why: str) -> bool:
 
     try:
         if found := re.fullmatch(
-            rf"nothing comes back through (?P<code>.+?){line}, its slope(?: by \w+)? is 0 (?P<when>\w+)", why
+            rf"(?P<code>.+?){line} passes no gradient back: its slope(?: with respect to \w+)? is 0 (?P<when>\w+)", why
         ):
             run = told.over(found["code"], name)
             arrays = other if found["when"] == "everywhere" else [x]
@@ -190,7 +190,7 @@ def reason(told: Told, name: str, why: str) -> bool:
             return all(adds_up(t, number(found["n"])) for t in arrays if np.isfinite(t).all())
     except (RuntimeError, NameError, AttributeError, SyntaxError, TypeError, IndexError, ValueError):
         return bool(re.search(r"…|\bt\d+\b", why))  # a step without a name cannot be computed from the sentence
-    return bool(re.fullmatch(r"nothing comes back through .*|what reaches \S+ adds up to 0", why))
+    return bool(re.fullmatch(r".*|the gradients that reach \S+ cancel", why))
 
 
 def not_asked(told: Told, m: re.Match[str]) -> bool:
@@ -280,7 +280,7 @@ def none_because(told: Told, m: re.Match[str]) -> bool:
     """.grad is None, for the reason that is said."""
     name, why = m["x"], m["why"]
     if why.startswith(f"{name} is not a leaf"):
-        flowed = re.search(r"what flowed through it \((.*?)\)", why)
+        flowed = re.search(r"its gradient \((.*?)\)", why)
         if (
             flowed
             and (numbers := re.findall(NUMBER, flowed[1]))
@@ -412,44 +412,42 @@ def called(told: Told, m: re.Match[str]) -> bool:
 
 NAMES, AT = r"(?P<names>[\w, ]+?)", r"(?P<x>\w+)(?:\[(?P<at>[\d,]*)\])?"
 NOTES: dict[str, Rule] = {
-    r"the gradient dies at \w_(?P<x>\w+): its length is 0 there(?:, because (?P<by>\w+) is 0 in every entry)?": dies,
-    r"(?P<value>nan|-?inf) is born in the forward pass: (?P<code>.+?)(?:, at \[(?P<at>[\d, ]*)\])?": born_ahead,
-    rf"(?P<value>nan|-?inf) is born going back through .+, at {AT} = (?P<here>{NUMBER})": born_back,
+    r"the gradient vanishes at \w_(?P<x>\w+): its norm is 0 there(?:, because (?P<by>\w+) is 0 in every entry)?": dies,
+    r"(?P<value>nan|-?inf) first appears in the forward pass: (?P<code>.+?)(?:, at \[(?P<at>[\d, ]*)\])?": born_ahead,
+    rf"(?P<value>nan|-?inf) first appears in the backward of .+, at {AT} = (?P<here>{NUMBER})": born_back,
     rf"  there is no J at {AT} = (?P<here>{NUMBER}): the slope of .* is infinite or undefined there\.": born_back,
-    r"  (?P<op>\w+) has no finite value there either(?P<inside>: what goes into it has to be kept inside its domain)?": (
-        no_value
-    ),
+    r"  (?P<op>\w+) has no finite value there either(?P<inside>: keep its input inside its domain)?": (no_value),
     r"\w+ compares (?P<a>\w+) (?P<one>[\d×]+) with (?P<b>\w+) (?P<other>[\d×]+): both are broadcast to (?P<wide>[\d×]+), "
     r"so (?P<n>\d+) pairs count and not (?P<less>\d+)": compared,
     r"(?P<a>\w+) (?P<one>[\d×]+) meets (?P<b>\w+) (?P<other>[\d×]+): both are broadcast to (?P<wide>[\d×]+), "
     r"so (?P<n>\d+) pairs count and not (?P<less>\d+)": compared,
-    r"  there is no J: \w+ divides 0 by 0, as one value has no spread": no_spread,
-    r"\w+ is a leaf itself: nothing was computed on the way to it, so this reaches nothing else": leaf_itself,
-    r"≈ .* has no derivative at this point: an argument is nan; the numbers there are torch's own choice": nan_there,
+    r"  there is no J: \w+ divides 0 by 0, as one value has no variance": no_spread,
+    r"\w+ is a leaf, so this backward reaches no other tensor": leaf_itself,
+    r"≈ .* has no derivative at this point: an argument is nan; the numbers there follow torch's convention": nan_there,
     rf"  keep {AT} away from it: clamp it, or add a small eps to it before .*": born_back,
-    rf"  the weight that arrives there is 0: this way adds nothing to the gradient by {AT}\. Step by step .*": born_back,
+    rf"  the weight arriving there is 0, so this branch should add nothing to the gradient of {AT}; autograd computes .*": born_back,
     r"  In the mathematics (?P<grads>\w+\.grad is .*)\.": in_mathematics,
     r"  call (?P<call>[^…]+) instead, .*": goes_on,
-    r"  ∞ · 0 is nan: .* has the slope 0 where the infinity comes back to it": nan_of_infinity,
-    rf"  0 · ∞: the weight that arrives there is 0 and the slope infinite, and both move with {AT}; .*": born_back,
+    r"  ∞ · 0 is nan: .* has slope 0 where the infinite gradient arrives": nan_of_infinity,
+    rf"  0 · ∞: the weight arriving there is 0 and the slope is infinite, and both depend on {AT}; .*": born_back,
     r"(?P<x>condition|data|places|t\d+)\d*: (?P<code>.+)": called,
-    rf"\S+ᵀJ by {NAMES} is 0(?: \(the digits are rounding\))?(?:: (?P<why>.*))?": zero,
-    rf"{NAMES} (?:is|are) not asked: requires_grad=False, so .* None": not_asked,
+    rf"\S+ᵀJ with respect to {NAMES} is 0(?: \(the digits are rounding\))?(?:: (?P<why>.*))?": zero,
+    rf"{NAMES} (?:has|have) requires_grad=False, so .* None": not_asked,
     r"(?P<names>.*) gets? nothing: the path was cut in line (?P<line>\d+) by \.detach\(\)": cut,
-    r"one of the ways from (?P<names>.*) was cut in line (?P<line>\d+) by \.detach\(\): its part of \S+ is left out": cut,
-    r"a part of the way from .* is cut in line (?P<line>\d+) by \.detach\(\): .*": declared,
+    r"one path from (?P<names>.*) was cut in line (?P<line>\d+) by \.detach\(\): its share of \S+ is missing": cut,
+    r"\.detach\(\) in line (?P<line>\d+) hides one use of .*": declared,
     r"v = ones adds the (?P<n>\d+) rows of J; v = 1.* gives the first alone, torch\.func\.jacrev all of them": rows_added,
-    r"J is diagonal, so one v = ones holds all of it: the slope of each entry by its own": all_of_it,
-    r"\w+ adds (?P<n>\d+) entries, so their \d+ rows of J are added; jacrev has them apart": entries_added,
+    r"J is diagonal, so v = ones returns all of it: the slope of each output with respect to its own input": all_of_it,
+    r"\w+ sums (?P<n>\d+) entries, so it adds their \d+ rows of J; torch\.func\.jacrev returns them separately": entries_added,
     r"(?P<x>\w+)\[(?P<at>[\d,]+)\] is read (?P<n>twice|\d+ times), so its \d+ weights add up": read_often,
-    r"(?P<x>\w+): the product adds (?P<n>\d+) rows \(samples\); before the sum there is one gradient for each, "
+    r"(?P<x>\w+): the product adds (?P<n>\d+) rows \(samples\); before that sum the gradients per sample are "
     r"(?P<a>.+)\[:, :, None\] \* (?P<b>.+)\[:, None, :\]": samples,
-    r"(?P<op>[\w.]+) (?:is a (?:weighted )?mean|divides a sum)\b.*?(?:the division )?by "
-    rf"(?P<n>{NUMBER})(?: is that by the sum of the weights|: that is where .*|, which (?:with )?the 2 .*)?": divides,
+    r"(?P<op>[\w.]+) (?:averages over|is a (?:weighted )?mean)\b.*?(?:hence the factor 1/|mean: )"
+    rf"(?P<n>{NUMBER})(?: is the sum of the weights|, which (?:with )?the 2 .*)?": divides,
     rf"{AT} = (?P<value>{NUMBER}) is (?:a kink|a jump) of (?P<op>\w+)(?: \(line \d+\))?.*": kink,
-    rf"{AT} = (?P<value>{NUMBER}) is where .* turns over: the slope of .* is (?P<left>{NUMBER}) on the left, "
+    rf"{AT} = (?P<value>{NUMBER}) is where .* changes its slope: the slope of .* is (?P<left>{NUMBER}) on the left, "
     rf"(?P<right>{NUMBER}) on the right; .*": turns,
-    r".* already held what (?:line \d+|this line before|earlier lines) put there; backward adds.*": held,
+    r".* already held the value from (?:line \d+|this line before|earlier lines); backward adds.*": held,
     r"(?P<x>\w+)\.grad is None: (?P<why>.*)": none_because,
 }
 

@@ -106,20 +106,20 @@ def equal_in_rows(j: Numbers) -> bool:
 
 X = r"(?P<x>[\w.]+)"
 SENTENCES: dict[str, Callable[..., bool]] = {
-    rf"small changes of {X} leave the output as it is: every entry is 0": lambda j, m: not j.marks.any(),
+    rf"small changes of {X} do not change the output: every entry is 0": lambda j, m: not j.marks.any(),
     rf"the output does not depend on {X}: every entry is 0": lambda j, m: not j.marks.any(),
-    r"(nothing flows back through [\w<>=!]+|\w+ only reads \w+ \(as its \w+\): nothing flows back to that|"
+    r"(no gradient flows back through [\w<>=!]+|\w+ only reads \w+ \(as its \w+\), which gets no gradient|"
     r"\w+ holds \w+ \(its \w+\) constant, as torch does)"
     r"(( and [\w<>=!]+)|(; \w+ only reads .*))?: every entry is 0": lambda j, m: not j.marks.any(),
     rf"the pullback of [\w.]+ reads the shape of {X} alone: every entry is 0": lambda j, m: not j.marks.any(),
-    rf"one row: the gradient of the one output by {X}": lambda j, m: len(j.dense) == 1,
-    rf"one column: how every output answers to {X}": lambda j, m: j.dense.shape[1] == 1,
+    rf"one row: the gradient of the one output with respect to {X}": lambda j, m: len(j.dense) == 1,
+    rf"one column: the derivative of every output with respect to {X}": lambda j, m: j.dense.shape[1] == 1,
     "a product of the steps' Jacobians; its formula is too long to write out": lambda j, m: True,  # about the formula
     "the identity": lambda j, m: j.out_shape == j.in_shape and close(j.dense, np.eye(len(j.dense))),
     rf"the identity: the output holds the entries of {X} in the same order": lambda j, m: close(
         j.dense, np.eye(len(j.dense))
     ),
-    rf"a multiple of the identity: each output answers only to the entry of {X} at its own place": (
+    rf"a multiple of the identity: each output depends only on the matching entry of {X}": (
         lambda j, m: is_diagonal(j) and close(np.diag(j.dense), np.full(len(j.dense), j.dense[0, 0]))
     ),
     rf"a permutation that leaves the entries of {X} in their order at these numbers(, found in the forward pass)?": (
@@ -128,16 +128,16 @@ SENTENCES: dict[str, Callable[..., bool]] = {
     rf"a permutation: the output holds the entries of {X} in another order(, found in the forward pass)?": (
         lambda j, m: j.unit and (j.marks.sum(axis=0) == 1).all() and row_counts(j) == {1}
     ),
-    rf"a repetition: each entry of {X} feeds several outputs, whose weights are added": (
+    rf"an expansion: each entry of {X} is used in several outputs, whose weights are added": (
         lambda j, m: j.unit and (j.marks.sum(axis=0) > 1).all() and row_counts(j) == {1}
     ),
-    rf"each entry of {X} feeds several outputs, whose weights are added": (
+    rf"each entry of {X} is used in several outputs, whose weights are added": (
         lambda j, m: bool((j.marks.sum(axis=0) > 1).all())
     ),
-    rf"a selection: each output copies one entry of {X}(, found in the forward pass|, each weight goes back to it)": (
+    rf"a selection: each output copies one entry of {X}(, found in the forward pass|, which receives its weight)": (
         lambda j, m: j.unit and row_counts(j) == {1}
     ),
-    rf"a part of the output holds entries of {X}; the rest does not answer to it": (
+    rf"some outputs are entries of {X}; the others do not depend on it": (
         lambda j, m: j.unit and row_counts(j) == {0, 1}
     ),
     rf"each output adds entries of {X}: its row holds a 1 at each of them": (
@@ -146,28 +146,28 @@ SENTENCES: dict[str, Callable[..., bool]] = {
     rf"each output adds entries of {X}: its row holds the same number at each of them": (
         lambda j, m: equal_in_rows(j) and max(row_counts(j)) > 1
     ),
-    rf"diagonal: each output answers only to the entry of {X} at its own place": lambda j, m: is_diagonal(j),
-    "a diagonal plus a part in which every output can answer to every entry": lambda j, m: len(set(j.dense.shape)) == 1,
-    rf"one block (?P<block>.*) per (?P<unit>\w+) of {X}, nothing across (\w+)": (
+    rf"diagonal: each output depends only on the matching entry of {X}": lambda j, m: is_diagonal(j),
+    "a diagonal plus a term in which every output can depend on every entry": lambda j, m: len(set(j.dense.shape)) == 1,
+    rf"one block (?P<block>.*) per (?P<unit>\w+) of {X}, zeros elsewhere": (
         lambda j, m: in_blocks(j, m["unit"]) and equal_blocks(j, m["unit"])
     ),
-    rf"the same block for every (?P<unit>\w+) of {X}, nothing across (\w+)": (
+    rf"the same block for every (?P<unit>\w+) of {X}, zeros elsewhere": (
         lambda j, m: in_blocks(j, m["unit"]) and equal_blocks(j, m["unit"])
     ),
-    "every block is a multiple of an identity: (columns do not mix|nothing across the last ax[ie]s)": (
+    "every block is a multiple of an identity: (columns do not mix|entries along the last ax[ie]s do not mix)": (
         lambda j, m: multiples_of_identity(j)
     ),
-    rf"block-diagonal: one block per (?P<unit>\w+) of {X}, nothing across them": lambda j, m: in_blocks(j, m["unit"]),
-    rf"each output answers to one entry of {X} only(, found in the forward pass)?": lambda j, m: (
+    rf"block-diagonal: one block per (?P<unit>\w+) of {X}, zeros elsewhere": lambda j, m: in_blocks(j, m["unit"]),
+    rf"each output depends on only one entry of {X}(, found in the forward pass)?": lambda j, m: (
         max(row_counts(j)) <= 1
     ),
-    rf"each output answers to one entry of {X} at most(, found in the forward pass)?": (
+    rf"each output depends on at most one entry of {X}(, found in the forward pass)?": (
         lambda j, m: max(row_counts(j)) <= 1
     ),
-    rf"every output can answer to every entry of {X}": lambda j, m: (
+    rf"every output can depend on every entry of {X}": lambda j, m: (
         True
     ),  # an entry may be 0 here: `test_claims` has more
-    rf"no output answers to all the entries of {X}": lambda j, m: max(row_counts(j)) < j.dense.shape[1],
+    rf"no output depends on all entries of {X}": lambda j, m: max(row_counts(j)) < j.dense.shape[1],
 }
 
 

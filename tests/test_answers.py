@@ -60,8 +60,10 @@ def test_what_has_no_name_in_the_text_is_said_beside_the_lines() -> None:
 
 def test_the_one_special_thing_is_said() -> None:
     assert "x is used 2 times: its shares add up." in " ".join(brief("x @ x"))
-    assert "b is broadcast, so its gradient adds up what it feeds." in " ".join(brief("x @ w + b", shapes={"b": (3,)}))
-    assert "v lies in the left null space" in " ".join(brief("softmax(x)", x=[1, 2, 3]))
+    assert "b is broadcast, so its gradient is a sum over everything it was added to." in " ".join(
+        brief("x @ w + b", shapes={"b": (3,)})
+    )
+    assert "the rows of J weighted by v add up to 0" in " ".join(brief("softmax(x)", x=[1, 2, 3]))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_pi_is_a_number_where_nothing_is_called_so() -> None:
 def test_two_gradients_that_are_undefined_at_one_place_are_both_named() -> None:
     """At (0, 0) neither slope of hypot is defined; of a product of roots each has its own reason."""
     values = {"x": [0.0, 2.0], "y": [0.0, 1.0]}
-    assert "of it. The same goes for y." in " ".join(brief("hypot(x, y)", **values))
+    assert "(torch's, too). The same goes for y." in " ".join(brief("hypot(x, y)", **values))
     assert "The same goes" not in " ".join(brief("sqrt(x) * sqrt(y)", **values))
     assert "The same goes" not in " ".join(brief("x ** y", **values))
 
@@ -119,7 +121,7 @@ def test_a_call_that_is_several_steps_reads_a_tensor_as_often_as_it_is_written(t
 def test_what_the_text_makes_is_said_once() -> None:
     lines = brief("z[[0,0,1]]")
     assert [line for line in lines if line.startswith("c is ")] == [
-        "c is torch.tensor([0, 0, 1]): a constant, nothing flows back to it."
+        "c is torch.tensor([0, 0, 1]): a constant, it gets no gradient."
     ]
 
 
@@ -273,7 +275,7 @@ def test_a_long_program_is_told_line_by_line_only_where_it_is_asked_for(tmp_path
     path.write_text(TRAINING, encoding="utf-8")
     (call,) = run_script(str(path), [], tell=lambda event: None).calls
     assert not call.told.lines
-    assert "not told line by line" in event_text(call)
+    assert "not shown line by line" in event_text(call)
     (asked,) = run_script(str(path), [], tell=lambda event: None, call=1).calls
     assert asked.told.lines
 
@@ -303,9 +305,9 @@ def test_an_unrolled_layer_of_over_a_thousand_steps_is_told_as_one_turn(tmp_path
     ("lengths", "said"),
     [
         ([("v_h", 1.0), ("v_t", 0.5)], ""),
-        ([("v_h", 1.0), ("v_t", 1e-9)], "vanishes: from v_h to v_t its length shrinks by a factor of 1e+09"),
-        ([("v_h", 1.0), ("v_t", 1e9)], "explodes: from v_h to v_t its length grows by a factor of 1e+09"),
-        ([("v_h", 1.0), ("v_t", 0.0), ("v_s", 0.0)], "dies at v_t"),
+        ([("v_h", 1.0), ("v_t", 1e-9)], "vanishes: from v_h to v_t its norm shrinks by a factor of 1e+09"),
+        ([("v_h", 1.0), ("v_t", 1e9)], "explodes: from v_h to v_t its norm grows by a factor of 1e+09"),
+        ([("v_h", 1.0), ("v_t", 0.0), ("v_s", 0.0)], "vanishes at v_t"),
         ([("v_h", 1.0), ("v_masked", 0.0), ("v_s", 0.5)], ""),
         ([("v_h", 1.0), ("v_t", 1e-9), ("v_s", 0.5)], ""),
         ([("v_h", 1.0), ("v_masked", 0.0), ("v_s", 1e-8)], "vanishes: from v_h to v_s"),
@@ -370,7 +372,7 @@ READ_ONLY = {
 def test_positions_classes_and_masks_have_no_gradient_unless_asked_for(text: str) -> None:
     name, program = READ_ONLY[text], symgrad.derive(text)[0]
     others = [t.name for t in program.inputs if t.name != name]
-    said = f"{name} is read as positions, classes or a mask: nothing flows to it."
+    said = f"{name} is read as positions, classes or a mask: it gets no gradient."
     found = symgrad.explain(text, check=False, **{name: "zeros"})
     assert list(found.gradients) == others
     assert said in " ".join(found.to_text().split())
@@ -394,7 +396,7 @@ def test_a_line_that_no_code_says_stands_among_the_others(tmp_path) -> None:
         encoding="utf-8",
     )
     run_script(str(path), [], tell=lambda event: said.append(event_text(event)))
-    assert "v_a  = …  # no array operations of torch say this" in "".join(said)
+    assert "v_a  = …  # no array operations of torch express this" in "".join(said)
 
 
 @pytest.mark.parametrize(

@@ -125,9 +125,9 @@ def test_exported_code_has_no_number_where_torch_has_none(text: str) -> None:
 def test_one_value_has_no_spread_and_the_page_says_so(text: str) -> None:
     page = symgrad.explain(text, x=[3.0]).to_text(width=400)
     op = "var" if "var" in text else "std"
-    assert f"has no finite value: {op} divides 0 by 0, as one value has no spread." in page
+    assert f"has no finite value: {op} divides 0 by 0, as one value has no variance." in page
 
 
 def test_a_loss_of_which_no_target_counts_says_what_it_divides() -> None:
     page = symgrad.explain("F.cross_entropy(x, y, ignore_index=1)", wrt="x", x=np.ones((2, 3)), y=[1, 1])
-    assert "because out has no finite value: cross_entropy divides a sum of nothing by 0" in page.to_text(width=400)
+    assert "because out has no finite value: cross_entropy averages over no entries" in page.to_text(width=400)

@@ -191,7 +191,7 @@ def test_the_gates_of_an_lstm_cell_lie_side_by_side() -> None:
         ("log(exp(c).sum())", ["c.grad = t1 / sum(t1)"]),  # a number beside a vector is not expanded
         ("((c - c.mean()) ** 2).mean().sqrt()", ["v_t3 = t3 / out / t4.shape[0]", SPREAD]),  # 2 cancels
         ("stack([c[0] ** 2, c[0] * c[1]])", ["v_t1 = 2 * v[0] * t1 + v[1] * c[1]", TOGETHER]),
-        ("layer_norm(x, (3,)).sum()", ["x.grad = zeros_like(x)"]),  # nothing reads a line on the way to it
+        ("layer_norm(x, (3,)).sum()", ["x.grad = zeros_like(x)"]),  # is not used a line on the way to it
     ],
 )
 def test_a_line_says_nothing_twice_and_nothing_that_is_not_read(text: str, told: list[str]) -> None:

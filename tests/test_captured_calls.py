@@ -333,7 +333,7 @@ def test_whatever_writes_an_entry_twice_is_left_to_torch(call):
 
 def test_what_torch_does_not_differentiate_by_is_told():
     x, places = randn(2, 3), torch.tensor([0, 2])
-    with pytest.raises(InputError, match="torch has no gradient by weight"):
+    with pytest.raises(InputError, match="torch has no gradient with respect to weight"):
         capture(lambda x, w: F.nll_loss(x, places, w), x, randn(3))
 
 

@@ -54,7 +54,11 @@ def held_against_torch(fn, *tensors):
     assert_same(parts(out), program.results[0], what="the value")
     tangents = {}
     for (name, got), true, leaf in zip(found.items(), expected, leaves, strict=True):
-        assert_same(np.zeros(parts(leaf).shape) if true is None else parts(true), got, what=f"the gradient by {name}")
+        assert_same(
+            np.zeros(parts(leaf).shape) if true is None else parts(true),
+            got,
+            what=f"the gradient with respect to {name}",
+        )
         tangents[name] = parts(draw(*leaf.shape, dtype=leaf.dtype, seed=11))
     moved = program.pushforward(tangents)
     left = sum(np.sum(found[name] * tangent) for name, tangent in tangents.items())

@@ -90,7 +90,7 @@ def test_where_a_definition_is_refused_what_runs_inside_is_asked(monkeypatch: py
 def test_a_definition_in_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symgrad.tracing.lift.inside.DEFINITIONS", {"cumprod": lambda p, z, dim: torch.cumprod(z, dim)})
     (box,) = capture(products, draw(3)).black_boxes
-    assert "made of itself" in box.reason
+    assert "contains itself" in box.reason
 
 
 def told(definition: inside.Definition) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ def test_what_no_grad_writes_over_inside_is_refused_by_what_is_written() -> None
         return held * z
 
     (reason,) = told(drawn)
-    assert "torch.no_grad() writes over what has a gradient" in reason
+    assert "torch.no_grad() overwrites a tensor that has a gradient" in reason
     (value,) = told(aside)
     assert "another value" in value
     assert "no_grad" not in value
@@ -144,4 +144,4 @@ def test_what_no_grad_writes_over_inside_is_refused_by_what_is_written() -> None
 
 def test_what_is_written_by_strides_is_left_to_torch() -> None:
     (box,) = capture(lambda z, w: torch.as_strided_scatter(z, w, (2,), (1,)), draw(3), draw(2)).black_boxes
-    assert "torch's backward passes on what was written over" in box.reason
+    assert "torch's backward passes on the gradient of the overwritten entries" in box.reason

@@ -43,23 +43,23 @@ CONFIRMED = "confirmed by difference quotients of the gradient"
 TOLD = {
     "the logistic loss": (
         "F.binary_cross_entropy_with_logits(x @ w, (y[:, 0] > 0).float()).backward()",
-        ["3×3 in all", "H by w is 3×3, dense", "gᵀH by w = g_v_t1 * t1.sigmoid() * (-t1).sigmoid() / 5 @ x", CONFIRMED],
+        ["3×3 in all", "H with respect to w is 3×3, dense", "gᵀH for w = g_v_t1 * t1.sigmoid() * (-t1).sigmoid() / 5 @ x", CONFIRMED],
     ),
     "a seed": (
         "(w ** 3).backward(torch.tensor([1.0, 2.0, 3.0]))",
-        ["H by w is 3×3, diag(6 * seed * w)", "1 of 3 seeds would do", "gᵀH by w = 6 * g * seed * w", CONFIRMED],
+        ["H with respect to w is 3×3, diag(6 * seed * w)", "1 of 3 passes are enough", "gᵀH for w = 6 * g * seed * w", CONFIRMED],
     ),
-    "grad": ("torch.autograd.grad((w.sin() * w).sum(), w)", ["H by w is 3×3, diagonal", CONFIRMED]),
-    "what is linear": ("(w.relu() * 3).sum().backward()", ["H by w is 3×3, 0, 100% zeros", CONFIRMED]),
+    "grad": ("torch.autograd.grad((w.sin() * w).sum(), w)", ["H with respect to w is 3×3, diagonal", CONFIRMED]),
+    "what is linear": ("(w.relu() * 3).sum().backward()", ["H with respect to w is 3×3, 0, 100% zeros", CONFIRMED]),
     "a network": (
         "F.mse_loss(net(x), y).backward()",
-        ["11×11 in all", "H by net[0].weight is 6×6", "H by net[0].weight and net[0].bias is 6×2", "H by net[2].bias is 1×1, 2·I",
-         "g1 … g4, weights of the gradients by net[0].weight, net[0].bias, net[2].weight, net[2].bias",
-         "gᵀH by net[0].weight = ", CONFIRMED],
+        ["11×11 in all", "H with respect to net[0].weight is 6×6", "H with respect to net[0].weight and net[0].bias is 6×2", "H with respect to net[2].bias is 1×1, 2·I",
+         "g1 … g4, weights of the gradients with respect to net[0].weight, net[0].bias, net[2].weight, net[2].bias",
+         "gᵀH for net[0].weight = ", CONFIRMED],
     ),
     "twice": (
         "s, = torch.autograd.grad((w ** 3).sum(), w, create_graph=True)\n(s ** 2).sum().backward()",
-        ["H by w is 3×3, diagonal", CONFIRMED],
+        ["H with respect to w is 3×3, diagonal", CONFIRMED],
     ),
 }  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_a_wrong_second_derivative_is_not_confirmed(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(curvature.Capture, "pushforward", wrong)
     _, told = play(tmp_path, TOLD["grad"][0])
-    assert "do not agree on H" in told
+    assert "disagree" in told
     assert CONFIRMED not in told
 
 
@@ -138,7 +138,7 @@ class Own(torch.autograd.Function):
 Own.apply(w).sum().backward()"""
     _, told = play(tmp_path, body)
     assert "order 2: not explained: " in told
-    assert "black box" in told
+    assert "not derived" in told
 
 
 @pytest.mark.parametrize("options", [["--order", "2"], ["--order", "2", "--code", "1"]])

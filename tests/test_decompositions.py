@@ -191,7 +191,10 @@ def test_a_symmetric_matrix_has_two_representatives() -> None:
     change = rng.normal(size=(3, 3))
     change = change + change.T
     assert_same(np.sum(shared * change), np.sum(np.triu(single * change)), what="⟨g, dx⟩ either way")
-    assert "by one variable" in symgrad.explain("torch.linalg.eigvalsh(x)", x=SYMMETRIC, check=False).to_text()
+    assert (
+        "with respect to one variable"
+        in symgrad.explain("torch.linalg.eigvalsh(x)", x=SYMMETRIC, check=False).to_text()
+    )
     assert symgrad.explain("det(x)", x=SYMMETRIC, check=False).gradients["x"].single_variable is None
 
 
@@ -245,4 +248,4 @@ def test_why_a_call_is_a_black_box_is_one_sentence() -> None:
     """What would do in a text is no part of it."""
     program = symgrad.capture(lambda x: torch.linalg.svd(x, full_matrices=True)[2], torch.ones(2, 3).double().cumsum(1))
     (box,) = program.boxes.values()
-    assert box.reason == "svd: the vectors that full_matrices=True adds are any that fit, so they have no derivative"
+    assert box.reason == "svd: the extra vectors of full_matrices=True are arbitrary, so they have no derivative"

@@ -262,7 +262,7 @@ def test_what_a_page_lacks_it_says(name: str, said: str) -> None:
 
 def told(what: str, it: str) -> Paragraph:
     """That something is not shown."""
-    return Paragraph((f"({what} too long to be read here: ", Code('symgrad derive "f(x)"'), f" prints {it}.)"))
+    return Paragraph((f"({what} too long to show here: ", Code('symgrad derive "f(x)"'), f" prints {it}.)"))
 
 
 def test_what_is_too_long_to_read_is_said_and_not_shown() -> None:

@@ -77,7 +77,7 @@ def test_a_hook_that_changes_is_told_by_what_it_made(tmp_path, hook, told):
     assert told in page
     assert (by_w.boxed, by_w.agrees, by_u.agrees) == (True, None, True)
     np.testing.assert_allclose(by_w.added, by_w.after, rtol=1e-5, atol=1e-6)
-    given = re.findall(r"= hook\((\w+)\) # through hook, a black box: torch's own", page)
+    given = re.findall(r"= hook\((\w+)\) # through hook, computed by PyTorch (not derived)", page)
     assert given
     assert all(f"{cotangent} = " in page for cotangent in given)  # what a hook is given has a line of its own
 
@@ -114,4 +114,4 @@ def test_a_gradient_by_the_tensor_with_the_hook_is_not_compared(tmp_path):
         tmp_path, "h = x @ w\nh.register_hook(lambda g: g * 2)\ntorch.autograd.grad(h.tanh().sum(), h)"
     )
     assert event.leaves[0].changed == "a hook"
-    assert "h has a hook: torch adds what the hook makes of vᵀJ" in page
+    assert "h has a hook: torch adds what the hook returns for vᵀJ" in page

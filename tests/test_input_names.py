@@ -108,7 +108,7 @@ def test_every_letter_is_an_input(name: str) -> None:
 
 def test_names_of_modules_and_keywords_are_refused() -> None:
     for word in ("torch", "F", "np"):
-        with pytest.raises(symgrad.UnknownNameError, match="stands for"):
+        with pytest.raises(symgrad.UnknownNameError, match="means "):
             read_program(f"{word} * x")
     for word in ("lambda", "if", "class"):
         with pytest.raises(NotationError, match="keyword"):
@@ -170,8 +170,8 @@ V_TAKEN = "import torch\nv = torch.tensor([0.0, 2.0], requires_grad=True)\n"
             "y = v * 2\nfor _ in range(2):\n    y = v * 2\n    y.backward(torch.ones(2))\n",
             "Two calls with g₁ and g₂ are",
         ),
-        ("y = v.round()\ny.backward(torch.ones(2))\n", "gᵀJ by v is 0"),
-        ("v.register_hook(lambda n: 2 * n)\n(v * 3).backward(torch.ones(2))\n", "what the hook makes of gᵀJ"),
+        ("y = v.round()\ny.backward(torch.ones(2))\n", "gᵀJ with respect to v is 0"),
+        ("v.register_hook(lambda n: 2 * n)\n(v * 3).backward(torch.ones(2))\n", "what the hook returns for gᵀJ"),
         ("y = v * v.detach()\ny.backward(torch.ones(2))\n", "for g = ones"),
     ],
 )
@@ -197,7 +197,7 @@ def test_a_story_calls_the_seed_otherwise_where_the_script_has_a_v(tmp_path: Pat
     said = "\n".join(story)
     assert "g = 3 4 (given): L = 3·y[0] + 4·y[1]" in said
     assert "gᵀJ" in said
-    assert "v is a tensor of the script: the seed is called g here" in said
+    assert "v is a tensor of the script, so the seed is called g here" in said
 
 
 def test_what_an_index_reads_twice_has_names_that_are_names(tmp_path: Path) -> None:

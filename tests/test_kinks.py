@@ -184,13 +184,14 @@ def test_the_answer_names_the_kink_and_what_is_legal() -> None:
     assert "x[0] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0." in told
     assert "kink" not in opening("relu(x)", x=[2, 1, -1])
     assert "kink of relu, one of 2: left 0" in opening("relu(x)", x=[0, 0, -1])
-    shared = "left 0, right 1, anything between is legal as long as what is taken for all that tie adds up to 1; "
+    shared = "left 0, right 1, anything between is legal as long as the slopes of all tied entries add up to 1; "
     assert f"{shared}torch 2.13.0 takes 0.5" in opening("maximum(x, y)", x=[2, 1], y=[2, 3])
     of_three = opening("F.max_pool2d(x, 2)", x=[[[1, 1], [1, 0]]])
     assert f"is a kink of max_pool2d: {shared}torch 2.13.0 takes 1." in of_three
     assert "x[0] = 1 is a jump of floor: its slope is 0 on both sides" in opening("floor(x)", x=[1, 2.5])
-    assert "x[0] = 0 is where x > 0 turns over: the slope of Σ v·out is 0 on the left, 1 on the right" in opening(
-        "where(x > 0, x, 0 * x)", x=[0, 1]
+    assert (
+        "x[0] = 0 is where x > 0 changes its slope: the slope of Σ v·out is 0 on the left, 1 on the right"
+        in opening("where(x > 0, x, 0 * x)", x=[0, 1])
     )
 
 
@@ -243,7 +244,7 @@ def test_a_tie_is_told_of_an_entry_that_counts_with_the_digits_there_are() -> No
     assert "kink" not in opening("sort(a).values[2] * 3", a=[1, 1, 1, 2, 1])
     told = opening("topk(a, 1, 0, False).values", a=[1e8, -1e8, -1e8])
     assert "is a kink of topk: left 1, right 0" in told
-    assert "adds up to 1;" in told
+    assert "add up to 1;" in told
 
 
 def test_a_wrong_slope_at_a_jump_is_seen() -> None:
@@ -299,9 +300,9 @@ def test_a_mask_that_nothing_moves_is_no_kink() -> None:
     """That of the past is ``tril(ones_like(S)) > 0``, at a corner wherever it is 0."""
     q = [[1.0, 2.0], [0.5, -1.0], [2.0, 1.0]]
     page = symgrad.explain("F.scaled_dot_product_attention(q, q + 1, q, is_causal=True)", q=q, expand=True)
-    assert "turns over" not in page.to_text()
+    assert "changes its slope" not in page.to_text()
     moved = symgrad.explain("where(floor(x) > 0, x, 2 * x + 1)", x=[0.5, 1.0]).to_text()
-    assert "turns over" in moved or "kink" in moved
+    assert "changes its slope" in moved or "kink" in moved
 
 
 @pytest.mark.parametrize(
@@ -325,7 +326,7 @@ def test_a_jump_that_0_multiplies_is_told_with_the_slopes_beside_it(text: str, s
     """Nothing comes back to the jump itself, so a look at each step by itself finds nothing there."""
     (tie,) = symgrad.explain(text, x=[0, 0.5]).kinks
     assert (tie.name, tie.at, tie.here) == ("x", (0,), 1.0 if "trunc" in text else 0.0)
-    assert f"turns over: the slope of Σ v·out is {sides};" in tie.says("x", text, "Σ v·out")
+    assert f"changes its slope: the slope of Σ v·out is {sides};" in tie.says("x", text, "Σ v·out")
 
 
 @pytest.mark.parametrize("text", ["x**2 * sign(x)", "x * relu(x)", "relu(x) * abs(x)", "where(x > 0, x, x)"])
@@ -337,4 +338,4 @@ def test_a_script_is_told_of_a_jump_that_0_multiplies(tmp_path: Path) -> None:
     path, told = tmp_path / "script.py", list[str]()
     path.write_text("import torch\nx = torch.zeros(2, requires_grad=True)\n(x.sign() * x.abs()).sum().backward()\n")
     run_script(str(path), [], tell=lambda event: told.append(re.sub(r"\s+", " ", event_text(event))))
-    assert "turns over: the slope of out is 1 on both sides; torch" in told[0]
+    assert "changes its slope: the slope of out is 1 on both sides; torch" in told[0]

@@ -109,7 +109,7 @@ def test_a_line_with_other_numbers_is_withheld_and_the_story_says_so(
     (event,) = ear.told
     assert event.agrees
     assert [leaf.form for leaf in event.leaves] == [None]
-    said = "is withheld: at the numbers of this call it gives others than the derivation"
+    said = "is not shown: at the numbers of this call it differs from the derivation"
     assert any(note == f"the line of A.grad {said}" for note in event.notes)
     assert all("= …  # withheld" in line for line in event.told.lines)
     assert ear.wrong == []

@@ -109,8 +109,8 @@ def test_the_page_says_what_a_constant_is_and_how_it_was_drawn() -> None:
     found = symgrad.explain("x * torch.randn(3) + torch.eye(3) + torch.eye(3)", x=[1.0, 2.0, 3.0])
     assert found.passed
     page = " ".join(found.to_text(width=400).split())
-    assert "c is torch.randn(3), drawn once by NumPy's generator with the seed 0: a constant" in page
-    assert "c_2 is torch.eye(3): a constant, nothing flows back to it." in page
+    assert "c is torch.randn(3), drawn once with NumPy's generator and the seed 0: a constant" in page
+    assert "c_2 is torch.eye(3): a constant, it gets no gradient." in page
     assert "c_3" not in page
     inputs = {i["name"]: i for i in json.loads(found.to_json())["inputs"]}
     assert inputs["c"]["made"] == {"code": "torch.randn(3)", "seed": 0}
@@ -135,8 +135,8 @@ REFUSED = {
     "x * torch.tensor([[1, 2], [3]])": "ragged",
     "x * torch.ones(10**9)": "too large",
     "x * torch.tensor(x)": "takes numbers",
-    "torch.ones(3)": "no input to differentiate by",
-    "torch.randn(2) * 2": "no input to differentiate by",
+    "torch.ones(3)": "no input to differentiate with respect to",
+    "torch.randn(2) * 2": "no input to differentiate with respect to",
 }
 
 

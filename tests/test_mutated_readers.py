@@ -164,5 +164,5 @@ SLIPS = {
 @pytest.mark.parametrize("typed", SLIPS)
 def test_a_mistake_in_the_language_is_seen(typed: str) -> None:
     values = {name: value for name, value in (("x", X), ("a", A)) if name in SLIPS[typed]}
-    with pytest.raises(UnsupportedError, match="otherwise than Python runs it"):
+    with pytest.raises(UnsupportedError, match="differently from Python"):
         misread(typed, SLIPS[typed], **values)

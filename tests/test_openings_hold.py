@@ -46,7 +46,7 @@ def opening(explanation: Explanation, brief: bool = False) -> list[str]:
     assert brief is not bool(sections), "a brief page has no section, a whole one has"
     told = [line.strip() for line in opened.splitlines() if line.strip()]
     remarks = ("Assumed:", "Complex tensors stand")
-    return [line for line in told if not line.startswith(remarks) and "nothing flows to" not in line]
+    return [line for line in told if not line.startswith(remarks) and " no gradient" not in line]
 
 
 def statements(lines: list[str]) -> set[str]:
@@ -93,7 +93,7 @@ def inputs_of(explanation: Explanation) -> dict[str, np.ndarray]:
 def in_words(lines: list[str]) -> set[str]:
     """The names that an opening says in words: what stands in a later section, what a letter of a formula is."""
     section = "in section 4", "see section 4"
-    ends = (*section, *(f"{words} of the whole page" for words in section), "the forward pass found")
+    ends = (*section, *(f"{words} of the whole page" for words in section), "computed in the forward pass")
     said = [line for line in lines if line.endswith(ends) or line.startswith("(")]
     cut = {
         line.removeprefix("with ").partition(" = ")[0]

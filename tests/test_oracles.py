@@ -367,8 +367,8 @@ def notes(text: str, **values: list[float]) -> dict[str, str]:
     [
         ("log(atan2(x, y))", {"x": [2.0, 1e-300], "y": [1.0, 1e-300]}, "SymPy", "whose square is no float"),
         ("1 / log(x ** 2) * y", {"x": [1e-300], "y": [2.0]}, "SymPy", "has 0, SymPy"),
-        ("F.elu(cumprod(x, 0) / x)", {"x": [1e300, -1.0, 1.0]}, "⟨v", "what is left of them is rounding"),
-        ("amax(y, 0) ** softmax(y, 0)", {"y": [1e300, 1e300, 1e300]}, "⟨v", "what is left of them is rounding"),
+        ("F.elu(cumprod(x, 0) / x)", {"x": [1e300, -1.0, 1.0]}, "⟨v", "only rounding is left"),
+        ("amax(y, 0) ** softmax(y, 0)", {"y": [1e300, 1e300, 1e300]}, "⟨v", "only rounding is left"),
         ("exp(logaddexp(x * y, y))", {"x": [-1e300], "y": [1.0]}, "SymPy", "SymPy 0: one of them by rounding"),
     ],
 )
@@ -407,8 +407,8 @@ def test_a_number_has_no_axis_to_keep(op: str) -> None:
 @pytest.mark.parametrize(
     ("text", "x", "said"),
     [
-        ("abs(mean(x))", [0.5, 1e300], "no digits are left for it"),
-        ("x ** 2 / (x ** 2 + 1e-14)", [1e-7], "do not settle"),
+        ("abs(mean(x))", [0.5, 1e300], "no digits are left"),
+        ("x ** 2 / (x ** 2 + 1e-14)", [1e-7], "do not converge"),
     ],
 )
 def test_differences_say_where_they_are_none(text: str, x: list[float], said: str) -> None:
@@ -467,16 +467,16 @@ def test_terms_that_cancel_beyond_floats_accuse_nobody(text: str, x: list[float]
     assert any(check.cancelled for check in found.gradients["x"].checks)
     page = found.to_text(width=400)
     assert "erms as large as" in page
-    assert "floats keep some 16 digits" in page
-    assert "x.grad is 0 because" not in page
-    assert "a rule of torch's" not in page
+    assert "floats keep about 16 digits" in page
+    assert "x.grad is 0: " not in page
+    assert "torch's own rule" not in page
 
 
 @pytest.mark.parametrize(("text", "x"), [("logcumsumexp(x, 1)", [[-1e8, 1e8, 1.0], [1.0, 1e8, -1e8]])])
 def test_digits_that_large_numbers_cost_accuse_nobody(text: str, x: list[list[float]]) -> None:
     found = symgrad.explain(text, x=x)
     assert found.passed
-    assert "Numbers as large as 1e+08 are on the way" in found.to_text(width=400)
+    assert "Values up to 1e+08 are subtracted" in found.to_text(width=400)
 
 
 @pytest.mark.one_in(2)
@@ -485,7 +485,7 @@ def test_where_a_gradient_turns_between_neighbouring_floats_nobody_is_accused(x:
     found = symgrad.explain("logcumsumexp(x, 0)", x=x)
     assert found.passed
     page = found.to_text(width=400)
-    assert "umbers as large as 9e+15 are on the way" in page or "umbers as large as 1e+16 are on the way" in page
+    assert "alues up to 9e+15 are subtracted" in page or "alues up to 1e+16 are subtracted" in page
     assert "ties" not in page
 
 

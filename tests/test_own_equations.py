@@ -139,8 +139,8 @@ def test_the_page_says_how_far_a_letter_runs_and_who_computed() -> None:
     text = symgrad.explain("out[i] = sum_j x[i+j]*w[j]", x=[1, 2, 3, 4, 5], w=[1, 0, -1]).to_text()
     assert "out[i] = sum_j x[i+j]*w[j]" in text.splitlines()[0]
     assert "out[i] = Σ_j x[i + j]·w[j]" in text
-    assert "i runs over 3 values, as far as x[i + j] stays inside" in " ".join(text.split())
-    assert "torch runs the equation itself in the proof" in " ".join(text.split())
+    assert "i runs over 3 values, as far as x[i + j] stays in range" in " ".join(text.split())
+    assert "torch evaluates the equation itself" in " ".join(text.split())
 
 
 @pytest.mark.one_in(2)
@@ -662,7 +662,7 @@ def test_the_largest_of_a_product_is_as_large_as_itself(text: str) -> None:
     ],
 )  # fmt: skip
 def test_an_index_that_another_tensor_bounds_leaves_the_rest_to_the_others(text: str, twin: Any) -> None:
-    """j runs over w, so i runs as far as x[i + j] stays inside: that was refused, i standing first."""
+    """j runs over w, so i runs as far as x[i + j] stays in range: that was refused, i standing first."""
     x, w, u = (np.linspace(1, 2, n) for n in (6, 3, 2))
     given = {"x": x, "w": w, **({"u": u} if "u[" in text else {})}
     found = symgrad.explain(text, **given)

@@ -160,7 +160,7 @@ def test_what_cancels_is_not_counted_as_exact(text: str, shape: tuple[int, ...])
     "text", ["x.scatter(0, i, y)", "x.masked_fill(i, 0)", "x.index_fill(0, i, 1)", "x.index_copy(0, i, y)"]
 )
 def test_what_data_may_write_over_is_not_counted_as_exact(text: str) -> None:
-    """J by x is the identity without the rows that are written."""
+    """J with respect to x is the identity without the rows that are written."""
     plan = symgrad.jacobian(text, "x", shapes={"x": (3,)}, check=False).plan()
     assert (plan.nonzeros, plan.exact) == (3, False)
     assert plan.structure == "at most one entry in a row, and in a column"

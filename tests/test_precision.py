@@ -73,7 +73,7 @@ def test_a_script_is_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     path.write_text(SCRIPT, encoding="utf-8")
     session = run_script(str(path), [], tell=lambda event: told.append(" ".join(event_text(event).split())))
     assert session.agrees == asked
-    assert ("by w torch's float32 is up to" in told[0]) == asked
+    assert ("w: torch's float32 is off by up to" in told[0]) == asked
 
 
 BEFORE_NORMS = """
@@ -122,4 +122,4 @@ def test_a_gradient_that_is_hardly_more_than_its_rounding_says_so(tmp_path: Path
     (leaf,) = session.calls[0].leaves
     assert session.agrees
     assert np.abs(leaf.added - leaf.after).max() > 0.1 * np.abs(leaf.after).max()
-    assert "by w torch's float32 is up to" in told[0]
+    assert "w: torch's float32 is off by up to" in told[0]

@@ -38,12 +38,12 @@ ONES = "so equal weights (ones, .sum()) give 0"
 @pytest.mark.parametrize(
     ("text", "x", "said"),
     [
-        ("sum(round(x))", [1.2, 2.7], "nothing comes back through round, its slope is 0 wherever it has one"),
-        ("sum(sign(x)) * 3", [1, -2], "nothing comes back through sign, its slope is 0 wherever it has one"),
-        ("sum(relu(x) * 2)", [-1, -2], "nothing comes back through relu, its slope by x is 0 here"),
-        ("relu(x - 5)", [1, 2], "nothing comes back through relu, its slope by x is 0 here"),
-        ("sum(clamp(x, 5, 6))", [1, 2], "nothing comes back through clamp, its slope by x is 0 here"),
-        ("sum(x ** 2)", [0, 0], "nothing comes back through pow, its slope by x is 0 here"),
+        ("sum(round(x))", [1.2, 2.7], "round passes no gradient back: its slope is 0 wherever it has one"),
+        ("sum(sign(x)) * 3", [1, -2], "sign passes no gradient back: its slope is 0 wherever it has one"),
+        ("sum(relu(x) * 2)", [-1, -2], "relu passes no gradient back: its slope with respect to x is 0 here"),
+        ("relu(x - 5)", [1, 2], "relu passes no gradient back: its slope with respect to x is 0 here"),
+        ("sum(clamp(x, 5, 6))", [1, 2], "clamp passes no gradient back: its slope with respect to x is 0 here"),
+        ("sum(x ** 2)", [0, 0], "pow passes no gradient back: its slope with respect to x is 0 here"),
         ("softmax(x)", [1, 2, 3], f"the entries of softmax add up to 1 whatever x is, {ONES}"),
         ("sum(softmax(x)) * 5", [1, 2, 3], f"the entries of softmax add up to 1 whatever x is, {ONES}"),
         ("mean(softmax(x, dim=1))", [[1, 2], [0, 3]], "the entries of softmax add up to 1 along axis 1 whatever x is"),
@@ -106,8 +106,8 @@ def told(tmp_path: Path, body: str) -> str:
         (
             "h = (w * 3).detach()\nloss = h.sum()\nloss.requires_grad = True\nloss.backward()\nw.grad\n",
             (
-                "w.grad is None: the path was cut in line 3 by .detach(); line 5 made loss a new leaf, and the backward in "
-                "line 6 ends there"
+                "w.grad is None: the path was cut in line 3 by .detach(); line 5 made loss a new leaf, so the "
+                "backward in line 6 ends there"
             ),
         ),
         (
@@ -117,8 +117,8 @@ def told(tmp_path: Path, body: str) -> str:
         (
             "h = torch.tensor(w, requires_grad=True)\nh.sum().backward()\nw.grad\n",
             (
-                "w.grad is None: the path was cut in line 3 by torch.tensor(…), which copies numbers and no history; line 3 "
-                "made h a new leaf"
+                "w.grad is None: the path was cut in line 3 by torch.tensor(…), which copies numbers without their "
+                "history; line 3 made h a new leaf"
             ),
         ),
         (
@@ -134,12 +134,15 @@ def told(tmp_path: Path, body: str) -> str:
         (
             "h = w * 2\nh.sum().backward()\nh.grad\n",
             (
-                "h is not a leaf (it was computed in line 3); what flowed through it ([1 1]) is kept only for leaves. "
+                "h is not a leaf (it was computed in line 3); its gradient ([1 1]) is kept only for leaves. "
                 "h.retain_grad() before backward keeps it, torch.autograd.grad(h.sum(), h) gives it"
             ),
         ),
-        ("(torch.round(w) * 2).sum().backward()\n", "nothing comes back through round(w) (line 3), its slope is 0"),
-        ("h = torch.relu(-w)\nh.sum().backward()\n", "vᵀJ by w is 0: nothing comes back through h (line 3), its slope"),
+        ("(torch.round(w) * 2).sum().backward()\n", "round(w) (line 3), its slope is 0"),
+        (
+            "h = torch.relu(-w)\nh.sum().backward()\n",
+            "vᵀJ with respect to w is 0: h (line 3) passes no gradient back: its slope",
+        ),
         (
             "torch.softmax(w, 0).sum().backward()\n",
             f"the entries of softmax(w, dim=0) (line 3) add up to 1 whatever w is, {ONES}",
@@ -233,5 +236,5 @@ def test_whatever_x_is_holds_of_the_formula_or_names_the_numbers(text: str, size
     )
     said = [part for part in page.split(". ") if "stays the same whatever x is" in part]
     for sentence in said:
-        assert ("whatever x is while w has the entries given, which are all equal" in sentence) == moves
+        assert ("whatever x is while w has the given entries, which are all equal" in sentence) == moves
     assert said

@@ -418,10 +418,10 @@ for n in range(25):
 """
     said, session = told(tmp_path, source)
     assert sum(session.counted.values()) == 25 - (1 if name == "jacrev" else 6) + (19 if between else 0), said
-    numbers = [event.text for event in session.events if "not met before" in getattr(event, "text", "")]
+    numbers = [event.text for event in session.events if "a new program" in getattr(event, "text", "")]
     assert numbers == []
     last = told(tmp_path, source, call=49 if between else 25)[1]
-    assert len([event for event in last.events if "starts afresh" not in getattr(event, "text", "")]) == 1
+    assert len([event for event in last.events if "starts from zero" not in getattr(event, "text", "")]) == 1
 
 
 # What is held ----------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ REQUIRED = [
     "2  The Jacobian J",
     "∂out[i,k]/∂x[p,q] = δ_ip·a[q,k]",
     "8×6, 24 of 48 entries can be nonzero",
-    "J = I₂ ⊗ aᵀ: one block aᵀ per row of x, nothing across rows",
+    "J = I₂ ⊗ aᵀ: one block aᵀ per row of x, zeros elsewhere",
     "∂out[i,k]/∂a[p,q] = δ_kq·x[i,p]",
     "8×12, 24 of 96 entries can be nonzero",
     "J = x ⊗ I₄",
@@ -203,11 +203,11 @@ def test_a_tensor_that_is_used_twice_has_two_shares() -> None:
 
 
 def test_zero_gradients_are_explained() -> None:
-    assert "x.grad is 0, but for rounding, although J is not" in said("softmax(x)", x=[1, 2, 3])
+    assert "x.grad is 0, up to rounding, although J is not" in said("softmax(x)", x=[1, 2, 3])
     assert "other weights show more" in said("softmax(x)", x=[1, 2, 3])
-    assert "x.grad is 0 because every entry of J is 0 at these numbers" in said("relu(x)", x=[-1, -2])
+    assert "x.grad is 0: every entry of J is 0 at these numbers" in said("relu(x)", x=[-1, -2])
     assert "x.grad is 0 because every weight in v is 0" in said("x*2", x=[1, 2], seed=[0, 0])
-    assert "balance each other out" in said("stack([x, 2*x])", x=[1, 2], seed=[[2, 4], [-1, -2]])
+    assert "weights cancel" in said("stack([x, 2*x])", x=[1, 2], seed=[[2, 4], [-1, -2]])
 
 
 def test_an_input_without_a_path() -> None:
@@ -225,7 +225,7 @@ def test_large_things_are_named_and_not_printed() -> None:
     assert len(text.splitlines()) < 80
     assert "out = 30 in all 800 entries" in text
     assert "x.grad[0,0] = 1·a[0,0] + 1·a[0,1] + 1·a[0,2] + … + 1·a[0,19]" in text
-    assert "800×1200 is too large to be written out here" in re.sub(r"\s+", " ", text)
+    assert "800×1200 is too large to show here" in re.sub(r"\s+", " ", text)
     assert "symgrad plan says how much of it is 0" in re.sub(r"\s+", " ", text)
     assert "v∘out is 40×20 like out, x.grad is 40×30 like x" in re.sub(r"\s+", " ", text)
     assert "v∘out has 2 entries like out, w.grad has 3 entries like w" in re.sub(
@@ -237,7 +237,7 @@ def test_large_things_are_named_and_not_printed() -> None:
 @pytest.mark.slow
 def test_long_programs_get_stages() -> None:
     text = said("tanh(w3@tanh(w2@tanh(w1@x)))", check=False)
-    assert "v_t1 is the gradient that has come back as far as t1:" in text
+    assert "v_t1 is the gradient with respect to t1:" in text
     assert "x.grad[p,q] = Σ_i w1[i,p]·v_t1[i,q]" in text
 
 
@@ -248,7 +248,7 @@ def test_sizes_are_told_where_they_are_read() -> None:
 
 def test_one_entry() -> None:
     text = re.sub(r"\s+", " ", forum().to_text(entry=("x", (0, 1))))
-    assert "4 of 8 outputs move with x01:" in text
+    assert "4 of 8 outputs depend on x01:" in text
     assert "out[0,2] a12 1 3 3" in text
     assert "sum 10" in text
     assert "x.grad[0,1] = 1·a10 + 2·a11 + 3·a12 + 4·a13 = 1·1 + 2·1 + 3·1 + 4·1 = 10" in text
@@ -287,7 +287,7 @@ def test_decimals_show_the_difference() -> None:
 
 
 def test_without_checks_nothing_is_claimed() -> None:
-    assert "No check was made" in said("x*2", check=False)
+    assert "Checks were turned off" in said("x*2", check=False)
 
 
 # --- formulas -----------------------------------------------------------------------------------------------
@@ -788,7 +788,7 @@ def test_every_entry_of_a_formula_is_printed_once() -> None:
 def test_a_formula_that_is_not_shown_is_not_said_to_be_the_answer() -> None:
     given = {"x": np.ones((1, 1, 3, 3)), "g": np.full((1, 2, 2, 2), 0.3)}
     page = said("F.grid_sample(x, g)", **given, check=False)
-    assert "too long to be read. (No short matrix notation was found either.)" in page
+    assert "too long to show. (No short matrix notation was found either.)" in page
     assert page.count("the index formula is the answer") == 1  # that by x is shown
 
 
@@ -836,5 +836,5 @@ def test_notation_is_explained_where_it_stands_and_nowhere_else() -> None:
     assert "⌊ ⌋ rounds down" in page
     assert "mod is" not in page
     for name in ("m[i,j]", "n_out[i,j]"):
-        assert f"{name} is the place that the forward pass found" in page
+        assert f"{name} is the position found in the forward pass" in page
     assert "mod is the remainder" in symgrad.explain("x.reshape(3, 2)", shapes={"x": (2, 3)}, check=False).to_text()

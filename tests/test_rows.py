@@ -31,13 +31,13 @@ def test_functional_jacobian_is_one_event(tmp_path: Path) -> None:
     session, told = play(tmp_path, body)
     (event,) = session.events
     assert isinstance(event, Note)
-    assert "jacobian() asks for all of J, one row a sweep" in told
-    assert "J by x is 24×24, block-diagonal, 75% zeros" in told
+    assert "jacobian() computes J row by row, one backward pass each" in told
+    assert "J with respect to x is 24×24, block-diagonal, 75% zeros" in told
     assert "torch keeps it as 4×6×4×6" in told
-    assert "6 of 24 seeds would do" in told
+    assert "6 of 24 passes are enough" in told
     assert "torch.func.vmap(torch.func.jacrev(f))(x)" in told
-    assert "6 of 24 seeds" in event_markdown(event)
-    assert "6 of 24 seeds" in to_json(session)
+    assert "6 of 24 passes" in event_markdown(event)
+    assert "6 of 24 passes" in to_json(session)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -56,11 +56,11 @@ def test_the_calls_that_are_named_give_all_of_j() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("F.relu(x)", "J is diagonal, so one backward(ones) holds all of it"),
-        ("x.reshape(2, 3).sum(1)", "no two rows share a column, so one backward(ones) holds all of J"),
-        ("x[1:] * x[:-1]", "2 of 5 seeds would do: rows that share no column can share a seed"),
-        ("torch.outer(x, x).reshape(-1)", "of 36 seeds would do"),
-        ("torch.softmax(x, 0)", "no two rows can share a seed; torch.func.jacrev(f)(x) makes all rows in one"),
+        ("F.relu(x)", "J is diagonal, so one backward(ones) returns all of it"),
+        ("x.reshape(2, 3).sum(1)", "no two rows share a column, so one backward(ones) returns all of J"),
+        ("x[1:] * x[:-1]", "2 of 5 passes are enough: rows that share no column can share a seed"),
+        ("torch.outer(x, x).reshape(-1)", "of 36 passes are enough"),
+        ("torch.softmax(x, 0)", "no two rows can share a seed; torch.func.jacrev(f)(x) computes all rows in one"),
         ("x[:2] @ torch.ones(2, 5)", "no two rows can share a seed; torch.func.jacrev(f)(x)"),
     ],
 )
@@ -68,7 +68,7 @@ def test_how_many_seeds_would_do(tmp_path: Path, body: str, said: str) -> None:
     source = f"x = torch.rand(6, requires_grad=True)\ny = {body}\nfor i in range(len(y)):\n"
     _, told = play(tmp_path, f"{source}    torch.autograd.grad(y[i], x, retain_graph=True)\n")
     assert said in told
-    assert "this line asks for all of J, one row a sweep" in told
+    assert "this line computes J row by row, one backward pass each" in told
 
 
 @pytest.mark.one_in(2)
@@ -85,14 +85,14 @@ def test_how_many_seeds_would_do(tmp_path: Path, body: str, said: str) -> None:
 def test_a_loop_over_the_outputs_is_told_once(tmp_path: Path, loop: str) -> None:
     session, told = play(tmp_path, "x = torch.rand(4, requires_grad=True)\ny = x.sin()\n" + loop)
     assert len(session.calls) == 1
-    assert told.count("J by x is 4×4, diag(x.cos()), 75% zeros") == 1
+    assert told.count("J with respect to x is 4×4, diag(x.cos()), 75% zeros") == 1
     assert "3 further calls with the same operations and sizes, counted only" in told
 
 
 def test_other_outputs_are_no_rows(tmp_path: Path) -> None:
     source = "x = torch.rand(3, requires_grad=True)\nfor i in range(3):\n    y = x.sin()\n    y[i].backward()\n"
     session, told = play(tmp_path, source)
-    assert "asks for all of J" not in told
+    assert "computes J row by row" not in told
     assert len(session.calls) == 3
 
 
@@ -111,7 +111,7 @@ for i in range(3):
     torch.autograd.grad(y[i], x, retain_graph=True)
 """
     _, told = play(tmp_path, source)
-    assert "seeds would do" not in told
+    assert "passes are enough" not in told
 
 
 @pytest.mark.slow
@@ -122,10 +122,12 @@ def test_gradgradcheck_is_one_story_of_the_backward_it_differentiates(tmp_path: 
         "x = torch.randn(3, dtype=torch.float64, requires_grad=True)\ntorch.autograd.gradgradcheck(torch.sin, (x,))\n",
     )
     assert len(session.events) == 1
-    assert told.count("gradgradcheck() asks for all of J") == 1
-    assert "J by x is 3×3, diag(-leaf * x.sin()), 67% zeros" in told
-    assert "1 of 3 seeds would do: J is diagonal" in told
-    assert "its function is a backward, and leaf the v of that: J by it is the first derivative again" in told
+    assert told.count("gradgradcheck() computes J row by row") == 1
+    assert "J with respect to x is 3×3, diag(-leaf * x.sin()), 67% zeros" in told
+    assert "1 of 3 passes are enough: J is diagonal" in told
+    assert (
+        "gradgradcheck differentiates the backward, whose v is leaf: with respect to it is the first derivative again"
+    ) in told
     assert "not explained" not in told
 
 
@@ -134,12 +136,12 @@ def test_gradcheck_is_told_with_its_convention_and_the_kink(tmp_path: Path) -> N
     near += "try:\n    torch.autograd.gradcheck(F.relu, x)\nexcept Exception:\n    pass\n"
     session, told = play(tmp_path, near)
     assert len(session.events) == 1
-    assert "difference quotients of step eps = 1e-06; what it prints has inputs as rows: it is Jᵀ" in told
+    assert "difference quotients of step eps = 1e-06; it prints Jᵀ, with inputs as rows" in told
     assert "x[0] = 1e-07 is within eps of a kink" in told
     assert "mixes 45% of the slope on its left with 55% of that on its right" in told
     away = "W, x = torch.randn(2, 3).double(), torch.ones(3).double().requires_grad_()\n"
     _, told = play(tmp_path, away + "torch.autograd.gradcheck(lambda x: W @ x, x)\n")
-    assert "J by x is 2×3, W" in told
+    assert "J with respect to x is 2×3, W" in told
     assert "kink" not in told
 
 
@@ -147,7 +149,7 @@ def test_gradcheck_in_single_precision_is_told_what_rounding_does(tmp_path: Path
     source = "x = torch.tensor([1., 2.], dtype=torch.{kind}, requires_grad=True)\n"
     source += "torch.autograd.gradcheck(torch.exp, x, raise_exception=False)\n"
     _, told = play(tmp_path, "import warnings; warnings.simplefilter('ignore')\n" + source.format(kind="float32"))
-    assert "in float32 rounding alone moves such a quotient by up to 0.44" in told  # 2**-23 * e**2 / 2e-6
+    assert "in float32 rounding alone changes such a quotient by up to 0.44" in told  # 2**-23 * e**2 / 2e-6
     assert "x.double()" in told
     _, told = play(tmp_path, source.format(kind="float64"))
     assert "rounding alone" not in told
@@ -170,5 +172,5 @@ torch.autograd.functional.jacobian(lambda Z, b: torch.tanh(Z @ W) + b, (torch.ra
 """,
     )
     assert "t1 = Z @ W" in told
-    assert "J by Z is 8×12, block-diagonal" in told
-    assert "J by b is 8×2" in told
+    assert "J with respect to Z is 8×12, block-diagonal" in told
+    assert "J with respect to b is 8×2" in told

@@ -184,7 +184,7 @@ def test_a_page_or_a_picture_needs_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     for style in ("html", "svg"):
         refused = run.invoke(main, ["run", "--format", style, str(script)])
         assert (refused.exit_code, ran.exists()) == (2, False)
-        assert "standard output is the script's own" in refused.stderr
+        assert "standard output belongs to the script" in refused.stderr
     refused = run.invoke(main, ["run", "--format", "html", "--code", "1", "-o", str(tmp_path / "p"), str(script)])
     assert (refused.exit_code, ran.exists()) == (2, False)
     with monkeypatch.context() as without:
@@ -204,7 +204,7 @@ def test_a_page_or_a_picture_needs_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     script.write_text("print('nothing')\n", encoding="utf-8")
     refused = run.invoke(main, ["run", "--format", "svg", "-o", str(picture), str(script)])
     assert refused.exit_code == 2
-    assert "that could be drawn" in refused.stderr
+    assert "to draw" in refused.stderr
 
 
 def test_a_broadcast_on_the_way_is_no_station() -> None:

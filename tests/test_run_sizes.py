@@ -11,13 +11,13 @@ from tests.compare import assert_same
 from tests.test_run import play
 
 LOSSES = {
-    "F.mse_loss(x, torch.rand(4, 3))": "mse_loss is a mean over 12 numbers: that is the division by 12, which with the 2 of the square is a division by 6",
-    "F.huber_loss(x, torch.rand(4, 3))": "huber_loss is a mean over 12 numbers: that is the division by 12",
-    "F.cross_entropy(x, t)": "cross_entropy is a mean over 4 samples: that is the division by 4",
-    "F.cross_entropy(x, p)": "cross_entropy is a mean over 4 samples: that is the division by 4",
-    "F.cross_entropy(x, t, ignore_index=1)": "cross_entropy is a mean over the 2 of 4 that count: that is the division by 2",
-    "F.cross_entropy(x, t, weight=w)": "cross_entropy is a weighted mean: the division by 5 is that by the sum of the weights",
-    "F.binary_cross_entropy(x.sigmoid(), p, weight=w)": "binary_cross_entropy is a mean over 12 numbers: that is the division by 12",
+    "F.mse_loss(x, torch.rand(4, 3))": "mse_loss is a mean over 12 numbers, hence the factor 1/12, which with the 2 of the square is 1/6",
+    "F.huber_loss(x, torch.rand(4, 3))": "huber_loss is a mean over 12 numbers, hence the factor 1/12",
+    "F.cross_entropy(x, t)": "cross_entropy is a mean over 4 samples, hence the factor 1/4",
+    "F.cross_entropy(x, p)": "cross_entropy is a mean over 4 samples, hence the factor 1/4",
+    "F.cross_entropy(x, t, ignore_index=1)": "cross_entropy is a mean over the 2 of 4 that count, hence the factor 1/2",
+    "F.cross_entropy(x, t, weight=w)": "cross_entropy is a weighted mean: 5 is the sum of the weights",
+    "F.binary_cross_entropy(x.sigmoid(), p, weight=w)": "binary_cross_entropy is a mean over 12 numbers, hence the factor 1/12",
 }
 
 

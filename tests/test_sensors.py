@@ -31,7 +31,10 @@ x, b = torch.ones(4, 3, requires_grad=True), torch.ones({shape}, requires_grad=T
 {before}
 (Add.apply(x, b) ** 2).sum().backward()
 """
-ADDED = "Add.backward returned 4×3 for its input 2, which is 3 (own.py:15): torch added it up; outside its engine nobody would"
+ADDED = (
+    "Add.backward returned 4×3 for its input 2, which is 3 (own.py:15): autograd sums it up silently; other callers "
+    "get the wrong shape"
+)
 
 
 def notes(place: Path, returned: str, shape: str = "3", mark: str = "", before: str = "") -> tuple[str, ...]:
@@ -78,18 +81,21 @@ def test_a_backward_that_takes_v_to_lie_in_order_is_named(tmp_path: Path, read: 
     script = tmp_path / "strided.py"
     script.write_text(STRIDED.format(read=read))
     (call,) = run_script(str(script), [], tell=event_text).calls
-    said = "Double.backward reads v as if its entries lay in order, and gives just what comes of that: v came with strides (1, 2); v.contiguous() puts them in order"
+    said = (
+        "Double.backward reads v as if it were contiguous, which explains its result: v has strides (1, 2); call "
+        "v.contiguous() first"
+    )
     assert (said in call.notes) == ("as_strided" in read)
     assert any("is not the derivative" in note for note in call.notes) == (read != "pass")
 
 
 MISCOUNTED = (
-    "Add.backward returned {} (own.py:15), and Add.forward has 2 inputs: one for each is returned, in their order, None "
-    "for what has none"
+    "Add.backward returned {} (own.py:15), and Add.forward has 2 inputs: return one for each, in their order, None "
+    "for inputs without one"
 )
 WRITTEN_TO = (
-    "Add.backward wrote into such a tensor (own.py:15). The v that it was given is one: 4×3 with strides (0, 0), as a "
-    "sum sends it back; v is read only"
+    "Add.backward wrote into such a tensor (own.py:15). The v it received is one: 4×3 with strides (0, 0), as the "
+    "backward of sum passes it; v must not be modified"
 )
 REFUSED = {
     "v": [MISCOUNTED.format("1 gradient")],
@@ -119,7 +125,7 @@ def test_of_a_right_backward_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_none_is_told_where_a_gradient_was_asked(tmp_path: Path) -> None:
-    said = "Add.backward returned None for its input 2 (own.py:15): no gradient goes on from there"
+    said = "Add.backward returned None for its input 2 (own.py:15), so no gradient flows on from there"
     assert said in notes(tmp_path, "v, None", "4, 3")
 
 

@@ -121,7 +121,7 @@ def test_a_field_is_named_by_what_is_wrong_in_it(part: str, text: str, name: str
 def test_scripts_go_only_with_this_machine() -> None:
     found = CliRunner().invoke(main, ["serve", "--scripts", "--host", "0.0.0.0"])
     assert found.exit_code == 2
-    assert "--scripts goes only with this machine" in found.stderr
+    assert "--scripts works only with a local address" in found.stderr
 
 
 @pytest.mark.slow
@@ -184,7 +184,7 @@ LEFT = "4242.4242"
 """Seconds that no other process sleeps."""
 ATTACKS = {
     "goes on for ever": (STEP + "while True: pass", "more than 8 seconds", True),
-    "prints for ever": ("while True: print('x' * 10_000)", "it printed more", False),
+    "prints for ever": ("while True: print('x' * 10_000)", "(output cut)", False),
     "takes memory": ("found = []\nwhile True: found.append(b'x' * (1 << 26))", "more than 700 megabytes", False),
     "starts sessions": (
         f"import os, time\nfor _ in range(100):\n    if not os.fork():\n        os.setsid(); time.sleep({LEFT})",
@@ -285,7 +285,7 @@ def test_the_loss_is_a_field() -> None:
     }
     found = ask_worker(json.dumps(job))["found"]
     assert "F.mse_loss(out, y)" in found
-    assert "has no loss" in ask_worker(json.dumps({**job, "kind": "exercise"}))["error"]
+    assert "and no loss" in ask_worker(json.dumps({**job, "kind": "exercise"}))["error"]
     assert "mean((out-y)**2)" in ask_worker(json.dumps({**job, "then": "mean((out-y)**2)"}))["found"].replace(" ", "")
 
 

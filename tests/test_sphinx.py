@@ -205,8 +205,11 @@ UNTRUE = {
     "a value": ("```{symgrad} x*x\n:let: x=[1,2]\n:claims: x.grad = [2,5]\n```", "it is [2, 4]"),
     "a rounded value": ("```{symgrad} exp(x)\n:let: x=[1]\n:claims: x.grad = [2.71]\n```", "it is [2.718281828459045]"),
     "a size": ("```{symgrad} x@a\n:claims: x.jacobian = 6×8\n```", "x.jacobian = 6×8"),
-    "no claim": ("```{symgrad} x@a\n:claims: y.grad = v\n```", "y.grad = v: this is no claim about x@a"),
-    "a sentence": ("```{symgrad} x@a\n:says: J is a permutation\n```", "J is a permutation: this is not said"),
+    "no claim": ("```{symgrad} x@a\n:claims: y.grad = v\n```", "y.grad = v: this is not a claim about x@a"),
+    "a sentence": (
+        "```{symgrad} x@a\n:says: J is a permutation\n```",
+        "J is a permutation: the page does not say this",
+    ),
     "a refusal": ("```{symgrad} x@a\n:raises: shape\n```", "x@a is not refused"),
     "what is refused": ("```{symgrad} nosuch(x)\n```", "error[name]"),
     "the role": ("{symgrad}`x@a -> x.grad = a @ v`", "x.grad = a @ v is claimed"),

@@ -107,10 +107,10 @@ def test_the_numbers_of_a_summary(tmp_path):
     zero = [name for name, size in lengths.items() if not size]
     most, least = max(moving, key=moving.get), min(moving, key=moving.get)
     equal = sum(np.allclose(leaf.added, leaf.after, rtol=1e-9, atol=1e-12) for leaf in call.leaves)
-    assert f"{equal} leaves = torch; vᵀJ is longest by {most} ({digits(moving[most])})" in told
-    assert f"shortest by {least} ({digits(moving[least])})" in told
+    assert f"{equal} leaves = torch; the largest gradient norm is {digits(moving[most])} ({most})" in told
+    assert f"the smallest {digits(moving[least])} ({least})" in told
     assert zero == ["dead.weight", "dead.bias"]
-    assert re.search(r"0 by dead\.weight, dead\.bias: nothing comes back through \w+ = relu\(\w+\) \(line 16\)", told)
+    assert re.search(r"0 with respect to dead\.weight, dead\.bias: \w+ = relu\(\w+\) \(line 16\)", told)
     assert "rest[3].weight 1×" not in told
 
 
@@ -130,11 +130,11 @@ def test_zeros_and_their_reasons(tmp_path):
         "away = w2 - w2\n(masked + step + away + " + " + ".join(f"w{n}" for n in range(3, 14)) + ").sum().backward()\n",
     )
     why = {leaf.name: leaf.why for leaf in session.calls[0].leaves}
-    assert "nothing comes back through masked" in why["w0"]
-    assert "nothing comes back through step = round(w1)" in why["w1"]
-    assert why["w2"] == "what reaches it adds up to 0"
+    assert "masked" in why["w0"]
+    assert "step = round(w1)" in why["w1"]
+    assert why["w2"] == "the gradients that reach it cancel"
     assert all(not why[f"w{n}"] for n in range(3, 14))
-    assert "0 by w2: what reaches it adds up to 0" in told
+    assert "0 with respect to w2: the gradients that reach it cancel" in " ".join(told.split())
 
 
 def test_what_torch_computed_itself_is_counted_apart(tmp_path):
@@ -153,7 +153,7 @@ loss.backward()
     )
     told = " ".join(told.split())
     assert "12 leaves = torch" in told
-    assert "3 leaves torch's own, not checked: w[12], w[13], w[14]" in told
+    assert "3 leaves not verified: w[12], w[13], w[14]" in told
 
 
 # Calls ----------------------------------------------------------------------------------------------------
@@ -181,10 +181,10 @@ for step in range(60):
     assert OFTEN < 58
     assert [call.repeated for call in session.calls] == [False, *[True] * 6, False]
     assert "exp(w)" in told
-    note = next(event for event in session.events if isinstance(event, Note) and "not met before" in event.text)
+    note = next(event for event in session.events if isinstance(event, Note) and "a new program" in event.text)
     assert note.text == (
-        "call 56 ran a program that was not met before (new: 1 Exp; gone: 1 Mul), and was not recorded: "
-        "it is told when it comes again, or by symgrad run --call 56"
+        "call 56 ran a new program (new: 1 Exp; gone: 1 Mul) and was not recorded: symgrad explains it when it "
+        "occurs again, or with symgrad run --call 56"
     )
     assert session.counted == {"script.py:9": 52}
     assert "52 further calls with the same operations and sizes" in closing(session)
@@ -203,7 +203,7 @@ for step in range(30):
     )
     assert [call.number for call in session.calls] == [1, 2, 3, 5, 10, 20]
     assert "script.py:9: 24 further calls, counted only" in closing(session)
-    assert closing(session).endswith("; 1 of them ran a program that was not told\n")
+    assert closing(session).endswith("; 1 of them ran a program that is not shown\n")
 
 
 @pytest.mark.slow
@@ -261,7 +261,7 @@ def test_the_story_grows_in_its_file(tmp_path):
     assert 3 < int(found.stdout) < len(story.splitlines())
     assert "script.py:5" in story
     assert found.stderr == ""
-    assert story.endswith("is what torch added.\n")
+    assert story.endswith("equals what torch computed.\n")
     assert max(map(len, story.splitlines())) <= 80
 
 
@@ -510,12 +510,12 @@ def test_a_name_is_that_of_the_statement_and_not_of_the_line(tmp_path, body, lin
 def test_why_the_seed_has_another_letter(tmp_path):
     given = "x, v_net = torch.randn(2, 3), nn.Linear(3, 1)\nx.requires_grad_()\n"
     session, told = play(tmp_path, given + "head = nn.Linear(1, 1)\nhead(v_net(x)).sum().backward()")
-    assert "names of the script begin with v: the seed is called g here" in told
-    assert "\ng weighs the rows; added up they are gᵀJ" in legend(session)
+    assert "names of the script begin with v, so the seed is called g here" in told
+    assert "\ng weighs the rows; the weighted rows add up to gᵀJ" in legend(session)
     _, told = play(
         tmp_path, given + "g, = torch.autograd.grad(x.exp().sum(), x, create_graph=True)\ng.sum().backward()"
     )
-    assert "names with v are a recorded gradient's: the seed is called u here" in told
+    assert "v_… already names gradients, so the seed is called u here" in told
 
 
 def test_what_objects_hold_is_called_as_its_author_writes_it(tmp_path):
@@ -577,7 +577,9 @@ b = c * 2
 def test_what_is_added_up_to_0_over_a_broadcast_is_said_to_be_that(tmp_path, read, what):
     """It was ``nothing comes back through t3 = c.expand(2)``: a step that is not told, and two numbers come back."""
     _, told = play(tmp_path, f"{TWICE}y = Cubed.apply({read} + x)\n(y ** 2).sum().backward()\n")
-    assert f"what torch gives by c is 0: what reaches {what} adds up to 0" in told
+    assert f"the gradient in torch with respect to c is 0: the gradients that reach {what} cancel" in " ".join(
+        told.split()
+    )
     assert "expand" not in told
 
 
@@ -603,7 +605,7 @@ def test_a_line_of_another_file_is_told_with_the_file(tmp_path, monkeypatch, fil
     monkeypatch.syspath_prepend(str(tmp_path))
     _, told = play(tmp_path, PARTS[files])
     sys.modules.pop("blocks", None)
-    assert f"{place}, its slope is 0 wherever it has one" in " ".join(told.split())
+    assert f"{place} passes no gradient back: its slope is 0 wherever it has one" in " ".join(told.split())
 
 
 def test_the_seed_has_one_letter_in_all_that_is_said_of_a_call_and_of_those_like_it(tmp_path):
@@ -616,7 +618,7 @@ def test_the_seed_has_one_letter_in_all_that_is_said_of_a_call_and_of_those_like
     session, told = play(tmp_path, body)
     assert [call.letter for call in session.calls if call.kind == "backward"] == ["g", "g"]
     told = told[told.index("script.py:8") :]
-    assert "vᵀJ by" not in told
+    assert "vᵀJ with respect to" not in told
     assert "v₁" not in told
     assert told.count("the seed is called") == 1
 

@@ -1,7 +1,7 @@
 """What is called equal to torch is the text that the user typed: equal, refused by torch, not derived by it, or as read.
 
 Each of the four is told apart on every page, in the data, in ``passed`` and in the exit status; and a text that is read
-otherwise than Python runs it is refused, with both numbers.
+differently from Python is refused, with both numbers.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ OUTCOMES: dict[str, tuple[Outcome, bool, str]] = {
     "softmax(x)": (Outcome.REFUSED, True, "Torch itself refuses this text: softmax() missing 1 required positional arguments: \"dim\""),
     "layer_norm(x)": (Outcome.REFUSED, True, "Torch itself refuses this text: layer_norm() missing 1 required positional argument"),
     "x // a": (Outcome.UNDERIVED, True, "Torch has no derivative of this: derivative for aten::floor_divide is not implemented."),
-    "F.nll_loss(x, y, weight=w)": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry, but for w: torch has no derivative by that."),
-    "out[i] = Σ_j x[i,j]*a[j]": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as read here: out[i] = Σ_j x[i,j]*a[j]."),
-    "ij,jk->ik": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as read here: "),
-    "np.dot(x, a)": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as read here: out = np.dot(x, a)."),
-    "x.half() * a": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as read here: half() keeps all digits."),
+    "F.nll_loss(x, y, weight=w)": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry, but for w: torch has no derivative with respect to that."),
+    "out[i] = Σ_j x[i,j]*a[j]": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: out[i] = Σ_j x[i,j]*a[j]."),
+    "ij,jk->ik": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: "),
+    "np.dot(x, a)": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: out = np.dot(x, a)."),
+    "x.half() * a": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: half() keeps all digits."),
 }  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def misread(typed: str, as_read: str, **values: Any) -> Explanation:
 def test_a_text_that_is_read_otherwise_is_refused_with_both_numbers(typed: str) -> None:
     """Its value, or where that is the same its gradient: nothing of what was read is shown."""
     values = {"x": X, **({"y": [[2.0, 1.0, 0.0], [1.0, 1.0, 4.0]]} if "x, y" in typed else {})}
-    with pytest.raises(UnsupportedError, match="otherwise than Python runs it") as caught:
+    with pytest.raises(UnsupportedError, match="differently from Python") as caught:
         misread(typed, WRONG[typed], **values)
     assert "in Python, " in caught.value.found[0]
     assert "as read here" in caught.value.found[0]
@@ -108,7 +108,7 @@ def test_a_text_that_is_read_otherwise_is_refused_with_both_numbers(typed: str) 
 
 
 def test_the_seed_that_the_text_gives_is_the_texts_own() -> None:
-    with pytest.raises(UnsupportedError, match="otherwise than Python runs it"):
+    with pytest.raises(UnsupportedError, match="differently from Python"):
         misread(
             "y = x * 3; y.backward(torch.tensor([1., 2., 3.]))",
             "y = x * 3; y.backward(torch.tensor([1., 2., 4.]))",
@@ -140,7 +140,7 @@ def test_what_each_input_is_comes_from_one_account() -> None:
 def test_truth_values_are_no_leaves() -> None:
     found = symgrad.explain("x * m", x=X, m=[[True, False, True], [False, False, True]])
     assert found.passed
-    assert "but for m: torch has no derivative by that" in words(found.to_text())
+    assert "but for m: torch has no derivative with respect to that" in words(found.to_text())
 
 
 def test_only_wanted_inputs_are_leaves() -> None:
@@ -167,7 +167,7 @@ def test_a_formula_that_a_backward_is_held_against_is_the_typed_one(monkeypatch:
     monkeypatch.setattr(truth, "read_program", lambda text, **given: language_read("x.cos()", **given))
     truth.reading_of.cache_clear()
     try:
-        with pytest.raises(UnsupportedError, match="otherwise than Python runs it"):
+        with pytest.raises(UnsupportedError, match="differently from Python"):
             check_backward(torch.sin, "x.sin()", x=torch.tensor([1.0, 2.0], dtype=torch.float64))
     finally:
         truth.reading_of.cache_clear()
@@ -244,5 +244,5 @@ def test_what_the_reader_computes_is_what_torch_says_of_a_text() -> None:
 
 def test_torch_is_asked_for_the_call_in_the_second_order_too(monkeypatch: pytest.MonkeyPatch) -> None:
     by_steps = "symgrad.oracles.text.torch_forward"
-    monkeypatch.setattr(by_steps, lambda *of: pytest.fail("torch was asked for the steps"))
+    monkeypatch.setattr(by_steps, lambda *of: pytest.fail("the steps were requested"))
     assert symgrad.explain("F.gelu(x) * x", order=2, x=0.5).passed

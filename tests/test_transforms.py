@@ -40,7 +40,7 @@ QUIET = "import warnings; warnings.simplefilter('ignore')\n"
 TOLD = {
     "grad": (
         "grad(lambda x: (x**3).sum())(x)",
-        ["torch.func.grad(f): one sweep back through the function", "x 1×3 row 3 * x ** 2 [3 12 27] = torch"],
+        ["torch.func.grad(f): one backward pass through the function", "x 1×3 row 3 * x ** 2 [3 12 27] = torch"],
     ),
     "grad_and_value": ("grad_and_value(lambda a: torch.sin(a).sum())(x)", ["a 1×3 row a.cos()", "= torch"]),
     "argnums": (
@@ -55,56 +55,56 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
     ),
     "jacrev": (
         "jacrev(torch.sin)(x)",
-        ["torch.func.jacrev(sin) gives all of J, by one sweep back for each row", "x.grad = v * x.cos()",
-         "J by x is 3×3, diag(x.cos()), 67% zeros", "1 of 3 seeds would do: J is diagonal", "= torch in every entry"],
+        ["torch.func.jacrev(sin) gives all of J, with one backward pass for each row", "x.grad = v * x.cos()",
+         "J with respect to x is 3×3, diag(x.cos()), 67% zeros", "1 of 3 passes are enough: J is diagonal", "= torch in every entry"],
     ),
     "jacrev of what has fewer columns": (
         "jacrev(lambda x: A @ x)(x)",
-        ["J by x is 4×3", "no two rows can share a seed; J has fewer columns: torch.func.jacfwd"],
+        ["J with respect to x is 4×3", "no two rows can share a seed; J has fewer columns: torch.func.jacfwd"],
     ),
     "jacfwd": (
         "jacfwd(lambda x: torch.softmax(x, 0))(x)",
-        ["by one sweep forward for each column", "J by x is 3×3, diagonal plus dense", "no two rows can share a seed",
+        ["with one forward pass for each column", "J with respect to x is 3×3, diagonal plus dense", "no two rows can share a seed",
          "x.grad = out * (v - (v * out).sum(-1, keepdim=True))", "= torch in every entry"],
     ),
-    "blocks": ("jacrev(lambda x: torch.softmax(x, 1))(X)", ["block-diagonal, 80% zeros", "3 of 15 seeds would do"]),
+    "blocks": ("jacrev(lambda x: torch.softmax(x, 1))(X)", ["block-diagonal, 80% zeros", "3 of 15 passes are enough"]),
     "hessian": (
         "hessian(lambda x: (x**3).sum())(x)",
-        ["torch.func.hessian(f) gives all second derivatives", "H by x is 3×3, diagonal, 67% zeros",
-         "1 of 3 seeds would do: H is diagonal", "= torch in every entry"],
+        ["torch.func.hessian(f) gives all second derivatives", "H with respect to x is 3×3, diagonal, 67% zeros",
+         "1 of 3 passes are enough: H is diagonal", "= torch in every entry"],
     ),
     "a hessian by hand": (
         "jacfwd(jacrev(lambda x: (x**3).sum()))(x)",
-        ["torch.func.jacfwd(torch.func.jacrev(f)) gives all second derivatives", "H by x is 3×3, diagonal"],
+        ["torch.func.jacfwd(torch.func.jacrev(f)) gives all second derivatives", "H with respect to x is 3×3, diagonal"],
     ),
     "a jacobian of a gradient": (
-        "jacrev(grad(lambda x: torch.logsumexp(A @ x, 0)))(x)", ["H by x is 3×3", "= torch in every entry"],
+        "jacrev(grad(lambda x: torch.logsumexp(A @ x, 0)))(x)", ["H with respect to x is 3×3", "= torch in every entry"],
     ),
     "a gradient of a gradient": (
         "grad(lambda x: grad(lambda y: (y**3).sum())(x).pow(2).sum())(x)", ["= torch", "[36 288 972]"],
     ),
     "the gradient of each example": (
         "vmap(grad(lambda w, a: torch.tanh(w @ a)), in_dims=(None, 0))(x, X)",
-        ["vmap: the same for each of 5 examples, in one batched sweep; told here is the first",
+        ["vmap runs all 5 examples at once; only the first is shown",
          "torch.func.vmap(torch.func.grad(f))", "w 1×3 row (1 - out ** 2) * a", "= torch"],
     ),
     "the gradient of each of a batch of batches": (
         "vmap(vmap(grad(lambda a, t: a * t**2), in_dims=(None, 0)), in_dims=(0, None))(x, X[0, :2])",
-        ["vmap: the same for each of 6 examples", "t1 = t ** 2", "a 1×1 t1", "= torch"],
+        ["vmap runs all 6 examples", "t1 = t ** 2", "a 1×1 t1", "= torch"],
     ),
     "batches behind what the function does": (
         "vmap(lambda row: vmap(grad(torch.sin))(2 * row))(X)", ["15 examples", "x.cos()", "= torch"],
     ),
-    "the jacobian of each example": ("vmap(jacrev(lambda a: a * a.sum()))(X)", ["5 examples", "J by a is 3×3"]),
+    "the jacobian of each example": ("vmap(jacrev(lambda a: a * a.sum()))(X)", ["5 examples", "J with respect to a is 3×3"]),
     "batches on another axis": ("vmap(grad(lambda a: (a * x).prod()), in_dims=1)(X.T)", ["5 examples", "= torch"]),
     "vjp": (
         "out, pull = vjp(lambda x: x**3, x)\npull(torch.tensor([1.0, 0.0, 2.0]))",
         ["torch.func.vjp(f)", "v = 1 0 2 (given)", "3 * v * x ** 2 [3 0 54] = torch"],
     ),
-    "jvp": ("jvp(lambda x: x**3, (x,), (torch.ones(3),))", ["gives Ju, by one sweep forward", "= torch in every entry"]),
+    "jvp": ("jvp(lambda x: x**3, (x,), (torch.ones(3),))", ["gives Ju, by one forward pass", "= torch in every entry"]),
     "jvp of a jvp": (
         "jvp(lambda t: jvp(lambda t: t**3, (t,), (x,))[1], (x,), (torch.ones(3),))",
-        ["Ju inside the function is w·J for a w of zeros", "gives Ju, by one sweep forward", "J by t is 3×3, diagonal",
+        ["Ju inside the function is w·J for a w of zeros", "gives Ju, by one forward pass", "J with respect to t is 3×3, diagonal",
          "= torch in every entry"],
     ),
     "the gradient of a jvp": (
@@ -112,26 +112,26 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
     ),
     "batches of a jvp of a jvp": (
         "vmap(lambda r: jvp(lambda t: jvp(torch.sin, (t,), (x,))[1], (r,), (r,))[1])(X)",
-        ["Ju inside the function", "5 examples", "J by r is 3×3", "v_r = w * r.cos()"],
+        ["Ju inside the function", "5 examples", "J with respect to r is 3×3", "v_r = w * r.cos()"],
     ),
     "a derivative by what is constant outside": ("grad(lambda t: grad(lambda b: (b.sin() * t).sum())(A[0]).sum())(x)", ["= torch"]),
     "columns of a jvp of two": (
-        "jacfwd(lambda t: jvp(lambda a, b: a * b.sin(), (t, x), (x, X[0]))[1])(x)", ["J by t is 3×3", "= torch in every entry"],
+        "jacfwd(lambda t: jvp(lambda a, b: a * b.sin(), (t, x), (x, X[0]))[1])(x)", ["J with respect to t is 3×3", "= torch in every entry"],
     ),
     "linearize": (
         f"{QUIET}out, along = torch.func.linearize(lambda x: x**3, x)\nalong(torch.ones(3))\nalong(x)",
-        ["torch.func.linearize(f) gives Ju, by a sweep forward that is kept for any u", "= torch in every entry",
+        ["torch.func.linearize(f) gives Ju, by a forward pass that is kept for any u", "= torch in every entry",
          "3 * v * x ** 2"],
     ),
     "linearize of two": (
         f"{QUIET}f = lambda a, b: dict(s=a @ b, m=(a * b).sum())\nout, along = torch.func.linearize(f, x, x)\nalong(x, X[0])",
-        ["how the outputs move if a, b move along u", "= torch in every entry"],
+        ["how the outputs change if a, b move along u", "= torch in every entry"],
     ),
     "linearize reads its input besides": (
         f"{QUIET}out, along = torch.func.linearize(lambda a: x * a**2, x)\nalong(torch.ones(3))",
         ["t1 = a ** 2", "= torch in every entry"],
     ),
-    "under no_grad": ("with torch.no_grad():\n    jacfwd(torch.sin)(x), jvp(torch.exp, (x,), (x,))", ["J by x is 3×3"]),
+    "under no_grad": ("with torch.no_grad():\n    jacfwd(torch.sin)(x), jvp(torch.exp, (x,), (x,))", ["J with respect to x is 3×3"]),
     "called again": ("for n in range(4):\n    grad(lambda x: (x**2).sum())(x)", ["1 further call, counted only"]),
     "as a decorator": ("@torch.func.grad\ndef slope(x):\n    return x.sin().sum()\nslope(x)", ["x.cos()", "= torch"]),
 }  # fmt: skip
@@ -155,7 +155,7 @@ REFUSED = {
     "writes in place": ("def f(x):\n    y = x * 2\n    y.add_(1)\n    return y.sum()\ngrad(f)(x)", "Tensor.add_ writes in"),
     "draws": ("vmap(grad(lambda x: F.dropout(x).sum()), randomness='different')(X)", "draws random numbers"),
     "vmap inside": ("grad(lambda w: vmap(lambda a: a @ w)(X).sum())(x)", "torch.func.vmap(f) inside another function"),
-    "several outputs": ("jacrev(lambda x: (x, x.sum()))(x)", "its function gives 2 tensors"),
+    "several outputs": ("jacrev(lambda x: (x, x.sum()))(x)", "its function returns 2 tensors"),
     "no_grad inside": ("def f(x):\n    with torch.no_grad():\n        y = x * 2\n    return (x * y).sum()\ngrad(f)(x)", "runs under no_grad"),
     "its own backward": (
         """class Twice(torch.autograd.Function):
@@ -173,7 +173,7 @@ grad(lambda x: Twice.apply(x).sum())(x)""",
     ("function", "said"),
     [
         ("t ** 3", "= torch in every entry"),
-        ("torch.det(torch.stack([t, I, 2 * I, t]).reshape(2, 2))", "≠ torch, by 0.6"),
+        ("torch.det(torch.stack([t, I, 2 * I, t]).reshape(2, 2))", "≠ torch (off by 0.6"),
     ],
 )
 def test_a_jvp_of_a_jvp_of_one_number_is_told(function: str, said: str, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_jvp_of_a_jvp_of_one_number_is_told(function: str, said: str, tmp_path
     session, told = play(tmp_path, body)
     assert len(session.events) == 1
     assert said in told
-    assert "gives Ju, by one sweep forward" in told
+    assert "gives Ju, by one forward pass" in told
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -237,8 +237,8 @@ BESIDE = {
     "det at the identity": (
         "I = torch.eye(3, dtype=torch.float64)\ntorch.func.hessian(torch.det)(I)",
         [
-            "81 entries of 81 that are no numbers",
-            "the point is no singularity of it",
+            "nan or inf in 81 of 81 entries",
+            "it is smooth at this point",
             "torch.autograd.functional.hessian",
         ],
     ),
@@ -248,7 +248,7 @@ BESIDE = {
             "u = torch.tensor([[1., 2.], [.5, 2.]], dtype=torch.float64)\n"
             "torch.func.jvp(torch.cholesky_inverse, (L,), (u,))"
         ),
-        ["torch's forward rule fails ⟨v, Ju⟩ = ⟨vᵀJ, u⟩, ours holds"],
+        ["torch's forward rule violates ⟨v, Ju⟩ = ⟨vᵀJ, u⟩, symgrad's satisfies it"],
     ),
     "norm at 0, twice": (
         (
@@ -257,8 +257,8 @@ BESIDE = {
             "torch.func.jacfwd(torch.func.grad(f), argnums=1)(p, p)"
         ),
         [
-            "that is no derivative at this point: the gradient has the slope 2 there",
-            "(x ** 2).sum() for norm(x) ** 2",
+            "that is not the derivative at this point: the gradient has the slope 2 there",
+            "(x ** 2).sum() instead of norm(x) ** 2",
         ],
     ),
     "|FFT| at 0, along u": (
@@ -266,7 +266,7 @@ BESIDE = {
             "z, u = torch.zeros(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64)\n"
             "torch.func.jvp(torch.func.grad(lambda x: (torch.fft.fft(x).abs() ** 2).sum()), (z,), (u,))"
         ),
-        ["the gradient has the slope 8 there, where both answers have 0"],
+        ["the gradient has the slope 8 there, while both answers have 0"],
     ),
     "elu at 0, along u": (
         (
@@ -285,4 +285,4 @@ def test_what_moving_the_point_shows_is_said_beside_two_answers(name: str, tmp_p
     _, said = play(tmp_path, f"import torch\n{body}")
     said = " ".join(said.split())
     assert not [part for part in wanted if part not in said], said
-    assert "elu" not in name or "forward rule fails" not in said
+    assert "elu" not in name or "forward rule violates" not in said

@@ -241,7 +241,7 @@ def test_casts_of_autocast_are_listed():
 def test_hooks_after_accumulation_accuse_nobody():
     (call,) = calls("hook_after_accumulating")
     assert [leaf.changed for leaf in call.leaves] == ["a hook", ""]
-    assert "weight has a hook that runs after vᵀJ was added: what stands in .grad is what the hook left" in call.notes
+    assert "weight has a hook that runs after vᵀJ was added: .grad is what the hook left there" in call.notes
 
 
 @pytest.mark.slow
@@ -264,7 +264,7 @@ def test_the_command_changes_no_line_of_the_warnings_nor_a_trace(tmp_path):
 def test_gradcheck_is_compared_and_not_vacuous():
     events = outcome(watched, ROOT / "tests" / "corpus" / "gradcheck.py")[1].events
     told = [note.more for note in events if isinstance(note, Note)]
-    assert told[0][-1].startswith("of this sweep: 2 leaves = torch")
+    assert told[0][-1].startswith("this pass: 2 leaves = torch")
     assert all("= torch" in lines[-1] for lines in told)
 
 

@@ -24,13 +24,21 @@ TYPES = ("float64", "float32", "float16", "bfloat16")
 @click.command(cls=options.OfExpression, epilog=EPILOG)
 @click.argument("target", metavar="MODULE:FUNCTION")
 @options.expression_argument(required=False)
-@click.option("--let", "lets", multiple=True, metavar="NAME=VALUE", help="An input, in the order of the arguments.")
+@click.option(
+    "--let",
+    "lets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="The value of an input, in the order of the arguments. Repeatable.",
+)
 @options.wrt_option
-@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the backward's own, too.")
+@click.option(
+    "--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: also check the double backward."
+)
 @click.option("--only", metavar="BATTERY,…", help="Only these batteries.")
-@click.option("--skip", metavar="BATTERY,…", help="All batteries but these.")
-@click.option("--dtype", type=click.Choice(TYPES), default="float64", show_default=True, help="Of the inputs.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random seeds v.")
+@click.option("--skip", metavar="BATTERY,…", help="Skip these batteries.")
+@click.option("--dtype", type=click.Choice(TYPES), default="float64", show_default=True, help="Dtype of the inputs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random v.")
 @options.output_options_of("text", "json")
 @click.option("--emit-test", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the same check as a file for pytest.")  # fmt: skip

@@ -17,7 +17,9 @@ from symgrad_cli.loading import load
 @options.expression_argument()
 @options.shape_option
 @options.wrt_option
-@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the second derivatives too.")
+@click.option(
+    "--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: also the second derivatives."
+)
 @options.expand_option
 @options.page_options
 @options.traceback_option
@@ -43,7 +45,7 @@ def derive(
 
     style, path = output.page_place(style, path, opened)
     if order == 2 and style == "json":
-        raise InputError("the lines of second derivatives are text, and have no place in JSON", hints=("--order 1",))
+        raise InputError("JSON has no field for the lines of second derivatives", hints=("--order 1",))
     output.check(path)
     with output.patience("deriving"):
         given = options.shapes_of(shapes)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", metavar="OUT_DIR", type=click.Path(file_okay=False))
 @click.option("--ops", "names", metavar="NAMES", help="Only these operations, separated by commas.")
-@click.option("--check/--no-check", default=True, help="Hold every example against the oracles.  [default: check]")
+@click.option("--check/--no-check", default=True, help="Verify every example.  [default: check]")
 @click.option(
     "--format", "style", type=click.Choice(("md", "html")), default="md", show_default=True,
     help="Markdown for a site of your own, or a site in HTML with index and search.",
@@ -38,11 +38,11 @@ def docs(folder: str, names: str | None, check: bool, style: str, traceback: boo
     if not folder:
         raise click.BadParameter("the name of the folder is empty", param_hint="OUT_DIR")
     if names is not None and not wanted:
-        raise click.BadParameter("names no operation", param_hint="--ops")
+        raise click.BadParameter("no operation is named", param_hint="--ops")
     if style == "html":
         ops = chosen(wanted)
         if not check:
-            raise InputError("--no-check is for Markdown: a site in HTML is built of what was checked")
+            raise InputError("--no-check goes with --format md only: a site in HTML contains only checked pages")
         check_folder(Path(folder))
         with output.patience("building pages"):
             count = site_builder()(Path(folder), ops)

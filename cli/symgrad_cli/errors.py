@@ -51,7 +51,7 @@ def answered(message: str) -> str:
     refusal = refusal_of(RuntimeError(message))
     if refusal is None:
         raise UnknownNameError(
-            f"there is neither a kind of error nor a message about backward {message!r}",
+            f"symgrad does not know this message: {message!r}",
             found=(f"kinds: {', '.join(KINDS)}",),
             hints=("symgrad errors",),
         )

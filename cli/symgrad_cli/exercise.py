@@ -14,7 +14,7 @@ from symgrad_cli.failures import DISAGREED, reporting
 @click.command(cls=options.OfExpression)
 @options.expression_argument()
 @options.shape_option
-@click.option("--wrt", metavar="x", help="The input whose gradient is asked for.  [default: the first]")
+@click.option("--wrt", metavar="x", help="The input whose gradient you have to find.  [default: the first]")
 @click.option("--answer", metavar="LINE", help="Check this line and stop: exit status 0 where it is exact, else 1.")
 @click.option(
     "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path),

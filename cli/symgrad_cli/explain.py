@@ -44,15 +44,19 @@ Examples:
 @options.shape_option
 @options.wrt_option
 @click.option("--seed", metavar="VALUE", help="v: one weight for each entry of the output.")
-@click.option("--then", metavar="EXPR", help="A scalar computed from out, as in training; v is its derivative by out.")
-@click.option("--entry", metavar='"x[0,1]"', help="The full story of one entry of a gradient.")
-@click.option("--brief", is_flag=True, help="The answer alone: each gradient's line, and whether torch agrees.")
+@click.option(
+    "--then",
+    metavar="EXPR",
+    help="A scalar computed from out, as in training; v is its derivative with respect to out.",
+)
+@click.option("--entry", metavar='"x[0,1]"', help="One entry of a gradient, computed step by step.")
+@click.option("--brief", is_flag=True, help="Only the answer: a line for each gradient, and whether torch agrees.")
 @options.expand_option
-@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the Hessian as well.")
-@click.option("--check/--no-check", default=True, help="Hold every claim against the oracles.  [default: check]")
+@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: also the Hessian.")
+@click.option("--check/--no-check", default=True, help="Verify the derivation.  [default: check]")
 @options.memory_option
 @options.picture_options
-@click.option("--color/--no-color", default=None, help="Colours in the terminal.  [default: where it shows them]")
+@click.option("--color/--no-color", default=None, help="Colours in the terminal.  [default: if it supports them]")
 @options.cache_option
 @options.traceback_option
 @reporting

@@ -27,7 +27,7 @@ def listed(name: str | None, kinks: bool, at: float | None) -> None:
     op = wanted(name)
     if kinks or at is not None:
         if at is not None and op is None:
-            raise InputError("--at looks at one operation", hints=("symgrad ops relu --at 0",))
+            raise InputError("--at needs the name of an operation", hints=("symgrad ops relu --at 0",))
         if at is not None and not isfinite(at):
             raise InputError("--at takes a finite number")
         table([kink_of(op, at)] if op is not None and at is not None else kinks_of([op] if op else list(operations())))

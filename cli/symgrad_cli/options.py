@@ -67,7 +67,7 @@ def cache_option(command: Command) -> Command:
 
     return click.option(
         "--no-cache", is_flag=True, expose_value=False, callback=chosen,
-        help="Derive and prove everything anew, and keep none of it for later runs.",
+        help="Derive and verify everything anew, and cache nothing for later runs.",
     )(command)  # fmt: skip
 
 
@@ -81,7 +81,9 @@ def shape_option(command: Command) -> Command:
 
 def wrt_option(command: Command) -> Command:
     """``--wrt x,a``."""
-    return click.option("--wrt", metavar="x,a", help="The inputs to differentiate by.  [default: all]")(command)
+    return click.option("--wrt", metavar="x,a", help="The inputs to differentiate with respect to.  [default: all]")(
+        command
+    )
 
 
 def expand_option(command: Command) -> Command:
@@ -106,13 +108,13 @@ def output_options(command: Command, formats: Sequence[str] = FORMATS, what: str
         if ENDINGS.get(ending) not in formats:
             known = ", ".join(name for name, held in ENDINGS.items() if held in formats)
             raise click.BadParameter(
-                f"nothing here is written as {ending}. Endings: {known}, .txt; or name a --format.", param_hint="'-o'"
+                f"there is no format for {ending}. Endings: {known}, .txt; or name a --format.", param_hint="'-o'"
             )
         return ENDINGS[ending]
 
     return click.option(
         "--format", "style", type=click.Choice(formats), callback=chosen,
-        help="How to write it.  [default: as FILE's ending says, else text]",
+        help="The output format.  [default: by FILE's ending, else text]",
     )(command)  # fmt: skip
 
 
@@ -149,7 +151,7 @@ def picture_options(command: Command) -> Command:
     """``--format``, pictures and pages among them, ``--picture``, ``-o`` and ``--open``."""
     command = click.option(
         "--picture", type=click.Choice(("product", "program")), default="product", show_default=True,
-        help="With --format svg: v times J, or the program and what flows back through it.",
+        help="With --format svg: v times J, or the program with its gradients.",
     )(command)  # fmt: skip
     return open_option(output_options(command, (*FORMATS, "html", "svg")))
 
@@ -193,7 +195,7 @@ def shape_of(text: str) -> tuple[int | str, ...]:
     parts = [part.strip() for part in inside.split(",")] if inside else []
     for part in parts:
         if not re.fullmatch(r"\d{1,9}|[A-Za-z]\w*", part):
-            problem = "no axis is that long" if part.isdecimal() else "a size is a number or a letter"
+            problem = "this size is too large" if part.isdecimal() else "a size is a number or a letter"
             raise InputError(problem, found=(part or "nothing between two commas",), hints=("--shape x=2,3",))
     return tuple(int(part) if part.isdigit() else part for part in parts)
 

@@ -21,7 +21,7 @@ Examples:
 @click.command(cls=options.OfExpression, epilog=EPILOG)
 @options.expression_argument()
 @click.option(
-    "--let", "lets", multiple=True, metavar="NAME=VALUE", help="An input; of its value only the shape counts."
+    "--let", "lets", multiple=True, metavar="NAME=VALUE", help="An input; only the shape of its value matters."
 )
 @options.shape_option
 @options.wrt_option

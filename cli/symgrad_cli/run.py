@@ -40,17 +40,17 @@ FORMATS = ("text", "markdown", "latex", "json", "html", "svg")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
 @click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
 @click.option("--every", type=click.IntRange(min=1), metavar="N",
-              help="Only each N-th call: N, 2N, 3N, …; with --call that one as well.")  # fmt: skip
+              help="Only every N-th call: N, 2N, 3N, …; with --call that one as well.")  # fmt: skip
 @click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True,
-              help="2, with --call N: the second derivatives of that call, too.")  # fmt: skip
+              help="2, with --call N: also the second derivatives of that call.")  # fmt: skip
 @click.option(
     "--code",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only the N-th call, as Python that runs; -o keeps it apart from what the script prints.",
+    help="Only the N-th call, as Python that runs; use -o to separate it from the script's output.",
 )
-@options.output_options_of(*FORMATS, what="Write the explanation to FILE; the script's own output stays where it was.")
+@options.output_options_of(*FORMATS, what="Write the explanation to FILE; the script's output is unchanged.")
 @options.open_option
 @options.cache_option
 @options.traceback_option
@@ -66,7 +66,7 @@ def run(
     picture (svg) of one call.
     """
     if order == 2 and (call is None or code is not None):
-        raise InputError("--order 2 is of one call that is told", hints=("--call N --order 2",))
+        raise InputError("--order 2 needs one call: --call N", hints=("--call N --order 2",))
     with loading():
         from symgrad.tracing import need_torch, run_script
 
@@ -120,7 +120,7 @@ def place(style: str, path: Path | None, opened: bool, code: int | None) -> tupl
         raise InputError(f"--code N is Python, --format {style} is not", hints=("--call N",))
     if style in PAGES and path is None:
         raise InputError(
-            f"--format {style} goes to a file: standard output is the script's own", hints=("-o FILE", "--open")
+            f"--format {style} needs -o FILE: standard output belongs to the script", hints=("-o FILE", "--open")
         )
     if style == "html":
         need_packages()
@@ -136,7 +136,7 @@ def whole(session: Session, style: str) -> str:
     if style == "svg":
         found = next((call.picture for call in session.calls if call.picture), None)
         if found is None:
-            raise InputError("no call of backward or grad was seen that could be drawn", hints=("--call N",))
+            raise InputError("there was no call of backward or grad to draw", hints=("--call N",))
         return found
     if style in PAGE_WRITERS and style != "html":  # a page in HTML has the source beside it
         return PAGE_WRITERS[style](page_of(session))

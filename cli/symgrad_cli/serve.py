@@ -14,10 +14,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0: any that is free.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 picks a free port.")
 @click.option("--scripts", is_flag=True, help="Run pasted scripts too: whoever opens the page runs code as you.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=30.0, show_default=True, help="For one piece of work.")
+@click.option(
+    "--seconds", type=click.FloatRange(min=1), default=30.0, show_default=True, help="Seconds for one request."
+)
 @click.option("--megabytes", type=click.IntRange(min=256), default=2048, show_default=True, help="For the work.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @options.traceback_option
@@ -42,7 +44,7 @@ def serve(
     from symgrad_cli.serving.bounded import Bounded
 
     if scripts and host not in LOOPBACK:
-        raise InputError("--scripts goes only with this machine", found=(f"--host {host}",), hints=("no --host",))
+        raise InputError("--scripts works only with a local address", found=(f"--host {host}",), hints=("no --host",))
     hosts = [*LOOPBACK, "[::1]", *([] if host in LOOPBACK or host in ("0.0.0.0", "::") else [host])]
     app = application(Bounded(seconds, megabytes), scripts, hosts)
     server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", server_header=False))

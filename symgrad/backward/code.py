@@ -143,9 +143,9 @@ def quoted(lines: Sequence[str]) -> list[str]:
 def function_name(wish: object) -> str:
     """What a function may be called; raises `InputError` for what is no name, or one that its own lines read."""
     if not isinstance(wish, str) or not wish.isidentifier() or iskeyword(wish):
-        raise InputError(f"{wish!r} is no name of a function in Python")
+        raise InputError(f"{wish!r} is not a valid function name in Python")
     if wish in MODULES:
-        raise InputError(f"a function cannot be called {wish}: its lines read the module")
+        raise InputError(f"a function cannot have the name {wish}: its lines use that module")
     return wish
 
 

@@ -150,7 +150,7 @@ class Lines:
     def pull(self, group: Group, unit: bool) -> None:
         """The cotangent of what a group computes, pulled back to everything it reads."""
         if group.black:
-            own = f"through {group.steps[-1].called}, a black box: torch's own"
+            own = f"through {group.steps[-1].called}, computed by PyTorch (not derived)"
             weight = self.names.shown(self.names.cotangent(group.output))
             for n, name in enumerate(group.steps[-1].arguments):
                 if isinstance(name, str) and name in self.reached:

@@ -253,7 +253,7 @@ class Backward(Listed):
 
 
 LEFT_OUT = "No class may be left out (ignore_index)."
-OTHERWISE = "At and beyond the edges of what it is for, as at {}, torch's {} may answer otherwise than these lines."
+OTHERWISE = "At and beyond the edges of its domain, as at {}, torch's {} may differ from these lines."
 
 
 def provisos(

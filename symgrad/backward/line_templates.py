@@ -174,7 +174,7 @@ def as_arrays(standard: Standard, claimed: Template, values: Values) -> Template
     origin = claimed.origin
     text = written_out(origin)
     if text is None:
-        return Template(None, origin, reason="no array operations of torch say this")
+        return Template(None, origin, reason="no array operations of torch express this")
     points = count_grid(origin.sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
     if points > MOST_IN_GRID:
         return Template(None, origin, (), True, reason=f"array operations would lay out a grid of {points:,} points")

@@ -248,7 +248,8 @@ def steps_back(
         places = [n for n in positions(step, on_the_way) if step.result.name in on_the_way]
         if places and entry_of(step.op) is None:
             raise UnsupportedError(
-                f"a gradient through {step.called} cannot be differentiated again: it is a black box", span=step.span
+                f"a gradient through {step.called} cannot be differentiated again: that operation is not derived",
+                span=step.span,
             )
         form = standard(step, program) if places else None
         pulls[step.result.name] = [(n, form) for n in places if form is not None and moves(step, form, n)]

@@ -164,7 +164,7 @@ def no_number(step: Apply) -> UnsupportedError:
     if len(set(tensors)) == len(tensors):
         return UnsupportedError(problem, span=step.span)
     hints = ("write one of the two as x.clone()",)
-    return UnsupportedError(f"{problem}, because an argument stands there twice", span=step.span, hints=hints)
+    return UnsupportedError(f"{problem}, because an argument occurs twice", span=step.span, hints=hints)
 
 
 @lru_cache(maxsize=4096)

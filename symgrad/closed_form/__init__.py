@@ -47,14 +47,14 @@ def form_length(form: Form) -> int:
     return len(form.text.replace("[0]", ".sum(0)"))
 
 
-DIVIDED = "Where a part of this line divides by 0, that part counts as 0."
-OF_LENGTHS = "Where the length is 0, what comes back through it counts as 0, also where this line has 0 / 0."
+DIVIDED = "Where a term of this line divides by 0, that term counts as 0."
+OF_LENGTHS = "Where the norm is 0, its gradient counts as 0, also where this line has 0 / 0."
 SENTENCES = {
     "away from zero": DIVIDED,
     "guard": DIVIDED,
     "norm of 0": OF_LENGTHS,
     "without one": "Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors.",
-    "above the floor": "This line is for lengths above the floor that keeps them from 0.",
+    "above the floor": "This line is for norms above eps, the floor that keeps them away from 0.",
 }
 """By the names of rules (`symgrad.closed_form.rewriting`, `symgrad.closed_form.program_facts`)."""
 UNGUARDED = frozenset(rule for rule, says in SENTENCES.items() if says in (DIVIDED, OF_LENGTHS))
@@ -65,6 +65,6 @@ def describe_dropped_guards(rules: Collection[str]) -> tuple[str, ...]:
     """One sentence for each kind of guard that was dropped.
 
     >>> describe_dropped_guards(["guard", "away from zero", "mean"])
-    ('Where a part of this line divides by 0, that part counts as 0.',)
+    ('Where a term of this line divides by 0, that term counts as 0.',)
     """
     return tuple(dict.fromkeys(says for rule, says in SENTENCES.items() if rule in rules))

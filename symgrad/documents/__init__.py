@@ -105,8 +105,8 @@ def table_lines(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
 
 HOW_TO_READ = """\
 Each row says of every entry of `out` what it is.
-Names in the brackets behind the operation that are no tensors are numbers, and have the value behind their `=` where
-nobody says another; of an option with a number for each axis they are `stride0`, `stride1`, ….
+Parameters that are not tensors are numbers, with the default shown behind `=`; an option with a number for each axis
+reads as `stride0`, `stride1`, ….
 
 - An equation without indices is one between entries: every tensor is read at the place of the result, after it was
   broadcast.
@@ -115,10 +115,10 @@ nobody says another; of an option with a number for each axis they are `stride0`
 - A term with a tensor that was left out (`bias=None`) falls away, and a factor that is one is 1.
 - `[j ≤ i]` is 1 where that holds and 0 elsewhere, `δ(i, j)` is `[i = j]`, `x̂` is x continued by 0, and `x⟨n⟩` the
   entry with the number n, counted row by row from 0.
-- `out` on the right is the value itself: which entries are equal to it, and whether it is 0, is seen when it is
-  there, and held still in derivatives.
-- What stands in words behind a comma is found from the values, and held still, too: whole numbers (`n: where …`), or
-  tensors (`inv: the inverse of x`).
+- `out` on the right is the value itself: which entries are equal to it, and whether it is 0, is read from the
+  numbers, and held constant in derivatives.
+- What is described in words after a comma is computed from the values, and held constant, too: whole numbers
+  (`n: where …`), or tensors (`inv: the inverse of x`).
 - `size(x, 0)` is how many entries x has along axis 0, `size(x, -1)` along the last one: on a line both are its length.
   `rank(x)` is how many axes x has. What stands before an equation says when it holds instead of the first one.
 - A name that neither the equation nor the words mention (`momentum`, `sparse_grad`) changes nothing here, or may only
@@ -170,8 +170,8 @@ def cell(text: str) -> str:
 
 HEADING = ("operation", "at", "left", "right", "symgrad", "torch")
 LEAD = """Where a function has a corner, its derivative from the left is not that from the right.
-Any number between the two is as good as another for descent, and a program has to choose one.
-symgrad's equations choose as torch does.
+Any number between the two is a valid slope, and a program has to choose one.
+symgrad's equations make the same choice as torch.
 Where both sides are one number there is no corner along x₀: the function is smooth there, or it jumps.
 The sides and symgrad's choice are derived; torch's is what `backward()` of torch {version} answers: ∂L/∂x₀ with every \
 entry of the inputs at the point, L the sum of the outputs."""
@@ -179,7 +179,7 @@ entry of the inputs at the point, L the sum of the outputs."""
 AT_EDGES = ("operation", "at", "by", "equation", "torch")
 EDGES = """At these points there is no derivative, and no two sides between which one could be chosen: the equation \
 gives ∞ or NaN, which symgrad shows and calls undefined; or torch loses the number to 0·∞.
-torch's own is asked of the installed version; a captured program takes it and names the step in `conventions`."""
+torch's own number comes from the installed version; a captured program uses it and names the step in `conventions`."""
 
 
 def kinks_of(ops: Sequence[Op]) -> Iterator[Kink]:

@@ -86,7 +86,7 @@ def left_out(missing: Sequence[tuple[str, int]], expression: str) -> Iterator[Bl
     else:
         what, it = f"{len(missing)} {kind}s of up to {longest:,} characters are", "them"
     quoted = expression.replace('"', '\\"')
-    yield Paragraph((f"({what} too long to be read here: ", Code(f'symgrad derive "{quoted}"'), f" prints {it}.)"))
+    yield Paragraph((f"({what} too long to show here: ", Code(f'symgrad derive "{quoted}"'), f" prints {it}.)"))
 
 
 STARTS = re.compile(r" (?=[A-Za-z\\({])")

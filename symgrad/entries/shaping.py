@@ -66,7 +66,7 @@ def fitting(pattern: str, operands: Sequence[str]) -> Fits:
             slots, dots = [slot for slot in wanted[name] if slot], "…" in wanted[name]
             at, more = slots.index("…") if dots else len(slots), len(shape) - len(slots) + dots
             if more < 0 or (more and not dots) or (dots and rest is not None and len(rest) != more):
-                raise ShapeError(f"this takes {', '.join(pattern.split())}, and {name} has {len(shape)} axes")
+                raise ShapeError(f"this takes {', '.join(pattern.split())}, but {name} has {len(shape)} axes")
             if dots:
                 sizes.match(shape[at : at + more], shape[at : at + more] if rest is None else rest)
                 rest = shape[at : at + more]

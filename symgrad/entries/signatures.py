@@ -168,7 +168,7 @@ def left_alone(usual: Any, name: str, value: Any, rank: int) -> Any:
 def said_by_reduction(name: str, value: Any, rank: int) -> Any:
     """torch's older words for how a loss is put together; any text in their place counts as True there."""
     if value is not None:
-        told = f"{name} is torch's older word for what reduction says"
+        told = f"{name} is torch's older option for reduction"
         raise UnsupportedError(told, found=(f"{name}={value!r}",), hints=("reduction='sum'",))
 
 

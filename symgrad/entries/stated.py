@@ -93,7 +93,7 @@ def entry_stated(op: Stated) -> Op:
     names = equation.names
 
     def unspoken(*args: Any, **options: Any) -> Any:
-        raise bug(f"{op.text} is evaluated, and was asked for a column of the table")
+        raise bug(f"{op.text} is evaluated, and has no column in the table")
 
     return Op(
         name=str(op),

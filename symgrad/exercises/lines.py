@@ -37,7 +37,7 @@ EXACT, NEAR = 1e-9, 1e-3
 LEAST = 1e-6
 """A gradient that is smaller than this may be what cancelling leaves of 0: of it no share is asked for."""
 LEAD = {
-    "here": "", "sizes": "right at the sizes of the question, not at others: ",
+    "here": "", "sizes": "right at the sizes of this exercise, not at others: ",
     "whole": "right but where an input is 0 or entries are equal: ",
 }  # fmt: skip
 LONGEST, SMALL = 2_000, 12

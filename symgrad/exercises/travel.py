@@ -166,7 +166,7 @@ class Exercise(Question):
         """
         found = asked(self.explanation)
         if found is None:
-            raise InputError("this exercise has no page", found=("its numbers are too many to travel",))
+            raise InputError("this exercise has no page", found=("it has too many numbers for a page",))
         return self.explanation.to_html(asked=found, hidden=self.name)
 
 
@@ -182,7 +182,7 @@ def exercise(expression: str, *, wrt: str | None = None, shapes: Shapes | None =
     found = explain_values(expression, values, wrt=None, shapes=shapes, check=False)
     name = next(iter(found.gradients), None) if wrt is None else arguments.require_name(wrt, "wrt")
     if name is None:
-        raise InputError("there is no input to differentiate by", found=(expression,))
+        raise InputError("there is no input to differentiate with respect to", found=(expression,))
     if name not in found.gradients:
         raise UnknownNameError(f"there is no input {name!r}", found=(f"inputs: {', '.join(found.gradients)}",))
     return Exercise(found.expression, name, found)

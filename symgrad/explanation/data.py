@@ -219,7 +219,9 @@ class Explanation(Written):
         first = arguments.require_name(first, "the first input")
         pair = (first, first if second is None else arguments.require_name(second, "the second input"))
         if pair not in self.hessians:
-            raise InputError(f"there is no Hessian by {' and '.join(pair)} here", hints=("explain(…, order=2)",))
+            raise InputError(
+                f"there is no Hessian with respect to {' and '.join(pair)} here", hints=("explain(…, order=2)",)
+            )
         return self.hessians[pair]
 
     def __repr__(self) -> str:

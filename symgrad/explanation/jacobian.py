@@ -296,7 +296,7 @@ class Jacobian:
     def _too_large(self, what: str, limit: int, instead: str) -> InputError:
         rows, columns = self.shape
         return InputError(
-            f"the {rows}×{columns} Jacobian by {self.name} is too large to be written out",
+            f"the {rows}×{columns} Jacobian with respect to {self.name} is too large to be written out",
             found=(f"{what}, more than {limit:,}",),
             hints=(instead, "smaller sizes"),
         )

@@ -61,28 +61,28 @@ def mean_in_words(step: Apply, count: float, program: Program, values: Values) -
     Of a sum in which weights count it is told that they do: other ones give another number.
     """
     if count == 0:
-        return f"{step.op} divides a sum of nothing by 0: no entry counts, so its mean is nan"
+        return f"{step.op} averages over no entries (0 / 0), so its mean is nan"
     number = f"{round(count)}" if abs(count - round(count)) < CLOSE * count else f"{count:.4g}"
     if plays(step.op, Role.AVERAGES):
-        return f"{step.op} divides a sum by {number}: that is where the division by {number} comes from"
+        return f"{step.op} averages over {number} terms, hence the factor 1/{number}"
     first, second, *others = step.tensors
     if any(abs(by_weights - count) > CLOSE * count for by_weights in doubled(step, program, values, others)):
-        return f"{step.op} is a weighted mean: the division by {number} is that by the sum of the weights"
+        return f"{step.op} is a weighted mean: {number} is the sum of the weights"
     one, other, n = as_float(values[first]), as_float(values[second]), round(count)
     chosen = 0 < other.ndim < one.ndim and n <= other.size  # classes, one for each row
     if chosen or (one.ndim > 1 and n == len(one) < one.size):
         over = f"{number} samples" if not chosen or n == other.size else f"the {number} of {other.size} that count"
     elif n != one.size:
-        return f"{step.op} is a mean: that is the division by {number}"
+        return f"{step.op} is a mean, hence the factor 1/{number}"
     else:
         over = f"{number} numbers"
     alone = reduced(step, "sum", program, values)
     known = forward(alone, {name: as_float(values[name]) for name in step.tensors})
     slope = as_float(numeric_pullback(alone, known, np.ones(()), [first])[first])
     square = n == one.size and np.isclose(np.sum(slope**2), 4 * float(as_float(known[step.result.name])))
-    halves = "the 2 of the square cancels" if n == 2 else f"with the 2 of the square is a division by {n / 2:.4g}"
+    halves = "the 2 of the square cancels it" if n == 2 else f"with the 2 of the square is 1/{n / 2:.4g}"
     half = f", which {halves}" if square else ""
-    return f"{step.op} is a mean over {over}: that is the division by {number}{half}"
+    return f"{step.op} is a mean over {over}, hence the factor 1/{number}{half}"
 
 
 def reduced(step: Apply, how: str, program: Program, values: Values) -> Program:
@@ -111,7 +111,7 @@ def undefined_anywhere(step: Apply, program: Program) -> str | None:
     """The same of one step, at these sizes."""
     if local(step, program).equation.right is not sp.nan:
         return None
-    why = ", as one value has no spread" if "correction" in dict(step.options) else ""
+    why = ", as one value has no variance" if "correction" in dict(step.options) else ""
     return f"{step.op} divides 0 by 0{why}"
 
 

@@ -126,19 +126,21 @@ class JacobianPlan:
             f"  Ju          {self._passes(self.directions, self.directions_colored, 'columns', 'row')}",
         ]
         if self.composed:
-            lines.append("  put together from the steps: the formula of the whole is too long to write out")
+            lines.append("  the product of the steps' Jacobians: the formula of the whole is too long to write out")
         return "\n".join(lines)
 
     def _beyond(self, which: str) -> str:
         return (
-            "" if which in self.fits else f", does not fit into {in_bytes(self.memory)} with what it takes to make it"
+            ""
+            if which in self.fits
+            else f", does not fit into {in_bytes(self.memory)} with the memory needed to compute it"
         )
 
     def _passes(self, count: int, colored: int, lines: str, across: str) -> str:
         if colored >= count:
             return f"{count:,} {'pass' if count == 1 else 'passes'}, one for each of the {lines}"
         together = f"{colored:,} {'pass' if colored == 1 else 'passes'}"
-        return f"{together} where {lines} that share no {across} go together, {count:,} one by one"
+        return f"{together} if {lines} that share no {across} share a pass, {count:,} one by one"
 
     def __str__(self) -> str:
         return self.to_text()
@@ -175,11 +177,11 @@ def said(pattern: Pattern) -> str:
     if pattern.in_row == 1:
         return f"at most one entry in a row, at most {pattern.in_column:,} in a column"
     if blocks > 1 and rows % blocks == columns % blocks == 0 and pattern.nonzeros * blocks == rows * columns:
-        return f"{blocks:,} full blocks of {rows // blocks:,} × {columns // blocks:,}, nothing across them"
+        return f"{blocks:,} full blocks of {rows // blocks:,} × {columns // blocks:,}, zeros elsewhere"
     if pattern.nonzeros == rows * columns:
         return "every entry can be nonzero" if pattern.exact else "nothing is known to be zero"
     within = f"at most {pattern.in_row:,} entries in a row, {pattern.in_column:,} in a column"
-    return f"{blocks:,} blocks, nothing across them; {within}" if blocks > 1 else within
+    return f"{blocks:,} blocks, zeros elsewhere; {within}" if blocks > 1 else within
 
 
 def in_bytes(count: int) -> str:

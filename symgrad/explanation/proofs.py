@@ -52,12 +52,13 @@ LARGEST_SYMPY = 1200
 TOO_LONG = "the explicit formulas grow too long"
 ROUNDED = 8
 """How many units in the last place of its terms a sum may be off."""
-CANCELLED = "terms as large as {size:.2g} cancel on the way to {name}, and floats keep some 16 digits of them"
-LAST_DIGIT = "numbers as large as {value:.2g} are on the way, and what they are apart has fewer digits than floats"
+CANCELLED = "terms as large as {size:.2g} cancel on the way to {name}, and floats keep about 16 digits of them"
+LAST_DIGIT = "values up to {value:.2g} are subtracted, which loses digits"
 SINGLE = 2.0**-23
-IN_SINGLE = "torch's own gradient is {error:.0e} off: it holds a number in single precision on the way"
+IN_SINGLE = "torch's own gradient is off by {error:.0e}: it keeps an intermediate value in single precision"
 AT_A_POINT = (
-    "there is no derivative by {name} at this point: here {got:.4g}, torch's own {torch:.4g}; beside it both agree"
+    "there is no derivative with respect to {name} at this point: {got:.4g} here, {torch:.4g} in torch; next to the "
+    "point both agree"
 )
 NEIGHBOURS, MOST_LOST = 8, 1e-6
 """What numbers of any size may take from a result, relative to it."""
@@ -123,7 +124,9 @@ class Proofs:
         else:
             sympys = self.by_sympy(entries, gradient, matrix, standing)
         if BY_ROUNDING in sympys.note and (true := self.truth.beside(name, self.seed)):
-            sympys = replace(sympys, note=f"rounding takes digits that decide: {true}; {sympys.note}", cancelled=True)
+            sympys = replace(
+                sympys, note=f"rounding loses the digits that decide: {true}; {sympys.note}", cancelled=True
+            )
         exponents = any(equation.right.has(sp.exp) for _, equation in derived.sweep.stages)
         proven = exponents and sympys.verdict is Verdict.AGREES and not sympys.note
         checks = [
@@ -226,7 +229,7 @@ class Proofs:
             return replace(skipped(check.oracle, LAST_DIGIT.format(value=value)), cancelled=True) if lost else check
         told = self.truth.beside(name, self.seed)
         if not told and check.worst is not None:
-            told = f"added up in one order they give {check.got:.4g}, in another {check.expected:.4g}"
+            told = f"summed in one order they give {check.got:.4g}, in another {check.expected:.4g}"
         note = CANCELLED.format(size=largest, name=name) + (f": {told}" if told else "")
         return replace(skipped(check.oracle, note), cancelled=True)
 

@@ -59,8 +59,8 @@ class Reason:
             return self.lost.says(step) if self.kind == "lost" else self.lost.rows(name, step)
         if self.kind == "slope":
             where = "everywhere" if _smooth(self.step) else "wherever it has one"
-            slope = f"its slope is 0 {where}" if self.everywhere else f"its slope by {name} is 0 here"
-            return f"nothing comes back through {step}, {slope}"
+            slope = f"its slope is 0 {where}" if self.everywhere else f"its slope with respect to {name} is 0 here"
+            return f"{step} passes no gradient back: {slope}"
         if self.kind == "still":
             return f"{step} stays the same whatever {name} is{self.given}"
         along = f" along {'axis' if len(self.axes) == 1 else 'axes'} {', '.join(map(str, self.axes))}"
@@ -202,7 +202,7 @@ class Vanishing:
         """An input with the entries that it has."""
         entries = as_float(self.values[other])
         equal = entries.size > 1 and np.ptp(entries) == 0
-        return f"{other} has the entries given" + (
+        return f"{other} has the given entries" + (
             f", which are all {'equal' if entries.any() else '0'}" if equal else ""
         )
 

@@ -54,9 +54,9 @@ def suggested(
     if formula == 0:
         return (certain("zero", "0", f"{why_nothing_flows(program, name)}: every entry is 0"),)
     if not outer:
-        return (certain("row", "", f"one row: the gradient of the one output by {name}"),)
+        return (certain("row", "", f"one row: the gradient of the one output with respect to {name}"),)
     if not inner:
-        return (certain("column", "", f"one column: how every output answers to {name}"),)
+        return (certain("column", "", f"one column: the derivative of every output with respect to {name}"),)
     terms = [_term(term, outer, inner) for term in over_terms(formula, is_delta)]
     return (
         *_copies(name, terms),
@@ -77,7 +77,7 @@ def _copies(name: str, terms: Sequence[Term]) -> Iterator[Claim]:
         yield Claim(Structure("identity", "I", same), tests.multiple(1.0))
         if len(terms) == 1 and terms[0].value.is_number and not terms[0].conditions:
             yield from _multiple(name, terms[0].value)
-    where = ", found in the forward pass" if any("·" in n for n in read) else ", each weight goes back to it"
+    where = ", found in the forward pass" if any("·" in n for n in read) else ", which receives its weight"
     found = ", found in the forward pass" if any("·" in n for n in read) else ""
     if read:
         stay = f"a permutation that leaves the entries of {name} in their order at these numbers{found}"
@@ -86,15 +86,15 @@ def _copies(name: str, terms: Sequence[Term]) -> Iterator[Claim]:
         Structure("permutation", "", f"a permutation: the output holds the entries of {name} in another order{found}"),
         tests.permutation,
     )
-    repeated = f"a repetition: each entry of {name} feeds several outputs, whose weights are added"
+    repeated = f"an expansion: each entry of {name} is used in several outputs, whose weights are added"
     yield Claim(Structure("expansion", "", repeated), tests.both(tests.selection, tests.several_ways))
     yield Claim(
         Structure("selection", "", f"a selection: each output copies one entry of {name}{where}"), tests.selection
     )
-    partly = f"a part of the output holds entries of {name}; the rest does not answer to it"
+    partly = f"some outputs are entries of {name}; the others do not depend on it"
     yield Claim(Structure("part", "", partly), tests.part)
     yield Claim(
-        Structure("expansion", "", f"each entry of {name} feeds several outputs, whose weights are added"),
+        Structure("expansion", "", f"each entry of {name} is used in several outputs, whose weights are added"),
         tests.several_ways,
     )
     adds = f"each output adds entries of {name}: its row holds"
@@ -106,7 +106,7 @@ def _multiple(name: str, factor: Expr) -> Iterator[Claim]:
     """A number times the identity."""
     number = f"({factor})" if factor.is_Rational and not factor.is_Integer else tidy_exponents(f"{float(factor):g}")
     text = "-I" if factor == -1 else f"{number}·I"
-    says = f"a multiple of the identity: each output answers only to the entry of {name} at its own place"
+    says = f"a multiple of the identity: each output depends only on the matching entry of {name}"
     if factor.is_Rational or float(number) == float(factor):
         yield Claim(Structure("diagonal", text, says), tests.both(tests.in_place, tests.multiple(float(factor))))
 
@@ -116,7 +116,7 @@ def _diagonals(
 ) -> Iterator[Claim]:
     """Where every axis is paired with its own."""
     whole = [all(t.pairs.get(n) == n for n in range(len(outer))) and len(outer) == len(inner) for t in terms]
-    says = f"diagonal: each output answers only to the entry of {name} at its own place"
+    says = f"diagonal: each output depends only on the matching entry of {name}"
     if all(whole):
         at_place = dict(zip(inner, outer, strict=True))
         notation = _notation(program, sp.Add(*(t.without(range(len(outer))) for t in terms)).xreplace(at_place), outer)
@@ -132,7 +132,7 @@ def _diagonals(
         )
         yield Claim(
             Structure(
-                "diagonal plus dense", "", "a diagonal plus a part in which every output can answer to every entry"
+                "diagonal plus dense", "", "a diagonal plus a term in which every output can depend on every entry"
             ),
             tests.sum_of(first, tests.in_place, second, tests.every_entry),
         )
@@ -148,7 +148,7 @@ def _blocks(
         yield from _equal_blocks(program, name, outer, inner, rest, lead)
     yield from _multiples(program, outer, inner, terms)
     if lead:
-        says = f"block-diagonal: one block per {_unit(len(inner) - lead)[0]} of {name}, nothing across them"
+        says = f"block-diagonal: one block per {_unit(len(inner) - lead)[0]} of {name}, zeros elsewhere"
         yield Claim(Structure("block-diagonal", "", says), tests.blocks(lead))
 
 
@@ -156,17 +156,17 @@ def _equal_blocks(
     program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], rest: Expr, lead: int
 ) -> Iterator[Claim]:
     """I ⊗ M; M itself where there is one block."""
-    one, many = _unit(len(inner) - lead)
+    one, _ = _unit(len(inner) - lead)
     notation = _block(program, rest, outer[lead:], inner[lead:])
     size, row = _times([i.size for i in outer[:lead]]), not outer[lead:]
     if notation:
         shown = _laid_out(notation, row)
-        says = f"one block {shown} per {one} of {name}, nothing across {many}"
+        says = f"one block {shown} per {one} of {name}, zeros elsewhere"
         yield Claim(Structure("kronecker", f"I({size}) ⊗ {shown}", says), tests.same_blocks(lead, notation, row))
-        says = f"every output can answer to every entry of {name}"
+        says = f"every output can depend on every entry of {name}"
         whole = tests.both(tests.one_block(lead, notation, row), tests.every_entry)
         yield Claim(Structure("dense", shown, says), whole)
-    says = f"the same block for every {one} of {name}, nothing across {many}"
+    says = f"the same block for every {one} of {name}, zeros elsewhere"
     yield Claim(Structure("kronecker", "", says), tests.same_blocks(lead, None, row))
 
 
@@ -179,7 +179,7 @@ def _multiples(
     rest = sp.Add(*(t.without(range(above, len(outer))) for t in terms))
     if not trail or free_indices(rest) & {*outer[above:], *inner[left:]}:
         return
-    across = "nothing across the last axis" if trail == 1 else "nothing across the last axes"
+    across = "entries along the last axis do not mix" if trail == 1 else "entries along the last axes do not mix"
     across = "columns do not mix" if trail == 1 and len(inner) == 2 else across
     says = f"every block is a multiple of an identity: {across}"
     notation, row = _block(program, rest, outer[:above], inner[:left]), not above
@@ -194,13 +194,13 @@ def _rest(name: str, inner: Sequence[Index], terms: Sequence[Term]) -> Iterator[
     read = [name_of(entry) for t in terms for c in t.conditions for entry in accesses(c)]
     found = ", found in the forward pass" if any("·" in n for n in read) else ""
     yield Claim(
-        Structure("one a row", "", f"each output answers to one entry of {name} only{found}"), tests.one_at_most(1)
+        Structure("one a row", "", f"each output depends on only one entry of {name}{found}"), tests.one_at_most(1)
     )
     yield Claim(
-        Structure("one a row", "", f"each output answers to one entry of {name} at most{found}"), tests.one_at_most(0)
+        Structure("one a row", "", f"each output depends on at most one entry of {name}{found}"), tests.one_at_most(0)
     )
-    yield Claim(Structure("dense", "", f"every output can answer to every entry of {name}"), tests.every_entry)
-    yield Claim(Structure("sparse", "", f"no output answers to all the entries of {name}"), tests.none_answers_to_all)
+    yield Claim(Structure("dense", "", f"every output can depend on every entry of {name}"), tests.every_entry)
+    yield Claim(Structure("sparse", "", f"no output depends on all entries of {name}"), tests.none_answers_to_all)
 
 
 # Reading terms --------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def why_nothing_flows(program: Program, name: str) -> str:
         return f"the output does not depend on {name}"
     cuts = cutting(program, name)
     through = list(dict.fromkeys(sign_of(step.op) or str(step.op) for step, _ in cuts if reads_all(step)))
-    told = [f"nothing flows back through {' and '.join(through)}"] if through else []
+    told = [f"no gradient flows back through {' and '.join(through)}"] if through else []
     for step, place in cuts:
         entry = entry_of(step.op)
         if isinstance(step.op, Pullback):
@@ -306,9 +306,9 @@ def why_nothing_flows(program: Program, name: str) -> str:
         elif not reads_all(step) and entry is not None:
             of, role = step.arguments[place], entry.operands[place]
             whole = entry.domain_of(role).whole
-            told.append(f"{step.op} only reads {of} (as its {role}): nothing flows back to that" if whole else
+            told.append(f"{step.op} only reads {of} (as its {role}), which gets no gradient" if whole else
                         f"{step.op} holds {of} (its {role}) constant, as torch does")  # fmt: skip
-    return "; ".join(dict.fromkeys(told)) or f"small changes of {name} leave the output as it is"
+    return "; ".join(dict.fromkeys(told)) or f"small changes of {name} do not change the output"
 
 
 def reads_all(step: Apply) -> bool:

@@ -124,19 +124,22 @@ def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> S
         hints = tuple(
             f"give it as an input, and {made.code} where the code is called" for made in program.made.values()
         )
-        raise UnsupportedError("this cannot be exported: the text makes a tensor itself", hints=hints)
+        raise UnsupportedError("this cannot be exported: the text creates a tensor itself", hints=hints)
     if reading.rounded:
-        what = f"this cannot be exported: {reading.rounded[0]} rounds, and the code would compute in its inputs' type"
+        what = (
+            f"this cannot be exported: {reading.rounded[0]} rounds, but the code would compute in the dtype of its "
+            "inputs"
+        )
         raise UnsupportedError(what, hints=("leave it out, and give the code inputs of that type",))
     names = [tensor.name for tensor in program.inputs]
     for name in wanted or ():
         if name not in names:
             raise UnknownNameError(
-                f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",)
+                f"there is no input {name!r} to differentiate with respect to", found=(f"inputs: {', '.join(names)}",)
             )
     chosen = wanted or [name for name in names if flows(program, name)]
     if not chosen:
-        raise UnsupportedError("nothing flows back to any input: there is no backward to be written")
+        raise UnsupportedError("no gradient flows back to any input: there is no backward to write")
     found = of_program(text, program, chosen, known)
     pointwise, cast = not known and is_pointwise(text, found, chosen), cast_of(text, *point_of(program, known))
     return replace(found, pointwise=pointwise, cast=cast)
@@ -211,7 +214,7 @@ def point_of(program: Program, shapes: Shapes) -> tuple[Program, Values]:
         values = forward(program, inputs)
     except SymgradError as error:
         found, hints = (str(error),), ("shapes={…}",)
-        raise UnsupportedError("no sizes were found at which this can be computed", found=found, hints=hints) from None
+        raise UnsupportedError("no sizes were found for which this can be computed", found=found, hints=hints) from None
     for name, array in inputs.items():
         drawn = {**inputs, name: generator.uniform(0.3, 0.9, size=array.shape)}
         try:

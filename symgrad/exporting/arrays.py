@@ -91,7 +91,7 @@ class InArrays(ast.NodeTransformer):
     def refused(self, what: str) -> UnsupportedError:
         """The complaint about what has no counterpart."""
         library = {"numpy": "NumPy", "jax": "jax"}[self.library]
-        return UnsupportedError(f"{what} has no counterpart in {library} that is known here", hints=('to="torch"',))
+        return UnsupportedError(f"{what} has no known counterpart in {library}", hints=('to="torch"',))
 
     def visit(self, node: ast.AST) -> ast.AST:
         """What is listed; anything else is refused."""
@@ -226,7 +226,9 @@ def custom_vjp(parts: Parts, told: Told) -> Iterator[str]:
     yield from indented([*docstring(told), *checked(told, RANK), *ahead, *returned(parts.outputs)])
     pair = f"({', '.join(kept)}{',' * (len(kept) == 1)})"
     yield from ["", "", f"def {told.name}_forward({inputs}):"]
-    yield from indented([f'"""What `{told.name}` gives, and what its backward needs."""', *checked(told, RANK), *whole])
+    yield from indented(
+        [f'"""The result of `{told.name}`, and what its backward needs."""', *checked(told, RANK), *whole]
+    )
     yield f"    return {outs}, {pair}"
     seeds, several = parts.taken_apart({saved})
     yield from ["", "", f"def {told.name}_backward({saved}, {seeds}):"]

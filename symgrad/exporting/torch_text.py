@@ -38,7 +38,7 @@ from symgrad.ops.calls.registry import SHARING
 MISREAD = ("torch.median", "torch.nanmedian")
 """Along an axis, torch 2.13 reads beside the storage of an expanded tensor here: they are given their own storage."""
 ANEW = ("torch.arange", "torch.eye")
-AGAIN = "  # differentiated again: what was saved on the way has to depend on the inputs"
+AGAIN = "  # differentiated again: saved tensors have to depend on the inputs"
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ class AliasTracker:
                 sizes.unify(one, other)
         except SizeMismatch:
             shapes = f"{format_sizes(new.shape, sizes)} over {format_sizes(owner.shape, sizes)}"
-            raise ShapeError(f"what {word} writes has another shape", span=span, found=(shapes,)) from None
+            raise ShapeError(f"the value that {word} writes has another shape", span=span, found=(shapes,)) from None
         if new.kind is not owner.kind and (new.kind > owner.kind or word in ("copy_", "=")):
             raise UnsupportedError(f"{word} writes numbers of another type", span=span, hints=("1.0 * (…)",))
         return replace(new, kind=owner.kind)
@@ -232,7 +232,7 @@ def apply_cast(
 ) -> tuple[Ref, bool]:
     """``owner`` as the call of the method ``word`` makes it, and whether torch hands back the tensor itself."""
     if not isinstance(owner, Ref):
-        raise NotationError(f"{word} is said of a tensor, not of {describe_meaning(owner)}", span=node.span)
+        raise NotationError(f"{word} is a method of tensors, not of {describe_meaning(owner)}", span=node.span)
     kind, spelled = parse_cast_target(apply.tensor(owner, node.span), node, word, meaning)
     if kind is None:
         return owner, True
@@ -259,7 +259,7 @@ def parse_cast_target(owner: Ref, node: PythonCall, word: str, meaning: Reader) 
         if keyword.name not in (*OPTIONS, "dtype"):
             raise UnknownNameError(f"{word} has no argument {keyword.name}", span=keyword.span)
     if node.positional and word in TYPES:
-        raise NotationError(f"{word} takes no type, it names one", span=node.span, hints=(f"x.{word}()",))
+        raise NotationError(f"{word} takes no dtype, it is one", span=node.span, hints=(f"x.{word}()",))
     told = named_dtype(node)
     if told is not None or word in TYPES:
         return DTYPES[told or word], told or word
@@ -289,6 +289,6 @@ def cast_first_operand(owner: Meaning, node: PythonCall) -> Meaning:
         return owner
     if DTYPES[told] is not DtypeKind.REAL:
         raise UnsupportedError(
-            "a result of whole numbers or truth values has no gradient", span=node.span, hints=("dtype=torch.float64",)
+            "an integer or boolean result has no gradient", span=node.span, hints=("dtype=torch.float64",)
         )
     return replace(owner, kind=DtypeKind.REAL)

@@ -106,7 +106,7 @@ def find_fitting_step(
         and compound.reals
         and any(getattr(t, "kind", DtypeKind.REAL) is not DtypeKind.REAL for t in given)
     ):
-        raise UnsupportedError("this is not supported of whole numbers and truth values", hints=("1.0 * x",))
+        raise UnsupportedError("integers and booleans are not supported here", hints=("1.0 * x",))
     return last
 
 
@@ -251,7 +251,7 @@ class EntryApplier:
             if op.name in FUNCTIONS and len(operands) == 1 and not bound.chosen:
                 return with_error_span(span, lambda: apply_to_constant(op.name, operands[0][0]))
             raise NotationError(
-                f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
+                f"{spelled} contains no tensor, only numbers", span=span, hints=("compute the number and write it",)
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
         if "values" in op.returns and bound.options.get("dim", 0) is not None:
@@ -320,7 +320,7 @@ def check_torch_options(
     missing = [name for name in op.defaults if name not in chosen and op.is_told(name, beside)]
     if missing:
         given = "-1" if missing[0] == "dim" else "…"
-        raise NotationError(f"torch wants {missing[0]} in {spelled}", span=span, hints=(f"{missing[0]}={given}",))
+        raise NotationError(f"{spelled} needs {missing[0]}", span=span, hints=(f"{missing[0]}={given}",))
 
 
 def choose_from_pair(owner: Ref, place: int, span: Span) -> Ref:

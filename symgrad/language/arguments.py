@@ -81,7 +81,7 @@ def require_position(value: object, what: str) -> tuple[int, ...]:
     numbers = tuple(value) if isinstance(value, (tuple, list)) else None
     if numbers is not None and all(isinstance(n, SupportsIndex) and not isinstance(n, bool) for n in numbers):
         return tuple(index(n) for n in numbers)
-    raise argument_error(value, f"{what} has to be the place of an entry", "(0, 1)")
+    raise argument_error(value, f"{what} has to be the index of an entry", "(0, 1)")
 
 
 def require_entry(value: object) -> tuple[str, tuple[int, ...]] | None:
@@ -90,7 +90,7 @@ def require_entry(value: object) -> tuple[str, tuple[int, ...]] | None:
         return None
     if isinstance(value, (tuple, list)) and len(value) == 2:
         return require_name(value[0], "the first part of entry"), require_position(value[1], "the second part of entry")
-    raise argument_error(value, "entry has to be an input and the place of an entry", '("x", (0, 1))')
+    raise argument_error(value, "entry has to be an input and the index of an entry", '("x", (0, 1))')
 
 
 def require_shapes(value: object) -> dict[str, Sequence[Any]]:

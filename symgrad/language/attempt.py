@@ -200,7 +200,7 @@ def assign_open_sizes(attempt: Attempt, sizes: Sizes) -> set[Size]:
             free = sizes.find(size)
             if free.is_Symbol and sizes.number(free) is None:
                 if sizes.assume(free, least, multiple) > LARGEST_GUESS:
-                    raise ShapeError("this needs tensors with given shapes", span=span)
+                    raise ShapeError("this needs tensors whose shapes are given", span=span)
                 assumed.add(free)
         assumed |= set(sizes.settle())
     except SizeMismatch as error:

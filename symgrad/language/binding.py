@@ -260,7 +260,7 @@ def check_option(spelled: str, parameter: inspect.Parameter, argument: Argument,
     meaning: Hashable = argument.meaning
     if not is_admitted(parameter.annotation, meaning):
         what = f"{parameter.name} of {spelled} cannot be {describe_meaning(meaning)}"
-        sizes = ("a number: how large a result is has to stand in the text",) if isinstance(meaning, Ref) else ()
+        sizes = ("a number: sizes have to be in the text",) if isinstance(meaning, Ref) else ()
         raise NotationError(what, span=argument.span, hints=(*sizes, *form))
     long = isinstance(meaning, int) and abs(meaning) >= FLOATS_HOLD and is_admitted(parameter.annotation, 0.5)
     return float(cast(int, meaning)) if long else meaning

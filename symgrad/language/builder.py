@@ -101,7 +101,9 @@ class StepBuilder:
         self.leaves.add(found.name)
         own, _ = self.made[found.name]
         if own.seed is not None:
-            self.remarks[f"{found.name} is {own.code}, drawn once by NumPy's generator with the seed {own.seed}"] = None
+            self.remarks[f"{found.name} is {own.code}, drawn once with NumPy's generator and the seed {own.seed}"] = (
+                None
+            )
 
     def known(self, operand: StepOperand) -> StepOperand:
         """An infinity, NaN or −0 beside tensors as data: no formula has them as numbers, which would lose ∞·0."""
@@ -165,7 +167,7 @@ class StepBuilder:
             self.check_ranks(op, operands, label, span)
             if not chosen:
                 told = list_shapes([(o.text, o.shape or ()) for o in operands], self.sizes)
-                raise bug(f"{op.name} trips over its operands: {told}") from error
+                raise bug(f"{op.name} cannot take these operands: {told}") from error
             written = ", ".join(f"{key}={options[key]!r}" for key in chosen)
             raise InputError(f"{label} cannot take these options", span=span, found=(written,)) from error
         if len(shape) > MOST_AXES:
@@ -185,7 +187,7 @@ class StepBuilder:
         ref = operand.meaning
         word = self.stale.get((ref.name, ref.copy)) if self.stale and isinstance(ref, Ref) else None
         if word is not None:
-            told = f"{word} writes over {operand.text}, or over what shares its entries, and that is read elsewhere"
+            told = f"{word} overwrites {operand.text}, or a tensor that shares its memory, and that is used elsewhere"
             raise UnsupportedError(told, span=span, hints=(RUN,))
 
     def put_beside(self) -> None:

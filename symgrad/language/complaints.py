@@ -128,9 +128,12 @@ def no_tensor_error(what: str, several: bool, text: str, span: Span) -> Notation
 def no_inputs_error(span: Span) -> NotationError:
     """The error for a text of numbers alone."""
     return NotationError(
-        "there is no input to differentiate by: everything here is a number that the text makes",
+        "there is no input to differentiate with respect to: the text creates every number itself",
         span=span,
-        hints=("a name is an input, such as x in x@a", "a gradient by numbers: requires_grad=True"),
+        hints=(
+            "a name is an input, such as x in x@a",
+            "for a gradient with respect to these numbers: requires_grad=True",
+        ),
     )
 
 
@@ -138,7 +141,7 @@ def computed_leaf_error(statement: PythonStatement) -> UnsupportedError:
     """The error for a leaf that is computed: ``x = (y*2).requires_grad_()``."""
     name = statement.target
     return UnsupportedError(
-        f"{name} is to have a gradient, and is computed here",
+        f"{name} should have a gradient, but is computed here",
         span=statement.span,
         hints=(f"its numbers: {name} = torch.tensor([…], requires_grad=True)", f"leave it out: {name} is an input"),
     )
@@ -158,10 +161,10 @@ def unknown_function_error(spelled: str, callee: Span, is_tensor: bool) -> Symgr
     reason = OF_RUNS.get(spelled.rpartition(".")[2].rstrip("_"))
     if reason is not None and not is_tensor:
         told = Setting("command", value="explain --call module:function", sentence="{}, or symgrad run script.py")
-        return UnsupportedError(f"{word} needs the numbers of a run: {reason}", span=callee, hints=(told,))
+        return UnsupportedError(f"{word} cannot be read from a text: {reason}", span=callee, hints=(told,))
     if method and word in NO_TENSOR:
         return UnsupportedError(
-            f"{word} hands back no tensor: nothing flows back through it", span=callee, hints=("leave it out",)
+            f"{word} returns no tensor: no gradient flows back through it", span=callee, hints=("leave it out",)
         )
     near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
     if f"torch.{spelled}" in (*SPELLINGS, *COMPOUND_SPELLINGS):
@@ -185,4 +188,8 @@ def not_callable_error(callee: SyntaxNode) -> NotationError:
     if path not in ("nn", "torch.nn"):
         return NotationError("this cannot be called", span=callee.span)
     hints: tuple[Hint, ...] = (*(f"{word}(…)" for word in find_module_functions(name)), OWN)
-    return NotationError(f"{module} is a module: a text is written in functions", span=callee.span, hints=hints)
+    return NotationError(
+        f"{module} is a module with weights of its own: write the function with its weights as inputs",
+        span=callee.span,
+        hints=hints,
+    )

@@ -107,7 +107,7 @@ class ConstructorArguments:
         wanted = self.named.pop("requires_grad", None)
         if wanted is not None and wanted.meaning is True:
             raise UnsupportedError(
-                "a tensor that the text makes has no gradient",
+                "a tensor that the text creates has no gradient",
                 span=wanted.span,
                 hints=("a name for it: w = torch.ones(3, requires_grad=True)", "a name alone, which is an input"),
             )
@@ -308,7 +308,7 @@ def make_randperm(given: ConstructorArguments) -> LiteralTensor:
 def refuse_uninitialized(given: ConstructorArguments) -> LiteralTensor:
     """What holds whatever was in memory."""
     raise UnsupportedError(
-        f"{given.spelled} holds whatever was in memory, which is no number to compute with",
+        f"{given.spelled} contains whatever was in memory",
         span=given.span,
         hints=("torch.zeros(…)",),
     )

@@ -97,7 +97,7 @@ class DtypeKind(IntEnum):
     REAL = 2
 
 
-REMEDY = "1.0 * (…) makes floats of it"
+REMEDY = "1.0 * (…) makes it floating point"
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def result_kind(op: Op, operands: Sequence[OperandType | None], options: Mapping
     how = held_as(op)
     if "masked" in how and list(operands[len(op.operands) - 1 :]) == [OperandType(DtypeKind.TRUTH)]:
         raise dtype_error(
-            "a mask of truth values says who takes part, and symgrad has only the mask that is added",
+            "boolean masks are not supported here, only masks that are added to the scores",
             "torch.where(mask, 0, -1000) as the mask",
         )
     if how & {"truth", "whole"}:
@@ -158,7 +158,7 @@ def check_operand_types(op: Op, moving: Sequence[OperandType], options: Mapping[
     """Refuse what torch refuses of these types."""
     how, tensors = held_as(op), [h.kind for h in moving if h.number is None]
     if "numbers" in how and DtypeKind.TRUTH in tensors:
-        raise dtype_error(f"torch has no {op.name} of truth values", REMEDY)
+        raise dtype_error(f"torch has no {op.name} of booleans", REMEDY)
     alike = "alike" in how or ("subscripts" in how and len(tensors) > 1 and is_reducing_einsum(options))
     if alike and (len(set(tensors)) > 1 or tensors[:2] == [DtypeKind.TRUTH, DtypeKind.TRUTH]):
         raise dtype_error(f"torch's {op.name} takes numbers of one type", REMEDY)
@@ -169,7 +169,7 @@ def check_operand_types(op: Op, moving: Sequence[OperandType], options: Mapping[
         and isinstance(exponent, int)
         and exponent < 0
     ):
-        raise dtype_error("torch takes no whole number to a negative power", REMEDY)
+        raise dtype_error("torch cannot take an integer to a negative power", REMEDY)
 
 
 def narrow_result_dtype(op: Op, operands: Sequence[OperandType | None], kind: DtypeKind) -> str:
@@ -184,7 +184,7 @@ def narrow_result_dtype(op: Op, operands: Sequence[OperandType | None], kind: Dt
     if any(not h.few_bits for h in own) or (kind is DtypeKind.WHOLE and "counted" in held_as(op)):
         return ""
     if op.name not in MOVERS and not keeps_entries(op):
-        does = "whole numbers wrap round" if kind is DtypeKind.WHOLE else "numbers have few digits"
+        does = "integers overflow" if kind is DtypeKind.WHOLE else "numbers have fewer digits"
         raise dtype_error(
             f"torch computes {op.name} in {own[0].few_bits} here, where {does}", "a type of 64 bits: .long(), .double()"
         )
@@ -202,15 +202,17 @@ def check_integer_result(
     """Refuse what does not come to the same among truth values or whole numbers."""
     what, how = "truth values" if kind is DtypeKind.TRUTH else "whole numbers", held_as(op)
     if "joined" in how and all(k is DtypeKind.TRUTH for k in kinds):
-        raise dtype_error(f"torch's {op.name} of truth values is a truth value, not their sum or difference", REMEDY)
+        raise dtype_error(f"torch's {op.name} of booleans is a boolean, not their sum or difference", REMEDY)
     constants = [h.number for h in moving if h.number is not None]
     larger = any(h.kind > kind for h in moving if h.number is None)
     if "cut" in how or ("first" in how and (options.get("reduce") == "mean" or larger)):
-        raise dtype_error(f"torch's {op.name} of whole numbers cuts off the fraction", REMEDY)
+        raise dtype_error(f"torch's {op.name} of integers drops the fraction", REMEDY)
     numbers = [v for v in (*constants, *options.values()) if is_plain_number(v)]
     stored = [v for v in (*constants, options.get("value")) if is_plain_number(v)] if "first" in how else []
     if any(v != int(v) for v in numbers) or (kind is DtypeKind.TRUTH and any(v not in (0, 1) for v in stored)):
-        raise dtype_error(f"torch keeps the result of {op.name} in {what}, and what is written into it as well", REMEDY)
+        raise dtype_error(
+            f"torch keeps the result of {op.name} in {what}, and converts whatever is written into it", REMEDY
+        )
 
 
 def is_plain_number(value: Any) -> bool:
@@ -273,7 +275,7 @@ def truncate_to_integers(kind: DtypeKind, array: Array, code: str) -> Array:
     try:
         entries = [int(e != 0) if kind is DtypeKind.TRUTH else int(e) for e in array.reshape(-1).tolist()]
     except (OverflowError, ValueError) as error:
-        raise InputError(f"{code} is to hold whole numbers", hints=("finite numbers",)) from error
+        raise InputError(f"{code} has an integer dtype", hints=("finite numbers",)) from error
     found = np.array(entries, dtype=array.dtype if array.dtype == object else np.int64).reshape(array.shape)
     return array if (found == array).all() else found
 

@@ -86,7 +86,7 @@ class Elaborator:
             nothing = self.apply.step(ground.zeros_like, [(over, span)], {}, span, "=", None)
             return self.apply.step(ground.add, [(nothing, span), (value, span)], {}, span, "=", None)
         if len(visible_shape(value)) > len(visible_shape(over)):
-            raise ShapeError("what is written has more axes than where it is written", span=span)
+            raise ShapeError("the assigned value has more axes than its target", span=span)
         return self.apply.step(ground.expand, [(value, span)], {"shape": over.shape}, span, "=", None)
 
     def meaning(self, node: SyntaxNode, name: str | None = None) -> Meaning:
@@ -112,7 +112,7 @@ class Elaborator:
                 return apply_equation(self.builder, node, self.environment, name)
             case Star():
                 raise NotationError("* stands before an argument only", span=node.span)
-        raise NotationError("this does not stand for anything here", span=node.span)
+        raise NotationError("this has no meaning here", span=node.span)
 
     def items(self, item: SyntaxNode) -> tuple[Meaning, ...]:
         """What stands at one place of a list: ``*parts`` for several."""
@@ -154,7 +154,7 @@ class Elaborator:
         if not all(isinstance(value, Ref) and value.kind is DtypeKind.TRUTH for value in values):
             power = ("write ** for a power",) if sign == "^" else ()
             like = "~(x > 0)" if sign == "~" else f"(x > 0) {sign} (y < 1), with brackets around both"
-            raise NotationError(f"{sign} takes truth values here, not numbers", span=span, hints=(*power, like))
+            raise NotationError(f"{sign} takes booleans here, not numbers", span=span, hints=(*power, like))
         return self.called(f"torch.{LOGIC[sign]}", values, nodes, span, name)
 
     def called(
@@ -175,7 +175,7 @@ class Elaborator:
         if is_constant_number(value):
             return value
         hint = Setting("let", sentence="give it a name: {}") if isinstance(value, tuple) else "a tensor or a number"
-        raise NotationError(f"{describe_meaning(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
+        raise NotationError(f"{describe_meaning(value)} cannot be an operand of {sign}", span=node.span, hints=(hint,))
 
     # Calls ------------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Elaborator:
             return found
         over = quote_span(self.text, node.function.span).rpartition(".")[2]
         if not isinstance(owner, Ref) or not isinstance(found, Ref):
-            raise NotationError(f"{over} writes over one tensor", span=node.span)
+            raise NotationError(f"{over} overwrites one tensor", span=node.span)
         return self.sharing.write(owner, found, over, node.span)
 
     def held(self, owner: Ref, span: Span, name: str | None = None) -> Ref:

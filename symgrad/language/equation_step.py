@@ -81,8 +81,8 @@ def describe_ranges(builder: StepBuilder, text: str, operands: Sequence[StepOper
     for letter, texts in found.told.items():
         number = builder.sizes.number(found.found[letter])
         many = "" if number is None else f" over {number} {'value' if number == 1 else 'values'},"
-        yield f"{letter} runs{many} as far as {' and '.join(texts)} {'stays' if len(texts) == 1 else 'stay'} inside"
-    yield "torch runs the equation itself in the proof, entry by entry"
+        yield f"{letter} runs{many} as far as {' and '.join(texts)} {'stays' if len(texts) == 1 else 'stay'} in range"
+    yield "to verify, torch evaluates the equation itself, entry by entry"
 
 
 def equation_operand(name: Name, meaning: Meaning) -> StepOperand:

@@ -45,7 +45,7 @@ def expand_composites(program: Program) -> Program:
         if not any(expansion_script(step, shapes) for step in program.steps):
             return program
         program = expand_steps(program)
-    raise bug("a composite operation is made of itself")
+    raise bug("a composite operation contains itself")
 
 
 def expand_steps(program: Program, only: Collection[str] | None = None) -> Program:
@@ -65,7 +65,7 @@ def expand_steps(program: Program, only: Collection[str] | None = None) -> Progr
         environment = bind_expansion_names(named(step.op), step, shapes)
         result = StatementReader(script.source.text, builder, environment).run(script, step.result.name)
         if builder.sizes.shape(result.shape) != builder.sizes.shape(step.result.shape):
-            raise bug(f"{step.op} is not what its expansion {script.source.text!r} says")
+            raise bug(f"{step.op} differs from its expansion {script.source.text!r} says")
         builder.steps[begin:] = [replace(new, span=step.span) for new in builder.steps[begin:]]
     return replace(program, steps=builder.settled({}))
 

@@ -122,7 +122,7 @@ def check_definitions_used(statement: IndexEquation) -> None:
         others = [other.right for other in statement.definitions if other is not definition]
         read = (node for part in (*statement.slots, statement.right, *others) for node in walk(part))
         if not any(isinstance(node, (Access, Name)) and node.name == definition.name for node in read):
-            told = f"where defines {definition.name}, and nothing reads it"
+            told = f"where defines {definition.name}, and nothing uses it"
             raise NotationError(told, span=definition.span, hints=(f"{definition.name} on the right, or no where",))
 
 
@@ -134,7 +134,7 @@ def check_statement_order(statements: Sequence[PythonStatement]) -> None:
             equations = isinstance(early.value, EquationNode) or isinstance(late.value, EquationNode)
             name = find_read(early, late.target) if equations and late.target not in made else None
             if name is not None and find_read(late, late.target) is None:
-                told = f"{name.name} is read here, and what it is comes later"
+                told = f"{name.name} is used here but defined later"
                 raise NotationError(
                     told, span=name.span, hints=(f"the statement {name.name} = … in front of this one",)
                 )

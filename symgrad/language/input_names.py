@@ -129,7 +129,7 @@ def check_input(name: Name) -> None:
     word = name.name
     if word in MODULES:
         raise UnknownNameError(
-            f"{word} stands for {MODULES[word]}, it cannot be a tensor", span=name.span, hints=("another name",)
+            f"{word} means {MODULES[word]}, so it cannot be a tensor", span=name.span, hints=("another name",)
         )
 
 
@@ -140,14 +140,14 @@ def check_library(name: Name, value: SyntaxNode) -> None:
     if any(isinstance(inner, Name) for part in called for inner in walk(part.positional[0])):
         told = Setting("let", name.name, sentence="a tensor of that name: {}")
         hints = ("the same function of torch's or NumPy's", told)
-        raise UnknownNameError(f"{name.name} is no library that a text is read in", span=name.span, hints=hints)
+        raise UnknownNameError(f"{name.name} is not a library that symgrad reads", span=name.span, hints=hints)
 
 
 def check_target(target: str, span: Span) -> None:
     """Refuse assignments to a module."""
     if target in MODULES:
         raise UnknownNameError(
-            f"{target} stands for {MODULES[target]}, nothing can be assigned to it",
+            f"{target} means {MODULES[target]}, so nothing can be assigned to it",
             span=(span[0], span[0] + len(target)),
         )
 

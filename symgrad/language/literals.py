@@ -131,7 +131,7 @@ def parse_entry_name(text: str) -> tuple[str, tuple[int, ...]] | None:
 def value_from_library(text: str) -> Value:
     """``torch.tensor([1., 2.])``, ``np.linspace(0, 1, 5)``: what the library makes of it, in float64."""
     if importlib.util.find_spec("torch") is None:
-        raise UnsupportedError("PyTorch is not installed, and it reads this value", hints=(FORMS,))
+        raise UnsupportedError("PyTorch is needed to read this value, and is not installed", hints=(FORMS,))
     from symgrad.reference import TextRejected, UnsupportedText, run_reference
 
     try:
@@ -246,7 +246,7 @@ OTHERS = ("eye", "arange", "onehot")
 
 def not_a_value_error(node: SyntaxNode) -> UnknownNameError:
     """The error for a word that makes no value."""
-    return UnknownNameError("this does not name a value", span=node.span, hints=(FORMS,))
+    return UnknownNameError("this is not a value: give the numbers alone", span=node.span, hints=(FORMS,))
 
 
 def value_from_call(

@@ -147,7 +147,7 @@ class BlockParser:
         node = self.expression(over)
         numbers = parse_range(node)
         if numbers is None and not (isinstance(node, Items) and node.items):
-            told = "how often a loop turns has to stand in the text"
+            told = "the number of turns of a loop has to be in the text"
             raise NotationError(told, span=node.span, hints=("range(3), (x, y)", RUN))
         if numbers is None:
             held = tuple(Name(f"{name.word}{HELD}{n}", span=node.span) for n in range(len(node.parts)))
@@ -177,7 +177,7 @@ class BlockParser:
                 )
             if path == "*" and module.partition(".")[0] != "torch":
                 raise UnknownNameError(
-                    f"what {module[:-1]} has is not known here", span=span_of_tokens(group), hints=(RUN,)
+                    f"the contents of {module[:-1]} are not known here", span=span_of_tokens(group), hints=(RUN,)
                 )
             whole = module + path if name or module else path.partition(".")[0]
             self.imported[name or path.partition(".")[0]] = whole
@@ -208,14 +208,14 @@ class BlockParser:
     def target(self, group: Sequence[Token], sign: Token) -> SyntaxNode:
         """What is assigned to: names, several of them, entries."""
         if not group:
-            raise NotationError("nothing stands before this", span=sign.span, hints=("h = x@a; h.T",))
+            raise NotationError("there is nothing before this", span=sign.span, hints=("h = x@a; h.T",))
         if group[0].word in ("True", "False", "None") and len(group) == 1:
             raise NotationError(f"{group[0].word} cannot be assigned to", span=group[0].span)
         found = parse_expression(self.text, group)
         for node in [found] if isinstance(found, Star) else iterate_targets(found):
             node = node.value if isinstance(node, Star) and node is not found else node
             if isinstance(node, Attribute):
-                raise NotationError(f"{node.name} is not assigned to here", span=node.span, hints=(RUN,))
+                raise NotationError(f"{node.name} cannot be assigned to here", span=node.span, hints=(RUN,))
             if not isinstance(node, (Name, Subscript)):
                 entries = (ENTRIES,) if isinstance(node, PythonCall) else ()
                 told = "an assignment goes to names, or to entries of one"
@@ -225,7 +225,7 @@ class BlockParser:
         name = group[0].word
         alone = len(re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", self.text)) == 1
         if alone and "[" in self.text[sign.span[1] :]:  # out[1] = x[1]: meant as an equation
-            raise NotationError(f"{name} is nothing yet, and nothing reads it", span=found.span, hints=(ENTRIES, RUN))
+            raise NotationError(f"{name} is nothing yet, and nothing uses it", span=found.span, hints=(ENTRIES, RUN))
         return self.followed(found)
 
     def expression(self, group: Sequence[Token]) -> SyntaxNode:
@@ -245,7 +245,7 @@ class BlockParser:
         if path is None or not isinstance(node, Name):
             return node
         if path.partition(".")[0] not in KNOWN:
-            told = f"{path} is no library that a text is read in"
+            told = f"{path} is not a library that symgrad reads"
             raise UnknownNameError(told, span=node.span, hints=("the same function of torch's or NumPy's", RUN))
         if SHORT.get(path, path) == node.name:
             return node

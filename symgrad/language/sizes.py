@@ -36,7 +36,7 @@ Key = tuple[Item, ...]
 ALL: Item = ("all",)
 FARTHEST = 2**31
 """Beyond the end of every axis: a slice that goes further ends there as well."""
-FLIPPED = "x.flip(0) turns an axis round"
+FLIPPED = "x.flip(0) reverses an axis"
 EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None], x[[0, 2]]",)
 
 
@@ -186,7 +186,7 @@ class SizeQueries:
         if word == "len" and isinstance(owner, tuple):
             return len(owner)
         if not isinstance(owner, Ref):
-            raise NotationError(f"{word} is about a tensor, not {describe_meaning(owner)}", span=span)
+            raise NotationError(f"{word} takes a tensor, not {describe_meaning(owner)}", span=span)
         shape = visible_shape(owner)
         if word == "size" and not arguments:
             return shape

@@ -159,7 +159,7 @@ class StatementReader(Elaborator):
         if isinstance(owner, Ref) and isinstance(found, Ref):
             found = self.sharing.write(owner, found, f"{statement.sign}=", span)
         elif name is None:
-            raise NotationError(f"{describe_meaning(owner)} is not written into", span=span)
+            raise NotationError(f"{describe_meaning(owner)} cannot be written into", span=span)
         if name is not None:
             self.environment[name] = found
 
@@ -167,13 +167,13 @@ class StatementReader(Elaborator):
         """``h[1:] = a``: the entries of h at these places are the entries of a."""
         owner = self.meaning(target.owner)
         if not isinstance(owner, Ref):
-            raise NotationError(f"{describe_meaning(owner)} is not written into", span=target.span)
+            raise NotationError(f"{describe_meaning(owner)} cannot be written into", span=target.span)
         if not (isinstance(value, Ref) or is_constant_number(value)):
-            raise NotationError(f"{describe_meaning(value)} is not written into entries", span=span, hints=(RUN,))
+            raise NotationError(f"{describe_meaning(value)} cannot be written into entries", span=span, hints=(RUN,))
         mask = self.meaning(target.items[0]) if len(target.items) == 1 and is_single_index(target.items[0]) else None
         if isinstance(mask, Ref) and mask.kind is DtypeKind.TRUTH:
             if isinstance(value, Ref) and value.shape:
-                told = "what is written at the places of a mask is one number here"
+                told = "only one number can be written at the positions of a mask here"
                 raise UnsupportedError(told, span=span, hints=("torch.where(mask, a, h)", RUN))
             new = self.apply.step(
                 ground.where, [(mask, target.span), (value, span), (owner, target.owner.span)], {}, span, "=", None
@@ -182,7 +182,7 @@ class StatementReader(Elaborator):
             return
         view = self.entries.subscript(target, None)
         if not isinstance(view, Ref) or (view.name not in self.sharing.views and view.name != owner.name):
-            told = "entries at a list of places are not written here"
+            told = "writing to a list of positions is not supported here"
             raise UnsupportedError(told, span=target.span, hints=("h.index_copy(0, places, a)", RUN))
         self.sharing.write(view, self.spread(value, view, span), "=", target.span)
 
@@ -192,7 +192,7 @@ class StatementReader(Elaborator):
         while isinstance(node, Subscript):
             node = node.owner
         if not isinstance(node, Name):
-            told = "several names are given a value last, and one of them is the output"
+            told = "the last line assigns several names, and only one can be the output"
             raise NotationError(told, span=last.span, hints=("a line with that name",))
         return self.environment[node.name]
 
@@ -233,5 +233,5 @@ def read_seed(
 
 def refuse_seed(node: SyntaxNode) -> NoReturn:
     """Refuse what is no tensor of numbers."""
-    hints = ("its numbers: torch.ones(2, 3), torch.tensor([1, 2])", "leave it out, and say what v is by the seed")
+    hints = ("its numbers: torch.ones(2, 3), torch.tensor([1, 2])", "leave it out, and give v as the seed")
     raise NotationError("v is a tensor of numbers here", span=node.span, hints=hints)

@@ -76,7 +76,7 @@ class SubscriptReader:
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
                 raise ShapeError(f"index {numbers[0]} is out of range, there are {len(owner)}", span=node.span)
             return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]
-        raise NotationError(f"{describe_meaning(owner)} has no indices", span=node.span)
+        raise NotationError(f"{describe_meaning(owner)} cannot be indexed", span=node.span)
 
     def at(self, owner: Ref, node: Subscript, name: str | None) -> Ref:
         """x[0, 1:, [2, 0]]: whole numbers and slices first, then what is picked."""
@@ -156,9 +156,9 @@ class SubscriptReader:
                 self.extents.assume(size, wanted - self.extents.extra)
             count = self.extents.whole(size, span)
         else:
-            raise NotationError(f"{describe_meaning(value)} is no several values", span=span, hints=("one name",))
+            raise NotationError(f"{describe_meaning(value)} cannot be unpacked", span=span, hints=("one name",))
         if count is None or count > MOST_PARTS:
-            told = "how many values this gives is not known here" if count is None else f"{count:,} values at once"
+            told = "the number of values is not known here" if count is None else f"{count:,} values at once"
             raise UnsupportedError(told, span=span, hints=(RUN,))
         return count
 
@@ -274,7 +274,7 @@ def make_positions(builder: StepBuilder, extents: SizeQueries, size: Any, index:
         # torch takes the rows for positions on one axis each, and says that they will be one tensor's in a later one.
         lists = [list(row) for row in index]
         hints = (f"x[{', '.join(map(str, lists))}]", f"x[torch.tensor({lists})]")
-        raise UnsupportedError("a list of lists means two things: write which", span=span, hints=hints)
+        raise UnsupportedError("a list of lists is ambiguous: write which is meant", span=span, hints=hints)
     if not all(isinstance(n, int) for n in index):
         raise UnsupportedError("a list of positions holds whole numbers", span=span, hints=("x[[0, 2]]",))
     if index and all(isinstance(n, bool) for n in index):

@@ -20,7 +20,7 @@ LENGTH = 4_000
 """Expressions may have this many characters."""
 DEPTH = 100
 """Brackets and operations may be nested this deep."""
-IMAGINARY = "a complex number is made of two: torch.complex(a, b), a the real part; or ask of a script, symgrad run"
+IMAGINARY = "complex numbers are written torch.complex(a, b), with a the real part; or use a script and symgrad run"
 DIGITS = 18
 """Integers may have this many digits: they have to fit NumPy's and torch's 64 bits."""
 
@@ -47,12 +47,12 @@ BLOCKS = ("import", "from", "as", "for", "in", "with")
 """Those that a statement may begin with, or that stand in such a beginning."""
 AUGMENTED = ("**=", "//=", "-=", "+=", "*=", "/=", "%=", "@=", "&=", "|=", "^=")
 INSTEAD = {
-    "lambda": "what it returns, alone: x**3",
+    "lambda": "write the returned expression alone: x**3",
     **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
     **dict.fromkeys(("and", "or", "not"), "(x > 0) & (x < 1), | and ~"),
-    **dict.fromkeys(("def", "return", "class", "while"), "the lines that compute, one after the other"),
+    **dict.fromkeys(("def", "return", "class", "while"), "write the lines that compute, one after the other"),
     "for": "for k in range(3): …, as a statement; a list entry by entry: [x[0], x[1]]",
-    "del": "the text without it: a name that no line reads changes nothing",
+    "del": "leave it out: a name that no line uses changes nothing",
 }
 """What would do where a keyword of Python cannot stand."""
 REFUSED_SIGNS = {

@@ -123,7 +123,7 @@ def number(size: Size, sizes: Mapping[Size, int]) -> int:
         return int(sizes[size])
     value = with_numbers(size, sizes)
     if not value.is_Integer:
-        raise bug(f"the size {size} has no number")
+        raise bug(f"the size {size} has no value")
     return int(value)
 
 

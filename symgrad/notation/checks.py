@@ -56,7 +56,7 @@ def check_access(
     """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
     if node.name == statement.name:
         raise UnsupportedError(
-            f"{node.name} is defined by its own entries: that is an equation to be solved", span=node.span,
+            f"{node.name} is defined by its own entries, which would need solving", span=node.span,
             hints=("a sum over what came before: Σ_j [j ≤ i]·a^(i − j)·x[j]", "several statements",
                    "an operation of torch that solves it"),
         )  # fmt: skip
@@ -95,7 +95,7 @@ def check_index_is_integer(node: SyntaxNode, functions: Mapping[str, EquationFun
 def check_letter_scope(node: SyntaxNode, letters: set[str], inside: frozenset[str]) -> None:
     """Refuse the letter of a sum where that sum has ended."""
     if isinstance(node, Name) and node.name in letters and node.name not in inside:
-        told = f"{node.name} stands behind the end of its sum, which goes as far as the product behind it"
+        told = f"{node.name} is outside its sum, which reaches as far as the product after it"
         raise NotationError(told, span=node.span, hints=(f"Σ_{node.name} (… + …), or another letter here",))
     inner = inside | {letter.name for letter in introduced_letters(node)}
     for part in node.parts:
@@ -120,7 +120,7 @@ def check_letter(node: SyntaxNode, letters: set[str], statement: IndexEquation) 
 def check_bare_name(node: Name, letters: set[str], statement: IndexEquation) -> None:
     """Refuse what is being defined as a part of itself, and x_i where i is an index."""
     if node.name == statement.name:
-        raise UnsupportedError(f"{node.name} is defined by itself: that is an equation to be solved", span=node.span)
+        raise UnsupportedError(f"{node.name} is defined by itself, which would need solving", span=node.span)
     base, _, below = node.name.rpartition("_")
     if base and below and set(below) <= letters:
         raise NotationError(

@@ -59,7 +59,7 @@ class ExpressionParser(TokenCursor):
         elif self.sees("≤", ">", "≥", "=", "≠") or self.next.word == "in":
             word, sign, other = token.word, RELATED.get(self.next.word, "≤"), "j" if token.word == "i" else "i"
             raise self.refusal(
-                f"how far {word} runs is said with <", self.next.span,
+                f"the range of {word} is written with <", self.next.span,
                 (f"{word}<n, from 0 on, or a condition behind it: Σ_{word} [{word} {sign} {other}]·…",),
             )  # fmt: skip
         return Letter(token.word, bound, span=self.span_from(token.span))
@@ -117,7 +117,7 @@ class ExpressionParser(TokenCursor):
             names = [letter.name for letter in letters]
             twice = next((letter for n, letter in enumerate(letters) if letter.name in names[:n]), None)
             if twice is not None:
-                raise self.refusal(f"{twice.name} stands twice under the sum", twice.span, ("each letter once",))
+                raise self.refusal(f"{twice.name} is twice under the sum", twice.span, ("each letter once",))
         else:
             token = self.letter()
             letters.append(Letter(token.word, span=token.span))
@@ -134,7 +134,7 @@ class ExpressionParser(TokenCursor):
             self.take()
             found: SyntaxNode = Root(self.atom(), span=self.span_from(start))
             if self.next.kind == "power" or self.sees("^"):
-                raise self.refusal("√x² is read in two ways", self.next.span, ("√(x²)", "(√x)²"))
+                raise self.refusal("√x² is ambiguous", self.next.span, ("√(x²)", "(√x)²"))
             return found
         found = self.atom()
         if self.next.kind == "power":
@@ -178,7 +178,7 @@ class ExpressionParser(TokenCursor):
                 return inner if kind is None else kind(inner, span=self.span_from(token.span))
         if self.sees("["):
             return self.condition()
-        raise self.unexpected("here a number, a name or a bracket should stand")
+        raise self.unexpected("a number, a name or a bracket is expected here")
 
     def row(self, first: SyntaxNode, closing: str, opened: Token) -> FlattenedIndex:
         """``(i,j)``, its first letter read."""
@@ -190,9 +190,9 @@ class ExpressionParser(TokenCursor):
         """A row, of letters alone."""
         for place in places:
             if not isinstance(place, Name) or not re.fullmatch(LETTER, place.name):
-                raise self.refusal("between these commas stand letters alone", place.span, ("(i,j)",))
+                raise self.refusal("only letters can stand between these commas", place.span, ("(i,j)",))
             if sum(place == other for other in places) > 1:
-                raise self.refusal(f"{place.name} stands twice between these commas", place.span, ("(i,j)",))
+                raise self.refusal(f"{place.name} occurs twice between these commas", place.span, ("(i,j)",))
         return FlattenedIndex(tuple(places), span=span)
 
     def flat(self, token: Token) -> FlatEntry:
@@ -220,7 +220,7 @@ class ExpressionParser(TokenCursor):
         if self.sees("\u0302"):
             self.take()
             if not self.sees("["):
-                raise self.unexpected("behind a hat stand the indices of an entry")
+                raise self.unexpected("a hat is followed by the indices of an entry")
             return PaddedEntry(self.entry(token), span=self.span_from(token.span))
         if self.sees("["):
             return self.entry(token)
@@ -297,6 +297,8 @@ class ExpressionParser(TokenCursor):
             sides.append(self.expression())
         if not relations:
             raise self.refusal(
-                "brackets that follow no name hold a condition", self.span_from(start), ("[i ≤ j]", "x[i] for an entry")
+                "brackets without a name in front contain a condition",
+                self.span_from(start),
+                ("[i ≤ j]", "x[i] for an entry"),
             )
         return RelationChain(tuple(sides), tuple(relations), span=self.span_from(start))

@@ -177,7 +177,7 @@ class RangeFinder:
         found = self.reader.size_of(bound)
         if found is None or letter_symbols_in(found) or (found.is_Integer and found < 0):
             raise ShapeError(
-                f"how far {letter.name} runs is no size: {format_node(bound)}", span=bound.span,
+                f"the range of {letter.name} is not a size: {format_node(bound)}", span=bound.span,
                 hints=("a number, or sizes of tensors: size(x, 0) − 2",
                        f"with another index, a condition: Σ_{letter.name} [{letter.name} < {format_node(bound)}]·…"),
             )  # fmt: skip
@@ -273,7 +273,7 @@ class RangeFinder:
         if found is None and (rows := self.in_rows(letter)) is not None:
             return rows
         if found is None:
-            raise self.undecided(letter, f"no entry says how far {letter.name} runs")
+            raise self.undecided(letter, f"no tensor determines the range of {letter.name}")
         if found != whole:
             self.sizes.require(found)
             self.result.told[letter.name] = tuple(dict.fromkeys(format_node(slot.entry) for _, slot in bounds))
@@ -306,7 +306,7 @@ class RangeFinder:
             size = self.result.found.get(str(next(iter(others)))[1:]) if mine == {symbol} and len(others) == 1 else None
             if size is not None:
                 return size
-        raise self.undecided(letter, f"no entry says how far {letter.name} runs")
+        raise self.undecided(letter, f"no tensor determines the range of {letter.name}")
 
     def undecided(self, letter: Letter, why: str) -> ShapeError:
         """The refusal that asks for it."""

@@ -81,10 +81,10 @@ class StatementParser(ExpressionParser):
                 slots.append(self.slot())
             if not self.sees("]") and self.next.kind != "end":
                 hints = (f"{name.word}[i] = …, which says of every entry what it is",)
-                raise self.refusal("on the left stand letters alone", self.next.span, hints)
+                raise self.refusal("only letters can stand on the left", self.next.span, hints)
             self.expect("]", opened)
         if not self.sees("="):
-            raise self.unexpected("after what an equation defines there stands a =")
+            raise self.unexpected("an = has to follow what the equation defines")
         self.take()
         right = self.expression()
         definitions = []
@@ -107,7 +107,7 @@ class StatementParser(ExpressionParser):
     def definition(self) -> Definition:
         """``s[i,j] = …`` after where."""
         self.take()
-        name = self.name("after where there stands a definition", ("where d = x[i] − y[i]",))
+        name = self.name("where has to be followed by a definition", ("where d = x[i] − y[i]",))
         letters = self.listed(self.letter, "]") if self.sees("[") else []
         self.expect("=")
         own = tuple(letter.word for letter in letters)

@@ -138,7 +138,7 @@ class DefinitionInliner:
         """``node`` with what the letters stand for; ``within`` are the definitions that it is a part of."""
         self.count += 1
         if self.count > MOST_NODES:
-            raise NotationError("the equation is too long with its definitions put in", span=node.span)
+            raise NotationError("the equation is too long once its definitions are substituted", span=node.span)
         if isinstance(node, Name):
             if node.name in letters:
                 return replace(letters[node.name], span=node.span)
@@ -156,7 +156,7 @@ class DefinitionInliner:
         found = rebuild_node(node, lambda part: self.spelled(part, letters, within))
         for place in found.places if isinstance(found, FlattenedIndex) else ():
             if not isinstance(place, Name):
-                raise NotationError("between these commas stand letters alone", span=place.span, hints=("(i,j)",))
+                raise NotationError("only letters can stand between these commas", span=place.span, hints=("(i,j)",))
         return found
 
     def big(self, node: BigOperator, letters: Mapping[str, SyntaxNode], within: tuple[str, ...]) -> BigOperator:

@@ -127,7 +127,7 @@ def scan_tokens(
 def check_equation_number(word: str, following: str, span: Span) -> None:
     """Refuse a number that runs into a name, and one that is too long."""
     if following.isalpha() or following in ("_", "."):
-        point = "a number has one point: 1.5" if "." in word else "how far an index runs: Σ_{j<3}, from 0 on"
+        point = "a number has one point: 1.5" if "." in word else "the range of an index: Σ_{j<3}, from 0 on"
         raise NotationError(
             f"{word}{following} is no number",
             span=(span[0], span[1] + 1),
@@ -234,7 +234,7 @@ class TokenCursor:
     def end(self) -> None:
         """Nothing comes any more, or a refusal."""
         if self.next.kind != "end":
-            raise self.unexpected("this is left over")
+            raise self.unexpected("this is not part of the equation")
 
     def span_from(self, start: Span) -> Span:
         """From ``start`` to what was read last."""
@@ -301,8 +301,8 @@ class TokenCursor:
 
     def letter(self) -> Token:
         """One Latin letter, with digits or without."""
-        counted = ("how far alone is said, from 0 on: Σ_{j<3}",) if self.next.kind == "number" else ()
-        token = self.name("here an index should stand, one letter such as i", counted)
+        counted = ("only the upper end is written, from 0 on: Σ_{j<3}",) if self.next.kind == "number" else ()
+        token = self.name("an index is expected here, one letter such as i", counted)
         if not re.fullmatch(LETTER, token.word):
             raise self.refusal(
                 f"{token.word} is no index: an index is one Latin letter, such as i or k2", token.span, ("out[i] = …",)

@@ -157,10 +157,10 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
         raise not_there(f"{op.name} reads or writes", step, error, from_front(error)) from None
     except WrittenTwice as error:
         raise UnsupportedError(
-            f"{op.name} writes an entry twice, and only the order says which value stays",
+            f"{op.name} writes an entry twice, and the result depends on the order",
             span=step.span,
             found=(str(error),),
-            hints=("each position once", "an operation that adds up what meets"),
+            hints=("each position once", "an operation that adds the values (index_add, scatter_add)"),
         ) from None
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
         empty = any(isinstance(a, str) and arrays[a].size == 0 for a in step.arguments)
@@ -195,7 +195,7 @@ def from_front(error: IndexError) -> tuple[str, ...]:
 
 def not_there(what: str, step: Apply, error: IndexError, hints: tuple[str, ...] = ()) -> InputError:
     """The refusal of positions outside."""
-    return InputError(f"{what} at a position that is not there", span=step.span, found=(str(error),), hints=hints)
+    return InputError(f"{what} at a position that does not exist", span=step.span, found=(str(error),), hints=hints)
 
 
 def by_equation(step: Apply, program: Program, values: Values) -> Array:

@@ -43,7 +43,7 @@ MEMORY = 1_000_000_000
 """Bytes that numbers may take unless more or less is said; the limits above are meant for so many."""
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
-_memory: ContextVar[int] = ContextVar("bytes that numbers may take", default=MEMORY)
+_memory: ContextVar[int] = ContextVar("number of bytes for numerical arrays", default=MEMORY)
 
 
 def memory() -> int:

@@ -128,13 +128,13 @@ def of_full_rank(x: Any, atol: float | None = None, rtol: float | None = None) -
     x = np.asarray(x, float)
     if min(x.shape[-2:]) and np.any(np.linalg.matrix_rank(x) < min(x.shape[-2:])):
         raise UndefinedError(
-            "this matrix does not have full rank: its pseudo-inverse jumps there, so there is no derivative",
+            "this matrix does not have full rank: its pseudo-inverse jumps here, so there is no derivative",
             hints=("a small multiple of the identity added to x.T @ x",),
         )
     if atol or rtol:
         values = np.linalg.svd(x, compute_uv=False)
         if np.any(values <= np.maximum(atol or 0.0, (rtol or 0.0) * values[..., :1])):
-            told = "a singular value counts as 0 here, and of what is left no equation is known yet"
+            told = "a singular value counts as 0 here, which is not supported yet"
             raise UnsupportedError(told, hints=("a smaller rtol",))
     return np.linalg.pinv(x)
 

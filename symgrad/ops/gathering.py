@@ -70,7 +70,7 @@ def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | No
 def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[str, Hashable]:
     """How many classes there are is no matter of which ones occur."""
     if not isinstance(num_classes, sp.Expr) and num_classes < 1:
-        raise InputError("one_hot has to be told how many classes: which occur is data", hints=("one_hot(x, 3)",))
+        raise InputError("one_hot needs num_classes: which classes occur depends on data", hints=("one_hot(x, 3)",))
     return {"num_classes": num_classes}
 
 

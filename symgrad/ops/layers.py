@@ -160,8 +160,9 @@ def attended(factor: str, past: str = "") -> str:
 
 
 op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: unsupported=0.0, is_causal=False, "
-   "scale: float=None, enable_gqa: unsupported=False)", attended("scale·"), "averages of the values, weighed by softmax of how well query and key agree (a"
-   " mask is added to the scores)", F, "torch._C._nn.scaled_dot_product_attention",
+   "scale: float=None, enable_gqa: unsupported=False)", attended("scale·"), "averages of the values, weighted by "
+                                                                            "softmax of query·key (a mask is added "
+                                                                            "to these scores)", F, "torch._C._nn.scaled_dot_product_attention",
    instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
    align=attention_align, checks=one_mask, expands=attention, letters="bhld", holds="real masked",
@@ -172,7 +173,7 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: u
 for f, text in (("tanh", "tanh({})"), ("relu", "z·[z > 0] where z = {}")):
     op(f"rnn_{f}_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)",
        f"out[b,k] = {text}".format("(Σ_j input[b,j]·w_ih[k,j]) + b_ih[k] + (Σ_l hx[b,l]·w_hh[k,l]) + b_hh[k]"),
-       f"a step of a recurrent layer: {f} of what it reads, input, and what it remembers, hx, each by its weight and bias", ("torch.{}",),
+       f"a step of a recurrent layer: {f} of the input and of the hidden state hx, each times its weight plus bias", ("torch.{}",),
        fits="hx[b,k] w_hh[k,l]", reuse=f == "tanh",
        examples=(f"torch.rnn_{f}_cell(input, hx, w_ih, w_hh, b_ih, b_hh) with input:2x3 hx:2x4 w_ih:4x3 w_hh:4x4 b_ih:4 b_hh:4",
                  f"torch.rnn_{f}_cell(input, hx, w_ih, w_hh) with input:3x2 hx:3x2 w_ih:2x2 w_hh:2x2"))  # fmt: skip
@@ -266,7 +267,7 @@ op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05
 
 op("local_response_norm(x, size: int >= 1, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
    " where near = Σ_j [c − ⌊size/2⌋ ≤ j]·[j ≤ c + ⌊(size − 1)/2⌋]·x[j]²",
-   "each entry divided by what its neighbours among the channels c, size of them, amount to", F, along="1", least=3,
+   "each entry divided by a power of the sum of squares of its size neighbouring channels c", F, along="1", least=3,
    expands=local_response_norm,
    examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"),
    holds="cut")  # fmt: skip

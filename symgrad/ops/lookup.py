@@ -113,7 +113,7 @@ def pulled(op: Pullback) -> Op:
     """
 
     def unspoken(*args: Any, **options: Any) -> Any:
-        raise bug(f"{op} is derived, and was asked for a definition")
+        raise bug(f"{op} is derived, and has no definition")
 
     return Op(
         name=str(op),

@@ -33,10 +33,10 @@ op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average al
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
    holds="counted", told=WITH_AXES, torch=lambda torch, x, dim, keepdim: (  # torch takes one axis or all
        torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape([1] * (keepdim * x.dim()))))
-op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; several that are equal share the"
-   " derivative evenly", also="np.max", along="dim", forward=np.amax, kinks=0, holds="kept")
-op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along dim; several that are equal share the"
-   " derivative evenly", also="np.min", along="dim", forward=np.amin, kinks=0, holds="kept")
+op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; equal ones share the derivative "
+                                                     "evenly", also="np.max", along="dim", forward=np.amax, kinks=0, holds="kept")
+op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along dim; equal ones share the derivative "
+                                                     "evenly", also="np.min", along="dim", forward=np.amin, kinks=0, holds="kept")
 # fmt: on
 
 # Choosing -------------------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def apart(values: Any, what: str) -> Any:
         largest = np.max(np.abs(values), axis=-1, keepdims=True)
         if np.any(gaps <= APART * np.maximum(largest, np.finfo(float).tiny)):
             raise UndefinedError(
-                f"two {what} are equal: which is which changes with the direction, so there is no derivative",
-                hints=("what does not ask which is which has one: eigvalsh, svdvals, trace, det, matrix_norm",),
+                f"two {what} are equal: their vectors are not unique, so there is no derivative",
+                hints=("functions of all values alike have one: eigvalsh, svdvals, trace, det, matrix_norm",),
             )
     return values
 

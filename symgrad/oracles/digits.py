@@ -41,13 +41,13 @@ SMALLEST = float(np.finfo(float).smallest_subnormal)
 SAME, FAR = 1e-6, 1e-3
 """What differs by a larger share of the number is not rounding of it; of what differs so far digits decide."""
 UNKNOWN = (
-    "Numbers on the way, or their squares, are too large or too small for floats: that {name}.grad is 0 says nothing "
-    "about its derivatives"
+    "Intermediate values, or their squares, overflow or underflow: that {name}.grad is 0 says nothing about its "
+    "derivatives"
 )
 WHY = {
     "underflow": "{step} underflows", "saturated": "{step} is saturated", "cancelled": "terms of {step} cancel",
-    "rounded": "{step} rounds it away",
-    "shares": "terms as large as {most:.2g} are added up in it and cancel, and floats keep some 16 digits of them",
+    "rounded": "{step} rounds them away",
+    "shares": "terms as large as {most:.2g} are summed in it and cancel, and floats keep about 16 digits of them",
 }  # fmt: skip
 """How a gradient becomes 0 in floats that is not: the slope of what is saturated is rounded to 0."""
 FIRST, MORE = 60, 60
@@ -92,11 +92,14 @@ class Lost:
     def says(self, step: str) -> str:
         """Why, and how large it is; ``step`` is what the step is called."""
         small = ", smaller than any float" if self.beyond else ""
-        return f"{WHY[self.how].format(step=step, most=self.most)}, and the largest entry is really {self.size}{small}"
+        return f"{WHY[self.how].format(step=step, most=self.most)}, and the largest entry is {self.size}{small}"
 
     def rows(self, name: str, step: str) -> str:
         """The same of J, where the gradient is 0 in truth."""
-        return f"{WHY[self.how].format(step=step, most=self.most)}: its derivatives by {name} are 0 in floats alone"
+        return (
+            f"{WHY[self.how].format(step=step, most=self.most)}: its derivatives with respect to {name} are 0 only "
+            "because of rounding"
+        )
 
 
 class Truth:
@@ -115,7 +118,7 @@ class Truth:
             return "" if tame else UNKNOWN.format(name=name)
         lost, row = found.get(name), rows.get(name)  # a sweep in another order may leave the last digit
         if lost is not None:
-            return f"{name}.grad is 0 in floats alone: {lost.says(str(lost.step.op))}"
+            return f"{name}.grad is 0 only because of rounding: {lost.says(str(lost.step.op))}"
         return "" if row is None else f"{name}.grad is 0, but J is not: {row.rows(name, str(row.step.op))}"
 
     @cached_property
@@ -163,7 +166,7 @@ class Truth:
         at = np.unravel_index(np.argmax(off), off.shape)
         entry = f"{name}.grad[{','.join(map(str, at))}]" if at else f"{name}.grad"
         true = np.broadcast_to(exact, off.shape)[at]
-        return f"{entry} is {true:.4g} in truth, and floats make {ours[at] + 0.0:.4g} of it"
+        return f"{entry} is {true:.4g} exactly, and in floating point {ours[at] + 0.0:.4g} of it"
 
     def lost(self, weights: Array) -> Mapping[str, Lost | None] | None:
         """Of each gradient that is 0 in floats what it truly is, None where that is 0; None where it is not known."""
@@ -212,7 +215,7 @@ class Truth:
                         return found("shares", step=step, most=shares[at])
                     how, where = self._how(step, place, true[at])
                     return found(how, step=where)
-        raise bug(f"{name} is 0 in floats, and nothing on the way to it is")
+        raise bug(f"{name} underflows to 0")
 
     def _how(self, step: Apply, place: int, true: Array) -> tuple[str, Apply]:
         """What took the digits of ``true``, which came back through a step, and in which step."""
@@ -255,8 +258,8 @@ NOTHING = 1e-300
 """What is as good as 0 beside what an overflow makes."""
 WHOLE = (sp.floor, sp.ceiling, floor, ceil, trunc, nearest)
 TOLD = (
-    "Numbers on the way are too large or too small for floats: of {entry} the steps make {made}. What follows from "
-    "that is not to be used"
+    "Intermediate values overflow or underflow: the steps compute {made} for {entry}. Results that depend on it "
+    "cannot be used"
 )
 
 
@@ -286,7 +289,9 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
         made.append(f"torch's {float(theirs[at]):.6g}")
     truth = ""
     if real is not None:
-        truth = "; in truth " + (f"it is {real[at]:.6g}" if np.isfinite(real[at]) else "no float holds it")
+        truth = "; in truth " + (
+            f"it is {real[at]:.6g}" if np.isfinite(real[at]) else "it is outside the range of floats"
+        )
     return TOLD.format(entry=f"{name}[{','.join(map(str, at))}]" if at else name, made=", ".join(made) + truth)
 
 

@@ -257,9 +257,12 @@ def apart(value: Any, found: Expr) -> str:
         return ""
     here = float(value)
     if not np.isfinite(here) or not found.is_finite:
-        return f"on the way the program has {here:.4g}, SymPy {'no number' if found is sp.nan else written(found)}"
+        return (
+            f"an intermediate value is {here:.4g} in the program, SymPy "
+            f"{'no number' if found is sp.nan else written(found)}"
+        )
     if abs(here - found) > SAME * max(abs(here), abs(found)):
-        return f"on the way the program has {here:.4g}, SymPy {written(found)}: {BY_ROUNDING}"
+        return f"an intermediate value is {here:.4g} in the program, SymPy {written(found)}: {BY_ROUNDING}"
     return ""
 
 
@@ -271,4 +274,4 @@ def written(found: Expr) -> str:
 def untamed(value: Any) -> str:
     """What is wrong with a number whose square floats do not hold; empty for others."""
     here = as_float(value)
-    return "" if all_tame(here) else f"on the way stands {float(here):.4g}, whose square is no float"
+    return "" if all_tame(here) else f"an intermediate value is {float(here):.4g}, whose square overflows or underflows"

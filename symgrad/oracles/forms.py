@@ -38,7 +38,7 @@ from symgrad.shapes import Size, Sizes, with_numbers
 WIDTHS = (0.2, 0.05, 0.005)
 """How far a point is moved, as shares of its entries: the first of them that stays in every domain."""
 NAME = "the closed form, read back and evaluated"
-AT_THE_POINT, NEAR_IT, RESIZED, UNREAD = "at the point", "near the point", "at other sizes", "it does not read back"
+AT_THE_POINT, NEAR_IT, RESIZED, UNREAD = "at the point", "near the point", "at other sizes", "it cannot be read back"
 """Where a form may fail: only at the point is it no mistake, where the gradient has no formula but a convention."""
 
 

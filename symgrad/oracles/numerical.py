@@ -103,7 +103,7 @@ def check_adjoint(program: Program, values: Values, seed: Array, wanted: str, gr
         return skipped(ADJOINT, "J u is not finite here")
     check = compare(ADJOINT, left, right)
     if check.passed is False and rounding_decides(program, values, seed, wanted, tangents, np.abs(left - right)):
-        return skipped(ADJOINT, "terms cancel here, and what is left of them is rounding")
+        return skipped(ADJOINT, "terms cancel here, and only rounding is left")
     return check
 
 
@@ -147,7 +147,7 @@ STEP = 1e-6
 ACCURACY = 1e-6
 FINER = 10.0
 """A quotient that a step so much smaller changes is none of a derivative."""
-UNSETTLED = "the quotients do not settle as the step shrinks, or numbers are so large that no digits are left for it"
+UNSETTLED = "the quotients do not converge as the step shrinks, or numbers are so large that no digits are left"
 
 
 def check_differences(
@@ -161,7 +161,7 @@ def check_differences(
     """(L(x + h) − L(x − h)) / 2h for every entry of one input."""
     point = as_float(inputs[wanted])
     if not flows(program, wanted):
-        return skipped(QUOTIENTS, "it is only read: nothing flows back to it, whatever the output does")
+        return skipped(QUOTIENTS, "it is only read, so it gets no gradient")
     if point.size > LARGEST:
         return skipped(QUOTIENTS, f"{point.size} entries, more than {LARGEST}")
     others = {name: as_float(array) for name, array in inputs.items()}

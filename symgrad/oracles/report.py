@@ -17,8 +17,8 @@ from symgrad.numeric.exact import Array, as_float, finite, gaps, is_exact, large
 TOLERANCE = 1e-9
 """How closely float64 results have to agree, relative to the largest entry."""
 
-TURNED = "torch has some of the vectors with the other sign, which is as good; here they have one sign on both sides"
-UNTAMED = "numbers are so large or so small here that their squares are no floats, and digits are lost on the way"
+TURNED = "signs of some vectors differ from torch (equally valid); they were aligned before comparing"
+UNTAMED = "intermediate values overflow or underflow when squared, so digits are lost"
 
 
 class Verdict(StrEnum):
@@ -105,7 +105,7 @@ class Standing:
 REFUSES = "torch refuses: "
 """What a check that was not made says, before torch's own words."""
 NO_PATH = "torch leaves .grad at None: there is no path"
-NO_GRADIENT = "torch refuses one that requires a gradient"
+NO_GRADIENT = "torch refuses an input that requires a gradient"
 """Why torch has no gradient by an input."""
 
 

@@ -31,15 +31,15 @@ SYMMETRY = "H = Hᵀ: the order of differentiation does not matter"
 LARGEST = 200
 """Entries of the largest input whose Hessian is checked column by column."""
 STEP, WIDE, ACCURACY, ONE_SIDED = 1e-6, 1e-3, 1e-6, 1e-3
-CORNER = "the gradient jumps there, or has two slopes, and any number between is as good"
+CORNER = "the gradient jumps there, or has two slopes, and any number between them is valid"
 KINK = (
-    "the slope of the gradient is {there:.6g} there; the program has {here:.6g}{torch}, because at this point it goes "
-    "by a chosen value (0 for the slope of a norm at 0) that has no slope of its own"
+    "the slope of the gradient is {there:.6g} there; the program has {here:.6g}{torch}, because at this point it "
+    "uses a convention (0 for the slope of a norm at 0), which has no slope of its own"
 )
 NOT_DERIVED = ("not implemented", "not differentiable")
-OWN_RULE = "torch's own rule is no derivative there; SymPy on its own, and differences, have the derived number"
+OWN_RULE = "torch's own rule is not a derivative there; SymPy and difference quotients confirm the derived number"
 LOTS, BESIDE = 3, 1e-6
-JUMPS = "the derived number is another one right beside this point"
+JUMPS = "right next to this point the derived number is another one"
 MOST_FORWARD = 64
 """Entries of the largest input of which torch.func.hessian is asked for, too."""
 OTHER = (
@@ -135,7 +135,7 @@ def second_checks(
         case = replace(case, standing=Standing(mathematics, np.isnan(mathematics)))
     differences = by_differences(case, near)
     if answer is not None:
-        note = f"torch runs the steps as read here: {answer[2]}" if answer[2] and text is not None else ""
+        note = f"torch ran the steps as symgrad reads them: {answer[2]}" if answer[2] and text is not None else ""
         check = case.beside(TORCH.format(version=answer[1]), answer[0], note=note)
     if check.passed is False or differences.note or not differences.passed:
         with suppress(DomainError):  # one entry moved alone leaves the domain, as that of a symmetric matrix

@@ -215,7 +215,7 @@ def output_with_graph(
 
     kinds = {} if text is None else account(program, text)
     rest = {*wanted} - only_data(program) - kinds.keys()
-    why = "it was asked for the steps"
+    why = "the steps were requested"
     if text is not None and all(np.size(array) for array in inputs.values()):
         try:
             with warnings.catch_warnings(), torch.enable_grad():
@@ -330,12 +330,12 @@ def otherwise(name: str, ours: Array, theirs: Array) -> SymgradError:
     """The error for a text that is read otherwise than Python does."""
     a, b = as_float(ours), as_float(theirs)
     if a.shape != b.shape:
-        told = f"{name} has the shape {tuple(b.shape)} in Python, {tuple(a.shape)} as read here"
+        told = f"{name} has the shape {tuple(b.shape)} in Python, {tuple(a.shape)} as symgrad reads it"
     else:
         with np.errstate(invalid="ignore"):
             at = tuple(int(i) for i in np.unravel_index(int(np.nanargmax(np.abs(a - b))), a.shape))
         entry = f"{name}[{','.join(map(str, at))}]" if at else name
-        told = f"{entry} is {float(b[at]):.6g} in Python, {float(a[at]):.6g} as read here"
+        told = f"{entry} is {float(b[at]):.6g} in Python, {float(a[at]):.6g} as symgrad reads it"
     return UnsupportedError(
-        "this text is read here otherwise than Python runs it, so nothing of it is shown", found=(told,), hints=(RUN,)
+        "symgrad reads this text differently from Python, so it shows nothing", found=(told,), hints=(RUN,)
     )

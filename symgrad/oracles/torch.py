@@ -54,7 +54,7 @@ class TorchRun:
     kept: tuple[str, ...] = ()
 
 
-TURNED = "vectors have the signs that they have here"
+TURNED = "signs of vectors as symgrad chooses them"
 """Why torch is asked for the steps where it has another sign of an eigenvector, which nobody chose."""
 
 

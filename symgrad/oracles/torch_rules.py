@@ -112,9 +112,9 @@ def with_torchs_own(
                 found, at = found + as_float(whole), tuple(int(i) for i in differ[0])
                 entry = f"{source}[{','.join(map(str, at))}]" if at else source
                 told = told or (
-                    f"so near to the edge of what {step.called} is for, torch has a rule of its own: at {entry} = "
-                    f"{float(as_float(values[source])[at])!r} its slope by {source} is {torchs[at]:.4g}, that of the "
-                    f"equation {float(as_float(part)[at]):.4g}"
+                    f"this close to the edge of the domain of {step.called}, torch uses a rule of its own: at {entry} "
+                    f"= {float(as_float(values[source])[at])!r} its slope with respect to {source} is "
+                    f"{torchs[at]:.4g}, that of the equation {float(as_float(part)[at]):.4g}"
                 )
     return (found, told) if told else None
 
@@ -170,9 +170,9 @@ class Rule:
 def torch_rules(program: Program, inputs: Mapping[str, Array]) -> tuple[Rule, ...] | str:
     """The nodes from the output back to the inputs, those that the file knows, or why there is none."""
     if torch_version() is None:
-        return "torch is not installed here, so its file of derivatives is not at hand"
+        return "torch is not installed here, so its derivatives.yaml cannot be read"
     if not rules():
-        return f"torch {torch_version()} is installed here without its file of derivatives, or without a reader of YAML"
+        return f"torch {torch_version()} is installed without its derivatives.yaml, or PyYAML is missing"
     leaves = leaves_of(inputs, {t.name for t in program.inputs} - {*program.made} - only_data(program))
     names = dict.fromkeys(nodes(torch_forward(program, leaves).grad_fn))
     if not names:

@@ -163,7 +163,7 @@ def at_kinks(case: Comparison, check: Check) -> Check:
     at, (left, right) = places[0]
     note = (
         f"{case.entry(at)} lies at a {'jump' if jump else 'kink'}, where the slope is {left:.4g} from the left and "
-        f"{right:.4g} from the right, and any number between is as good: here {case.answers[1][at]:.4g}, there "
+        f"{right:.4g} from the right, and any number between is valid: here {case.answers[1][at]:.4g}, there "
         f"{case.answers[0][at]:.4g}"
     )
     return case.without([at for at, _ in places], note)
@@ -210,8 +210,8 @@ def at_ties(case: Comparison, check: Check) -> Check:
         return check
     at = case.differ[0]
     note = (
-        f"{case.entry(at)} ties with others, and which of them is taken is open: here {second[at]:.4g}, there "
-        f"{first[at]:.4g}, both between the gradients beside the point"
+        f"{case.entry(at)} ties with others, and either may be taken: here {second[at]:.4g}, there {first[at]:.4g}, "
+        "both between the gradients beside the point"
     )
     return case.without(case.differ, note)
 
@@ -265,7 +265,7 @@ def own_rule(case: Comparison, check: Check) -> Check:
     at, more = case.differ[0], len(case.differ) - 1
     why = (
         f"torch's backward says {torchs[at]:.4g} for {case.entry(at)}{f' and {more} more' if more else ''}, where its "
-        f"own forward pass has the slope {derived[at]:.4g} on both sides: a rule of torch's, and no derivative"
+        f"own forward pass has the slope {derived[at]:.4g} on both sides: that is torch's own rule, not a derivative"
     )
     return replace(skipped(case.oracle, why), own_rule=True)
 

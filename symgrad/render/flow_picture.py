@@ -30,7 +30,7 @@ LONGEST = 19
 """Characters of an operation in its station."""
 LONGEST_BELOW = 24
 """Characters of its name and its shape together."""
-CURVE = "upwards: how long the gradient with respect to each result is; to the right: the order of the forward pass"
+CURVE = "upwards: the norm of the gradient with respect to each result; to the right: the order of the forward pass"
 
 
 def flow_picture(flow: Flow) -> str:
@@ -52,7 +52,10 @@ def words(flow: Flow) -> str:
     back = [w for w in reversed(flow.ways) if w.length is not None and {w.source, w.target} <= names]
     lengths = ", ".join(f"from {w.target} to {w.source} {numbers.text(w.length)}" for w in back)
     rest = "" if len(shown) == len(flow.stations) else f" {len(flow.stations) - len(shown)} tensors are left out here."
-    return f"Forward: {forward}. Backward: {flow.seed} has length {numbers.text(flow.length)}; lengths {lengths}.{rest}"
+    return (
+        f"Forward: {forward}. Backward: {flow.seed} has norm {numbers.text(flow.length)}; gradient norms "
+        f"{lengths}.{rest}"
+    )
 
 
 Point = tuple[float, float]

@@ -53,7 +53,9 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     """
     gradients = explanation.gradients
     if name is not None and name not in gradients:
-        raise UnknownNameError(f"there is no gradient by {name}", found=(f"gradients: {', '.join(gradients)}",))
+        raise UnknownNameError(
+            f"there is no gradient with respect to {name}", found=(f"gradients: {', '.join(gradients)}",)
+        )
     chosen = next(iter(gradients)) if name is None else name
     gradient, jacobian = gradients[chosen], gradients[chosen].jacobian
     out, given = explanation.program.output, explanation.program.seed
@@ -86,7 +88,7 @@ def matrix_picture(jacobian: Jacobian) -> str:
     drawing = Drawing()
     top = drawing.headed(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}") + 34 + label_room(jacobian)
     told = table(drawing, jacobian, top) if small(jacobian) else density(drawing, jacobian, top)
-    return drawing.finished(f"the Jacobian of {jacobian.program.output} by {jacobian.name}", told)
+    return drawing.finished(f"the Jacobian of {jacobian.program.output} with respect to {jacobian.name}", told)
 
 
 def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
@@ -302,7 +304,7 @@ def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
     said = f"{share} {'is' if share == 'every entry' else 'are'} not 0 here"
     if rounding.size:
         most = f"{np.abs(rounding).max():.2g}"
-        said += f", but for rounding: {rounding.size:,} more are at most {most}, and 0 as far as can be told"
+        said += f", up to rounding: {rounding.size:,} more are at most {most}, that is 0"
     told = f"J is {rows:,} by {columns:,}; {said}."
     drawing.text(LEFT, top + down + 40, told, size=13)
     return told

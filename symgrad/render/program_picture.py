@@ -21,8 +21,8 @@ from symgrad.render.content.teller import teller_of
 from symgrad.render.flow_layout import BAND, Flow, Station
 from symgrad.render.flow_picture import flow_picture, ways_of
 
-TITLE = "The program, and what flows back through it"
-BELOW = "thin, to the right: forward; below it, to the left: the cotangent, with its length"
+TITLE = "The program, and the gradients that flow back through it"
+BELOW = "grey: forward; red: the gradient on its way back, with its norm"
 
 
 class Watched:

@@ -78,7 +78,7 @@ def parts(text: str | None) -> tuple[str, ...]:
     found = tuple(re.split(r"[\s,]+", (text or "").strip()))
     for part in found:
         if part not in PARTS:
-            raise ValueError(f"{part} is no part; there are {', '.join(PARTS)}")
+            raise ValueError(f"{part} is not a part of the page; the parts are {', '.join(PARTS)}")
     return found
 
 
@@ -131,7 +131,7 @@ class ExpressionDirective(SphinxDirective):
                     untrue(self, f"{expression}: {error}")
             return [boxed([code_block(str(error))], "symgrad-error")]
         if refused is not None:
-            untrue(self, f"{expression} is not refused, and :raises: says so")
+            untrue(self, f"{expression} raises no error, and :raises: expects one")
         says = self.options.get("says", ())
         said = story.to_text(width=10_000) if says else ""  # the whole page, only to look for them
         for sentence in (*disagreeing(story), *unsaid(said, says)):
@@ -224,7 +224,7 @@ class ClosedFormRole(SphinxRole):
         if not said:
             untrue(self, f"{expression.strip()} has no closed form")
         if equals and f"{wanted} = {claim}" not in said:
-            untrue(self, f"{wanted} = {claim} is claimed; it is {'; '.join(said)}")
+            untrue(self, f"{wanted} = {claim} is claimed, but it is {'; '.join(said)}")
         return [nodes.literal("", "; ".join(said), classes=["symgrad-form"])], []
 
 

@@ -31,7 +31,7 @@ from symgrad.render.page import Section, text_of
 from symgrad.sphinx.nodes import Made, as_written, boxed, code_block, pieces, titled, words
 from symgrad.sphinx.truth import kept, untrue
 
-NO_GRADIENT = "nothing flows back"
+NO_GRADIENT = "no gradient flows back"
 
 
 class listing(nodes.General, nodes.Element):  # noqa: N801 -- docutils names a node's visitor by its class

@@ -100,7 +100,7 @@ def unsaid(page: str, sentences: Iterable[str]) -> Iterator[str]:
     whole = " ".join(page.split())
     for sentence in sentences:
         if " ".join(sentence.split()) not in whole:
-            yield f"{sentence}: this is not said"
+            yield f"{sentence}: the page does not say this"
 
 
 def unclaimed(story: Explanation, claims: Iterable[str]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def unclaimed(story: Explanation, claims: Iterable[str]) -> Iterator[str]:
         left, equals, right = (part.strip() for part in claim.partition("="))
         name, _, what = left.partition(".")
         if not equals or (what and name not in story.gradients) or what not in ("", "grad", "jacobian"):
-            yield f"{claim}: this is no claim about {story.expression}"
+            yield f"{claim}: this is not a claim about {story.expression}"
         elif what == "jacobian":
             rows, columns = story.gradients[name].jacobian.shape
             found = SHAPE.fullmatch(right)

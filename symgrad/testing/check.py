@@ -116,7 +116,7 @@ def check_backward(
         bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
         found = outcomes(bench, chosen)
         if only is None and skip is None and order == 1 and len(found) > 1:
-            found.append(not_made("double_backward", "order=2 asks for it"))
+            found.append(not_made("double_backward", "order=2 tests it"))
         return report_of(request, truth, number, found)
     except SymgradError as error:
         raise error.with_traceback(None) from None  # the caller's line and the message: what is between says nothing
@@ -176,7 +176,7 @@ def outcomes(bench: Bench, chosen: Sequence[str]) -> list[Outcome]:
         if bench.failure and name not in ("contract", "purity", "kink"):
             found.append(not_made(name, "backward gives no gradients"))
         elif differs and name in STEADY:
-            found.append(not_made(name, "it says something else each time"))
+            found.append(not_made(name, "its result changes from call to call"))
         else:
             found.append(repeated(bench, name))
             differs |= any(f.kind == "nondeterministic" and not f.evidence.get("slight") for f in found[-1].findings)
@@ -201,7 +201,7 @@ def repeated(bench: Bench, name: str) -> Outcome:
     lost = [f for f in made.findings if f not in kept]
     if not lost:
         return made
-    said = f"what comes changes from call to call: {lost[0].message.splitlines()[0]}; but not when it was asked again"
+    said = f"its result changes from call to call: {lost[0].message.splitlines()[0]}; but not when it was called again"
     return replace(made, findings=(*kept, Finding("nondeterministic", lost[0].input, lost[0].where, said)))
 
 

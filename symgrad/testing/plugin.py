@@ -80,7 +80,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     candidate = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
     if candidate is None:
-        pytest.fail(f"{pyfuncitem.name} is marked symgrad, and returns no candidate", pytrace=False)
+        pytest.fail(f"{pyfuncitem.name} is marked symgrad, but returns no function to check", pytrace=False)
     run(candidate, marker.args[0] if marker.args else None, drawn(marker.kwargs))
     return True
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from symgrad.notebook import Listed
 
-BLIND = "this test cannot see everything"
+BLIND = "this test has a blind spot"
 PASSED, FAILED, NOT_MADE = "passed", "failed", "not made"
 WIDEST = 92
 """Columns of the text: pytest writes eight more before each line of a message."""
@@ -80,7 +80,7 @@ class BackwardReport(Listed):
         if self.findings:
             return f"this is not the backward of {self.expression!r}"
         if any(b.name == "value" and b.verdict == NOT_MADE for b in self.batteries):
-            return f"nothing was found in the backward of {self.expression!r}; its numbers were held against nothing"
+            return f"nothing was found in the backward of {self.expression!r}; there was no reference for its numbers"
         blind = f", but {BLIND}" if any(BLIND in b.note for b in self.batteries) else ""
         return f"the backward of {self.expression!r} passes{blind}"
 

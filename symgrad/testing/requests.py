@@ -46,7 +46,7 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
     pair = jax or (isinstance(function, tuple) and len(function) == 2 and all(callable(f) for f in function))
     if not pair and not callable(function):
         raise arguments.argument_error(
-            function, "the candidate has to be a function, or a pair (forward, backward)", "torch.tanh"
+            function, "the function under test has to be a function, or a pair (forward, backward)", "torch.tanh"
         )
     if not pair and importlib.util.find_spec("torch") is None:
         raise UnsupportedError("PyTorch is not installed", hints=("a pair (forward, backward) of NumPy functions",))
@@ -60,10 +60,12 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
     for name in wrt or ():
         if name not in floating:
             known = ", ".join(floating) or "none"
-            raise UnknownNameError(f"there is no floating input {name!r} to differentiate by", found=(known,))
+            raise UnknownNameError(
+                f"there is no floating-point input {name!r} to differentiate with respect to", found=(known,)
+            )
     wanted = tuple(name for name in floating if wrt is None or name in wrt)
     if not wanted:
-        raise InputError("there is nothing to differentiate by", hints=("x=torch.randn(3, 4)",))
+        raise InputError("no input is floating point, so none has a gradient", hints=("x=torch.randn(3, 4)",))
     scalars = {n: v for n, v in given.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     candidate: Candidate
     if pair:

@@ -89,7 +89,7 @@ def judge(op: Any, sample: Any, singular: bool = False, kinds: Sequence[str] = S
         return "skipped", "too large"
     chosen = [t for t in tensors if (t.is_floating_point() or t.is_complex()) and t.requires_grad]
     if not chosen:
-        return "skipped", "no floating input"
+        return "skipped", "no floating-point input"
     leaves = [t.detach().clone().requires_grad_(True) for t in chosen]
     whole = (sample.input, sample.args, sample.kwargs)
 

@@ -143,9 +143,9 @@ def test_misuse_is_refused() -> None:
         check_backward(torch.matmul, "x @ a", x=randn(2, 3), a=randn(2, 3))
     with pytest.raises(InputError, match="needs a value for a"):
         check_backward(torch.tanh, "x @ a", x=randn(2, 3))
-    with pytest.raises(UnknownNameError, match="no floating input 'w'"):
+    with pytest.raises(UnknownNameError, match="no floating-point input 'w'"):
         check_backward(torch.tanh, "tanh(x)", wrt="w", x=randn(3))
-    with pytest.raises(InputError, match="nothing to differentiate by"):
+    with pytest.raises(InputError, match="nothing to differentiate with respect to"):
         check_backward(torch.tanh, "tanh(x)", x=torch.tensor([1, 2]))
     with pytest.raises(InputError, match="tolerance has to be"):
         check_backward(torch.tanh, "tanh(x)", tolerance=2, x=randn(3))  # type: ignore[arg-type]  # that is the point
@@ -163,7 +163,7 @@ def test_whatever_a_forward_does_is_a_finding() -> None:
         (lambda x: x.nonsense(), "raises AttributeError"),
         (leaving, "raises SystemExit"),
         (lambda x: "tanh", "returns str"),
-        (lambda x: x > 0, "no tensor of floating numbers"),
+        (lambda x: x > 0, "not a tensor of floating-point numbers"),
     ):
         (finding,) = check_backward(candidate, "tanh(x)", x=randn(3)).findings
         assert finding.kind == "raises"
@@ -217,7 +217,7 @@ def test_the_sample_is_the_callers() -> None:
 
 
 def test_complex_numbers_are_refused() -> None:
-    with pytest.raises(InputError, match="nothing to differentiate by"):
+    with pytest.raises(InputError, match="nothing to differentiate with respect to"):
         check_backward(torch.exp, "exp(x)", x=np.array([1, 2]))
 
 
@@ -248,4 +248,4 @@ def test_how_many_calls_were_made_is_told() -> None:
         report = check_backward(lambda x: x * 2, "x * 2", x=torch.ones(size), only="determinism")
         (battery,) = report.batteries
         assert (battery.count, report.passed) == (calls, True)
-        assert battery.note == f"what goes wrong less often than once in {calls} calls may pass"
+        assert battery.note == f"an error that occurs less often than once in {calls} calls may be missed"

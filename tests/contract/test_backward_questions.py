@@ -59,12 +59,14 @@ QUESTIONS: list[tuple[int, Callable[[], BackwardReport], str]] = [
     (
         36,
         lambda: check_backward(function(torch.exp, as_if_contiguous), "exp(x)", **x23()),
-        "with v transposed (strides (1, 2), offset 0), -0.676126 with the same numbers row by row: v is read as if it were contiguous",
+        ("with v transposed (strides (1, 2), offset 0), -0.676126 with the same numbers in contiguous memory: v is "
+        "read as if it were contiguous"),
     ),
     (
         37,
         lambda: check_backward(unreduced(), "x + b", x=randn(4, 3), b=randn(3, seed=1)),
-        "unreduced: Custom.backward returns the shape (4, 3) for b, which is (3,): what was broadcast has to be added up, .sum(0)",
+        ("unreduced: Custom.backward returns the shape (4, 3) for b, which is (3,): sum over the broadcast axes, "
+        ".sum(0)"),
     ),
     (
         37,
@@ -74,17 +76,19 @@ QUESTIONS: list[tuple[int, Callable[[], BackwardReport], str]] = [
     (
         37,
         lambda: check_backward(function(torch.add, lambda v, x, b: v), "x + b", x=randn(3), b=randn(3, seed=1)),
-        "arity: Custom.backward returns 1 gradient for 2 arguments of forward: one for each, None for those that have none",
+        ("arity: Custom.backward returns 1 gradient for 2 arguments of forward: return one for each, None where there "
+        "is no gradient"),
     ),
     (
         38,
         lambda: check_backward(function(lambda x: 3 * x, lambda g, x: g.mul_(3)), "3 * x", **x23()),
-        "mutates_seed: Custom.backward: v[0,0] was 3 before and is 9 after it: v belongs to the engine, and other branches read it",
+        ("mutates_seed: Custom.backward: v[0,0] was 3 before and is 9 after it: v belongs to autograd, and other "
+        "branches of the graph read it"),
     ),
     (
         39,
         lambda: check_backward(kept_on_ctx(), "x ** 2", order=2, **x23()),
-        "yours None, the formula gives 24: x.grad does not depend on x any more",
+        "yours None, the formula gives 24: x.grad has lost its dependence on x any more",
     ),
     (
         40,

@@ -30,7 +30,7 @@ EXPLAINED = [
     (
         10,
         "torch.where(x>0,x.sqrt(),x) --let x=[-1,-4]",
-        "At x[0] and x[1] the derivative is 1. The program's steps give nan",
+        "At x[0] and x[1] the derivative is 1. The program's steps compute nan",
     ),
     (11, "sqrt(sum(x**2)) --let x=[0,0]", "Undefined here: at x[0] and x[1] there is no derivative"),
     (11, "norm(x) --let x=[0,0]", "x[0] = 0 is a kink of norm, one of 2: left -1, right 1"),
@@ -40,13 +40,17 @@ EXPLAINED = [
     (
         14,
         "cross_entropy(z,t) --let z=[[1,2,3],[0,1,0]] --let t=[0,1] --wrt z",
-        "is a mean over 2 samples: that is the division by 2",
+        "is a mean over 2 samples, hence the factor 1/2",
     ),
     (15, "layer_norm(x) --let x=[1,2,4] --seed [1,0,0]", "v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1,"),
-    (16, "X+b --let X=[[1,2],[3,4],[5,6]] --let b=[1,2]", "b is broadcast, so its gradient adds up what it feeds"),
+    (
+        16,
+        "X+b --let X=[[1,2],[3,4],[5,6]] --let b=[1,2]",
+        "b is broadcast, so its gradient is a sum over everything it was added to",
+    ),
     (19, "outer(x,x) --let x=[1,2,3,4]", "x is used 2 times: its shares add up"),
-    (20, "z*z.detach() --let z=[1,2]", "1 2 is what is declared, 2 4 the real one"),
-    (20, "x+(x.round()-x).detach() --let x=[1.2,2.7]", "1 1 is what is declared, 0 0 the real one"),
+    (20, "z*z.detach() --let z=[1,2]", "backward gives 1 2, the full derivative is 2 4"),
+    (20, "x+(x.round()-x).detach() --let x=[1.2,2.7]", "backward gives 1 1, the full derivative is 0 0"),
     (21, "z[[0,0,1]] --let z=[1,2] --seed [.2,.3,.5]", "z.grad = "),
     (22, "einsum('bij,ji->bi',a,b) --shape a=2,3,4", "a.grad = v[:, :, None] * b.T"),
     (22, "einsum('ii->i',a) --shape a=3,3", "a.grad = v.diag()"),
@@ -82,33 +86,33 @@ SCRIPTS = [
     (2, VECTOR + "y = torch.outer(x, x)\n" + FAILS.format("y.backward(torch.ones(3))"), "v has to be 3×3, not 3"),
     (2, VECTOR + "y = x.sum()\n" + FAILS.format("y.backward(torch.ones(3))"), "y is scalar, one output: v has to be scalar, not 3"),
     (3, VECTOR + "(x * 2).backward(torch.ones(3))\n", "L = out[0] + out[1] + out[2], the sum"),
-    (3, "X, A = torch.randn(3, 2, requires_grad=True), torch.randn(2, 2)\n(X @ A @ X.T).sum().backward()\n", "out adds 9 entries, so their 9 rows of J are added; jacrev has them apart"),
+    (3, "X, A = torch.randn(3, 2, requires_grad=True), torch.randn(2, 2)\n(X @ A @ X.T).sum().backward()\n", "out adds 9 entries, so their 9 rows of J; torch.func.jacrev returns them separately"),
     (3, VECTOR + "(torch.ones(2, 3) @ x).backward(torch.ones(2))\n", "v = ones adds the 2 rows of J; v = 1 0 gives the first alone, torch.func.jacrev all of them"),
-    (5, VECTOR + "y = (x**2).sum()\ny.backward()\n" + FAILS.format("y.backward()"), "forward values that this vᵀJ mentions: x"),
+    (5, VECTOR + "y = (x**2).sum()\ny.backward()\n" + FAILS.format("y.backward()"), "saved tensors that this vᵀJ needs: x"),
     (6, VECTOR + "b = x.exp()\nb.add_(1)\n" + FAILS.format("b.sum().backward()"), "mentions b, its own output; line 6"),
     (6, VECTOR + "b = x.exp()\nF.relu(b, True)\n" + FAILS.format("b.sum().backward()"), "out of place in line 6: relu, not relu_ or inplace=True"),
     (6, VECTOR + "b = x.exp()\ntorch.relu_(b)\n" + FAILS.format("b.sum().backward()"), "out of place in line 6: b = torch.relu(b)"),
-    (7, VECTOR + "s = x[0]\n(s * 2).backward()\ns.grad\n", "s is not a leaf (it was computed in line 5); what flowed through it (2)"),
-    (8, VECTOR + "y = torch.tensor((x**2).sum().item())\n" + FAILS.format("y.backward()"), "What .item(), float() and NumPy give is numbers, without a history"),
-    (8, VECTOR + "x.round().sum().backward()\n", "nothing comes back through round(x) (line 5), its slope is 0 wherever it has one"),
+    (7, VECTOR + "s = x[0]\n(s * 2).backward()\ns.grad\n", "s is not a leaf (it was computed in line 5); its gradient (2)"),
+    (8, VECTOR + "y = torch.tensor((x**2).sum().item())\n" + FAILS.format("y.backward()"), ".item(), float() and NumPy return numbers without a history"),
+    (8, VECTOR + "x.round().sum().backward()\n", "round(x) (line 5), its slope is 0 wherever it has one"),
     (8, VECTOR + "y = x.detach().sum()\ny.requires_grad = True\ny.backward()\n", "cut in line 5 by .detach(); line 6 made y a new leaf"),
-    (9, VECTOR + "(x**2).sum().backward()\n(x**2).sum().backward()\n", "x.grad already held what line 5 put there; backward adds"),
-    (11, "x = torch.randn(1, 3, requires_grad=True)\nx.std(0).sum().backward()\n", "there is no J: std divides 0 by 0, as one value has no spread"),
+    (9, VECTOR + "(x**2).sum().backward()\n(x**2).sum().backward()\n", "x.grad already held the value from line 5; backward adds"),
+    (11, "x = torch.randn(1, 3, requires_grad=True)\nx.std(0).sum().backward()\n", "there is no J: std divides 0 by 0, as one value has no variance"),
     (13, VECTOR + "F.softmax(x, 0).sum().backward()\n", "add up to 1 whatever x is, so equal weights (ones, .sum()) give 0"),
-    (14, "z = torch.randn(4, 3, requires_grad=True)\nF.cross_entropy(z, torch.tensor([0, 2, 1, 1])).backward()\n", "cross_entropy is a mean over 4 samples: that is the division by 4"),
+    (14, "z = torch.randn(4, 3, requires_grad=True)\nF.cross_entropy(z, torch.tensor([0, 2, 1, 1])).backward()\n", "cross_entropy is a mean over 4 samples, hence the factor 1/4"),
     (16, "x = torch.randn(3, 1, requires_grad=True)\nF.mse_loss(x, torch.randn(3)).backward()\n", "9 pairs count and not 3"),
     (16, "x = torch.randn(3, 1, requires_grad=True)\ny = torch.randn(3)\n((x - y) ** 2).mean().backward()\n", "x 3×1 meets y 3: both are broadcast to 3×3, so 9 pairs count and not 3"),
-    (17, VECTOR + "a = torch.ones(3, 2)\ntorch.autograd.functional.jacobian(lambda x: x @ a, x)\n", "J by x is 2×3, aᵀ: a row for each entry of out, a column"),
+    (17, VECTOR + "a = torch.ones(3, 2)\ntorch.autograd.functional.jacobian(lambda x: x @ a, x)\n", "J with respect to x is 2×3, aᵀ: a row for each entry of out, a column"),
     (18, "x = torch.rand(2, 2)\ntorch.autograd.functional.jacobian(lambda x: (x**2).sum(1), x)\n", "torch keeps it as 2×2×2, the axes of out first"),
     (21, "z = torch.tensor([1.0, 2.0], requires_grad=True)\nz[[0, 0, 1]].backward(torch.tensor([0.2, 0.3, 0.5]))\n", "z[0] is read twice, so its 2 weights add up"),
-    (20, VECTOR + "(x.round().detach() + x - x.detach()).sum().backward()\n", "the slope that was declared is 1, the real one 0"),
+    (20, VECTOR + "(x.round().detach() + x - x.detach()).sum().backward()\n", "the slope is 1, the full derivative is 0"),
     (21, "w, at = torch.randn(4, 2, requires_grad=True), torch.tensor([1, 1, 3])\nF.embedding(at, w).pow(2).sum().backward()\n", "w[1] is read twice, so its 2 weights add up"),
-    (27, "A = torch.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)\ntorch.linalg.cholesky(A).backward(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))\n", "A counts as symmetric: A[1,0], A[0,1] have 0.354 each, as one variable 0.707"),
-    (29, "X, t = torch.randn(3, 2), torch.randn(3, 1)\nW = torch.randn(2, 1, requires_grad=True)\nF.mse_loss(X @ W, t).backward()\n", "the product adds 3 rows (samples); before the sum there is one gradient for each, X[:, :, None] * "),
-    (28, "x, W = torch.randn(4, 3), torch.randn(3, 3)\ntorch.autograd.functional.jacobian(lambda x: (x @ W).tanh(), x)\n", "3 of 12 seeds would do: J has 4 blocks"),
-    (30, VECTOR + "y = x.sin()\nfor i in range(3):\n    torch.autograd.grad(y[i], x, retain_graph=True)\n", "1 of 3 seeds would do: J is diagonal, so one backward(ones) holds all of it"),
+    (27, "A = torch.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)\ntorch.linalg.cholesky(A).backward(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))\n", "A is treated as symmetric: A[1,0], A[0,1] have 0.354 each, 0.707"),
+    (29, "X, t = torch.randn(3, 2), torch.randn(3, 1)\nW = torch.randn(2, 1, requires_grad=True)\nF.mse_loss(X @ W, t).backward()\n", "the product adds 3 rows (samples); before that sum the gradients per sample are X[:, :, None] * "),
+    (28, "x, W = torch.randn(4, 3), torch.randn(3, 3)\ntorch.autograd.functional.jacobian(lambda x: (x @ W).tanh(), x)\n", "3 of 12 passes are enough: J has 4 blocks"),
+    (30, VECTOR + "y = x.sin()\nfor i in range(3):\n    torch.autograd.grad(y[i], x, retain_graph=True)\n", "1 of 3 passes are enough: J is diagonal, so one backward(ones) returns all of it"),
     (31, VECTOR + "y = x.sin()\nd = torch.zeros_like(y, requires_grad=True)\n(g,) = torch.autograd.grad(y, x, d, create_graph=True)\ntorch.autograd.grad(g, d, torch.ones(3))\n", "differentiated by d it gives J·u, columns of J (the double backward trick)"),
-    (31, VECTOR + "(g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)\ntorch.autograd.grad(g, x, torch.ones(3))\n", "g is a gradient by x already (line 5): uᵀJ of it is H·u, a product with the Hessian"),
+    (31, VECTOR + "(g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)\ntorch.autograd.grad(g, x, torch.ones(3))\n", "g is already a gradient with respect to x (line 5): its uᵀJ is H·u, a Hessian-vector product"),
     (32, "x = torch.zeros(2, requires_grad=True)\ntorch.relu(x).sum().backward()\n", "x[0] = 0 is a kink of relu (line 5), one of 2: left 0, right 1, anything between is legal"),
     (33, "z = torch.tensor([1 + 1j], requires_grad=True)\n(z**2).backward(torch.tensor([1 + 0j]))\n", "torch's .grad is ∂L/∂re + i·∂L/∂im"),
 ]  # fmt: skip
@@ -134,7 +138,7 @@ QUIET = [
     (
         31,
         VECTOR + "(g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)\n(g * 2).sum().backward()\n",
-        "of it is H",
+        "its uᵀJ is H",
     ),
 ]
 """What is not so is not said."""
@@ -172,7 +176,7 @@ def test_a_number_made_of_a_gradient_is_a_product_with_the_hessian(tmp_path: Pat
     made = "(g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)\n(g @ torch.ones(3)).backward()\n"
     path.write_text(HEAD + VECTOR + made, encoding="utf-8")
     told = stories_of(path)
-    assert "out reads x through g alone: uᵀJ is H times what comes back to g, a product" in joined(told)
+    assert "out depends on x only through g: uᵀJ is H times the gradient of g, a Hessian-vector product" in joined(told)
 
 
 def test_the_seed_has_one_letter_on_its_page(tmp_path: Path) -> None:

@@ -56,7 +56,9 @@ def test_what_cancels_before_the_last_step_is_rounding_at_the_leaf(before: str, 
         tmp_path,
         f"x = torch.linspace(-1, 1, 6).{kind}().requires_grad_()\ny = torch.softmax({before}, 0)\ny.sum().backward()",
     )
-    assert re.search(r"ᵀJ by x is 0(?: \(the digits are rounding\))?: the entries of y \(line 12\) add up to 1", told)
+    assert re.search(
+        r"ᵀJ with respect to x is 0(?: \(the digits are rounding\))?: the entries of y \(line 12\) add up to 1", told
+    )
     assert "apart" not in told
     assert " off " not in told
 
@@ -99,8 +101,8 @@ def test_a_gradient_is_told_as_it_is_after_it_was_written(zeroed: str, tmp_path:
 
 
 @pytest.mark.parametrize(("body", "said"), [
-    ("y = x * 2\ny[0] = y[2] * x[1]\nz = y * y", "wrote into what it shares memory with"),
-    ("y = x * 2\nt = y[1:]\nz = t * t\ny[0] = 1.0", "wrote into what it shares memory with"),
+    ("y = x * 2\ny[0] = y[2] * x[1]\nz = y * y", "wrote into a tensor that shares its memory"),
+    ("y = x * 2\nt = y[1:]\nz = t * t\ny[0] = 1.0", "wrote into a tensor that shares its memory"),
     ("y = x * 2\nt = y[1:]\nz = t * t\nt.mul_(2)", "overwrote it"),
     ("y = x.exp()\ny[0] = 1.0\nz = y * 1", "overwrote it"),
 ])  # fmt: skip
@@ -110,7 +112,9 @@ def test_a_write_beside_a_value_is_no_write_over_it(body: str, said: str, tmp_pa
         tmp_path,
         f"x = torch.ones(3, requires_grad=True)\n{body}\ntry:\n    z.sum().backward()\nexcept RuntimeError:\n    pass",
     )
-    assert [words for words in ("wrote into what it shares memory with", "overwrote it") if words in told] == [said]
+    assert [words for words in ("wrote into a tensor that shares its memory", "overwrote it") if words in told] == [
+        said
+    ]
 
 
 def test_of_several_writes_in_one_line_the_first_is_not_told_as_the_last(tmp_path: Path) -> None:
@@ -118,7 +122,7 @@ def test_of_several_writes_in_one_line_the_first_is_not_told_as_the_last(tmp_pat
         tmp_path,
         "w = torch.tensor([3., 4.], requires_grad=True)\n(w ** 2).sum().backward()\ntorch.nn.utils.clip_grad_value_([w], 1.0)",
     )
-    assert "w.grad is written over here" in told
+    assert "w.grad is overwritten here" in told
     assert "from here on" not in told
 
 
@@ -128,7 +132,7 @@ def test_a_line_is_not_held_against_rounding(tmp_path: Path) -> None:
         "x = torch.randn(6, 3, requires_grad=True)\n(torch.nn.BatchNorm1d(3, affine=False)(torch.relu(x) + x) * 2).sum().backward()",
     )
     assert "zeros_like(x)" in told
-    assert "0, but for rounding" in told
+    assert "0, up to rounding" in told
     assert "withheld" not in told
 
 
@@ -181,9 +185,9 @@ def test_of_several_detaches_none_is_said_to_hide_the_real_slope(tmp_path: Path)
         tmp_path,
         "a = torch.tensor(2.0, requires_grad=True)\nb = (a ** 3).detach()\nc = a * b + a.detach() ** 2\nc.backward()",
     )
-    assert "line 12 by .detach(): the slope that was declared is 8, with this detach undone 32" in told
-    assert "line 13 by .detach(): the slope that was declared is 8, with this detach undone 12" in told
-    assert "the real one" not in told
+    assert "line 12 by .detach(): it returns the slope 8, without this detach it is 32" in told
+    assert "line 13 by .detach(): it returns the slope 8, without this detach it is 12" in told
+    assert "the full derivative is" not in told
 
 
 def test_the_weights_of_several_outputs_are_named(tmp_path: Path) -> None:
@@ -206,7 +210,7 @@ def test_entries_that_are_0_are_not_only_equal(numbers: str, alike: str, tmp_pat
     told = story(
         tmp_path, f"x = torch.tensor([1., 2., 4.], requires_grad=True)\nc = {numbers}\ny = {made}\ny.sum().backward()"
     )
-    assert f"c has the entries given, which are {alike}" in told
+    assert f"c has the given entries, which are {alike}" in told
 
 
 def test_what_two_inputs_hold_alone_is_not_said_to_hold_whatever_they_are(tmp_path: Path) -> None:
@@ -214,14 +218,14 @@ def test_what_two_inputs_hold_alone_is_not_said_to_hold_whatever_they_are(tmp_pa
     told = story(tmp_path, "q, k = (torch.zeros(1, 4, 8, requires_grad=True) for _ in range(2))\nv = torch.ones(1, 4, 8, requires_grad=True)\n"
                  "F.scaled_dot_product_attention(q, k, v).sum().backward()")  # fmt: skip
     assert (
-        "whatever q is while k has the entries given, which are all 0, and v has the entries given, which are all equal"
+        "whatever q is while k has the given entries, which are all 0, and v has the given entries, which are all equal"
         in told
     )
 
 
 def test_the_2_of_a_square_cancels_a_mean_of_two(tmp_path: Path) -> None:
     told = story(tmp_path, "x = torch.tensor([1., 2.], requires_grad=True)\nF.mse_loss(x, torch.zeros(2)).backward()")
-    assert "mse_loss is a mean over 2 numbers: that is the division by 2, which the 2 of the square cancels" in told
+    assert "mse_loss is a mean over 2 numbers, hence the factor 1/2, which the 2 of the square cancels it" in told
 
 
 # Kinks ----------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ class Served:
         page = self.stories.get(request.path_params["name"])
         headers = {**SAFE, "Content-Security-Policy": FRAMED}
         if page is None:
-            return HTMLResponse(told("This page is no longer kept: run the script again."), 404, headers)
+            return HTMLResponse(told("This page has expired: run the script again."), 404, headers)
         return HTMLResponse(page, headers=headers)
 
     async def posted(self, request: Request, kind: str, fields: Sequence[str]) -> Response:
@@ -128,7 +128,7 @@ class Served:
                     return refused(413, f"a request has at most {LARGEST_BODY:,} bytes")
             found = json.loads(body)
         except ClientDisconnect:
-            return refused(400, "whoever asked has gone")
+            return refused(400, "the client has disconnected")
         except (ValueError, RecursionError):
             return refused(400, "this is no JSON")
         if not isinstance(found, dict) or not all(isinstance(found.get(n, ""), str) for n in fields):

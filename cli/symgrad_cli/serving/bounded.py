@@ -69,7 +69,7 @@ class Bounded:
             raise
         if not line:
             await self.end()
-            return {"error": "the work was ended: it took too much memory, or its answer is too long"}
+            return {"error": "the request was stopped: it took too much memory, or its answer is too long"}
         answer: dict[str, Any] = json.loads(line)
         return answer
 

@@ -42,7 +42,7 @@ def run_script(source: str, seconds: float, most_megabytes: int) -> dict[str, st
         printed.seek(0)
         said = printed.read(MOST_PRINTED + 1).decode("utf-8", "replace")
         if len(said) > MOST_PRINTED:
-            said = f"{said[:MOST_PRINTED]}\n… it printed more"
+            said = f"{said[:MOST_PRINTED]}\n… (output cut)"
         try:
             page = story.read_text(encoding="utf-8") if story.stat().st_size <= MOST_PAGE else ""
         except (OSError, ValueError):  # it ended before there was anything to tell
@@ -56,14 +56,16 @@ def ended(process: subprocess.Popen[bytes], seconds: float, most_megabytes: int)
     while process.poll() is None:
         family = descendants(os.getpid())
         if len(family) > MOST_PROCESSES:
-            why = f"It was ended: it started more than {MOST_PROCESSES} processes."
+            why = f"The script was stopped: it started more than {MOST_PROCESSES} processes."
         elif megabytes(family) > most_megabytes:
-            why = f"It was ended: it takes more than {most_megabytes:,} megabytes."
+            why = f"The script was stopped: it takes more than {most_megabytes:,} megabytes."
         elif time.monotonic() > last:
             process.send_signal(signal.SIGINT)  # as Ctrl-C would: what was told until then is written
             with suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE)
-            why = f"It was ended: it takes more than {seconds:g} seconds. In a shell symgrad run has no bounds."
+            why = (
+                f"The script was stopped: it takes more than {seconds:g} seconds. In a shell symgrad run has no bounds."
+            )
         if why:
             end_session(process.pid)
             break

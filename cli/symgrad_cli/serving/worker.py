@@ -75,7 +75,7 @@ def page(job: Mapping[str, str]) -> str:
 def exercise(job: Mapping[str, str]) -> dict[str, str]:
     """The question, and what became of a line."""
     if job.get("then", "").strip():
-        raise InputError("an exercise asks for v times J, and has no loss", hints=("an empty field for the loss",))
+        raise InputError("an exercise has a seed v, and no loss", hints=("an empty field for the loss",))
     asked = symgrad.exercise(
         job["expression"], wrt=job.get("wrt", "").strip() or None, shapes=shapes_of(job)
     )  # fmt: skip

@@ -40,7 +40,7 @@ def svd(call: Call, part: int, x: Any, full_matrices: bool = True, compute_uv: b
     if part != 1 and not compute_uv:
         raise UnsupportedError("compute_uv=False makes none of these vectors", hints=("compute_uv=True",))
     if wider(call, x) * (part - 1) > 0 and full_matrices:
-        told = "the vectors that full_matrices=True adds are any that fit, so they have no derivative"
+        told = "the extra vectors of full_matrices=True are arbitrary, so they have no derivative"
         raise UnsupportedError(told, hints=("full_matrices=False",))
     return ("svd_u", "svdvals", "svd_vh")[part], (x,), {}
 

@@ -155,11 +155,11 @@ def made(call: Call, last: Last) -> Any:
 DRAWS = "it draws random numbers"
 PLACES = "where its entries land depends on values"
 COUNTED = "which entries belong together depends on values"
-POSITIONS = "the whole numbers that it gives depend on values"
+POSITIONS = "it returns positions, which have no derivative"
 
 OF_RUNS: Mapping[str, str] = {
     **dict.fromkeys(("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric"), DRAWS),
-    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), f"{DRAWS} unless it is told training=False"),
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d", "dropout3d"), f"{DRAWS} unless training=False"),
     **dict.fromkeys(("cauchy", "multinomial", "alpha_dropout", "feature_alpha_dropout"), DRAWS),
     **dict.fromkeys(("masked_scatter", "index_put", "put", "as_strided_scatter"), PLACES),
     **dict.fromkeys(("segment_reduce", "embedding_bag", "ctc_loss", "multilabel_margin_loss"), COUNTED),

@@ -147,7 +147,7 @@ def found_places(teller: Teller, formulas: Sequence[Equation]) -> Iterator[Parag
     found, sizes = [name for name, code in read.items() if not code], teller.sizes_in(said)
     words = [f"{name} is {code}" for name, code in read.items() if code]
     words += (
-        [f"{named_in_turn(found)} {'is' if len(found) == 1 else 'are'} what the forward pass found"] if found else []
+        [f"{named_in_turn(found)} {'is' if len(found) == 1 else 'are'} computed in the forward pass"] if found else []
     )
     words += [f"here {', '.join(f'{size} = {teller.sizes[size]}' for size in sizes)}"] if sizes else []
     if words:
@@ -191,9 +191,11 @@ def _agreement(explanation: Explanation) -> Words:
     where = ", but for the signs of some vectors" if any(c.note == TURNED for c in made) else " in every entry"
     read = explanation.outcome is Outcome.AS_READ or (asked is not None and bool(asked.unread))
     none: Words = (
-        (", but for ", *listed([(Code(name),) for name in data]), ": torch has no derivative by that") if data else ()
+        (", but for ", *listed([(Code(name),) for name in data]), ": torch has no derivative with respect to that")
+        if data
+        else ()
     )
-    ran: Words = (", as read here: ", *_ran(explanation)) if read else ()
+    ran: Words = (", as symgrad reads it: ", *_ran(explanation)) if read else ()
     return (f"Equal to torch {explanation.torch_version}{where}{but if lost else ''}{far}", *none, *ran, ".")
 
 
@@ -254,9 +256,12 @@ def _declared(explanation: Explanation) -> Words:
         declared = explanation.gradients[name].value
         say = speaker_of(explanation.program)
         if np.size(real) > MOST_NUMBERS:
-            return say("detach leaves a part of the gradient by `{name}` out.", name=name)
+            return say("`detach` drops one use of `{name}` from its gradient.", name=name)
         both = (" ".join(map(numbers.text, plain(array).reshape(-1))) for array in (declared, real))
-        words = "detach leaves a part of {vJ} by `{name}` out: {declared} is what is declared, {real} the real one."
+        words = (
+            "`detach` drops one use of `{name}` from its gradient: backward gives {declared}, the full derivative is "
+            "{real}."
+        )
         return say(words, name=name, declared=next(both), real=next(both))
     return ()
 
@@ -299,7 +304,12 @@ def _shared(explanation: Explanation) -> Words:
     if names:
         are, its = ("is", "its") if len(names) == 1 else ("are", "their")
         told = listed([(Code(name),) for name in names])
-        return say("{told} {are} broadcast, so {its} gradient adds up what it feeds.", told=told, are=are, its=its)
+        return say(
+            "{told} {are} broadcast, so {its} gradient is a sum over everything it was added to.",
+            told=told,
+            are=are,
+            its=its,
+        )
     return ()
 
 

@@ -167,4 +167,4 @@ def found_ahead(places: Sequence[Line]) -> Iterator[str]:
     """What no line computes that a person would write: a choice that the operation made."""
     if places:
         are = "is" if len(places) == 1 else "are"
-        yield f"{listed([line.name for line in places])} {are} what the forward pass found"
+        yield f"{listed([line.name for line in places])} {are} computed in the forward pass"

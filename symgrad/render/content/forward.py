@@ -139,7 +139,7 @@ def _differential(teller: Teller, step: Apply) -> Iterator[Block]:
         left = teller.left(small_change(name), equation.axes, names)
         rows.append(Equation((left, formula) if whole is found.solved else (formula, number(0))))
     if rows:
-        yield Paragraph(("Differentiated as it stands, and solved for the change of the result:",))
+        yield Paragraph(("Differentiate this, and solve for the change of the result:",))
         yield Equations(tuple(rows))
 
 
@@ -200,7 +200,7 @@ def _scalar_only(explanation: Explanation) -> Iterator[Block]:
     yield Listing(ERROR)
     yield say.paragraph(
         "Why: each of these elements has derivatives of its own. They are the rows of the Jacobian {J} below: "
-        "{count} rows, and one gradient to hand back. The rows have to be weighed and added up, and nobody "
-        "said how to weigh them.",
+        "{count} rows, and one gradient to return. The rows have to be weighed and added up, and nobody said how to "
+        "weigh them.",
         count=count,
     )

@@ -52,13 +52,13 @@ def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section
     say = teller.say
     blocks: list[Block] = [
         say.paragraph(
-            "One row for each entry of `out`, one column for each entry of the input. Where they meet stands "
-            "how fast that output moves when only that entry of the input moves."
+            "One row for each entry of `out`, one column for each entry of the input. Each cell is the derivative of "
+            "that output with respect to that input: how fast the output changes when only that input changes."
         )
     ]
     for jacobian in jacobians:
         blocks += jacobian_blocks(teller, jacobian)
-    return Section(say("The Jacobian {J}: how each output answers to each input"), tuple(blocks))
+    return Section(say("The Jacobian {J}: the derivative of each output with respect to each input"), tuple(blocks))
 
 
 def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
@@ -67,7 +67,7 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     name, reaches = jacobian.name, jacobian.name in teller.program.relevant
     if not reaches:
         yield say.paragraph(
-            "For `{name}`: `out` does not depend on `{name}` at all. Nothing leads from one to the other, every "
+            "For `{name}`: `out` does not depend on `{name}` at all. There is no path from one to the other, every "
             "derivative is 0, and torch leaves `{name}.grad` at `None`.",
             name=name,
         )
@@ -99,7 +99,7 @@ def formula_of(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Name
 
 
 def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
-    """J = I₂ ⊗ aᵀ: one block aᵀ per row of x, nothing across rows."""
+    """J = I₂ ⊗ aᵀ: one block aᵀ per row of x, zeros elsewhere."""
     say = teller.say
     if not structure.notation:
         if structure.says:
@@ -120,7 +120,7 @@ def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
 def too_long(say: Speaker, name: str, size: str, structure: Structure) -> Words:
     """What is said in place of a formula that nobody would read."""
     return say(
-        "For `{name}`: {size}the formula is too long to be read. {says}", name=name, size=size, says=sentence(structure)
+        "For `{name}`: {size}the formula is too long to show. {says}", name=name, size=size, says=sentence(structure)
     )
 
 
@@ -173,7 +173,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         return
     if rows > MOST_ROWS or columns > MOST_COLUMNS:
         yield say.paragraph(
-            "{rows}×{columns} is too large to be written out here; in Python `{where}.sparse()` has the numbers, "
+            "{rows}×{columns} is too large to show here; in Python `{where}.sparse()` has the numbers, "
             "`{where}.matrix()` the symbols." + (PLAN if teller.source else ""),
             rows=rows,
             columns=columns,
@@ -198,7 +198,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
                 return
             if not possible.any():
                 return
-            some = "; some of those that are 0 are so in floats alone" if jacobian.hidden else ""
+            some = "; some zeros are only due to rounding" if jacobian.hidden else ""
             yield Paragraph((f"In numbers{some}:",))
     cells = tuple(
         tuple(number(v) if possible[r, c] or v != 0 else None for c, v in enumerate(row)) for r, row in enumerate(dense)

@@ -53,7 +53,7 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
     if name not in teller.program.relevant:
         nothing = Section(say("What moves with {it}", it=it), tuple(jacobian_blocks(teller, gradient.jacobian)))
         return forward, nothing, proof_section(explanation, name)
-    moving = say("Which outputs move with {it}: one column of {J}", it=it)
+    moving = say("Which outputs depend on {it}: one column of {J}", it=it)
     moves = Section(moving, tuple(_column(teller, explanation, gradient, at)))
     place = named(f"{name}.grad", [str(i) for i in at])
     rows = tuple(entry_rows(teller, gradient, story, in_full=True, whole=True))
@@ -72,7 +72,7 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
         forward,
         seed_section(explanation),
         moves,
-        Section(say("What that adds up to: {place}", place=place), tuple(total)),
+        Section(say("The sum: {place}", place=place), tuple(total)),
         proof_section(explanation, name),
     )
 
@@ -81,7 +81,7 @@ def gradient_of(explanation: Explanation, name: str) -> Gradient:
     """The gradient by ``name``, or the names there are."""
     if name not in explanation.gradients:
         known = ", ".join(explanation.gradients) or "none"
-        raise UnknownNameError(f"there is no gradient by {name!r} here", found=(f"gradients: {known}",))
+        raise UnknownNameError(f"there is no gradient with respect to {name!r} here", found=(f"gradients: {known}",))
     return explanation.gradients[name]
 
 
@@ -129,12 +129,12 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     count = explanation.output.size
     it = entry(gradient.name, at, teller.names)
     if not moved:
-        yield say.paragraph("None of the {count} outputs moves with {it}.", count=count, it=it)
+        yield say.paragraph("None of the {count} outputs depends on {it}.", count=count, it=it)
         return
-    verb = "can move" if still else "moves" if moved == 1 else "move"
+    verb = "can depend" if still else "depends" if moved == 1 else "depend"
     first = ":" if moved <= MOST_ROWS else f"; the first {MOST_ROWS}:"
     yield say.paragraph(
-        "{moved} of {count} outputs {verb} with {it}{first}", moved=moved, count=count, verb=verb, it=it, first=first
+        "{moved} of {count} outputs {verb} on {it}{first}", moved=moved, count=count, verb=verb, it=it, first=first
     )
     total = np.sum(seed * numbers)
     rows.append((("sum",), (), (), (), (number(total),)))

@@ -48,9 +48,9 @@ PLACED = ("out.backward", "central differences", "the index formula", "the close
 def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     """The whole section; ``only`` one input's column."""
     say = speaker_of(explanation.program)
-    heading: Words = ("Proof: the same numbers from elsewhere",)
+    heading: Words = ("Proof: the same numbers computed in other ways",)
     if not explanation.checked:
-        blocks: list[Block] = [Paragraph(("No check was made: nothing here has been compared with anything.",))]
+        blocks: list[Block] = [Paragraph(("Checks were turned off: nothing here has been verified.",))]
         return Section(heading, (*blocks, _convention(say)))
     wanted = [(name, g) for name, g in explanation.gradients.items() if only in (None, name)]
     columns: list[tuple[Words, str, Gradient]] = [((Code(name),), name, g) for name, g in wanted]
@@ -68,8 +68,8 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     if undefined and explanation.passed:
         blocks.append(
             say.paragraph(
-                "Undefined here is no disagreement: where {names} {are} no derivative there is nothing to agree "
-                "on, and everything else agrees.",
+                "Undefined is not a disagreement: where {names} {are} no derivative there is nothing to compare, and "
+                "everything else agrees.",
                 are="is" if len(undefined) == 1 else "are",
                 names=listed([(Code(f"{name}.grad"),) for name in undefined]),
             )
@@ -139,7 +139,7 @@ def remarks(say: Speaker, found: list[tuple[str, Check]]) -> Iterator[Block]:
 def _worst(name: str, check: Check) -> str:
     """At x[0,1]: expected 3, got 4."""
     if check.worst is None or check.expected is None or check.got is None:
-        return check.note or "no more is known"
+        return check.note or "no details"
     place = ",".join(map(str, check.worst))
     where = f"{name}[{place}]" if check.oracle.startswith(PLACED) and place else f"place [{place}]"
     return f"at {where} expected {numbers.text(check.expected)}, got {numbers.text(check.got)}"
@@ -164,7 +164,7 @@ def second_order_section(teller: Teller, explanation: Explanation) -> Section:
     say = teller.say
     blocks: list[Block] = [
         say.paragraph(
-            "Differentiate once more: how does each entry of a gradient move when one entry of an input moves? "
+            "Differentiate once more: how does each entry of a gradient change when one entry of an input changes? "
             "These are the second derivatives of {what}. torch finds them by a backward through the backward "
             "(`create_graph=True`), one row for each entry.",
             what=say("{L} = `out`" if explanation.seed_info.origin == "scalar" else "{L} = {sum} {weighed}"),
@@ -186,7 +186,7 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     written = list(_formula(teller, hessian))
     yield from written
     if not written:
-        yield Paragraph((f"{rows}×{columns}; the formula is too long to be read.",))
+        yield Paragraph((f"{rows}×{columns}; the formula is too long to show.",))
     if hessian.closed_form is not None:
         yield Paragraph(("As code: ", *as_code("", hessian.closed_form)))
     if hessian.constant:
@@ -287,9 +287,13 @@ def _products(teller: Teller, lines: Backward) -> Iterator[Block]:
     seeds = [f"`{seed}`" for seed in lines.seeds.values() if seed is not None]
     several = len(seeds) > 1
     ends = "gradients" if several else "gradient"
-    weigh = f"{', '.join(seeds[:-1])} and {seeds[-1]} weigh the gradients" if several else f"{seeds[0]} weighs it"
+    weigh = (
+        f"{', '.join(seeds[:-1])} and {seeds[-1]} are the weights of the gradients"
+        if several
+        else f"{seeds[0]} weighs it"
+    )
     yield teller.say.paragraph(f"The {ends} of {{L}}, and the backward of that; {weigh}, H is {{L}}'s Hessian:")
     forward = [str(line) for line in lines.forward if line.text is not None]
     back = [str(line) for line in lines.lines if line.text is not None]
-    products = [f"{letter}ᵀH by {name} = {lines.gradients[name].text or '…'}" for name in lines.gradients]
+    products = [f"{letter}ᵀH for {name} = {lines.gradients[name].text or '…'}" for name in lines.gradients]
     yield Listing("\n".join([*forward, "", *back, *products]))

@@ -122,11 +122,11 @@ def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     if other is None:
         return
     yield say.paragraph(
-        "`{name}` is read as symmetric. `{name}.grad` shares what an entry off the diagonal does evenly between "
-        "its two places, as torch does. Counted as one variable, it does both shares:",
+        "`{name}` is read as symmetric. `{name}.grad` divides the derivative with respect to an off-diagonal entry "
+        "evenly between its two places, as torch does. As one variable, it gets both shares:",
         name=gradient.name,
     )
-    yield Grids((Grid(Ready("by one variable", r"\text{by one variable}"), other),))
+    yield Grids((Grid(Ready("with respect to one variable", r"\text{with respect to one variable}"), other),))
 
 
 def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
@@ -154,14 +154,13 @@ def sweep_blocks(
     told.update(stage for stage, _ in new)
     if not (sweep.whole or new):
         yield say.paragraph(
-            "The formula for `{name}` in one piece would be long. What is named in it stands above.", name=name
+            "The whole formula for `{name}` would be long. The names in it are defined above.", name=name
         )
     for stage, equation in new:
         tensor = stage.removeprefix(teller.program.back)
         if len(formulas) == 0:
             yield say.paragraph(
-                "The formula for `{name}` in one piece would be long. `{stage}` is the gradient that has come "
-                "back as far as `{tensor}`:",
+                "The whole formula for `{name}` would be long. `{stage}` is the gradient with respect to `{tensor}`:",
                 name=name,
                 stage=stage,
                 tensor=tensor,
@@ -186,7 +185,7 @@ def sweep_blocks(
         yield Equations((Equation((left, formula), remark),))
         yield from teller.aside(*formulas)
     else:
-        yield say.paragraph("`{name}.grad`: the index formula is too long to be read.", name=name)
+        yield say.paragraph("`{name}.grad`: the index formula is too long to show.", name=name)
         if remark:
             yield Paragraph(("In code: ", *remark))
     if closed_form and formula.expression is not sp.nan:

@@ -49,7 +49,9 @@ def seed_section(explanation: Explanation) -> Section:
     say = speaker_of(explanation.program)
     origin = explanation.seed_info.origin
     if origin == "downstream":
-        return Section(say("The seed {v}: how the loss answers to each output"), tuple(_downstream(explanation)))
+        return Section(
+            say("The seed {v}: the derivative of the loss with respect to each output"), tuple(_downstream(explanation))
+        )
     blocks: list[Block] = [Paragraph(_origin(explanation)), Grids((Grid(say.v, explanation.seed),))]
     if origin != "scalar":
         blocks += [_loss(explanation), *_meaning(explanation)]
@@ -68,14 +70,14 @@ def _origin(explanation: Explanation) -> Words:
         )
     if origin == "assumed" and explanation.seed_info.text != ONES:
         return say(
-            "No seed was given, and ones would leave 0: the sum of all outputs does not change with every input. What "
-            "follows goes on with {numbers}, which give every output a weight of its own.",
+            "No seed was given, and ones would give 0: the sum of all outputs does not change with every input. This "
+            "page uses {numbers}, which give every output a weight of its own.",
             numbers=explanation.seed_info.text,
         )
     if origin == "assumed":
         return say(
-            "No seed was given. What follows goes on with ones: every output counts the same, {L} is the sum of all "
-            "outputs, and the result is the gradient of that sum, as `out.sum().backward()` gives it."
+            "No seed was given, so this page uses ones: every output counts the same, {L} is the sum of all outputs, "
+            "and the result is the gradient of that sum, as `out.sum().backward()` gives it."
         )
     return say(
         "{v} has the shape of `out` ({shape}): it gives every output a weight.",
@@ -153,9 +155,8 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
     letters = replace(letters_of(explanation.program), loss=later.program.output)
     say, output = Speaker(letters), letters.output
     yield say.paragraph(
-        "A loss is computed from `out`: {L} = `{loss}`. In training this is all that counts, and "
-        "`L.backward()` starts there. The weight of each output is then no choice: it is how fast {L} moves "
-        "with that output.",
+        "A loss is computed from `out`: {L} = `{loss}`. In training this is all that counts, and `L.backward()` "
+        "starts there. The weight of each output is then the derivative of {L} with respect to that output.",
         loss=later.expression,
     )
     formulas, equations = forward_equations(teller)

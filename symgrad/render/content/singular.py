@@ -44,7 +44,7 @@ def singular_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
         yield Paragraph(_lost(teller, gradient, met), alarm=True)
     if met.torch is not None and met.lost_by_torch.any():
         yield teller.say.paragraph(
-            "At {at} the derivative is {value}, which torch loses on its way: its steps give {torch}.",
+            "At {at} the derivative is {value}, which torch loses on the way: its steps compute {torch}.",
             at=places(gradient.name, places_of(met.lost_by_torch)),
             value=_numbers(met.steps[met.lost_by_torch]),
             torch=_numbers(met.torch[met.lost_by_torch]),
@@ -56,7 +56,7 @@ def singular_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
             yield Paragraph(_undefined(teller, gradient, met, where), alarm=True)
     if met.beyond.any():
         at = places(gradient.name, places_of(met.beyond))
-        told = "At {at} the derivative is larger than any float: the arithmetic makes {steps} of it."
+        told = "At {at} the derivative is larger than any float: it evaluates to {steps}."
         yield teller.say.paragraph(told, at=at, steps=made_of(met, met.beyond), alarm=True)
 
 
@@ -67,8 +67,8 @@ def rows_without_value(teller: Teller, gradient: Gradient) -> Iterator[Block]:
         return
     rows = places(teller.program.output, met.without_value)
     yield teller.say.paragraph(
-        "{rows} {have} no finite value here. Where there is no value there is no derivative: what stands in "
-        "{that} of {J} is only what the arithmetic makes of it.",
+        "{rows} {have} no finite value here. Where there is no value there is no derivative: what stands in {that} "
+        "of {J} is only what floating point evaluates to.",
         rows=rows,
         have="has" if len(met.without_value) == 1 else "have",
         that="that row" if len(met.without_value) == 1 else "those rows",
@@ -84,14 +84,14 @@ def _lost(teller: Teller, gradient: Gradient, met: Singular) -> Words:
     born = next((b for b in births if b.of_nothing), next(iter(births), None))
     why: Words = (".",)
     if born is not None:
-        by_nothing = ": going back through {step} a weight of 0 meets a slope that is not finite, and 0·∞ is nan."
-        alone = ": the slope of {step}, as its formula has it, comes out not finite."
+        by_nothing = ": in the backward of {step} a weight of 0 meets a slope that is not finite, and 0·∞ is nan."
+        alone = ": the formula for the slope of {step} is not finite."
         why = teller.say(by_nothing if born.of_nothing else alone, step=_step(teller, born.step))
     return (
         *teller.say(
             "At {where} the derivative is {value}. ", where=places(gradient.name, where), value=_numbers(values)
         ),
-        *teller.say("The program's steps give {steps} there", steps=steps),
+        *teller.say("The program's steps compute {steps} there", steps=steps),
         *why,
     )
 
@@ -112,7 +112,7 @@ def _undefined(teller: Teller, gradient: Gradient, met: Singular, where: Array) 
     return (
         *teller.say("Undefined here: at {at} there is no derivative", at=places(gradient.name, places_of(where))),
         *why,
-        *teller.say(". The arithmetic makes {steps} of it.", steps=made_of(met, where)),
+        *teller.say(". In floating point it evaluates to {steps}.", steps=made_of(met, where)),
     )
 
 
@@ -208,7 +208,7 @@ def _where(explanation: Explanation, gradient: Gradient, teller: Teller, vanishi
 def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, where: str) -> Words:
     """Whether J is 0, or the weights are, or the weighted rows add up to 0."""
     say = speaker_of(explanation.program)
-    name, zero = gradient.name, "0, but for rounding," if found.rounding else "0"
+    name, zero = gradient.name, "0, up to rounding," if found.rounding else "0"
     if found.why == "weights":
         return say("`{name}.grad` is 0 because every weight in {v} is 0.", name=name)
     if found.why == "J" and not flows(explanation.program, name):
@@ -216,11 +216,11 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
         why = why_nothing_flows(explanation.program, name)
         return say("`{name}.grad` is 0: {why}{none}.", name=name, why=why, none=none)
     if found.why == "floats":
-        because = "`{name}.grad` is 0 in floats, where every entry of {J} is 0 at these numbers{where}."
+        because = "`{name}.grad` is 0 in floating point: every entry of {J} is 0 at these numbers{where}."
         return say(because, name=name, where=where and f": {where}")
     if found.why == "J":
         when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
-        because = "`{name}.grad` is {zero} because every entry of {J} is 0 {when}{where}."
+        because = "`{name}.grad` is {zero}: every entry of {J} is 0 {when}{where}."
         return say(because, name=name, zero=zero, when=when, where=where and f": {where}")
     equal = len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1
     if found.everywhere is None:
@@ -236,9 +236,9 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
             "Other weights show more."
         )
     else:
-        why = "These weights balance each other out: {L} does not move when `{name}` does."
+        why = "These weights cancel: {L} does not change when `{name}` does."
     return say(
-        "`{name}.grad` is {zero} although {J} is not: {vJ} = 0, {v} lies in the left null space of {J}. " + why,
+        "`{name}.grad` is {zero} although {J} is not: the rows of {J} weighted by {v} add up to 0. " + why,
         name=name,
         zero=zero,
     )

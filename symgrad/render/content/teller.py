@@ -136,7 +136,7 @@ def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
             if " mod " in written:
                 found.setdefault("mod", ("mod is the remainder of a division",))
         elif is_access(node) and "·" in name_of(node):
-            found.setdefault(name_of(node), (Formula(node, here), " is the place that the forward pass found"))
+            found.setdefault(name_of(node), (Formula(node, here), " is the position found in the forward pass"))
         elif isinstance(node, Ravel):
             found.setdefault("ravel", (Formula(node, here), " counts the entries row by row"))
     first = [("δ", deltas[min(deltas)])] if deltas else []

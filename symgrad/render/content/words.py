@@ -228,8 +228,8 @@ def renamed(program: Program) -> Iterator[Paragraph]:
 def made_here(program: Program) -> Iterator[Paragraph]:
     """The tensors that the text makes itself."""
     for name, own in program.made.items():
-        drawn = "" if own.seed is None else f", drawn once by NumPy's generator with the seed {own.seed}"
-        yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}: a constant, nothing flows back to it."))
+        drawn = "" if own.seed is None else f", drawn once with NumPy's generator and the seed {own.seed}"
+        yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}: a constant, it gets no gradient."))
 
 
 def left_out(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
@@ -239,7 +239,7 @@ def left_out(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
         many = len(read) > 1
         said = f"{' are' if many else ' is'} read as positions, classes or a mask: "
         yield Paragraph(
-            (*listed([(Code(name),) for name in read]), said, f"nothing flows to {'them' if many else 'it'}.")
+            (*listed([(Code(name),) for name in read]), said, f"{'they get' if many else 'it gets'} no gradient.")
         )
 
 

@@ -184,7 +184,7 @@ def live(explanation: Explanation) -> dict[str, Any]:
         "why": data["why"],
         "forward": [told(line, explanation.program, entrywise(line, explanation)) for line in lines.forward],
         "backward": [told(line, explanation.program) for line in backward],
-        "meaning": "The seed is 1 here, and is left out." if None in lines.seeds.values() else "",
+        "meaning": "The seed is 1 here and is not shown." if None in lines.seeds.values() else "",
         "program": inline_picture(program_picture(explanation), "program") if explanation.program.steps else None,
     }  # fmt: skip
 

@@ -89,13 +89,13 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
                 found["rows"] = by_rows = True
         taken.work += back * explanation.output.size if by_rows else 0
         if taken.work > MOST_WORK:
-            raise NotHereError("it is too much to be computed at every key")
+            raise NotHereError("it is too much to recompute at every keystroke")
         steps = [*data["steps"], *(data["loss"]["steps"] if data["loss"] else [])]
         placed = positions(steps, {x["name"]: x["shape"] for x in data["inputs"]})
         for x in data["inputs"]:
             x |= {"below": placed[x["name"]]} if x["name"] in placed else {}
     except ComputedError:
-        give_up(data, "positions are computed on the way")
+        give_up(data, "positions are computed in between")
     except NotHereError as reason:
         give_up(data, str(reason))
     return data
@@ -203,7 +203,7 @@ class Trees:
         if is_access(node):
             name = name_of(node)
             if name not in self.known:
-                raise NotHereError("a formula reads what the forward pass chose or solved for")
+                raise NotHereError("a formula uses a position or solution found in the forward pass")
             return ["at", name, *(self.tree(i, often) for i in indices_of(node))]
         if isinstance(node, Index):
             return ["i", self.letter(node)]

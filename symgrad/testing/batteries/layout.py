@@ -45,7 +45,7 @@ def layout(bench: Bench) -> Outcome:
             bad += [finding for finding in said if isinstance(finding, Finding)]
             notes += [note for note in said if isinstance(note, str)]
         found += merged(bad)
-    refused = f"{notes[0]}: it refuses that, and nothing wrong comes of it" if notes else ""
+    refused = f"{notes[0]}: it raises an error there, so no result is wrong" if notes else ""
     more = f" (also other layouts: {len(notes)} in all)" if len(notes) > 1 else ""
     return outcome("layout", count, found, refused + more)
 
@@ -89,7 +89,7 @@ def beside(
         return
     for wrong, where, first, second in differing(bench, plain, laid, bench.rounding.allowed):
         yours, right = apart(second, first)
-        said = f"{where}: {yours} with {what}, {right} with the same numbers row by row"
+        said = f"{where}: {yours} with {what}, {right} with the same numbers in contiguous memory"
         evidence = {"layout": way.name, "strides": way.place(values).strides, "got": second, "expected": first}
         yield Finding("layout", name or wrong, where, said, evidence)
         return
@@ -132,7 +132,7 @@ def of_input(bench: Bench, name: str, way: Layout) -> Iterator[Finding | str]:
         yield f"with {way.lying(name, values)} the forward pass {laid.failure}"
         return
     if not alike(bench, plain.outputs, laid.outputs):
-        said = f"with {way.lying(name, values)} the forward pass gives other numbers than row by row"
+        said = f"with {way.lying(name, values)} the forward pass gives other numbers than with contiguous tensors"
         yield Finding("layout", name, "out", said, {"layout": way.name})
         return
     first = plain.pull(bench.mixed) if numbers else bench.baseline
@@ -185,7 +185,7 @@ def mask(bench: Bench) -> Outcome:
     subsets = list(subsets_of(names)) if bench.candidate.masks else []
     alone = range(len(bench.run.outputs)) if len(bench.run.outputs) > 1 else ()
     if not subsets and not alone:
-        why = "one input, one output" if bench.candidate.masks else "a pair is asked for all gradients"
+        why = "one input, one output" if bench.candidate.masks else "a pair computes all gradients"
         return not_made("mask", why)
     found = [f for subset in subsets for f in of_subset(bench, subset)]
     found += [f for n in alone for f in of_output(bench, n)]

@@ -21,7 +21,7 @@ from symgrad.testing.report import Finding
 from symgrad.testing.right.bench import Bench, Outcome, apart, differing, largest_at, not_made, outcome, place
 
 ADVICE = {
-    "mutates_seed": "v belongs to the engine, and other branches read it",
+    "mutates_seed": "v belongs to autograd, and other branches of the graph read it",
     "mutates_saved": "a second backward through the same graph reads it",
     "mutates_input": "the input belongs to the caller",
 }
@@ -83,7 +83,9 @@ def nondeterministic(bench: Bench) -> Outcome:
         found = list(again(bench, bench.baseline, run.pull(bench.mixed), when, f"in call {call}"))
         if found:
             return outcome("determinism", call, found)
-    return outcome("determinism", calls, (), f"what goes wrong less often than once in {calls} calls may pass")
+    return outcome(
+        "determinism", calls, (), f"an error that occurs less often than once in {calls} calls may be missed"
+    )
 
 
 def random_forward(bench: Bench, fresh: Run) -> Finding | None:
@@ -172,7 +174,7 @@ def of_another_call(
             yours, ours = apart(float(came[at]), float(expected[at]))
             said = f"{where}: of two forward passes at different inputs, the backward of one gives {yours}, which "
             said += f"is right for the other; {ours} is right: what it reads is kept from another call (a global, "
-            said += "a cache), and not by its own"
+            said += "a cache), not its own"
             yield Finding("nondeterministic", name, where, said, {"got": float(came[at])})
             return
 
@@ -204,7 +206,7 @@ def contract(bench: Bench) -> Outcome:
                 kinds.add((kind, returned.function, position))
                 found.append(finding)
     if not seen and not found:
-        return not_made(BATTERY, "no autograd.Function in Python: what the engine is handed is not seen")
+        return not_made(BATTERY, "no autograd.Function in Python: what it returns to autograd cannot be observed")
     return outcome(BATTERY, len(seen), found)
 
 
@@ -229,7 +231,7 @@ def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
     extra = got[len(wanted) :]
     if len(got) < len(wanted) or any(meta is not None for meta in extra):
         said = f"{returned.function} returns {counted(len(got))} for {counted(len(wanted), 'argument')} of forward"
-        hint = "one for each, None for those that have none"
+        hint = "return one for each, None where there is no gradient"
         yield "arity", -1, Finding(
             "arity", "", returned.function, f"{said}: {hint}", {"returned": len(got), "arguments": len(wanted)}
         )  # fmt: skip
@@ -262,8 +264,8 @@ def adding(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
     """What autograd does to a gradient that was left unreduced, and what would do."""
     extra = len(shape) - len(right)
     axes = (*range(extra), *(extra + n for n, size in enumerate(right) if size == 1 and shape[extra + n] != 1))
-    said = f"what was broadcast has to be added up, .sum({axes[0] if len(axes) == 1 else axes}); autograd does that "
-    return f"{said}silently, and whoever else calls it gets the wrong shape"
+    said = f"sum over the broadcast axes, .sum({axes[0] if len(axes) == 1 else axes}); autograd does that "
+    return f"{said}silently; other callers get the wrong shape"
 
 
 def counted(number: int, what: str = "gradient") -> str:

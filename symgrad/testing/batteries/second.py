@@ -93,9 +93,9 @@ def compared(bench: Bench, name: str, right: dict[str, Array], came: object) -> 
         at = largest_at(np.where(trial.off, trial.gaps(expected), -1))
         yours, ours = apart(float(numbers[at]), float(expected[at]))
         where = f"∂(Σ w·{name}.grad)/∂{place(by, at)}"
-        lost = "" if numbers.any() else f": {name}.grad does not depend on {by} any more"
+        lost = "" if numbers.any() else f": {name}.grad has lost its dependence on {by}"
         said = f"{where}: yours {'None' if got is None else yours}, the formula gives {ours}{lost}"
-        advice = "what backward reads has to be saved by save_for_backward and computed from by torch, or be declared "
+        advice = "backward has to use tensors of save_for_backward and operations of torch, or be marked "
         evidence = {"got": float(numbers[at]), "expected": float(expected[at])}
         yield Finding("double_backward", name, where, f"{said}\n{advice}@once_differentiable", evidence)
         return

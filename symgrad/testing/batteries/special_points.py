@@ -95,7 +95,7 @@ def excused(bench: Bench, name: str, excuse: Excuse) -> Excuse:
             right[at] = yours
             if not note or (trial.weights.basic and not named):
                 named = trial.weights.basic
-                note = f"{told}, yours {shown(yours)} is as good as any number between"
+                note = f"{told}, yours {shown(yours)} is valid, as is any number between them"
         if off and trial.weights.basic:
             lost = together(bench, formula, number, name, off[:MOST])
             if lost:
@@ -130,7 +130,7 @@ def together(bench: Bench, formula: Formula, number: int, name: str, off: Sequen
             names = ", ".join(place(n, at) for n, a in u.items() for at in where(a)[:2])
             low, high = sorted(shown(round(side, 6)) for side in whole)
             between = low if low == high else f"{low} to {high}"
-            return f"{names} are tied, and their shares add up to {shown(sum(got))} instead of {between}"
+            return f"{names} are tied, and their gradients add up to {shown(sum(got))} instead of {between}"
     return ""
 
 
@@ -180,7 +180,7 @@ def near(bench: Bench, formula: Formula) -> Iterator[str]:
         if len(told) == min(count, MOST) and 2 * count > jumps.size > 1:
             yield (
                 f"{count} of the {jumps.size} entries of {name} lie at or beside a kink, where any number between the "
-                f"two slopes passes: this test says little of {'them' if count < jumps.size else name}"
+                f"two slopes passes: this test says little about {'them' if count < jumps.size else name}"
             )
         yield from told
 
@@ -244,7 +244,7 @@ def exactness(bench: Bench) -> Outcome:
         where = tuple(int(i) for i in np.argwhere(came != expected)[0])
         yours, ours = apart(float(came[where]), float(expected[where]))
         far = float(np.abs(came - expected).max()) > bench.rounding.allowed * max(1.0, float(np.abs(expected).max()))
-        why = "this is no rounding" if far else "something on the way is rounded that need not be"
+        why = "this is no rounding" if far else "an intermediate value is rounded unnecessarily"
         said = f"{place(f'{name}.grad', where)}: yours {yours}, right is {ours}, at small whole numbers, where {dtype} "
         said += f"rounds nothing: {why}"
         evidence = {"got": float(came[where]), "expected": float(expected[where])}
@@ -285,7 +285,7 @@ class Way:
         """Whether a share is made of whole halves, quarters, …"""
         denominators = {getattr(entry, "denominator", 1) for entry in part.flat} if is_exact(part) else {3}
         if any(n & (n - 1) or n > 1 / self.epsilon for n in denominators):
-            self.refusal = "shares on the way that are no numbers of"
+            self.refusal = "intermediate values that cannot be represented in"
 
 
 def only(seed: Array, place: tuple[int, ...]) -> Array:

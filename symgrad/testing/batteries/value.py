@@ -93,7 +93,7 @@ def forward(bench: Bench) -> Finding | None:
 def value(bench: Bench) -> Outcome:
     """Every seed, every input."""
     if bench.truth is None:
-        return not_made("value", "there is nothing to hold it against")
+        return not_made("value", "there is no reference to compare with")
     bench, unsteady = steadied(bench)
     found, notes, count, worst_ulps = list[Finding](), list[str](), 0, 0.0
     for name in bench.candidate.names:
@@ -110,7 +110,7 @@ def value(bench: Bench) -> Outcome:
             found.append(finding(bench, name, excuse, bad, none, steady))
     compared = [np.isfinite(t.expected).any() for name in bench.candidate.names for t in bench.trials(name)]
     if count and not any(compared) and all(np.size(a) for e in bench.expected for a in e.values()):
-        return not_made("value", next(beyond(bench), f"no gradient here is a number of {bench.rounding.dtype}"))
+        return not_made("value", next(beyond(bench), f"no gradient here can be represented in {bench.rounding.dtype}"))
     found = [*unsteady, *in_lines(bench, found)]
     notes += [*beyond(bench), *blind(bench)]
     if not found and bench.rounding.dtype != "float64":
@@ -128,7 +128,11 @@ def beyond(bench: Bench) -> Iterator[str]:
             if lost.any() and not pull.failure:
                 at = tuple(int(i) for i in np.argwhere(lost)[0])
                 dtype = bench.rounding.dtype
-                what = "is too large for" if not bench.rounding.within(right[name])[at] else "is lost on the way in"
+                what = (
+                    "is too large for"
+                    if not bench.rounding.within(right[name])[at]
+                    else "underflows or overflows on the way in"
+                )
                 yield (
                     f"{place(f'{name}.grad', at)} = {shown(float(right[name][at]))} {what} {dtype} with "
                     f"v = {trial.weights.name}, and is not compared"
@@ -149,8 +153,8 @@ def blind(bench: Bench) -> Iterator[str]:
             step = vanishing(program, values, seed, name) if largest_of(right) <= FARTHER * noise else None
             if step is not None:
                 yield (
-                    f"{BLIND}: {name}.grad is 0 whatever v is, because all that comes back to {step.called} adds up to "
-                    "0 in it: no factor that is wrong there shows; weigh its entries by different numbers"
+                    f"{BLIND}: {name}.grad is 0 whatever v is, because the gradient of {step.called} sums to 0 in it: "
+                    "a wrong factor there cannot be seen; use different weights for its entries"
                 )
                 break
 
@@ -321,5 +325,5 @@ def cut(bench: Bench) -> Iterator[Finding]:
             moved = truth.part(n, bench.mixed[n])
             if not any(np.any(g) for g in moved.values()):
                 continue
-        said = f"{label} requires no gradient: the way back was cut in the forward pass (detach, no_grad, .data)"
+        said = f"{label} requires no gradient: the forward pass cut the graph (detach, no_grad, .data)"
         yield Finding("missing_path", "", label, said, {})

@@ -76,7 +76,7 @@ class PairRun:
             self.several = isinstance(result, (tuple, list))
             raw = tuple(np.asarray(part) for part in (result if self.several else (result,)))
             if not raw or any(part.dtype.kind != "f" for part in raw):
-                heard.failure = f"returns {type(result).__name__}, and no array of floating numbers"
+                heard.failure = f"returns {type(result).__name__}, not an array of floating-point numbers"
         self.failure, self.printed = heard.failure, heard.printed
         raw = () if heard.failure else raw
         self.outputs = tuple(part.astype(np.float64) for part in raw)
@@ -108,7 +108,7 @@ class PairRun:
             metas = tuple(None if a is None else Meta(a.shape, str(a.dtype)) for a in arrays_got)
             numbers = tuple(None if a is None else a.astype(np.float64) for a in arrays_got)
         if looked.failure:
-            return Pull({}, f"returns what is no array: {looked.failure}", heard.printed, changes)
+            return Pull({}, f"does not return an array: {looked.failure}", heard.printed, changes)
         returned = (Returned("backward", metas, wanted, self.owner.names),)
         if len(got) != len(wanted):
             return Pull({}, f"returns {len(got)} gradients for {len(wanted)} inputs", heard.printed, changes, returned)

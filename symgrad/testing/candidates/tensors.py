@@ -164,7 +164,7 @@ class TorchRun:
             found = tensors_among(result)
             self.tensors = tuple(t for t in found if t.is_floating_point())
             if not self.tensors:
-                heard.failure = f"returns {type(result).__name__}, and no tensor of floating numbers"
+                heard.failure = f"returns {type(result).__name__}, not a tensor of floating-point numbers"
         self.failure, self.printed = heard.failure, heard.printed
         self.outputs = tuple(numbers_of(t) for t in self.tensors)
         self.dtypes = tuple(named(t.dtype) for t in self.tensors)

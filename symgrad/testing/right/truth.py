@@ -214,7 +214,9 @@ def of_captured(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[
     """A captured program, on the numbers at hand, in float64."""
     if program.boxes:
         box = program.black_boxes[0]
-        raise InputError("a black box has no formula to be held against", found=(f"{box.spelling}: {box.reason}",))
+        raise InputError(
+            "an operation that is not derived has no formula to compare with", found=(f"{box.spelling}: {box.reason}",)
+        )
     called = {own: label.replace(".", "_") for own, label in program.labels.items()}
     inputs = tuple(replace(t, name=called.get(t.name, t.name)) for t in program.recording.inputs)
     swap = {old.name: new.name for old, new in zip(program.recording.inputs, inputs, strict=True)}
@@ -254,7 +256,7 @@ def captured_forward(
     try:
         program = capture(call, *inputs.values())
         if program.boxes:
-            return f"{program.black_boxes[0].spelling} is a black box"
+            return f"{program.black_boxes[0].spelling} is not derived"
         found = of_captured(program, arrays, wanted)
     except SymgradError as error:
         return "it cannot be captured" if custom(function) else error.problem
@@ -274,10 +276,10 @@ def secants_of(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> S
     """Jacobians by differences, in float64 where the candidate computes in it; the reason where there are none."""
     names = candidate.names
     if sum(arrays[n].size for n in names) > MOST_MOVED:
-        return f"{why}, and the inputs are too large for differences"
+        return f"{why}, and the inputs are too large for difference quotients"
     plain = candidate.run(Variation(double=True))
     if plain.failure or any(dtype != "float64" for dtype in plain.dtypes):
-        return f"{why}, and the candidate does not compute in float64, without which differences say little"
+        return f"{why}, and the function does not compute in float64, which difference quotients need"
     jacobians = {}
     for name in names:
         columns = []
@@ -289,7 +291,7 @@ def secants_of(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> S
             np.stack([column[n] for column in columns], -1).reshape(out.shape + arrays[name].shape)
             for n, out in enumerate(plain.outputs)
         )
-    said = f"differences of the forward pass ({why})"
+    said = f"difference quotients of the forward pass ({why})"
     return Secants("its own forward pass", plain.outputs, jacobians, said, 1e-6)
 
 

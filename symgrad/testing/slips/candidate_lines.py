@@ -156,7 +156,7 @@ class Suspect:
         text = self.text if len(self.text) <= LONGEST else f"{name or 'return'} …"
         where = f"line {line} of {place_of(path)}, `{text}`: "
         if not name or self.right.endswith(".grad"):
-            return f"{where}what it reads is right, what it gives is not"
+            return f"{where}its inputs are right, its result is wrong"
         if len(self.right) > LONGEST:
             return f"{where}what it reads is right; with another value of {name} every gradient is right"
         return f"{where}what it reads is right; with {self.right} for {name} every gradient is right"

@@ -83,7 +83,7 @@ def somewhere(case: Case) -> Cause:
     always = all(t.off.any() for t in tested)
     here = region(f"{case.name}.grad", off) if off.ndim and count not in (0, off.size) else ""
     if here and always and not any(t.got[off].any() for t in case.trials):
-        return Cause("missing_path", f"nothing comes back to {here}, whatever v is; the other entries are right")
+        return Cause("missing_path", f"the gradient of {here} is always 0; the other entries are right")
     more = [f"only {here} differ{'s' if count == 1 else ''}{', whatever v is' if always else ''}"] if here else []
     wrong = [t for t in tested if t.off.any()]
     if case.steady and not always:
@@ -181,7 +181,7 @@ def rounding(case: Case) -> Cause | None:
     single = max(gap / (EPSILON[LOWER["float64"][0]] * t.scale) if t.scale else 0.0 for t, gap in gaps)
     if case.rounding.dtype == "float64" and SMALLEST < single <= 1:
         said = f"every difference is below one ulp of float32 ({single:.2g}), and {lost}"
-        return Cause("precision", f"{said}: is something on the way in float32?")
+        return Cause("precision", f"{said}: is an intermediate value float32?")
     return None
 
 
@@ -205,7 +205,10 @@ def line(case: Case) -> Cause | None:
         return None
     names = " and ".join(f"{name}.grad" for name in case.wrong)
     what = f"{step.result.name} = {step.called}({', '.join(step.tensors)})"
-    said = f"{names} would follow from another cotangent of {what}: the lines after it fit, what comes before does not"
+    said = (
+        f"{names} would be right for another gradient of {what}: the backward lines after it are right, those before "
+        "it are not"
+    )
     return Cause("wrong_line", said)
 
 
@@ -215,7 +218,7 @@ def formulas(formula: Formula, name: str, at: tuple[int, ...], trial: Trial) -> 
     number = counting[0]
     program, values = formula.programs[number], formula.values[number]
     if not any(t.name == name for t in program.inputs):
-        return "", f"{name} does not stand in the formula"
+        return "", f"{name} is not in the formula"
     try:
         sweep = formula.sweep(number, name)
     except SymgradError:

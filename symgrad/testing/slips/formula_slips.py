@@ -117,7 +117,7 @@ def exchanged(tree: ast.Module) -> Rows:
     """The sides of one @ the other way round."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            said = "the sides of @ stand the other way round"
+            said = "the operands of @ are swapped"
             yield node, ast.BinOp(node.right, node.op, node.left), "swapped", said
 
 
@@ -132,12 +132,12 @@ def summed(tree: ast.Module) -> Rows:
         for others in combinations(range(MOST_AXES), len(axes.elts) if isinstance(axes, ast.Tuple) else 1):
             elements: list[ast.expr] = [ast.Constant(axis) for axis in others]
             along = ast.Tuple(elements, ast.Load()) if isinstance(axes, ast.Tuple) else elements[0]
-            said = f"it is added up along other axes than {ast.unparse(axes)}"
+            said = f"it is summed over other axes than {ast.unparse(axes)}"
             yield node, ast.Call(node.func, [along], node.keywords), "wrong_axis", said
         if node.keywords:
             said = f"{ast.unparse(node.keywords[0])} is missing"
             yield node, ast.Call(node.func, [axes], []), "wrong_axis", said
-        said = f"it is added up over everything, and not along {ast.unparse(axes)} alone"
+        said = f"it is summed over everything, not only over {ast.unparse(axes)}"
         yield node, ast.Call(node.func, [], []), "wrong_axis", said
 
 
@@ -198,7 +198,7 @@ def every_alteration(
             said = f"{told(factor)} is missing in the sum"
             yield (
                 "missing_factor",
-                f"a mean stands where a mean weighted by {told(factor)} belongs",
+                f"a mean is used instead of a mean weighted by {told(factor)}",
                 right.xreplace({node: plain / size}),
             )  # one sentence
             yield "missing_factor", said, right.xreplace({node: plain})
@@ -218,7 +218,7 @@ def every_alteration(
         if carries(base):
             continue
         for other in (exponent - 1, exponent + 1, -exponent):
-            said = f"{told(node)} should stand where {told(sp.Pow(base, other))} does"
+            said = f"{told(sp.Pow(base, other))} is used instead of {told(node)}"
             yield "missing_factor", said, right.xreplace({node: sp.Pow(base, other)})
 
 

@@ -141,10 +141,10 @@ def transposed(place: Place) -> Found:
     loses = np.ndim(place.operand) != np.ndim(place.result)
     kind, seed = "wrong_axis" if loses else "transposed", place.seed
     if square(place.result):
-        said = f"{seed} is {'added up along the wrong axis' if loses else 'transposed'}{place.said}"
+        said = f"{seed} is {'summed over the wrong axis' if loses else 'transposed'}{place.said}"
         yield kind, said, lambda cotangent: place.pulled(cotangent.swapaxes(-1, -2))
     if square(place.operand):
-        said = f"{seed} is spread along the wrong axis" if loses else "what comes back is transposed"
+        said = f"{seed} is broadcast along the wrong axis" if loses else "the gradient is transposed"
         yield kind, said + place.said, lambda cotangent: place.pulled(cotangent).swapaxes(-1, -2)
     for name, array in place.read.items():
         if square(array):
@@ -159,7 +159,7 @@ def axes(place: Place) -> Found:
         single = value if isinstance(value, int) else value[0] if isinstance(value, tuple) and len(value) == 1 else None
         if option in AXES and isinstance(single, int) and not isinstance(single, bool) and -rank <= single < rank:
             for other in (axis for axis in range(rank) if axis != single % rank):
-                said = f"this is what axis {other} gives, and {place.step.called} is along axis {single % rank}"
+                said = f"this is the result for axis {other}, but {place.step.called} is along axis {single % rank}"
                 yield (
                     "wrong_axis",
                     said + place.said,
@@ -188,7 +188,7 @@ def diagonal(place: Place) -> Found:
         equation = local_pushforward(form.key, place.position)
         return as_float(evaluated(equation, form, place.values, {TANGENT: cotangent}))
 
-    said = f"the local Jacobian itself stands where its transpose belongs{place.said}"
+    said = f"the local Jacobian is used instead of its transpose{place.said}"
     yield "transposed", said, pushed
 
 
@@ -198,7 +198,7 @@ def operands(place: Place) -> Found:
     for name, own in place.read.items():
         for other, array in tensors.items():
             if other != name and np.shape(array) == np.shape(own):
-                yield "wrong_operand", f"{other} is read where {name} belongs{place.said}", place.reading(name, array)
+                yield "wrong_operand", f"{other} is used instead of {name}{place.said}", place.reading(name, array)
 
 
 def options(place: Place) -> Found:
@@ -252,7 +252,7 @@ def flipped(place: Place) -> Found:
     for axes, which in (((-1,), "its last axis"), ((-2, -1), "its last two axes")):
         reverse = f"in reverse order along {which}{place.said}"
         if np.ndim(place.operand) >= len(axes):
-            said = f"what comes back is {reverse}"
+            said = f"the gradient is {reverse}"
             yield "flipped", said, lambda cotangent, a=axes: np.flip(place.pulled(cotangent), a)  # type: ignore[misc]  # a default binds
         for name, array in place.read.items():
             if array.ndim >= len(axes) and array.shape[-1] > 1:

@@ -235,7 +235,7 @@ def of_outputs(case: Case) -> Shares:
             return case.formula.part(n, trial.weights.seeds[n])[case.name]
 
         text = f", {texts[n]}" if len(texts) == len(outputs) else ""
-        way = f"comes back from output {n + 1}{text}"
+        way = f"from output {n + 1}{text}"
         shares.append(Share(f"what {way}{text and ','}", part, f"nothing {way}", "missing_path"))
     return Shares(case, shares)
 
@@ -246,9 +246,9 @@ def exchanged(case: Case) -> Iterator[Slip]:
     for n, other in permutations(places, 2):
         if case.formula.outputs[n].shape != case.formula.outputs[other].shape:
             continue
-        orders = [({n: other}, f"v{other + 1} is used where v{n + 1} belongs")]
+        orders = [({n: other}, f"v{other + 1} is used instead of v{n + 1}")]
         if other > n:
-            orders.append(({n: other, other: n}, f"v{n + 1} and v{other + 1} are the other way round"))
+            orders.append(({n: other, other: n}, f"v{n + 1} and v{other + 1} are swapped"))
         for order, said in orders:
             yield case.with_seeds("swapped", said, lambda seeds, o=order: [seeds[o.get(k, k)] for k in places])  # type: ignore[misc]  # a default binds
 
@@ -277,7 +277,7 @@ def by_entry(case: Case) -> Iterator[Slip]:
         return
     if rows[0].shape == shape:
         diagonal = np.diagonal(rows.reshape(size, size)).reshape(shape)
-        missing = "each output depends on the entry of its own place, too: the diagonal of J is missing"
+        missing = "the diagonal of J is missing: each output also depends on its matching entry"
         only = "only the diagonal of J is there: each output depends on other entries too"
         here = Share("the diagonal of J", lambda t: diagonal * t.weights.seeds[0], missing)
         beside = Share("J beside its diagonal", lambda t: t.expected - here.part(t), only, "elementwise")
@@ -287,7 +287,10 @@ def by_entry(case: Case) -> Iterator[Slip]:
         first = order.argmax(0)
         place = len(rows) - 1 - first if which == "last" else first
         kept = np.take_along_axis(rows, place[None], 0)[0]
-        said = f"where several outputs read one entry only the {which} one's share is kept: shares add up (a sum, +=, "
+        said = (
+            f"where several outputs use one entry, only the {which} one's gradient is kept: gradients add up (a sum, "
+            "+=, "
+        )
         said += "index_add, and not =)"
         yield Slip("overwritten", said, lambda t, p=place, k=kept: k * t.weights.seeds[0].reshape(-1)[p])  # type: ignore[misc]  # a default binds
 

@@ -31,12 +31,12 @@ MOST = 8
 CUTS = [digit * 10.0**power for power in range(-6, 3) for digit in (1, 2, 5)]
 """Sizes that are tried as the one below which entries are dropped."""
 PLAIN: tuple[tuple[str, Callable[[Array], Array]], ...] = (
-    ("v is rounded to whole numbers", np.round),
-    ("v is cast to whole numbers (.long(), .int()), which drops what follows the point", np.trunc),
+    ("v is rounded to integers", np.round),
+    ("v is cast to integers (.long(), .int()), which drops the decimals", np.trunc),
     ("v is cast to int8", lambda v: np.trunc(v).astype(np.int64).astype(np.int8).astype(np.float64)),
     ("negative entries of v are dropped, as by relu", lambda v: np.maximum(v, 0)),
     ("positive entries of v are dropped", lambda v: np.minimum(v, 0)),
-    ("|v| stands where v belongs", np.abs),
+    ("|v| is used instead of v", np.abs),
     ("only the sign of v is used", np.sign),
     ("v is squared", np.square),
 )
@@ -101,11 +101,11 @@ class Case:
 def whole_slips(case: Case) -> Iterator[Slip]:
     """Of what came back: the sign, a transpose."""
     trial = case.trials[0]
-    yield Slip("sign", "the sign is turned", lambda t: -t.expected)
+    yield Slip("sign", "the sign is flipped", lambda t: -t.expected)
     if square(trial.expected):
         kind, said = "transposed", "it is the transpose of what it should be"
         if trial.weights.seeds[0].ndim < trial.expected.ndim and only_spread(case):
-            kind, said = "wrong_axis", "v is spread along the wrong axis"
+            kind, said = "wrong_axis", "v is broadcast along the wrong axis"
         yield Slip(kind, said, lambda t: t.expected.swapaxes(-1, -2))
 
 
@@ -120,7 +120,7 @@ def later_slips(case: Case) -> Iterator[Slip]:
         return
     program, values = case.single
     if shapes[case.name] == np.shape(values[program.output]) != ():
-        said = "this is J·v and not vᵀJ: the Jacobian itself stands where its transpose belongs"
+        said = "this is J·v and not vᵀJ: the Jacobian is used instead of its transpose"
         pushed = partial(numeric_pushforward, program, values, case.name)
         yield Slip("transposed", said, lambda t: as_float(pushed(t.weights.seeds[0])))
 
@@ -167,13 +167,13 @@ def seed_slips(case: Case) -> Iterator[Slip]:
         return case.with_seeds(kind, said, lambda seeds: list(map(change, seeds)))
 
     ones = formula.pull([np.ones(s.shape) for s in trials[0].weights.seeds])[name]
-    yield Slip("ignores_seed", "v is not used: this is what v = ones gives, whatever v is", lambda t: ones)
+    yield Slip("ignores_seed", "v is not used: this is the result for v = ones, whatever v is", lambda t: ones)
     if ones.any():
-        said = "v is added up before it is used: every output gets the same weight"
+        said = "v is summed before it is used: every output gets the same weight"
         yield Slip("ignores_seed", said, lambda t: ones * sum(float(s.sum()) for s in t.weights.seeds))
     first = trials[0].got
     if first.any():
-        yield Slip("ignores_seed", "v is not used: the same comes whatever v is", lambda t: first)
+        yield Slip("ignores_seed", "v is not used: the result is the same for every v", lambda t: first)
     rank = max(s.ndim for s in trials[0].weights.seeds)
     for axis in range(rank if trials[0].expected.size > 1 else 0):
         for said, change in along(axis, rank):
@@ -211,7 +211,7 @@ def cut_off(case: Case) -> Iterator[tuple[str, Callable[[Array], Array]]]:
         yield f"v is clipped at ±{shown(number)}", lambda v: np.clip(v, -number, number)
     length = ratio(largest.got, largest.expected) * float(np.linalg.norm(seeds[0]))
     if length > 0 and len(seeds) == 1:
-        said = f"v is scaled down where it is longer than {shown(length)}"
+        said = f"v is scaled down where its norm exceeds {shown(length)}"
         yield said, lambda v: v * min(1.0, length / max(float(np.linalg.norm(v)), 1e-300))
     sizes = np.unique(np.abs(np.concatenate([s.reshape(-1) for t in trials for s in t.weights.seeds])))
     for size in CUTS:
@@ -245,7 +245,7 @@ def shift_slips(case: Case) -> Iterator[Slip]:
             continue
         for axis, by in shifts(shape, SHIFTS):
             here, there = indices(len(shape), axis, by)
-            said = f"{tensor}[{here}] is read where {tensor}[{there}] belongs: it is shifted by {abs(by)} along axis "
+            said = f"{tensor}[{here}] is used instead of {tensor}[{there}]: it is shifted by {abs(by)} along axis "
             said += f"{axis}{called if tensor != formula.programs[0].output else ''}"
 
             def made(trial: Trial, array: Array = array, axis: int = axis, by: int = by) -> Array:
@@ -276,7 +276,7 @@ def shifted_seed(case: Case) -> Iterator[Slip]:
     for axis, size in enumerate(shape[: len(LETTERS)] if len(formula.programs) == 1 else ()):
         for by in (s * n for n in range(1, min(size, MOST + 1)) for s in (1, -1)):
             here, there = indices(len(shape), axis, by)
-            said = f"v[{there}] is read where v[{here}] belongs: it is shifted by {abs(by)} along axis {axis}"
+            said = f"v[{there}] is used instead of v[{here}]: it is shifted by {abs(by)} along axis {axis}"
             if len(grad) == len(shape) and abs(by) == shape[axis] - grad[axis]:
                 said += f", by as much as {name} is shorter than v; with {name} as long as v a test would not see it"
             yield case.with_seeds("shifted", said, lambda seeds, a=axis, b=by: [moved(seeds[0], a, b)])  # type: ignore[misc]  # a default binds

@@ -229,7 +229,7 @@ def shorter(case: Case, program: Program, values: Values) -> Iterator[tuple[str,
             except (SymgradError, ArithmeticError):
                 continue
             said = f"this is the gradient of a function without {step.called}: {step.result.name} = {written(step)}, "
-            yield "missing_step", f"{said}and the backward reads {operand} in its place", other, known
+            yield "missing_step", f"{said}and the backward uses {operand} instead", other, known
 
 
 def recounted(case: Case) -> Iterator[tuple[str, str, Program, Values]]:

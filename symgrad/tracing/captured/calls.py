@@ -53,7 +53,7 @@ def capture_named(
         except SymgradError:
             raise
         except (Exception, SystemExit) as error:
-            only = "{} differentiates by NAME only; whole numbers among the others then stay whole"
+            only = "{} differentiates with respect to NAME only; integers among the others then stay integers"
             hints = (Setting("wrt", sentence=only),)
             whole = wrt is None and any(word in str(error).lower() for word in ("int", "long", "index"))
             raise InputError(
@@ -61,7 +61,7 @@ def capture_named(
             ) from error
     if len(program.ends) > 1:
         raise InputError(
-            f"{target} returns {len(program.ends)} tensors, and an explanation is about one",
+            f"{target} returns {len(program.ends)} tensors, but one output is explained at a time",
             found=(", ".join(program.outputs),),
             hints=("a function that returns one of them",),
         )
@@ -108,8 +108,8 @@ def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
         found, seen = getattr(found, word), f"{seen}:{word}" if ":" not in seen else f"{seen}.{word}"
     if isinstance(found, type):
         raise InputError(
-            f"{path} is a class: {option or 'this '}needs something to call with tensors",
-            hints=(f"a function, or a module that was made: net = Net(), then {option}…:net",),
+            f"{path} is a class: {option or 'this '}needs a function or an instance",
+            hints=(f"a function, or an instance of a module: net = Net(), then {option}…:net",),
         )
     if not callable(found):
         raise InputError(f"{path} is no function", found=(f"it is of type {type(found).__name__}",), hints=(form,))
@@ -152,7 +152,7 @@ def argument(
     """One argument; without a value it is ones."""
     sizes = None if shape is None else tuple(s for s in shape if isinstance(s, int))
     if sizes is not None and shape is not None and len(sizes) != len(shape):
-        raise InputError(f"the shape of {name} needs numbers here: nothing infers a letter", found=(f"{shape}",))
+        raise InputError(f"the shape of {name} needs numbers here: letters are not inferred", found=(f"{shape}",))
     if value is None:
         return torch.ones(sizes or ())
     size = value.shape if value.shape is not None else sizes

@@ -51,7 +51,7 @@ def seed_array(seed: Any, output: Array, name: str) -> Array:
     if seed is None:
         if int(np.prod(shape, dtype=object)) != 1:
             raise ShapeError(
-                f"{name} has {int(np.prod(shape, dtype=object))} entries: a seed says how much each of them counts",
+                f"{name} has {int(np.prod(shape, dtype=object))} entries: the seed is a weight for each of them",
                 hints=(f"a seed of shape {shape}", f"np.ones({shape}) for the gradient of the sum"),
             )
         return np.ones(shape)
@@ -69,7 +69,7 @@ def numbers(value: Any) -> Array:
             array = np.stack([array.real, array.imag], axis=-1)
         return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
     except (TypeError, ValueError, OverflowError, RuntimeError, RecursionError):
-        raise arguments.argument_error(value, "weights and changes have to be numbers", "[[1, 2], [3, 4]]") from None
+        raise arguments.argument_error(value, "weights and directions have to be numbers", "[[1, 2], [3, 4]]") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +305,7 @@ class Capture(Recorded, Listed):
         if len(parts) != len(self.ends):
             raise InputError(
                 f"there are {len(self.ends)} outputs: a seed for each is needed",
-                hints=("None for an output that does not count",),
+                hints=("None for an output with weight 0",),
             )
         found: dict[str, Array] = {}
         for name, part in zip(self.ends, parts, strict=True):
@@ -335,7 +335,8 @@ class Capture(Recorded, Listed):
         boxes = [box for name, box in self.boxes.items() if name in on_the_way]
         if boxes:
             raise UnsupportedError(
-                f"{what} by {self.labels[wanted]} cannot be derived: {boxes[0].spelling} on the way is a black box",
+                f"{what} with respect to {self.labels[wanted]} cannot be derived: {boxes[0].spelling} on the path has "
+                "no derivation",
                 found=(boxes[0].reason,),
                 hints=("pullback(seed) gives its numbers, with torch's for that step",),
             )

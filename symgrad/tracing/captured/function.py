@@ -90,9 +90,9 @@ def only_read() -> Iterator[None]:
         if told is None:
             raise
         raise InputError(
-            f"torch has no gradient by {told[1]}, and every argument of decimals is differentiated by",
+            f"torch has no gradient with respect to {told[1]}, but every floating-point argument is differentiated",
             found=(str(error),),
-            hints=("what the function finds outside of its arguments is only read",),
+            hints=("tensors from outside its arguments are constants",),
         ) from error
 
 
@@ -138,7 +138,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         raise InputError("the function returns no tensor", found=(type(result).__name__,))
     floating = [t for t in found if t.is_floating_point() or t.is_complex()]
     if not floating:
-        raise InputError("the function returns integers only: they have no derivative", found=(str(found[0].dtype),))
+        raise InputError("the function returns only integers, which have no derivative", found=(str(found[0].dtype),))
     ends = [recorder.node_of(t) for t in floating]
     leaves = {id(t): name for name, t in _known(fn, args, kwargs)}
     order = upstream([*declared, *ends])

@@ -260,10 +260,10 @@ class Elsewhere(WaysBack):
         try:
             way = way_back(self.sweep(ends, wanted), self.held, on)
         except Unplanned as refusal:
-            lacks = f"a function that {self.library} has not got"
+            lacks = f"a function that {self.library} lacks"
             raise UnsupportedError(
                 f"this pullback has no plan on {self.library}'s {self.words}",
-                found=(f"at {refusal}: a black box, a value that is not finite, or {lacks}",),
+                found=(f"at {refusal}: an operation that is not derived, a value that is not finite, or {lacks}",),
                 hints=("pullback(seed) gives its numbers on NumPy",),
             ) from None
         assert way is not None

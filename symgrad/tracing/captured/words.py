@@ -21,7 +21,7 @@ from symgrad.tracing.lift.lifted import HIDDEN, UNNAMED, cast_of, told_steps
 from symgrad.tracing.lift.steps import Refusals
 from symgrad.tracing.lift.sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS
 
-NOT_CHECKED = "torch's own, not checked"
+NOT_CHECKED = "not verified"
 """What is said of a number that torch computed and nothing derived stands beside."""
 
 
@@ -179,7 +179,7 @@ def listing(program: Recorded) -> str:
     shown += [f"  {text.ljust(wide)}   {shape}" for text, shape in rows]
     shown.append(f"  output {', '.join(program.outputs)}")
     shown += [
-        f"  ■ {box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason or 'no equation reaches it'}"
+        f"  ■ {box.name}: {box.spelling} is {NOT_CHECKED}: {box.reason or 'symgrad has no equation for it'}"
         for box in program.black_boxes
     ]
     shown += [f"  {line}" for line in chosen_by_torch(program, program.conventions)]
@@ -192,7 +192,7 @@ def chosen_by_torch(program: Recorded, reasons: Mapping[str, str]) -> list[str]:
         f"≈ {where}: {reason}{f': {in_doubles(program, name)}' if reason.endswith(IN_DOUBLES) else ''}"
         if reason.startswith(OVERFLOWS)
         else f"≈ {where}{':' if reason.startswith(NEAR_AN_EDGE) else ' has no derivative at this point:'} {reason}; "
-        "the numbers there are torch's own choice"
+        "the numbers there follow torch's convention"
         for name, where, reason in located(program, reasons)
     ]
 
@@ -208,7 +208,7 @@ def in_doubles(program: Recorded, name: str) -> str:
 def ruled_by_torch(program: Recorded, rules: Mapping[str, str]) -> list[str]:
     """The calls whose backward in torch is no derivative, one line each."""
     return [
-        f"≈ torch has a rule of its own for {where}, which is no derivative: {reason}; vᵀJ is the derivative"
+        f"≈ torch has a rule of its own for {where}, which is not the derivative: {reason}; vᵀJ is the derivative"
         for _, where, reason in located(program, rules)
     ]
 

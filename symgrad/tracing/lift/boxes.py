@@ -52,8 +52,8 @@ class BlackBox:
         again = results[self.index] if self.index < len(results) else None  # outside a level of forward mode none
         if again is None or disagreement(as_array(again), node.value(), precision(node)) is not None:
             raise UnsupportedError(
-                f"{self.spelling} gives another value now than it gave when it ran: something it read was written "
-                "without PyTorch seeing it (through NumPy, perhaps), or it depends on more than its arguments",
+                f"{self.spelling} now returns another value than when it ran: something it used was modified without "
+                "PyTorch noticing (through NumPy, perhaps), or it depends on more than its arguments",
                 found=(f"{node.where.short}: {node.where.text}" if node.where else "",),
             )
 

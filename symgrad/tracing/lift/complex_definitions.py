@@ -217,7 +217,7 @@ def _fft_c2r(p: Expansion, z: Any, dim: Any, normalization: int, last_dim_size: 
     return p(torch.fft.irfftn, z, s=sizes, dim=tuple(dim), norm=NORMS[2 - normalization])
 
 
-EQUAL = "two {} are equal: which is which changes with the direction, so there is no derivative"
+EQUAL = "two {} are equal: their vectors are not unique, so there is no derivative"
 
 
 def apart(values: Any) -> bool:
@@ -289,7 +289,7 @@ def svd(p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = Tru
     if p.index == 1 or not compute_uv:
         return None, svdvals(p, a)
     if full_matrices and (columns - rows) * (p.index - 1) > 0:
-        raise Refused("the vectors that full_matrices=True adds are any that fit, so they have no derivative")
+        raise Refused("the extra vectors of full_matrices=True are arbitrary, so they have no derivative")
     u, values, vh = torch.linalg.svd(a.detach(), full_matrices=False)
     if not apart(torch.cat([values, -values], -1)):
         raise Refused(EQUAL.format("singular values"))

@@ -146,7 +146,7 @@ definition("cholesky_ex")(with_integer(cholesky))
 def qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
     """The factors with a positive diagonal, which are blocks; then the signs that torch's have."""
     if mode not in ("reduced", True):
-        raise Refused("the columns that mode 'complete' adds are any that fit, so they have no derivative")
+        raise Refused("the extra columns of mode 'complete' are arbitrary, so they have no derivative")
     q, r = p(torch.linalg.qr, blocks(z))
     signs = r.detach().diagonal(dim1=-2, dim2=-1).sgn()
     own = torch.linalg.qr(z.detach())[1].diagonal(dim1=-2, dim2=-1).sgn()

@@ -33,7 +33,7 @@ LONGEST = 20_000
 """A call of more operations than that is left whole."""
 PRODUCTS = ("addmm", "addmv", "baddbmm")
 """A product of matrices added to something: two steps of the table."""
-FREE = "the phase of each vector is nobody's choice, and the result depends on it"
+FREE = "the result depends on the arbitrary phase of each eigenvector"
 """Why vectors are left to torch."""
 Definition = Callable[..., Any]
 """Takes an `Expansion`, and then what the call takes."""
@@ -105,7 +105,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
         if writes:
             self.forget(args[0])
         if writes and given[0].carries and not tracked:
-            raise Refused("inside it torch.no_grad() writes over what has a gradient")
+            raise Refused("inside it torch.no_grad() overwrites a tensor that has a gradient")
         follows = tracked and word not in NEW and any(n.carries for n in call.nodes())
         for index, tensor in enumerate(tensors_in(result)):
             carries = follows and (tensor.is_floating_point() or tensor.is_complex())
@@ -179,7 +179,7 @@ def lifted(lifter: Bench, node: Node, definition: Definition | None = None) -> R
     if not has_nan(node.held) and any(has_nan(n.held) for n in inner):
         raise Refused("it passes through nan, which the whole avoids")
     if any(n.call is not None and n.call.function is call.function for n in lifter.within):
-        raise Refused("it is made of itself")
+        raise Refused("it contains itself")
     lifter.within.append(node)
     try:
         for each in inner:
@@ -213,7 +213,7 @@ def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> 
     except SymgradError as error:  # an entry of the table that was asked for numbers
         raise Refused(error.problem) from error
     except Exception as error:  # whatever torch cannot do with these arguments
-        raise Refused(f"it cannot be taken apart: {type(error).__name__}") from error
+        raise Refused(f"it cannot be decomposed: {type(error).__name__}") from error
     finally:
         torch.set_rng_state(after)
 

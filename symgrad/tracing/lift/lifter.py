@@ -153,7 +153,7 @@ class Lifter(Bench):
             observed.handed_on, observed.SPELLING, (before,), {}, node.hooked[-1], observation=node.passage, slots=(0,)
         )
         put = ", ".join(dict.fromkeys(where.short for where in node.hooked))
-        self.box(node, call, f"what goes back is what was made of it by the hook put there in {put}")
+        self.box(node, call, f"its gradient is what the hook registered in {put} returns")
 
     def origin_of(self, node: Node, begin: int) -> dict[str, Origin]:
         """The call behind the steps from ``begin`` on, by its result's name; nothing where one is a black box."""
@@ -190,7 +190,7 @@ def detached(lifter: Bench, node: Node) -> None:
                 if id(step) not in lifter.refs:
                     lifter.node(step)
             if len(lifter.boxes) > boxes:
-                raise Refused("a black box is on the way")
+                raise Refused("an operation on the path is not derived")
             ref = lifter.refs[id(before)]
             if node.detached is not None:
                 ref = lifter.emit(playing(Role.CUTS), [StepOperand(ref, ref.name)], {}, lifter.wish(node))
@@ -241,10 +241,10 @@ def unrecorded(node: Node) -> UnsupportedError:
     """What is said of a tensor that nobody saw being made: by the compiler, where torch's graph shows that."""
     place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
     if node.made_by == COMPILED:
-        said = "a gradient comes from what torch.compile made: its program is one call, in which nothing is seen"
+        said = "a gradient comes from what torch.compile made: its program is one opaque call"
         return UnsupportedError(said, found=(place,), hints=(IN_THE_OPEN,))
     if node.made_by == ASIDE:
-        said = "a gradient comes from something that was not recorded, and what torch.compile makes is not"
+        said = "a gradient comes from something that was not recorded, such as compiled code"
         return UnsupportedError(said, found=(place,), hints=(IN_THE_OPEN,))
     return UnsupportedError(UNRECORDED, found=(place,))
 

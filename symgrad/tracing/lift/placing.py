@@ -24,7 +24,7 @@ from symgrad.tracing.lift.lifted import TWICE, Refused
 from symgrad.tracing.lift.steps import composition
 from symgrad.tracing.record.trace import Node, as_array, plainly
 
-ANOTHER = "torch's backward passes on what was written over, and nothing from what was kept"
+ANOTHER = "torch's backward passes on the gradient of the overwritten entries, not of those that were kept"
 """Why a write by strides is left to torch."""
 
 
@@ -96,7 +96,10 @@ def strided(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
     raise Refused(ANOTHER)
 
 
-COUNTED = "scale_grad_by_freq divides what flows to a row by how often it was read: that is torch's rule, no derivative"
+COUNTED = (
+    "scale_grad_by_freq divides the gradient of a row by how often it was used: that is torch's rule, not the "
+    "derivative"
+)
 
 
 @composition()

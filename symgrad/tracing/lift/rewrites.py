@@ -63,10 +63,8 @@ def hooks_of_a_module(call: Call) -> bool:
 def whose_backward(call: Call) -> str:
     """Why nothing is derived for an ``autograd.Function``."""
     if hooks_of_a_module(call):
-        return "a backward hook of a module stands here: what goes back is what the hook makes of it"
-    own = getattr(getattr(call.function, "__self__", None), "__module__", "").startswith("torch.")
-    whose, author = ("torch's", "torch") if own else ("the user's", "its author")
-    return f"an autograd.Function of {whose} own: its backward is what {author} wrote"
+        return "a backward hook of a module is here: the gradient is what the hook returns"
+    return "an autograd.Function has its own backward; the number is what it returned"
 
 
 def plain(lifter: Bench, node: Node) -> Last:
@@ -230,7 +228,7 @@ def gradient_lifted(lifter: Bench, node: Node) -> None:
     wrong = disagreement(lifter.arrays[ref.name], node.value(), precision(node))
     if wrong is not None:
         raise UnsupportedError(
-            f"a gradient that was differentiated again is not what is derived: {wrong}",
+            f"a gradient that was differentiated again differs from the derived one: {wrong}",
             found=(f"{node.where.short}: {node.where.text}" if node.where else "",),
         )
     lifter.settle(node, ref, node.value())

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from symgrad.tracing.lift.boxes import Origin  # it loads torch, which a sweep that asks no box need not
 
 
-NEAR_AN_EDGE = "torch has a rule of its own so near to an edge: at"
+NEAR_AN_EDGE = "torch uses a rule of its own this close to an edge: at"
 """How a reason begins that is none of numbers that are not finite."""
 OVERFLOWS = "torch's own backward overflows"
 """How a reason begins where there is a derivative."""
@@ -122,7 +122,7 @@ def overflowed(origin: Origin, name: str, at: tuple[int, ...], cotangent: Array,
     if not reached:
         return said
     held = abs(float(ours[at])) <= torch.finfo(getattr(torch, kind)).max
-    return f"{said}{IN_DOUBLES if held else f', larger than any {kind}: torch finds it where {TO_DOUBLES}'}"
+    return f"{said}{IN_DOUBLES if held else f', which overflows {kind}: torch computes it if {TO_DOUBLES}'}"
 
 
 def alike(first: Array, second: Array) -> Array:
@@ -175,9 +175,9 @@ def why(
     if not finite(arrays[origin.steps[-1]]).all():
         return "the result has no finite value"
     if not finite(cotangent).all():
-        return "what comes back to it is not finite"
+        return "the gradient that reaches it is not finite"
     if not all(all_tame(as_float(a)) for a in (arrays[name], arrays[origin.steps[-1]], cotangent)):
-        return "numbers are so large or so small that their squares are no floats"
+        return "intermediate values overflow or underflow when squared"
     if np.isfinite(numbers).all():
         return f"{NEAR_AN_EDGE} {digits(value)} its number is {digits(numbers[1])}, the equation's {digits(numbers[0])}"
     return f"the slope is infinite or undefined at {digits(value)}"

@@ -66,17 +66,17 @@ def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | 
         return next((node.cut for node in sources if node.cut is not None), None)
     word, meant = call.spelling.removesuffix(".__get__").rpartition(".")[2], True
     if call.spelling == VARIABLE:
-        how, meant = "Variable(…), which takes values and no history", False
+        how, meant = "Variable(…), which copies values without their history", False
     elif detaches(call):
         how = f".{word}{'' if word == 'data' else '()'}"
     elif word in ("tensor", "as_tensor", "asarray"):
-        how, meant = f"torch.{word}(…), which copies numbers and no history", False
+        how, meant = f"torch.{word}(…), which copies numbers without their history", False
     elif not torch.is_grad_enabled():
         how = "torch.inference_mode()" if torch.is_inference_mode_enabled() else switched_off_in(where.file)
     elif not tensor.is_floating_point() and not tensor.is_complex():
         how, meant = f"{word}: its result is {str(tensor.dtype).removeprefix('torch.')}, which has no derivative", False
     else:
-        how, meant = f"{word}: torch has no derivative for it", False
+        how, meant = f"{word}, for which torch has no derivative", False
     return Cut(how, where, leaves_of(carrying), meant)
 
 

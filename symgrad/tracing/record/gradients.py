@@ -235,7 +235,7 @@ class Batched(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotat
             if node.version is not None:
                 node.held, node.version = tensor.detach(), version(tensor)
             if node.kind == "call" and node.owner is not None and node.owner() is tensor and not as_noted(tensor, node):
-                node.notes.append(f"a value comes from {self.title}, which cuts or joins paths where nobody looked")
+                node.notes.append(f"a value comes from {self.title}, which changed the graph outside the recording")
         for tensor in tensors_in(result):
             if id(tensor) in self.known and self.known[id(tensor)][1].carries == tensor.requires_grad:
                 self.recorder.register(tensor, self.known[id(tensor)][1])

@@ -20,15 +20,12 @@ from symgrad.numeric.exact import Array
 
 Part = TypeVar("Part")
 UNSEEN = (
-    "a value was overwritten through NumPy, which shares its memory: PyTorch does not see that, and computes with "
-    "what stands there now"
+    "a tensor was modified through NumPy, which shares its memory: autograd does not detect that, and uses the new "
+    "values"
 )
 """What is said of a write that no version counter counts."""
 
-BEHIND = (
-    "a value was overwritten through .data after a call had kept it for its pullback: PyTorch does not see that, and "
-    "computes with what stands there now"
-)
+BEHIND = "a saved tensor was modified through .data, which autograd does not detect: its backward uses the new values"
 """What is said of a write that another counter counts."""
 
 UNRECORDED = (
@@ -37,7 +34,7 @@ UNRECORDED = (
 )
 """What is said of a tensor that nobody saw being made."""
 
-COMPILED, ASIDE, UNCOMPILED = "CompiledFunctionBackward", "while nobody looked", "TORCH_COMPILE_DISABLE=1"
+COMPILED, ASIDE, UNCOMPILED = "CompiledFunctionBackward", "while recording was off", "TORCH_COMPILE_DISABLE=1"
 """The node that torch.compile puts into the graph, and what in front of a command leaves the compiler out."""
 
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}

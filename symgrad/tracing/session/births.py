@@ -87,10 +87,8 @@ def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: 
     if not any(np.isinf(birth.result).any() for birth in found):
         return []
     pull(program.recording, program.values, program.boxes, seeds, program.wanted, seen=seen)
-    lines = (
-        f"  ∞ · 0 is nan: {step_text(program, s)}{program.place(s.result.name)} has the slope 0" for s in turned[:1]
-    )
-    return [f"{line} where the infinity comes back to it" for line in lines]
+    lines = (f"  ∞ · 0 is nan: {step_text(program, s)}{program.place(s.result.name)} has slope 0" for s in turned[:1])
+    return [f"{line} where the infinite gradient arrives" for line in lines]
 
 
 def spoilt(program: Capture) -> bool:
@@ -107,7 +105,12 @@ def born_ahead(program: Capture) -> list[str]:
         if all(np.isfinite(as_float(program.arrays[name])).all() for name in step.tensors):
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
             born = digits(float(as_float(value)[at]))
-            return [f"{born} is born in the forward pass: {step_text(program, step)}{f', at {list(at)}' if at else ''}"]
+            return [
+                (
+                    f"{born} first appears in the forward pass: "
+                    f"{step_text(program, step)}{f', at {list(at)}' if at else ''}"
+                )
+            ]
     return []
 
 
@@ -166,21 +169,21 @@ def told(program: Capture, birth: Birth) -> list[str]:
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
     lines = [
         (
-            f"{digits(float(birth.result[first]))} is born going back through {text}"
-            f"{program.place(step.result.name)}, at {entry} = {digits(value)}"
+            f"{digits(float(birth.result[first]))} first appears in the backward of "
+            f"{text}{program.place(step.result.name)}, at {entry} = {digits(value)}"
         )
     ]
     weight = float(birth.weights[first]) if birth.weights.shape == birth.result.shape else None
     if weight == 0 and not counts(program, step, first) and counts_beside(program, birth):
         lines.append(
-            f"  0 · ∞: the weight that arrives there is 0 and the slope infinite, and both move with {entry}; "
-            "what they come to together is a limit, which step by step is nan."
+            f"  0 · ∞: the weight arriving there is 0 and the slope is infinite, and both depend on {entry}; their "
+            "product has a limit, which autograd computes as nan."
         )
         lines.append(away(step, entry))
     elif weight == 0 and not counts(program, step, first):
         lines.append(
-            f"  the weight that arrives there is 0: this way adds nothing to the gradient by {entry}. "
-            "Step by step it is 0 · ∞ (or 0 · nan), which is nan."
+            f"  the weight arriving there is 0, so this branch should add nothing to the gradient of {entry}; "
+            "autograd computes 0 · ∞ (or 0 · nan), which is nan."
         )
         lines += cure(program, birth, source)
     else:
@@ -262,7 +265,7 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
         else:
             written = f"{name}.masked_fill({asked}, 1)"
         then = Lines(program).text(step, {source: "safe"})
-        return [f"  give {step.op} a value it can take where it is not chosen: safe = {written}, then {then}"]
+        return [f"  give {step.op} a harmless input where its result is not used: safe = {written}, then {then}"]
     return []
 
 

@@ -41,13 +41,16 @@ def told(scene: Scene) -> Note:
     program = doubled(scene)
     if program.boxes:
         spelling = program.black_boxes[0].spelling
-        raise UnsupportedError(f"{spelling} is a black box: what its gradient depends on is not known")
+        raise UnsupportedError(f"{spelling} is not derived: what its gradient depends on is not known")
     letter, shown, weights = lines_for_any(program, True)
     said = [*blocks(program), *confirmed(program, weights)]
     if shown:
         seeds = f"{letter} of the shape {shape_text(weights[program.ends[0]].shape)}"
         if len(weights) > 1:
-            seeds = f"{letter}1 … {letter}{len(weights)}, weights of the gradients by {', '.join(program.inputs)}"
+            seeds = (
+                f"{letter}1 … {letter}{len(weights)}, weights of the gradients with respect to "
+                f"{', '.join(program.inputs)}"
+            )
         said += [f"the backward of the backward, {letter}ᵀH for {seeds}:"]
         said += [f"  {product_named(line, program.inputs, letter)}" for line in shown]
     size = sum(int(np.size(program.arrays[own])) for own in program.wanted)
@@ -99,7 +102,7 @@ def program_of(ask: Request, ends: list[Node], named: Mapping[int, str]) -> Capt
     lifted = Lifter(names, beginnings(ask.wrt)).lift(ends, [n for n in ask.wrt if n.kind in ("leaf", "data")])
     lost = [named.get(id(node), "an input") for node in ask.wrt if id(node) not in lifted.refs]
     if lost:
-        raise UnsupportedError(f"there is no path from {some(lost)} to what its function gives")
+        raise UnsupportedError(f"there is no path from {some(lost)} to the result of its function")
     return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
 
 
@@ -111,7 +114,7 @@ def lines_of(program: Capture, second: bool) -> Iterator[str]:
     yield from (f"  {line}" for line in ran)
     yield from by_lines(program)
     for box in program.black_boxes:
-        yield f"{box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason}"
+        yield f"{box.name}: {box.spelling} is {NOT_CHECKED}: {box.reason}"
 
 
 def by_lines(program: Capture) -> Iterator[str]:
@@ -138,7 +141,7 @@ def is_gradient(end: Node) -> bool:
 
 def of_a_gradient(line: str) -> str:
     """What is said of the Jacobian of a gradient: that is H."""
-    return line.replace("J by", "H by").replace("J is", "H is")
+    return line.replace("J with", "H with").replace("J is", "H is")
 
 
 def blocks(program: Capture) -> Iterator[str]:
@@ -146,13 +149,13 @@ def blocks(program: Capture) -> Iterator[str]:
     ends, inputs = program.outputs, program.inputs
     pairs = [(m, n) for m in range(len(inputs)) for n in range(m, len(inputs))]
     if len(pairs) > PAIRS:
-        yield f"{len(pairs)} blocks for {len(inputs)} leaves, of which {Setting('run', value='--only NAME')} tells one"
+        yield f"{len(pairs)} blocks for {len(inputs)} leaves, of which {Setting('run', value='--only NAME')} shows one"
         return
     for m, n in pairs:
         whole = program.jacobian(inputs[n], output=ends[m])
         size, *seeds = map(of_a_gradient, about(program, whole, inputs[n], ends[m], "order 2"))
         pair = inputs[n] if m == n else f"{inputs[m]} and {inputs[n]}"
-        yield size.partition(": a row")[0].replace(f"H by {inputs[n]}", f"H by {pair}", 1)
+        yield size.partition(": a row")[0].replace(f"H with respect to {inputs[n]}", f"H with respect to {pair}", 1)
         yield from seeds
 
 
@@ -160,7 +163,7 @@ def product_named(line: str, names: Sequence[str], letter: str) -> str:
     """A line of code whose result is no gradient, but a product with H."""
     left, equals, right = line.partition(" = ")
     name = left.removesuffix(".grad")
-    return f"{letter}ᵀH by {name}{equals}{right}" if equals and name != left and name in names else line
+    return f"{letter}ᵀH for {name}{equals}{right}" if equals and name != left and name in names else line
 
 
 def confirmed(program: Capture, weights: dict[str, Array]) -> Iterator[str]:
@@ -174,11 +177,14 @@ def confirmed(program: Capture, weights: dict[str, Array]) -> Iterator[str]:
     other = sum(float(np.sum(ways[own] * as_float(back[program.labels[own]]))) for own in ways)
     size = max(1e-300, sum(float(np.abs(weights[end] * as_float(moved[end])).sum()) for end in weights))
     if abs(one - other) > EQUAL * size:
-        yield f"symgrad's own sweeps do not agree on H: {one:.6g} forward, {other:.6g} back"
+        yield (
+            f"symgrad's two computations of H disagree: {one:.6g} forward over reverse, {other:.6g} reverse over "
+            "reverse"
+        )
     elif any(near(program, ways, moved, step) for step in STEPS):
-        yield "confirmed by difference quotients of the gradient, and by a sweep forward through it"
+        yield "confirmed by difference quotients of the gradient, and by a forward pass through it"
     else:
-        yield "a sweep forward through the gradient agrees; difference quotients do not: a kink nearby, or lost digits"
+        yield "a forward pass through the gradient agrees; difference quotients do not: a kink nearby, or lost digits"
 
 
 def near(program: Capture, ways: dict[str, Array], moved: dict[str, Array], step: float) -> bool:

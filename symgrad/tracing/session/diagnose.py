@@ -52,11 +52,13 @@ def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error:
 def raised_inside(inner: tuple[Where, str], error: Exception) -> list[str]:
     """An error of what the user's own code asked for while this call ran: in a hook, or in a backward of one's own."""
     (place, function), refusal = inner, refusal_of(error)
-    lines = [f"The error came from {place.short} ({place.text}), in {function}, which torch ran on the way back."]
+    lines = [f"The error came from {place.short} ({place.text}), in {function}, which torch ran during backward."]
     answer = "" if refusal is None else refusal.answer
     if refusal is Refusal.NO_PATH:
-        answer = "inside a backward nothing is recorded: with torch.enable_grad(): x = x.detach().requires_grad_(), …"
-    return [*lines, "The call itself is in order.", *([f"  {answer}"] if answer else [])]
+        answer = (
+            "inside a backward autograd records nothing: with torch.enable_grad(): x = x.detach().requires_grad_(), …"
+        )
+    return [*lines, "The call of backward itself is correct.", *([f"  {answer}"] if answer else [])]
 
 
 # Seeds ----------------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ def complex_output(scene: Scene) -> list[str]:
         f"{name} is complex: two real numbers, so J has two rows for each entry, and {scene.kind}() has no weights.",
         "A loss is a real number; these are:",
         f"  the sum of the real parts:    {name}.real.sum().backward()",
-        f"  the sum of squared lengths:   ({name}.abs() ** 2).sum().backward()",
+        f"  the sum of squared moduli:    ({name}.abs() ** 2).sum().backward()",
         f"  weights of your own:          {name}.backward(v), v complex: v.real weighs {name}.real, v.imag {name}.imag",
     ]
 
@@ -183,25 +185,21 @@ def second_time(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
         where = freed[-1].freed
         assert where is not None
         lines.append(
-            f"The call in line {where.line} ({where.text}) ran through this part of the graph already "
-            "and let go of "
-            "the forward values it had kept."
+            f"The call in line {where.line} ({where.text}) already ran through this part of the graph and freed its "
+            "saved tensors."
         )
     if program is not None:
         values = mentioned(program)
         names = [program.labels.get(n, n) for n in values]
         if names:
-            lines.append(
-                f"forward values that this vᵀJ mentions: {', '.join(dict.fromkeys(names))} "
-                "(a lower bound: torch may keep more)"
-            )
+            lines.append(f"saved tensors that this vᵀJ needs: {', '.join(dict.fromkeys(names))} (torch may save more)")
             first = next(iter(values.items()))
             lines.append(
-                f"  {program.labels.get(first[0], first[0])} is mentioned by the pullback of "
+                f"  {program.labels.get(first[0], first[0])} is needed by the backward of "
                 f"{step_text(program, first[1][0])}"
             )
         else:
-            lines.append("this vᵀJ mentions no forward value; torch keeps some all the same and lets go of all")
+            lines.append("this backward needs no saved tensors, but PyTorch frees the graph anyway")
     lines += [
         "  two losses:                     add them and call backward once: vᵀJ is linear, the sum is the same",
         "  the same graph again:           retain_graph=True in every call but the last",
@@ -211,7 +209,7 @@ def second_time(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
 
 
 def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) -> list[str]:
-    """A forward value that the pullback mentions was overwritten."""
+    """A saved tensor that the backward needs was overwritten."""
     if program is None or lifted is None:
         return []
     by_name = dict(lifted.nodes)
@@ -235,12 +233,12 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
             text = step_text(program, step)
             role = "its own output" if step.result.name == name else "its input"
             at = program.place(step.result.name)
-            did = "wrote into what it shares memory with: torch counts both as one" if node.beside else "overwrote it"
+            did = "wrote into a tensor that shares its memory" if node.beside else "overwrote it"
             here = f"line {where.line} ({where.text})"
-            lines.append(f"The pullback of {text}{at} mentions {label}, {role}; {here} {did}.")
+            lines.append(f"The backward of {text}{at} needs {label}, {role}; {here} {did}.")
         if weights:
             lines.append(f"  every backward first:    then line {where.line}, which changes the weights")
-            lines.append(f"  or the output anew:      computed after line {where.line}, with the new weights")
+            lines.append(f"  or a new output:         computed after line {where.line}, with the new weights")
         else:
             elsewhere = True
             writer = next((s for s in program.recording.steps if _wrote(program, s, name, where)), None)
@@ -249,8 +247,7 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
             lines.append(f"  or keep a copy for it:     {label}.clone() before it is written")
     if elsewhere:
         lines.append(
-            "Writing in place is fine where no pullback mentions the value: x * 2 mentions neither side, "
-            "exp its output, "
+            "Writing in place is safe where no backward needs the value: that of x * 2 needs none, exp its output, "
             "x**2 its input."
         )
     return lines
@@ -310,11 +307,11 @@ def no_path(scene: Scene) -> list[str]:
         )
     else:
         lines.append(
-            f"There is no J: nothing that {name} was computed from has requires_grad=True"
-            f"{'' if scene.recorded else ', or the path to it was cut'}. What .item(), float() and "
-            "NumPy give is numbers, without a history."
+            f"There is no J: no input of {name} has "
+            f"requires_grad=True{'' if scene.recorded else ', or the path to it was cut'}. .item(), float() and NumPy "
+            "return numbers without a history."
         )
-    lines.append("No path is not a zero: where J is 0 (round, sign, relu off) backward works and adds 0.")
+    lines.append("No path is not a zero: where J is 0 (round, sign, relu below 0), backward() works and adds 0.")
     lines.append(
         "  requires_grad=True on the result makes a new leaf without a past: it silences this and trains nothing"
     )

@@ -66,7 +66,7 @@ def by_torchs_rule(
         at, count = differ[0], f" and {len(differ) - 1} more" if len(differ) > 1 else ""
         found[name] = theirs
         reason = reason or (
-            f"its backward says {digits(float(theirs[at]))} for entry {list(at)}{count} of its argument, where its own "
+            f"its backward returns {digits(float(theirs[at]))} for entry {list(at)}{count} of its argument, where its "
             f"forward pass has the slope {digits(float(ours[at]))} on both sides"
         )
     return found, reason

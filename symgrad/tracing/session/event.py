@@ -74,8 +74,8 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     names = node_names(scene.order, scene.names, scene.sight, outside=here, given=True)
     if scene.given.batched and error is None:
         raise UnsupportedError(
-            "is_grads_batched gives many v at once, and one vᵀJ comes back for each of them",
-            hints=("the same call with a single v is explained",),
+            "is_grads_batched passes many v at once and returns one vᵀJ for each of them",
+            hints=("call it with a single v",),
         )
     if error is not None:
         return failed(scene, names, error)
@@ -134,7 +134,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         roles_of(scene, program, targets),
         tuple(rows),
         tuple(notes),
-        tuple(f"{b.name}: {b.spelling} is a black box, {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
+        tuple(f"{b.name}: {b.spelling} is {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
         repeated=repeated,
         like=0 if like is None else like[0],
         unlike=() if like is None else like[1],
@@ -174,7 +174,7 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
         roles = roles_of(scene, program, program.wanted if scene.asked is None else named)
     if not scene.recorded:
         more = Setting("run", value=f"--call {scene.number}")
-        reasons = [*reasons, f"The recorder was off in this call; {more} tells more of it."]
+        reasons = [*reasons, f"This call was not recorded; {more} explains it."]
     failure, seed = f"{type(error).__name__}: {first_words(error)}", seed_text(scene.seeds, scene.outputs)
     return Backward(scene.number, scene.where, seed, "", shown, roles, failure=failure, reasons=tuple(reasons))
 
@@ -226,7 +226,7 @@ def roles_of(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
     """Each input with its shape and what it is."""
     rows = []
     for tensor in program.recording.inputs:
-        mark = (" (leaf)" if scene.asked is None else " (asked)") if tensor.name in targets else ""
+        mark = (" (leaf)" if scene.asked is None else " (differentiated)") if tensor.name in targets else ""
         rows.append(f"{program.labels[tensor.name]} {shape_text(tensor.shape)}{mark}")
     inputs = {tensor.name for tensor in program.recording.inputs}
     rows += [

@@ -38,7 +38,7 @@ from symgrad.tracing.story.told_lines import ToldLines
 
 SHORT, FEW = 14, 6
 """Steps and leaves of a program that is small enough for a lesson."""
-ROWS = ": of ones, so that whole rows of H are added, mixed derivatives too (a Laplacian adds the diagonal alone)"
+ROWS = ": v is ones, so whole rows of H are added, with the mixed derivatives (a Laplacian adds only the diagonal)"
 MOST = 20_000
 """Entries of a product that is laid out to test a sentence."""
 
@@ -83,7 +83,10 @@ def rows_added(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
         )
     elif given.size == 1 and (summed := what_is_summed(program, end)) is not None:
         name, count = summed, np.size(program.arrays[summed])
-        said = f"{label} adds {count} entries, so their {count} rows of J are added; jacrev has them apart"
+        said = (
+            f"{label} sums {count} entries, so it adds their {count} rows of J; torch.func.jacrev returns them "
+            "separately"
+        )
     else:
         return
     size, shape = np.size(program.arrays[name]), np.shape(program.arrays[name])
@@ -98,7 +101,7 @@ def all_of_it(program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf]
     """Where v = ones meets diagonal Jacobians alone: nothing is added up."""
     given = np.asarray(seeds[program.ends[0]])
     if given.size > 1 and (given == 1).all() and rows and all(DIAGONAL in row.jacobian for row in rows):
-        yield "J is diagonal, so one v = ones holds all of it: the slope of each entry by its own"
+        yield "J is diagonal, so v = ones returns all of it: the slope of each output with respect to its own input"
 
 
 def what_is_summed(program: Capture, end: str) -> str | None:
@@ -145,7 +148,10 @@ def one_variable(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
             continue
         shared, whole = float(row.added[1, 0]), float(both_places(row.added)[1, 0])
         a, b = f"{row.name}[1,0]", f"{row.name}[0,1]"
-        yield f"{row.name} counts as symmetric: {a}, {b} have {digits(shared)} each, as one variable {digits(whole)}"
+        yield (
+            f"{row.name} is treated as symmetric: {a} and {b} get {digits(shared)} each, {digits(whole)} as one "
+            "variable"
+        )
 
 
 def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator[str]:
@@ -173,7 +179,7 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
         names = [relabelled(ast.unparse(put(part, {})), shown) for part in (left, tree.right)]
         first, second = (f"({text})" if " " in text else text for text in names)
         yield (
-            f"{row.name}: the product adds {len(one)} rows (samples); before the sum there is one gradient for each, "
+            f"{row.name}: the product adds {len(one)} rows (samples); before that sum the gradients per sample are "
             f"{first}[:, :, None] * {second}[:, None, :]"
         )
         return
@@ -202,12 +208,15 @@ def double_backward(scene: Scene, program: Capture, v: str, seeds: Mapping[str, 
     if weights and len(asked) == 1:
         by = scene.sight.get(id(scene.leaves[0][1]), "its v")
         gives = "it gives J·u, columns of J (the double backward trick)"
-        yield f"{name} is v·J with v = {by}{line}: differentiated by {by} {gives}"
+        yield f"{name} is v·J with v = {by}{line}: differentiated with respect to {by} {gives}"
     elif len(made.outputs) == 1 and not made.outputs[0].shape and [made.inputs[node.index]] == asked:
         by = scene.sight.get(id(scene.leaves[0][1]), "its input")
         given = np.asarray(seeds[program.ends[0]])
         rows = ROWS if given.size > 1 and (given == 1).all() else ""
-        yield f"{name} is a gradient by {by} already{line}: {v}ᵀJ of it is H·{v}, a product with the Hessian{rows}"
+        yield (
+            f"{name} is already a gradient with respect to {by}{line}: its {v}ᵀJ is H·{v}, a Hessian-vector "
+            f"product{rows}"
+        )
 
 
 def by_way_of(scene: Scene, name: str, v: str, summed: str) -> Iterator[str]:
@@ -223,8 +232,8 @@ def by_way_of(scene: Scene, name: str, v: str, summed: str) -> Iterator[str]:
     by, own = (scene.sight.get(id(t), word) for t, word in ((scene.leaves[0][1], "its input"), (tensor, "a gradient")))
     line = f" (line {inner.where.line})" if inner.where is not None else ""
     yield (
-        f"{own} is a gradient by {by} already{line}, and {name} reads {by} through {own} alone: {v}ᵀJ is H times "
-        f"what comes back to {own}, a product with the Hessian{ROWS if summed == own else ''}"
+        f"{own} is already a gradient with respect to {by}{line}, and {name} depends on {by} only through {own}: "
+        f"{v}ᵀJ is H times the gradient of {own}, a Hessian-vector product{ROWS if summed == own else ''}"
     )
 
 

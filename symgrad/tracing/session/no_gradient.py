@@ -103,14 +103,14 @@ def missing(call: Findings) -> list[str]:
             elif node.cut.meant:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
-                notes.append(f"one of the ways from {who} was {cut}: its part of {call.letter}ᵀJ is left out")
+                notes.append(f"one path from {who} was {cut}: its share of {call.letter}ᵀJ is missing")
     notes += taken_out(scene, lifted)
     if scene.kind == "grad" and (nowhere := unreached(scene, nameless=False)):
         notes.append(f"{nowhere}: torch gives None there, or zeros with materialize_grads=True")
     if len(unasked) == 1:
-        notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
+        notes.append(f"{unasked[0]} has requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:
-        notes.append(f"{some(unasked)} are not asked: requires_grad=False, so their .grad stays None")
+        notes.append(f"{some(unasked)} have requires_grad=False, so their .grad stays None")
     if scene.kind != "grad":
         made = (anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
         notes += [note for note in made if note is not None]
@@ -127,8 +127,8 @@ def thrown_away(call: Findings) -> Iterator[str]:
         if any(id(source()) in reached for source in aside.sources):
             where = f"line {aside.where.line}" if aside.where.file == call.scene.where.file else aside.where.short
             yield (
-                f"nothing reads the result of {aside.spelling} ({where}), so no backward goes through it, and its own "
-                "never runs; what is to come back through it has to be computed from its result"
+                f"the result of {aside.spelling} ({where}) is not used, so its backward never runs; whatever should "
+                "get a gradient through it has to be computed from its result"
             )
 
 
@@ -140,7 +140,7 @@ def taken_out(scene: Scene, lifted: Lifted) -> Iterator[str]:
             who = ", ".join(dict.fromkeys(name for name, _ in scene.behind(cut)))
             who = f" from {who}" if who else ""
             how = cut_in_words(cut, "", None, scene.where).removeprefix("the path was ")
-            yield f"a way{who} was {how}: a number ({value:.6g}), not a tensor, goes on"
+            yield f"one path{who} was {how}: it continues with a number ({value:.6g}), not a tensor"
 
 
 def why_none(
@@ -153,23 +153,26 @@ def why_none(
         return f"{none}: {cut_in_words(node.cut, name, None, last.where)}"
     if not tensor.requires_grad:
         kind = str(tensor.dtype).removeprefix("torch.")
-        could = "" if tensor.is_floating_point() or tensor.is_complex() else f" ({kind} cannot: it does not move)"
-        return f"{none}: requires_grad=False{could}, so vᵀJ by {name} was not asked for"
+        could = "" if tensor.is_floating_point() or tensor.is_complex() else f" ({kind} cannot require one)"
+        return f"{none}: requires_grad=False{could}, so backward computed no gradient for {name}"
     if not tensor.is_leaf:
         return f"{none}: {no_leaf(names, tensor, node, last, filled)}"
     for cut, new, where in last.cuts:
         if any(reference() is tensor for reference in cut.leaves):
-            ends = f", and the backward in line {last.where.line} ends there" if where is not None else ""
+            ends = f", so the backward in line {last.where.line} stops there" if where is not None else ""
             return f"{none}: {cut_in_words(cut, new, where, last.where)}{ends}"
     if emptied is not None:
         return f"{none}: line {emptied.line} ({emptied.text}) set it to None"
     if last.kind == "grad":
-        return f"{none}: autograd.grad (line {last.where.line}) hands gradients back, and leaves .grad as it is"
+        return f"{none}: autograd.grad (line {last.where.line}) returns gradients and does not change .grad"
     if any(source is node for reached in last.reached for source in (reached, *reached.sources())):
         if last.chosen:
-            return f"{none}: the last backward (line {last.where.line}) was asked by inputs= for others than {name}"
+            return (
+                f"{none}: the last backward (line {last.where.line}) computed only the gradients listed in inputs=, "
+                f"without {name}"
+            )
         ended = (said for above, said in last.ended if node in above)
-        return f"{none}: {next(ended, f'the backward in line {last.where.line} passed nothing to it')}"
+        return f"{none}: {next(ended, f'the backward in line {last.where.line} gave it no gradient')}"
     return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
 
 
@@ -182,8 +185,8 @@ def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, fille
     made = f" in line {node.where.line}" if node.where is not None else ""
     if earlier is not None:
         return (
-            f"{name} is a new tensor (it was computed{made}) and no leaf; the {name} whose .grad line {earlier.line} "
-            f"filled is another. Changed in place it stays the leaf: with torch.no_grad(): {name} -= …"
+            f"{name} is a new tensor (it was computed{made}) and not a leaf; line {earlier.line} filled .grad of the "
+            f"earlier {name}. An in-place change keeps the leaf: with torch.no_grad(): {name} -= …"
         )
     what = f"{name} is not a leaf (it was computed{made})"
     if node not in last.reached:
@@ -192,7 +195,7 @@ def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, fille
     flowed = f" ({short(weights)})" if owner is not None and owner() is tensor else ""
     asked = "" if last.output == name else f", torch.autograd.grad({last.output}, {name}) gives it"
     return (
-        f"{what}; what flowed through it{flowed} is kept only for leaves. {name}.retain_grad() before backward keeps "
+        f"{what}; its gradient{flowed} is kept only for leaves. {name}.retain_grad() before backward keeps "
         f"it{asked}{'; with requires_grad_() after that computation it is a leaf itself' if nameless else ''}"
     )
 
@@ -200,8 +203,8 @@ def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, fille
 RANK = 1e-10
 """Values that differ by less than this share of the largest are equal."""
 
-AT_NOTHING = "whose gradient at 0 torch takes to be 0"
-IN_RANGE = "which is the same, and nothing on its way leaves the range"
+AT_NOTHING = "whose gradient at 0 is 0 in torch"
+IN_RANGE = "which is the same function, without overflow"
 BY_HAND = (
     ("sqrt(sum(pow(x, 2)))", "{x}.norm({some})", AT_NOTHING),
     ("sqrt(sum(mul(x, x)))", "{x}.norm({some})", AT_NOTHING),
@@ -213,7 +216,7 @@ BY_HAND = (
     ("log(sigmoid(x))", "F.logsigmoid({x})", IN_RANGE),
     ("log(add(exp(x), 1))", "F.softplus({x})", IN_RANGE),
     ("log(add(1, exp(x)))", "F.softplus({x})", IN_RANGE),
-    ("log(p), log(sub(1, p))", "F.binary_cross_entropy({p}, …)", "which keeps the logarithms from -100 on"),
+    ("log(p), log(sub(1, p))", "F.binary_cross_entropy({p}, …)", "which limits the logarithms to at least -100"),
 )
 """What is written by hand, in the names of steps, and the function of torch's that goes on where this ends."""
 
@@ -221,7 +224,9 @@ BY_HAND = (
 def no_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:
     """Why there is no J, and what would do: advice that fits the cause alone."""
     if value != value or value in (float("inf"), float("-inf")):
-        return [f"  {entry} is {digits(value)} already: nothing has a derivative there. Look for what made it so."]
+        return [
+            (f"  {entry} is {digits(value)} already, and nothing has a derivative there. Look for where it comes from.")
+        ]
     op = entry_of(step.op)
     known = as_float(program.arrays[source])
     reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
@@ -236,8 +241,8 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
     domains = list(op.domain.values()) if op is not None else []
     outside = any(not d.low < value < d.high or value in d.avoid for d in domains)
     if not outside and not np.isnan(made).any():
-        return [f"  {step.op} is too large for floats at {entry} = {digits(value)}: what comes back is no slope of it"]
-    what = ": what goes into it has to be kept inside its domain" if outside else ""
+        return [f"  {step.op} is too large for floats at {entry} = {digits(value)}: the gradient is not its slope"]
+    what = ": keep its input inside its domain" if outside else ""
     return [*lines, f"  {step.op} has no finite value there either{what}"]
 
 
@@ -252,13 +257,19 @@ def vectors_of_equals(matrix: Array) -> list[str]:
     largest = float(found.max(initial=0.0))
     if found.size and np.any(found.min(axis=-1) <= RANK * largest):
         return [
-            "  the matrix has no full rank: to a singular value of 0 belong no vectors in particular, so there is no J"
+            (
+                "  the matrix does not have full rank: singular vectors of a zero singular value are not unique, so "
+                "there is no Jacobian"
+            )
         ]
     if found.size and np.any(np.abs(np.diff(found, axis=-1)) <= RANK * largest):
         return [
-            "  two of its values are equal: any two directions in their plane may be their vectors, so there is no J.",
-            "  the values by themselves have one (eigvalsh, svdvals), and so has what does not change as the two turn;",
-            "  small different numbers on the diagonal take the values apart",
+            "  two of its values are equal, so their vectors are not unique and there is no J.",
+            (
+                "  the values alone have one (eigvalsh, svdvals), and so has any function that does not depend on the "
+                "choice of the vectors;"
+            ),
+            "  small different numbers added to the diagonal separate the values",
         ]
     return ["  there is no J at this matrix"]
 

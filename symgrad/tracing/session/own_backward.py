@@ -120,7 +120,7 @@ def miscounted(call: Call, seen: Returned) -> Iterator[str]:
         name = call.spelling.removesuffix(".apply")
         yield (
             f"{name}.backward returned {counted(given, 'gradient')} ({seen.where}), and {name}.forward has "
-            f"{counted(wanted, 'input')}: one for each is returned, in their order, None for what has none"
+            f"{counted(wanted, 'input')}: return one for each, in their order, None for inputs without one"
         )
 
 
@@ -130,8 +130,8 @@ def written_to(call: Call, where: str) -> Iterator[str]:
         if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
             name, strides = call.spelling.removesuffix(".apply"), tuple(v.stride())
             yield (
-                f"{name}.backward wrote into such a tensor ({where}). The v that it was given is one: "
-                f"{shape_text(v.shape)} with strides {strides}, as a sum sends it back; v is read only"
+                f"{name}.backward wrote into such a tensor ({where}). The v it received is one: {shape_text(v.shape)} "
+                f"with strides {strides}, as the backward of sum passes it; v must not be modified"
             )
 
 
@@ -143,12 +143,16 @@ def of_one(call: Call, seen: Returned, taken: bool = True) -> Iterator[tuple[Nod
             continue
         which = f"its input {number + 1}" if len(call.arguments) > 1 else "its input"
         if part is None:
-            yield node, f"{name} returned None for {which} ({seen.where}): no gradient goes on from there"
+            yield node, f"{name} returned None for {which} ({seen.where}), so no gradient flows on from there"
             continue
         shape, dtype = part
         if shape != node.shape:
             sizes = f"{shape_text(shape, ONE)} for {which}, which is {shape_text(node.shape, ONE)}"
-            ends = ": torch added it up; outside its engine nobody would" if taken else ": the two have to be the same"
+            ends = (
+                ": autograd sums it up silently; other callers get the wrong shape"
+                if taken
+                else ": the two have to be the same"
+            )
             if taken or not broadcasts(node.shape, shape):
                 yield node, f"{name} returned {sizes} ({seen.where}){ends}"
         elif dtype != node.held.dtype:
@@ -205,28 +209,28 @@ def of_each(program: Capture) -> Iterator[str]:
         v = as_float(as_array(weights[box.index])) if len(weights) == 1 else None
         if hooks_of_a_module(box.call):
             for n in others:
-                yield f"a backward hook of a module changes what goes back: {apart(v, declared[n], real[n])}"
+                yield f"a backward hook of a module changes the gradient: {apart(v, declared[n], real[n])}"
             continue
         nothing = {n: np.zeros_like(array) for n, array in declared.items()}
         if not others and any(sizes.values()) and all(alike(box, n, declared, nothing, sizes[n]) for n in declared):
             yield (
-                f"vᵀJ of {who}'s forward is 0 for this v, as its backward says: rows of J cancel, and a backward that "
-                "is wrong by a factor would give 0, too; another v shows more"
+                f"vᵀJ of {who}'s forward is 0 for this v, and so is its backward's result: rows of J cancel, so a "
+                "backward that is wrong by a factor gives 0, too; another v tests more"
             )
         elif not others:
-            yield f"{who}.backward is the derivative of its forward here"
+            yield f"{who}.backward is right here"
         for n in others:
-            by = "" if len(declared) == 1 else f" by {input_of(program, name, n)}"
+            by = "" if len(declared) == 1 else f" for {input_of(program, name, n)}"
             if not box.returned(n):
-                yield f"the derivative of {who}'s forward{by} is not None: for this v it is {short(real[n])}"
+                yield f"{who}.backward returns None{by}, but the gradient is not 0: for this v it is {short(real[n])}"
                 continue
-            yield f"{who}.backward is not the derivative of its forward{by}: {apart(v, declared[n], real[n])}"
+            yield f"{who}.backward is wrong{by}: {apart(v, declared[n], real[n])}"
         ordered = in_memory(weights[0]) if others and v is not None else None
         misread = None if ordered is None else derived(box, (ordered,))
         if misread is not None and all(alike(box, n, misread, declared) for n in declared):
             yield (
-                f"{who}.backward reads v as if its entries lay in order, and gives just what comes of that: "
-                f"v came with strides {tuple(weights[0].stride())}; v.contiguous() puts them in order"
+                f"{who}.backward reads v as if it were contiguous, which explains its result: v has strides "
+                f"{tuple(weights[0].stride())}; call v.contiguous() first"
             )
 
 
@@ -273,11 +277,11 @@ def changed_by_hooks(name: str, box: Observed) -> Iterator[str]:
     if factor is not None:
         told = f"multiplies it by {factor}" if float(factor) else "makes it 0"
     elif made.size <= MOST:
-        told = f"is given {short(v)} and makes {short(made)} of it"
+        told = f"turns {short(v)} into {short(made)}"
     else:
         count = int(np.sum(~((v == made) | (np.isnan(v) & np.isnan(made)))))
-        told = f"changes {count} of its {made.size} entries, its length {euclidean(v):.3g} → {euclidean(made):.3g}"
-    yield f"a hook changes what comes back to {name}: it {told}"
+        told = f"changes {count} of its {made.size} entries, its norm {euclidean(v):.3g} → {euclidean(made):.3g}"
+    yield f"a hook changes the gradient of {name}: it {told}"
 
 
 def slope_of(v: Array, made: Array) -> str | None:
@@ -333,11 +337,11 @@ def apart(v: Array | None, declared: Array, real: Array) -> str:
     """The two, as slopes where each is one number; ``v`` is what came back, None where that went to several results."""
     one, two = (None, None) if v is None else (slope_of(v, declared), slope_of(v, real))
     if one is not None and two is not None:
-        return f"the slope that was declared is {one}, the real one {two}"
+        return f"it returns the slope {one}, the derivative is {two}"
     if declared.any() and (factor := slope_of(real, declared)) is not None:
-        return f"what is declared is {factor} times the real one"
+        return f"it returns {factor} times the derivative"
     if declared.size <= MOST:
-        return f"for the v that it was given {short(declared)} is what is declared, {short(real)} the real one"
+        return f"for the v it received it returns {short(declared)}, vᵀJ is {short(real)}"
     gap = float(np.abs(declared - real).max())
     size = short(np.abs(real).max())
-    return f"for the v that it was given the two are up to {gap:.2g} apart, and the real one's largest entry is {size}"
+    return f"for the v it received it is off by up to {gap:.2g}; the largest entry of vᵀJ is {size}"

@@ -38,10 +38,10 @@ def other_letter(call: Findings) -> list[str]:
     if letter == "v":
         return []
     if "v" in program.labels.values():
-        return [f"v is a tensor of the script: the seed is called {letter} here"]
+        return [f"v is a tensor of the script, so the seed is called {letter} here"]
     if any(isinstance(step.op, Pullback) for step in program.recording.steps):
-        return [f"names with v are a recorded gradient's: the seed is called {letter} here"]
-    return [f"names of the script begin with v: the seed is called {letter} here"]
+        return [f"v_… already names gradients, so the seed is called {letter} here"]
+    return [f"names of the script begin with v, so the seed is called {letter} here"]
 
 
 def accumulated(call: Findings) -> list[str]:
@@ -55,12 +55,14 @@ def accumulated(call: Findings) -> list[str]:
     row = next(r for r in rows if r.name == again[0])
     shown = call.repeated and len(again) == 1  # elsewhere the table has the numbers
     sums = f": {short(row.before)} + {short(row.added)} = {short(row.after)}" if shown else ""
-    adds = f"{who} already held what {lines} put there; backward adds{sums}"
-    fresh = f"{again[0]}.grad = None" if len(again) == 1 else "zero_grad() of the optimizer"
+    adds = f"{who} already held the value from {lines}; backward adds{sums}"
+    fresh = f"{again[0]}.grad = None" if len(again) == 1 else "optimizer.zero_grad()"
     one, two = f"{letter}₁", f"{letter}₂"
     if not scene.watch.is_news(scene.where.file, scene.where.line, fresh):
         return [adds]
-    return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
+    return [
+        (f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts from zero.")
+    ]
 
 
 def put_there(scene: Scene, tensors: list[Any]) -> str:
@@ -98,11 +100,11 @@ def rounded(call: Findings) -> list[str]:
     """
     labels, coarse, rough = call.program.labels, call.judge.coarse, call.judge.rough
     said = {
-        "torch's float32 is up to {} off (of the largest entry); its float64 is what was derived": coarse,
-        "the two are up to {} apart (of the largest entry): rounding in the steps on the way may leave as much": rough,
+        "torch's float32 is off by up to {} (of the largest entry); in float64 torch equals the derivation": coarse,
+        "the two differ by up to {} (of the largest entry), which rounding can explain": rough,
     }
     return [
-        f"by {some([labels[name] for name in found])} {words.format(f'{max(found.values()):.2g}')}"
+        f"{some([labels[name] for name in found])}: {words.format(f'{max(found.values()):.2g}')}"
         for words, found in said.items()
         if found
     ]
@@ -126,7 +128,7 @@ def clipped(found: tuple[Any, ...] | None) -> str:
     if found is None:
         return ""
     total, most, factor = (float(value) for value in found)
-    norms = f"the norm of all of them together is {digits(total)}, max_norm is {digits(most)}"
+    norms = f"the total norm is {digits(total)}, max_norm is {digits(most)}"
     if factor == 1:
         return f"no gradient is clipped: {norms}"
     return f"every gradient is clipped: {norms}, so each is multiplied by {digits(factor)}"
@@ -144,7 +146,8 @@ def from_within(call: Findings) -> list[str]:
             found.setdefault(place, set()).add(id(leaf))
     return [
         f"a backward ran {'inside this one' if place == 'inside' else f'{place} meanwhile'}, and added to .grad of "
-        f"{', '.join(name for leaf, name in scene.sight.items() if leaf in leaves)}: what it added is not told here"
+        f"{', '.join(name for leaf, name in scene.sight.items() if leaf in leaves)}: that gradient is not explained "
+        "here"
         for place, leaves in found.items()
     ]
 
@@ -162,7 +165,7 @@ def changed_by(scene: Scene, tensor: Any) -> str:
 def hooked(call: Findings) -> list[str]:
     """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
     program, targets, rows = call.program, call.targets, call.rows
-    notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of {program.recording.seed}ᵀJ"
+    notes = [f"{program.labels[n]} has a hook: torch adds what the hook returns for {program.recording.seed}ᵀJ"
              for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
     own = {program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_post_accumulate_grad_hooks", None)}
     later = [row.name for row in rows if row.changed and row.name in own]
@@ -170,7 +173,7 @@ def hooked(call: Findings) -> list[str]:
     if later:
         who = later[0] if len(later) == 1 else f"{len(later)} leaves"
         has = "has a hook that runs" if len(later) == 1 else "have hooks that run"
-        left = "it set .grad to None" if gone == later else "what stands in .grad is what the hook left"
+        left = "it set .grad to None" if gone == later else ".grad is what the hook left there"
         notes.append(f"{who} {has} after {program.recording.seed}ᵀJ was added: {left}")
     return notes
 
@@ -181,7 +184,7 @@ def overwritten_weights(call: Findings) -> list[str]:
     told = [found.overwrote for found in scene.observations if found.overwrote]
     for given, now in zip(scene.seeds, scene.given.passed, strict=True):
         if not told and given is not None and not same(given, now.detach()):
-            told.append(f"the v that was given was overwritten during the call ({changed(given, now)})")
+            told.append(f"the v passed to backward was overwritten during the call ({changed(given, now)})")
     return told
 
 
@@ -189,7 +192,7 @@ def without_a_past(call: Findings) -> list[str]:
     """An output that is a leaf itself: backward hands it v and reaches nothing else."""
     program = call.program
     names = [program.labels.get(end, end) for end in program.ends if end in program.wanted]
-    return [f"{name} is a leaf itself: nothing was computed on the way to it, so this reaches nothing else"
+    return [f"{name} is a leaf, so this backward reaches no other tensor"
             for name in dict.fromkeys(names)]  # fmt: skip
 
 
@@ -284,5 +287,5 @@ def in_numbers(array: Array, label: str) -> str:
     if len(values) == 2 and values[0] == 0:
         other = short(values[1:]).strip("[]")
         drew = label.startswith("mask")
-        return f"what dropout drew, 0 where it drops and {other} elsewhere" if drew else f"only 0 and {other}"
+        return f"the dropout mask, 0 where it drops and {other} elsewhere" if drew else f"only 0 and {other}"
     return ""

@@ -39,11 +39,11 @@ CHECKS, INNER = ("gradcheck", "gradgradcheck"), "new_func"
 """Those that compare with difference quotients; and what the second calls the backward that it differentiates."""
 PICKS = ("Tensor.__getitem__", "Tensor.select", "torch.select", "Tensor.unbind", "torch.unbind", "Tensor.__iter__")
 """What takes one entry out of an output."""
-DIAGONAL = "J is diagonal, so one backward(ones) holds all of it"
+DIAGONAL = "J is diagonal, so one backward(ones) returns all of it"
 ALL = "no two rows can share a seed"
 BLOCKS = (
     "J has {count} blocks, and rows of different blocks share no column; with f for one row, "
-    "torch.func.vmap(torch.func.jacrev(f))(x) makes the blocks alone"
+    "torch.func.vmap(torch.func.jacrev(f))(x) computes only the blocks"
 )
 
 
@@ -167,16 +167,16 @@ def about(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) ->
     kind = f", {structure}" if structure else ""
     zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
     sides = f"a row for each entry of {end}, a column for each of {name}"
-    yield f"J by {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
+    yield f"J with respect to {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
     if found is None or found.zeros == 1:
         return
     if found.seeds < rows:
-        yield f"{found.seeds} of {rows} seeds would do: {found.why}"
+        yield f"{found.seeds} of {rows} passes are enough: {found.why}"
     elif by not in CHECKS and not (rows == 1 and by not in ("jacobian", "loop")):
         if by in ("jacobian", "loop") or not found.why.startswith(ALL):
             yield found.why
         elif rows > 1:
-            fewer = "; J has fewer columns: torch.func.jacfwd takes one sweep for each" if rows > columns else ""
+            fewer = "; J has fewer columns: torch.func.jacfwd takes one pass for each" if rows > columns else ""
             yield f"{ALL}{fewer if by == 'jacrev' else ''}"
 
 
@@ -230,14 +230,14 @@ def call(jacobian: Jacobian, places: Array, count: int) -> str:
     if count == 1 and rows == columns and not (places & ~np.eye(rows, dtype=bool)).any() and out == inner:
         return DIAGONAL
     if count == 1:
-        return "no two rows share a column, so one backward(ones) holds all of J"
+        return "no two rows share a column, so one backward(ones) returns all of J"
     if out and inner and out[0] == inner[0] > 1 and in_blocks(places, out, inner):
         return BLOCKS.format(count=out[0])
     if count < rows:
         return "rows that share no column can share a seed"
     if rows > columns:
-        return f"{ALL}; J has fewer columns: torch.func.jacfwd(f)(x) takes one sweep for each"
-    return f"{ALL}; torch.func.jacrev(f)(x) makes all rows in one batched sweep"
+        return f"{ALL}; J has fewer columns: torch.func.jacfwd(f)(x) takes one pass for each"
+    return f"{ALL}; torch.func.jacrev(f)(x) computes all rows in one batched pass"
 
 
 def in_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, ...]) -> bool:
@@ -255,17 +255,14 @@ def differentiated(weights: Sequence[str]) -> str:
     """What gradgradcheck differentiates."""
     seeds, them = " and ".join(weights), "them" if len(weights) > 1 else "it"
     return (
-        f"its function is a backward, and {seeds} the v of that: J by {them} is the first derivative again, J by the "
-        "others the second"
+        f"gradgradcheck differentiates the backward, whose v is {seeds}: with respect to {them} that is the first "
+        "derivative again, with respect to the rest the second"
     )
 
 
 def checked_by_quotients(step: float) -> str:
     """gradcheck's own convention."""
-    return (
-        f"gradcheck compares J with difference quotients of step eps = {step:g}; what it prints has inputs as "
-        "rows: it is Jᵀ"
-    )
+    return f"gradcheck compares J with difference quotients of step eps = {step:g}; it prints Jᵀ, with inputs as rows"
 
 
 def rounded_away(program: Capture, outputs: Sequence[Any], step: float) -> Iterator[str]:
@@ -278,7 +275,7 @@ def rounded_away(program: Capture, outputs: Sequence[Any], step: float) -> Itera
     moved = torch.finfo(kind).eps * largest / (2 * step)
     if np.isfinite(moved) and moved:
         yield (
-            f"in {str(kind).removeprefix('torch.')} rounding alone moves such a quotient by up to {digits(moved)}: "
+            f"in {str(kind).removeprefix('torch.')} rounding alone changes such a quotient by up to {digits(moved)}: "
             "give gradcheck inputs in double, x.double()"
         )
 

@@ -202,12 +202,12 @@ class Sampling:
         new, gone = now - old, old - now
         parts = [f"{word}: {', '.join(f'{n} {name}' for name, n in some.items())}"
                  for word, some in (("new", new), ("gone", gone)) if some]  # fmt: skip
-        sizes = "" if before is None or parts else "its sizes, or which operation reads which, differ"
+        sizes = "" if before is None or parts else "its sizes or connections differ"
         said = "; ".join(parts) or sizes
         asked = Setting("run", value=f"--call {number}")
         return (
-            f"call {number} ran a program that was not met before{f' ({said})' if said else ''}, and was not recorded: "
-            f"it is told when it comes again, or by {asked}"
+            f"call {number} ran a new program{f' ({said})' if said else ''} and was not recorded: symgrad explains it "
+            f"when it occurs again, or with {asked}"
         )
 
     def words(self) -> dict[str, tuple[str, str]]:
@@ -217,9 +217,9 @@ class Sampling:
             here = [program for (line, _), program in self.programs.items() if line == at]
             left = [program for program in here if not program.told]
             calls = sum(program.count for program in left)
-            what = "a program that was not told" if len(left) == 1 else "programs that were not told"
+            what = "a program that is not shown" if len(left) == 1 else "programs that are not shown"
             same = (
-                " with as many operations, the same where compared"
+                " with as many operations, equal where compared"
                 if at in self.thin
                 else " with the same operations and sizes"
             )

@@ -23,28 +23,28 @@ class Refusal(Enum):
     )
     OTHER_SHAPE = (
         "Mismatch in shape",
-        "v weighs the outputs: it has the shape of what backward is called on, not that of the inputs",
+        "v weighs the outputs: it has the shape of the tensor that backward is called on, not that of the inputs",
     )
-    NO_TENSOR = "grad_output", "v is a tensor like the one that backward is called on, in shape and type"
+    NO_TENSOR = "grad_output", "v has the shape and dtype of the tensor that backward is called on"
     SECOND_TIME = (
         "second time",
         (
-            "the first backward let go of the forward values that vᵀJ mentions: add the losses and call it once, or "
+            "the first backward freed the saved tensors that vᵀJ needs: add the losses and call it once, or "
             "retain_graph=True in every call but the last, or h = h.detach() between steps"
         ),
     )
     OVERWRITTEN = (
         "inplace operation",
         (
-            "a forward value that vᵀJ mentions was written over: write out of place, and let the optimizer step "
-            "only after every backward"
+            "a saved tensor that vᵀJ needs was overwritten: write out of place, and call optimizer.step() only after "
+            "every backward"
         ),
     )
     NO_PATH = (
         "does not require grad",
         (
-            "nothing that the output was computed from asks for a gradient, or the path was cut: by .detach(), "
-            "torch.no_grad(), .item(), NumPy, argmax, a tensor made of numbers"
+            "no input of the output has requires_grad=True, or the path was cut: by .detach(), torch.no_grad(), "
+            ".item(), NumPy, argmax, a tensor made of numbers"
         ),
     )
     UNUSED = (
@@ -53,7 +53,7 @@ class Refusal(Enum):
     )
     MISCOUNTED = (
         "incorrect number of gradients",
-        "a backward returns one gradient for each input of its forward, in their order, None for what has none",
+        "a backward returns one gradient for each input of its forward, in their order, None for inputs without one",
     )
     OTHER_GRADIENT = (
         "returned an invalid gradient",
@@ -61,21 +61,21 @@ class Refusal(Enum):
     )
     SHARED_MEMORY = (
         "refers to a single memory location",
-        "the tensor was expanded, so that many entries are one number in memory: .clone() before it is written",
+        "the tensor was expanded, so many entries share one number in memory: .clone() before writing to it",
     )
     LEAF_WRITTEN = (
         "leaf Variable that requires grad is being used in an in-place",
-        "a leaf that is written would be one no more: with torch.no_grad(): w -= …, as optimizers do",
+        "writing to a leaf would make it a non-leaf: with torch.no_grad(): w -= …, as optimizers do",
     )
 
     TO_NUMPY = (
         "numpy() on Tensor that requires grad",
-        "NumPy keeps no history: x.detach().numpy() has the numbers, and from what is made of them no path leads back",
+        "NumPy keeps no history: x.detach().numpy() returns the numbers, and no gradient flows back from them",
     )
     NOT_A_LEAF = (
         "attribute of a Tensor that is not a leaf",
         (
-            "what flows through a computed tensor is kept only for leaves: x.retain_grad() before backward keeps it, "
+            "the gradient of a computed tensor is not kept: x.retain_grad() before backward keeps it, "
             "torch.autograd.grad(out, x) gives it"
         ),
     )
@@ -104,9 +104,9 @@ MADE_BY = re.compile(r"is output \d+ of (\w+?)(?:Backward\d*)?,")
 def written_over(error: Exception) -> list[str]:
     """What is known of a value that was written over from torch's message alone."""
     found = MADE_BY.search(str(error))
-    what = "A forward value that the pullback mentions" if found is None else f"What {found[1].lower()} gave"
+    what = "A saved tensor that the backward needs" if found is None else f"What {found[1].lower()} gave"
     return [
-        f"{what} was written over after the forward pass.",
+        f"{what} was overwritten after the forward pass.",
         "  out of place:            write the result into a new tensor",
         "  every backward first:    then the step of the optimizer, which changes the weights",
     ]

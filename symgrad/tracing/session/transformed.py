@@ -37,20 +37,28 @@ MOST_MOVED, CLOSE = 64, 1e-3
 MOST = 250_000
 """Entries of a Jacobian that is laid out to be compared."""
 HOW = {
-    "jacrev": ", by one sweep back for each row",
-    "jacfwd": ", by one sweep forward for each column",
-    "hessian": ", by one sweep forward for each column through the gradient",
+    "jacrev": ", with one backward pass for each row",
+    "jacfwd": ", with one forward pass for each column",
+    "hessian": ", with one forward pass for each column through the gradient",
 }
 """How each transform gets there."""
-TRICK = ("Ju inside the function is w·J for a w of zeros, differentiated by w (the double backward trick)",)
+TRICK = (
+    ("Ju inside the function is w·J for a w of zeros, differentiated with respect to w (the double backward trick)"),
+)
 """How a product inside another function is told."""
 ZEROS = "u·H for a u of zeros"
 SWEEPS = {
-    "hvp": f"H·v, second derivatives times v, by three sweeps: the gradient, {ZEROS}, and that differentiated by u:",
-    "vhp": "v·H, v times second derivatives, by two sweeps: the gradient, and v·J of the gradient:",
-    "jvp": "Ju for u = v, by two sweeps: w·J for a w of zeros, and that differentiated by w (double backward trick):",
-    "hessian": "all second derivatives, by a sweep for the gradient and one back through it for each entry "
-    "(torch.func.hessian(f) goes through it in one batched sweep):",
+    "hvp": (
+        f"H·v, second derivatives times v, in three passes: the gradient, {ZEROS}, and that differentiated with "
+        "respect to u:"
+    ),
+    "vhp": "v·H, v times second derivatives, in two passes: the gradient, and v·J of the gradient:",
+    "jvp": (
+        "Ju for u = v, in two passes: w·J for a w of zeros, and that differentiated with respect to w (double "
+        "backward trick):"
+    ),
+    "hessian": "all second derivatives, with one pass for the gradient and one backward through it for each entry "
+    "(torch.func.hessian(f) does that in one batched pass):",
 }
 """How each function of `torch.autograd.functional` does."""
 
@@ -76,7 +84,7 @@ def of_a_batch(watch: History, ask: Request, inner: Request, result: Any) -> Bac
     batches = 1 + len(ask.inside.around(inner))  # each has an axis of its own
     sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
     count = counted(int(np.prod(sizes, dtype=object)), "example")
-    said = f"vmap: the same for each of {count}, in one batched sweep; told here is the first"
+    said = f"vmap runs all {count} at once; only the first is shown"
     if isinstance(event, Note):
         return replace(event, more=(f"  {said}", *event.more))
     return replace(event, lead=(said, *event.lead))
@@ -92,7 +100,7 @@ def one_call(watch: History, ask: Request, returned: Sequence[Any], title: str) 
     if ask.word in (*GRADIENTS, "vjp"):
         scene = scene_of(watch, ask)
         event = told_of(scene, list(returned), None)
-        return replace(event, lead=(f"{title}: one sweep back through the function", *TRICK[:inside], *event.lead))
+        return replace(event, lead=(f"{title}: one backward pass through the function", *TRICK[:inside], *event.lead))
     note = forward(ask, returned, title) if ask.word in PRODUCTS else jacobian(ask, returned, title)
     return replace(note, more=(*TRICK[:inside], *note.more))
 
@@ -110,7 +118,7 @@ def jacobian(ask: Request, returned: Sequence[Any], title: str) -> Note:
     """All of J, or all second derivatives."""
     ends = list(ask.outputs)
     if len(ends) != 1:
-        raise UnsupportedError(f"its function gives {len(ends)} tensors, and a J by each of them is several in one")
+        raise UnsupportedError(f"its function returns {len(ends)} tensors, so there is one J for each of them")
     second = ask.word == "hessian" or is_gradient(ends[0])
     what = f"{title} gives all {'second derivatives' if second else 'of J'}{HOW.get(ask.word, '')}:"
     if ask.word == "hessian":
@@ -121,7 +129,7 @@ def jacobian(ask: Request, returned: Sequence[Any], title: str) -> Note:
 def hessians(ask: Request, returned: Sequence[Any], what: str) -> Note:
     """All second derivatives: of several inputs a block for each pair."""
     if len(ask.outputs) != 1 or ask.outputs[0].held.numel() != 1:
-        raise UnsupportedError("its function gives more than one number: that is several Hessians in one")
+        raise UnsupportedError("its function returns more than one number, so there is one Hessian for each of them")
     named = dict(ask.inside.names)
     return whole(ask, slopes_of(ask, named), named, returned, what, True)
 
@@ -173,14 +181,14 @@ def beside_slopes(slope: Array, ours: Array, theirs: Array, what: str) -> Iterat
     if kinks.any():
         at = tuple(int(n) for n in np.argwhere(kinks)[0])
         yield (
-            f"that is no derivative at this point: {what} has the slope {slope[at]:.6g} there, where both answers have "
-            f"{ours[at]:.6g}: they go by a chosen value (0 for the slope of a norm at 0) that has no slope of its own; "
-            "(x ** 2).sum() for norm(x) ** 2 has no such point"
+            f"that is not the derivative at this point: {what} has the slope {slope[at]:.6g} there, while both "
+            f"answers have {ours[at]:.6g}: they use a convention (0 for the slope of a norm at 0), which has no slope "
+            "of its own; (x ** 2).sum() instead of norm(x) ** 2 has no such point"
         )
     if lost.any():
         none = int((~np.isfinite(theirs)).sum())
-        rest = f"torch has {none} entries of {theirs.size} that are no numbers; " if none else ""
-        yield f"{rest}differences of {what} find the derived numbers: the point is no singularity of it"
+        rest = f"torch has nan or inf in {none} of {theirs.size} entries; " if none else ""
+        yield f"{rest}difference quotients of {what} confirm the derived numbers: it is smooth at this point"
 
 
 def other_calls(ask: Request, ours: Array) -> Iterator[str]:
@@ -211,12 +219,12 @@ def sizes(program: Capture, word: str, second: bool) -> Iterator[str]:
 def functional(ask: Request, returned: Sequence[Any]) -> Note:
     """What `torch.autograd.functional` was asked for."""
     if not ask.outputs or not ask.wrt:
-        raise UnsupportedError("its function ran on tensors of a transform, or gave none")
+        raise UnsupportedError("its function ran on tensors of a transform, or returned none")
     what = f"{ask.title} gives {SWEEPS[ask.word]}"
     if ask.word != "hessian":
         return product(ask, returned, what, ask.word != "jvp")
     if any(t.requires_grad and t.is_leaf for t in returned):
-        raise UnsupportedError("it returned leaves of a graph of its own")
+        raise UnsupportedError("it returned leaves of another graph")
     return hessians(ask, [t.detach() for t in returned], what)
 
 
@@ -224,9 +232,9 @@ def forward(ask: Request, returned: Sequence[Any], title: str) -> Note:
     """Ju: one product with a change of the inputs."""
     labels = [ask.inside.names.get(id(node), "x") for node in ask.wrt]
     made = "H·u, second derivatives times u," if all(map(is_gradient, ask.outputs)) else "Ju,"
-    sweep = "a sweep forward that is kept for any u" if ask.word == "linearize" else "one sweep forward"
+    sweep = "a forward pass that is kept for any u" if ask.word == "linearize" else "one forward pass"
     move = "moves" if len(labels) == 1 else "move"
-    what = f"{title} gives {made} by {sweep}: how the outputs move if {', '.join(labels)} {move} along u"
+    what = f"{title} gives {made} by {sweep}: how the outputs change if {', '.join(labels)} {move} along u"
     return product(ask, returned, what, False)
 
 
@@ -246,7 +254,9 @@ def product(ask: Request, returned: Sequence[Any], what: str, again: bool) -> No
     kind = precision_of(kind_of(ends))[0]
     pairs = [difference(as_float(a), b, kind) for a, b in zip(own, torchs, strict=True)]
     agrees = all(same for _, same in pairs)
-    said = "= torch in every entry" if agrees else f"≠ torch, by {max(e for e, _ in pairs):.2g} of the largest entry"
+    said = (
+        "= torch in every entry" if agrees else f"≠ torch (off by {max(e for e, _ in pairs):.2g} of the largest entry)"
+    )
     if ask.functional:
         more = (*fewer_sweeps(ask, program, given, own, kind), said)
     else:
@@ -264,14 +274,14 @@ def fewer_sweeps(
     """How a product comes of fewer sweeps; that H is symmetric is tried with this v."""
     labels = [program.labels[own] for own in program.wanted]
     if ask.word == "jvp":
-        yield f"{forwards(labels, 'f')} takes one sweep, forward"
+        yield f"{forwards(labels, 'f')} takes one forward pass"
     elif ask.word == "vhp":
-        yield f"{forwards(labels, 'grad(f)')} takes the gradient and one sweep forward through it"
+        yield f"{forwards(labels, 'grad(f)')} takes the gradient and one forward pass through it"
     else:
         back = pulled(program, given).values()
         if all(difference(as_float(a), as_float(b), kind)[1] for a, b in zip(own, back, strict=True)):
             so = f"so does {forwards(labels, 'grad(f)')}"
-            yield f"H·v = v·H here, as H is symmetric: vhp() takes two sweeps, and {so}"
+            yield f"H·v = v·H here, as H is symmetric: vhp() takes two passes, and {so}"
 
 
 def forwards(labels: Sequence[str], function: str) -> str:
@@ -304,7 +314,9 @@ def along_u(ask: Request, program: Capture, own: Sequence[Array], torchs: Sequen
         yield from beside_slopes(slope, ours, theirs, what)
         apart = ~np.isclose(ours, theirs, rtol=CLOSE, atol=CLOSE)
         if apart.any() and np.isnan(slope[apart]).all():
-            yield f"undefined here: {what} has no slope along u there, ours and torch's are each one side's"
+            yield (
+                f"undefined here: {what} has no slope along u there; symgrad's and torch's are slopes of one side each"
+            )
             return
     v = np.random.default_rng(0).integers(1, 5, np.shape(program.arrays[program.ends[0]])).astype(float)
     back = program.pullback(v)
@@ -312,8 +324,8 @@ def along_u(ask: Request, program: Capture, own: Sequence[Array], torchs: Sequen
     here, there = (float(v.reshape(-1) @ one[:, 0]) for one in (ours, theirs))
     if np.isclose(here, right) and not np.isclose(there, right):
         yield (
-            f"torch's forward rule fails ⟨v, Ju⟩ = ⟨vᵀJ, u⟩, ours holds: for v = {short(v)} the right side is "
-            f"{right:.6g}, the left side {here:.6g} with ours and {there:.6g} with torch's"
+            f"torch's forward rule violates ⟨v, Ju⟩ = ⟨vᵀJ, u⟩, symgrad's satisfies it: for v = {short(v)} the right "
+            f"side is {right:.6g}, the left side {here:.6g} in symgrad and {there:.6g} in torch"
         )
 
 
@@ -341,4 +353,4 @@ def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str
     if agrees:
         far = f" (largest difference {error:.1g} of the largest entry)" if error else ""
         return True, error, f"= torch in every entry{far}"
-    return False, error, f"≠ torch, by {error:.2g} of the largest entry"
+    return False, error, f"≠ torch (off by {error:.2g} of the largest entry)"

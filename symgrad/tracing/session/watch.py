@@ -37,7 +37,7 @@ from symgrad.tracing.story.events import Backward, Note, summary
 
 TRIES = 10
 """Sweeps of one Jacobian of which the first that can be explained tells of all."""
-NUMBERLESS = "its tensors hold no numbers, or are of a class whose __torch_dispatch__ would see what is asked of them"
+NUMBERLESS = "its tensors have no values, or their class has a __torch_dispatch__ that would observe symgrad's calls"
 
 
 class Watch(History):
@@ -241,14 +241,14 @@ class Watch(History):
         """The story, and how the sweep at hand compares with torch."""
         if event is None or not event.explained:
             return note
-        return replace(note, more=(*note.more, f"of this sweep: {summary(event)}"))
+        return replace(note, more=(*note.more, f"this pass: {summary(event)}"))
 
     def story(self, scene: Scene, sweep: rows.Sweep) -> Note:
         """All sweeps of one Jacobian as one event."""
         with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
             lines = rows.story(scene, sweep)
         who = "this line" if sweep.by == "loop" else f"{sweep.by}()"
-        return Note(scene.where, f"{who} asks for all of J, one row a sweep:", lines)
+        return Note(scene.where, f"{who} computes J row by row, one backward pass each:", lines)
 
     def told_by(self, scene: Scene, result: Any, error: Exception | None) -> Backward:
         """The event of one call; whatever cannot be explained says why."""
@@ -289,10 +289,10 @@ class Watch(History):
                 clips = remarks.clipped(frames.variables_of_torch(*remarks.CLIPPING)) if by_torch else ""
                 key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name, clips[:30])
                 if self.is_news(*key):
-                    others = "; other gradients may be changed here, too" if by_torch else ""
+                    others = "; this line may change other gradients, too" if by_torch else ""
                     last = not by_torch or "zero" in spelling  # whether nothing else of this line writes it again
                     stands = f"{name}.grad is {short(as_array(tensor))}"
-                    now = f"{stands} from here on" if last else f"{name}.grad is written over here"
+                    now = f"{stands} from here on" if last else f"{name}.grad is overwritten here"
                     self.since = (f"{stands}{others}", where) if last and not clips else self.since
                     self.say(Note(where, clips or f"{now}{others}"))
                 return
@@ -301,8 +301,8 @@ class Watch(History):
         """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
         self.emptied[id(tensor)] = Weakly(tensor), where
         if id(tensor) in self.filled and self.is_news(where.file, where.line, "dropped"):
-            self.since = "the .grad that was set aside is None", where
-            self.say(Note(where, "the .grad it sets aside is None from here on: the next backward starts afresh"))
+            self.since = ".grad was set to None", where
+            self.say(Note(where, "this sets .grad to None: the next backward() starts from zero"))
 
     def assigned(self, tensor: Any, where: Where) -> None:
         """``.grad`` was set to another tensor: this line put there what it holds now."""

@@ -79,7 +79,7 @@ def kinks(call: Findings) -> list[str]:
     met = call.ties
     told = list(dict.fromkeys(line_of(call.program, tie) for tie in met[:KINKS]))
     rest = len(met) - KINKS
-    return [*told, f"{rest} more {'step stands' if rest == 1 else 'steps stand'} on kinks"] if rest > 0 else told
+    return [*told, f"{rest} more {'step is' if rest == 1 else 'steps are'} at kinks"] if rest > 0 else told
 
 
 def line_of(program: Capture, tie: Tie) -> str:
@@ -125,7 +125,8 @@ def zeros(call: Findings) -> list[str]:
         said = row.why if reason is None else reason.says(row.name, step_in_words(program, call.told.said, reason.step))
         found.setdefault((digits, said, row.boxed), []).append(row)
     return [
-        f"{'what torch gives' if boxed else f'{letter}ᵀJ'} by {listed(some)} is 0{digits}{f': {said}' if said else ''}"
+        f"{'the gradient in torch' if boxed else f'{letter}ᵀJ'} with respect to {listed(some)} is "
+        f"0{digits}{f': {said}' if said else ''}"
         for (digits, said, boxed), some in found.items()
         if said or digits
     ]
@@ -151,17 +152,18 @@ def detached(call: Findings) -> Iterator[str]:
     program = call.program
     found = [*cuts(program)]
     for own, at, ones, declared, real in found:
-        other = "the real one" if [name for name, *_ in found].count(own) == 1 else "with this detach undone"
+        other = (
+            "the full derivative is" if [name for name, *_ in found].count(own) == 1 else "without this detach it is"
+        )
         if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:
-            said = f"the slope that was declared is {short(declared.flat[0])}, {other} {short(real.flat[0])}"
+            said = f"the slope is {short(declared.flat[0])}, {other} {short(real.flat[0])}"
         elif declared.size <= MOST:
-            said = f"for {program.recording.seed} = ones {short(declared)} is what is declared, {short(real)} {other}"
+            said = f"for {program.recording.seed} = ones backward gives {short(declared)}, {other} {short(real)}"
         else:
-            said = "without it there would be another slope"
+            said = "without it the slope is another one"
         name = program.labels.get(own, own)
         yield (
-            f"a part of the way from {name} is cut in {at} by .detach(): {said}; what comes back there is by design "
-            "not the derivative of the value"
+            f".detach() in {at} hides one use of {name}: {said}; this is by design, and not the derivative of the value"
         )
 
 
@@ -253,11 +255,11 @@ class Flow:
         """
         steps, reaches = self.stopped(program, name)
         if reaches:
-            return "what reaches it adds up to 0"
+            return "the gradients that reach it cancel"
         if len(steps) != 1:
-            return f"nothing comes back through {len(steps)} steps" if steps else ""
+            return f"{len(steps)} steps pass no gradient back" if steps else ""
         (step,) = steps
         if goes_without_saying(step, program.labels) and not cast_of(step):
             (source,) = step.tensors
-            return f"what reaches {'it' if source == name else program.labels.get(source, source)} adds up to 0"
-        return f"nothing comes back through {step_text(program, step)}{program.place(step.result.name)}"
+            return f"the gradients that reach {'it' if source == name else program.labels.get(source, source)} cancel"
+        return f"{step_text(program, step)}{program.place(step.result.name)} passes no gradient back"

@@ -23,8 +23,8 @@ from symgrad.tracing.record.trace import Where
 from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Session, some, summary, summed_up
 
 ROWS = "J: one row for each entry of the output, one column for each entry of the leaf."
-EQUAL = '"= torch": what was derived here is what torch added.'
-OWN = f'"{NOT_CHECKED}": a black box is on the way; it adds what torch says.'
+EQUAL = '"= torch": the derived gradient equals what torch computed.'
+OWN = f'"{NOT_CHECKED}": computed by PyTorch, an operation on the path is not derived.'
 HANDFUL = 6
 """Tensors whose shapes are listed one by one."""
 SHORT = 48
@@ -59,7 +59,7 @@ def blocks_of(event: Backward | Note, lit: bool) -> Iterator[Block]:
         yield from notes((*event.reasons, *event.notes))
     else:
         yield from lines_of(event, lit)
-        yield from notes((f"lengths: {event.told.flow}",) if event.told.flow else ())
+        yield from notes((f"gradient norms: {event.told.flow}",) if event.told.flow else ())
         yield from notes((event.told.warning,) if event.told.warning else (), alarm=True)
         yield from leaves_of(event)
         yield from notes(event.notes)
@@ -107,8 +107,8 @@ def seed_of(event: Backward, shapes: str) -> Listing:
 def meaning_of(event: Backward) -> str:
     """What v_name is: a derivative of the output, or of the number that the weights make of it."""
     if event.weights:
-        return "∂L/∂name" if event.weights.startswith(": L = ") else "what reaches name"
-    return f"∂{event.told.end}/∂name" if event.told.end else "what reaches name"
+        return "∂L/∂name" if event.weights.startswith(": L = ") else "the gradient of name"
+    return f"∂{event.told.end}/∂name" if event.told.end else "the gradient of name"
 
 
 def program_lines(event: Backward, lit: bool) -> list[str]:
@@ -126,7 +126,7 @@ def inputs(event: Backward) -> str:
     """The shapes of what the program begins with; leaves, if there are many, stand in the table alone."""
     given = list(event.roles[:-1])
     if len("   ".join(given)) > SHORT:
-        given = [role for role in given if not role.endswith((" (leaf)", " (asked)"))]
+        given = [role for role in given if not role.endswith((" (leaf)", " (differentiated)"))]
     return counted(len(given), "input") if len(given) > HANDFUL else "   ".join(given)
 
 
@@ -223,7 +223,7 @@ def nothing_reached(event: Backward) -> str:
     if event.left_out:
         return f"no leaf of that name is reached; reached are {some(event.left_out)}"
     if event.kind == "grad":
-        return "nothing that was asked for is reached"
+        return "none of the requested tensors is reached"
     return "no leaf is reached: nothing is added to any .grad"
 
 
@@ -252,7 +252,7 @@ def change(leaf: Leaf, grad: bool, once: bool) -> str:
     """What stood in ``.grad``, what was added, what stands there now: ``once``, where nothing stood there."""
     before, added, after = map(short, (leaf.before, leaf.added, leaf.after))
     if leaf.rounding:
-        added = "0, but for rounding"
+        added = "0, up to rounding"
     if grad:
         return added
     if leaf.before is not None:
@@ -267,9 +267,9 @@ def agreement(leaf: Leaf) -> str:
     if leaf.changed:
         return f"{'changed' if leaf.after is not None else 'set to None'} by {leaf.changed}"
     if leaf.agrees is False:
-        return f"≠ torch, by {leaf.error:.2g}"
+        return f"≠ torch (off by {leaf.error:.2g})"
     if leaf.ruled:
-        return "≠ torch: a rule of its own"
+        return "≠ torch: torch has its own rule"
     if leaf.none:
         return "torch: None"
     if leaf.agrees is None:
@@ -292,7 +292,7 @@ def closing(session: Session) -> str:
     for line, count in session.counted.items():
         checked = [str(call.number) for call in session.calls if call.where.short == line]
         several = [*checked[:NAMED], "…", *checked[-2:]] if len(checked) > NAMED + 3 else checked
-        told = f"; checked were calls {', '.join(several)}" if len(checked) > 1 else ""
+        told = f"; calls {', '.join(several)} were checked" if len(checked) > 1 else ""
         asked = Setting("run", value="--call N")
         known, other = session.counting.get(line, ("", ""))
         lines.append(
@@ -301,10 +301,12 @@ def closing(session: Session) -> str:
     wrong = [call for call in session.calls if not call.agrees]
     derived = [c for c in wrong if any(leaf.agrees is False and not leaf.boxed for leaf in c.leaves)]
     if derived:
-        lines.append(f"torch disagrees with what was derived in call {', '.join(str(c.number) for c in derived)}")
+        lines.append(f"torch disagrees with the derivation in call {', '.join(str(c.number) for c in derived)}")
     others = [str(c.number) for c in wrong if c not in derived]
     if others:
-        lines.append(f"a black box gives another gradient when it is asked again, in call {', '.join(others)}")
+        lines.append(
+            f"an operation that is not derived returns another gradient when it runs again, in call {', '.join(others)}"
+        )
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -317,7 +319,9 @@ def legend(session: Session) -> str:
     shown = [call for call in session.calls if call.explained and not call.failure] or failed
     letters = dict.fromkeys(call.letter for call in shown)
     sums = " or ".join(f"{letter}ᵀJ" for letter in letters)
-    weighs = f"{' or '.join(letters)} weighs the rows; added up they are {sums}, which backward adds to .grad."
+    weighs = (
+        f"{' or '.join(letters)} weighs the rows; the weighted rows add up to {sums}, which backward adds to .grad."
+    )
     lines = [ROWS, weighs, *([EQUAL] if any(leaf.agrees for leaf in told) else [])]
     lines += [OWN] if any(leaf.boxed for leaf in told) else []
     return "".join(f"{line}\n" for line in lines)

@@ -196,8 +196,8 @@ def summed_up(event: Backward) -> list[str]:
     """The leaves in the order in which the forward pass reads them, without those that disagree."""
     _, own, equal, open_here, other = classes(event.leaves)
     lines = [f"{leaves(len(equal))} = torch{extremes(equal, event.letter)}"] if equal else []
-    lines += [f"undefined here, in part or whole, by {listed(open_here)}"] if open_here else []
-    lines += [f"0 by {listed(some)}{f': {why}' if why else ''}" for why, some in zeros(event.leaves)]
+    lines += [f"undefined here, in part or whole, with respect to {listed(open_here)}"] if open_here else []
+    lines += [f"0 with respect to {listed(some)}{f': {why}' if why else ''}" for why, some in zeros(event.leaves)]
     if own:
         lines.append(f"{leaves(len(own))} {NOT_CHECKED}: {listed(own)}")
     if other:
@@ -220,8 +220,8 @@ def extremes(rows: Sequence[Leaf], letter: str) -> str:
     if len(moving) < 2:
         return ""
     most, least = max(moving, key=lambda row: row.length), min(moving, key=lambda row: row.length)
-    far = f"{letter}ᵀJ is longest by {most.name} ({digits(most.length)})"
-    return f"; {far}, shortest by {least.name} ({digits(least.length)})"
+    far = f"the largest gradient norm is {digits(most.length)} ({most.name})"
+    return f"; {far}, the smallest {digits(least.length)} ({least.name})"
 
 
 def zeros(rows: Sequence[Leaf]) -> list[tuple[str, list[Leaf]]]:

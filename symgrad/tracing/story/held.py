@@ -47,7 +47,7 @@ SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""
 ROOM = 2_000_000
 """Entries of lines that are kept until their call is told, all lines together."""
-OTHER = "withheld: at the numbers of this call it gives others than the derivation"
+OTHER = "not shown: at the numbers of this call it differs from the derivation"
 """What is said of a line whose value is not the one that was derived."""
 EPS = float(np.finfo(float).eps)
 CLOSE, SHAKES, FACTOR = 1e-6, 2, 64

@@ -132,13 +132,13 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     steps = len(program.recording.steps)
     if steps > MOST_STEPS and not asked:
         one = Setting("run", value="--call N")
-        what = f"the backward of {steps} steps is not told line by line ({one} tells that of one call)"
+        what = f"the backward has {steps} steps and is not shown line by line ({one} shows that of one call)"
         return ToldLines(warning=what)
     held = Evaluated(program, seeds, unit)
     try:
         program.backward_by(seeds, program.wanted, ones, held.begin)
     except SymgradError as error:
-        return ToldLines(warning=f"the backward is not told line by line: {error.problem}")
+        return ToldLines(warning=f"the backward cannot be shown line by line: {error.problem}")
     found, withheld = held.without_others()
     casts = {s.result.name: cast for s in program.recording.steps if (cast := cast_in(s, program.spellings))}
     unlisted = {s.result.name for s in program.recording.steps if cast_of(s)}
@@ -242,7 +242,7 @@ def warning_of(
     dead = next((name for n, (name, _) in enumerate(finite) if not any(value for _, value in finite[n:])), None)
     if dead is not None:
         why = f", because {cause} is 0 in every entry" if (cause := zero(dead)) else ""
-        return f"the gradient dies at {dead}: its length is 0 there{why}"
+        return f"the gradient vanishes at {dead}: its norm is 0 there{why}"
     smallest = min(range(len(finite)), key=lambda n: finite[n][1])
     name, left = max(finite[smallest:], key=lambda pair: pair[1])
     if start > STEEP * left:
@@ -251,9 +251,12 @@ def warning_of(
             return ""
         if start <= STEEP * free:
             about = f"{float(f'{free:.0e}'):g}"  # one digit: it is about as long
-            return f"what reaches {name} cancels: its length is {left:.0e}, with other signs it would be about {about}"
-        return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / left:.0e}"
+            return (
+                f"the gradients that reach {name} cancel: their sum has norm {left:.0e}; without cancellation about "
+                f"{about}"
+            )
+        return f"the gradient vanishes: from {first} to {name} its norm shrinks by a factor of {start / left:.0e}"
     name, most = max(finite, key=lambda pair: pair[1])
     if most > STEEP * max(start, scale) and arrived > STEEP**0.5 * max(start, scale):
-        return f"the gradient explodes: from {first} to {name} its length grows by a factor of {most / start:.0e}"
+        return f"the gradient explodes: from {first} to {name} its norm grows by a factor of {most / start:.0e}"
     return ""

@@ -36,7 +36,7 @@ const symgradExercise = (() => {
     const same = (trial, other) => trial.got.values.every((a, n) => gap(a, other[n]) <= 1e-6 * trial.scale);
     if (trials.some(t => t.got.values.some(a => !Number.isFinite(a)))) return "";
     if (trials.every(t => t.got.values.every(a => a === 0))) return "only zeros come back";
-    if (trials.every(t => same(t, t.expected.values.map(a => -a)))) return "the sign is turned";
+    if (trials.every(t => same(t, t.expected.values.map(a => -a)))) return "the sign is flipped";
     for (const mistake of first ? data.mistakes[name] : []) {
       const told = trials.every((t, n) => same(t, mistake.made[n]));
       if (told && !/^what comes back is .* times what|^what comes back is .* of what/.test(mistake.said)) return mistake.said;
