@@ -101,9 +101,7 @@ class StepBuilder:
         self.leaves.add(found.name)
         own, _ = self.made[found.name]
         if own.seed is not None:
-            self.remarks[f"{found.name} is {own.code}, drawn once with NumPy's generator and the seed {own.seed}"] = (
-                None
-            )
+            self.remarks[f"{found.name} is {own.code}, drawn once with NumPy's generator, seed {own.seed}"] = None
 
     def known(self, operand: StepOperand) -> StepOperand:
         """An infinity, NaN or −0 beside tensors as data: no formula has them as numbers, which would lose ∞·0."""

@@ -42,21 +42,13 @@ HOW = {
     "hessian": ", with one forward pass for each column through the gradient",
 }
 """How each transform gets there."""
-TRICK = (
-    ("Ju inside the function is w·J for a w of zeros, differentiated with respect to w (the double backward trick)"),
-)
+TRICK = ("Ju inside the function is ∂/∂w of w·J for a w of zeros (the double backward trick)",)
 """How a product inside another function is told."""
 ZEROS = "u·H for a u of zeros"
 SWEEPS = {
-    "hvp": (
-        f"H·v, second derivatives times v, in three passes: the gradient, {ZEROS}, and that differentiated with "
-        "respect to u:"
-    ),
+    "hvp": f"H·v, second derivatives times v, in three passes: the gradient, {ZEROS}, and ∂/∂u of that:",
     "vhp": "v·H, v times second derivatives, in two passes: the gradient, and v·J of the gradient:",
-    "jvp": (
-        "Ju for u = v, in two passes: w·J for a w of zeros, and that differentiated with respect to w (double "
-        "backward trick):"
-    ),
+    "jvp": "Ju for u = v, in two passes: w·J for a w of zeros, and ∂/∂w of that (double backward trick):",
     "hessian": "all second derivatives, with one pass for the gradient and one backward through it for each entry "
     "(torch.func.hessian(f) does that in one batched pass):",
 }
@@ -314,9 +306,7 @@ def along_u(ask: Request, program: Capture, own: Sequence[Array], torchs: Sequen
         yield from beside_slopes(slope, ours, theirs, what)
         apart = ~np.isclose(ours, theirs, rtol=CLOSE, atol=CLOSE)
         if apart.any() and np.isnan(slope[apart]).all():
-            yield (
-                f"undefined here: {what} has no slope along u there; symgrad's and torch's are slopes of one side each"
-            )
+            yield f"undefined here: {what} has no slope along u there; symgrad and torch each give a one-sided one"
             return
     v = np.random.default_rng(0).integers(1, 5, np.shape(program.arrays[program.ends[0]])).astype(float)
     back = program.pullback(v)
