@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from symgrad.entries.shaping import common_shape, reduced_shape
+from symgrad.entries.operands import common_shape, reduced_shape
 from symgrad.ops import TABLE, Domain, Op
 from tests import sampling, torch_side
 
@@ -96,9 +96,9 @@ def family(op: Op) -> str | None:
     options = (p for p in op.signature.parameters.values() if p.name not in op.operands)
     if op.name in WAYS or any(p.default is p.empty for p in options):
         return None
-    if op.shape is common_shape and len(op.operands) <= 2:
+    if op.rules.shape is common_shape and len(op.operands) <= 2:
         return "unary" if len(op.operands) == 1 else "binary"
-    return "reduction" if op.shape is reduced_shape or op.of_two else None
+    return "reduction" if op.rules.shape is reduced_shape or op.spelling.between_two else None
 
 
 PLUS_TWO = " + 2 * diag_embed(ones_like(diagonal({}, dim1=-2, dim2=-1)))"
@@ -286,7 +286,7 @@ class Growth:
         """A call in one of the operation's spellings; torch's text is in torch's own."""
         texts, torch_texts = ([pair[side] for pair in operands] for side in (0, 1))
         plain = f"{op.name}({', '.join([*torch_texts, *([options] if options else [])])})"
-        spelling = self.choose((op.name, *(s for s in op.spelled if s.rpartition(".")[0] in SPELLED)))
+        spelling = self.choose((op.name, *(s for s in op.spellings if s.rpartition(".")[0] in SPELLED)))
         module, _, word = spelling.rpartition(".")
         if module == "Tensor":
             rest = ", ".join([*texts[1:], *([options] if options else [])])
@@ -298,7 +298,7 @@ class Growth:
     def reduced(self, op: Op) -> tuple[str, str]:
         """A reduction over one axis, several, or all."""
         term = self.pick()
-        several = op.shape is reduced_shape and op.name != "prod"
+        several = op.rules.shape is reduced_shape and op.name != "prod"
         dims: list[str] = [str(d) for d in range(-term.rank, term.rank)]
         if several and term.rank > 1:
             dims.append(f"({', '.join(map(str, range(term.rank - 1)))},)" if term.rank < 3 else "(0, -1)")
@@ -307,7 +307,7 @@ class Growth:
         if dim is not None and self.flip():
             options += ", keepdim=True"
         text, torch_text = self.called(op, [(term.text, term.torch_text)], options)
-        if op.of_two and dim is not None:
+        if op.spelling.between_two and dim is not None:
             text, torch_text = f"{text}.values", f"{torch_text}.values"
         return text, torch_text
 

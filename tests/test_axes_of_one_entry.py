@@ -13,7 +13,7 @@ import sympy as sp
 import torch
 
 import symgrad
-from symgrad.entries.shaping import reduced_shape
+from symgrad.entries.operands import reduced_shape
 from symgrad.errors import SymgradError
 from symgrad.language import read_program
 from symgrad.numeric import evaluate, forward, numeric_pullback
@@ -60,7 +60,7 @@ def test_at_axes_of_one_entry_the_formula_is_finite_and_the_pullback_torchs(case
         assert_same(expected[found.name], whole, seed=case.seed, what=f"the index formula by {found.name}")
 
 
-SUMMED = [name for name, op in TABLE.items() if op.shape is reduced_shape]
+SUMMED = [name for name, op in TABLE.items() if op.rules.shape is reduced_shape]
 
 
 @pytest.mark.parametrize("name", SUMMED)

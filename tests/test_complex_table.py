@@ -39,7 +39,7 @@ TORCH_HAS_NONE = frozenset({
 def linear_in(case: Case) -> set[str]:
     """The inputs that an example of one step is linear in."""
     steps = [step for step in case.program.steps if isinstance(step, Apply)]
-    if case.op.pairs or case.op.name in INNER or len(steps) != 1 or case.last.op != case.op.name:
+    if case.op.traits.complex_pairs or case.op.name in INNER or len(steps) != 1 or case.last.op != case.op.name:
         return set()
     shapes = {tensor.name: tensor.shape for tensor in case.program.inputs}
     given = [() if isinstance(a, Constant) and a.value is not None else shapes.get(a) for a in case.last.arguments]
@@ -104,7 +104,7 @@ def means_the_same(case: Case) -> None:
     ],
 )
 def test_the_terms_of_an_equation_say_in_what_it_is_linear(text: str, terms: set[tuple[str, ...]] | None) -> None:
-    program = symgrad.language.inference(text, shapes={"x": (3,), "y": (3,)} if "y" in text else {"x": (3,)}).program
+    program = symgrad.language.read_program(text, shapes={"x": (3,), "y": (3,)} if "y" in text else {"x": (3,)}).program
     (step,) = program.steps
     shapes = [(sp.Integer(3),)] * len(step.arguments)
     given = multilinear(named(step.op), shapes, [None] * len(shapes), step.result.shape, dict(step.options))

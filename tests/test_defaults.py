@@ -33,7 +33,7 @@ def calls() -> Iterator[tuple[str, int]]:
         parameters = op.signature.parameters.values()
         tensors = [p for p in parameters if p.name in op.operands and p.default is inspect.Parameter.empty]
         if not op.variadic and len(op.operands) < len(parameters):
-            yield from ((name, len(tensors)) for name in op.spelled)
+            yield from ((name, len(tensors)) for name in op.spellings)
     for name, entry in COMPOUNDS.items():
         if any(p.default is not inspect.Parameter.empty for p in entry.signature.parameters.values()):
             yield from ((name, count) for count in (1, 2))

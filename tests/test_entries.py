@@ -95,7 +95,7 @@ def test_what_the_page_calls_its_equation_is_what_defines_it(op: Op) -> None:
     found = reading(op)
     text = found.entry.text if isinstance(found, Loss) else found.text  # type: ignore[attr-defined]  # one of SAID
     assert read_statement(text).name == "out"
-    if isinstance(op.residual, Solves):  # what is 0 at the result; the text is a step towards it
+    if isinstance(op.saved.residual, Solves):  # what is 0 at the result; the text is a step towards it
         assert all(read_statement(difference(equation)).name == "F" for equation in op.definition.split("; "))
         return
     assert op.definition.startswith(text)
@@ -106,7 +106,7 @@ def unexplained(op: Op) -> set[str]:
     said = {*re.findall(r"(?:where|,) (\w+)(?:\[[^]]*\])? = ", op.definition), *re.findall(r", (\w+): ", op.definition)}
     said |= {"out", *op.operands, *re.findall(r"(\w+)\[\w+\] = ", op.definition)}
     said |= {"x", "y", "x0", "x1"} if op.variadic else set()
-    return {*re.findall(r"(?<!\w)(\w+)\[", f"{op.definition} {op.says}")} - said
+    return {*re.findall(r"(?<!\w)(\w+)\[", f"{op.definition} {op.summary}")} - said
 
 
 def test_an_entry_explains_every_tensor_that_it_reads() -> None:
@@ -120,7 +120,7 @@ TOLD_ONCE = {"dim", "keepdim", "reduction"}
 def unmentioned(op: Op) -> set[str]:
     """Options of a row that change something, and that neither an equation nor the sentence names."""
     call: Any = getattr(getattr(reading(op), "entry", reading(op)), "call", None)
-    told = " ".join((op.definition, op.says, *op.otherwise, *op.otherwise.values()))
+    told = " ".join((op.definition, op.summary, *op.variants, *op.variants.values()))
     return {name for name in call.usual if not re.search(rf"(?<![A-Za-z_]){name}(?![A-Za-z_])", told)} - TOLD_ONCE
 
 
@@ -140,11 +140,11 @@ def test_what_cat_says_of_two_tensors_is_an_equation_that_joins_them() -> None:
 
 def test_an_entry_calls_a_number_in_words_what_its_equation_calls_it() -> None:
     """``alpha`` in one and α in the other would be two numbers."""
-    greek = {op.name: {*re.findall("[α-ω]", op.says)} - {*op.definition, *"σπδ"} for op in operations()}
+    greek = {op.name: {*re.findall("[α-ω]", op.summary)} - {*op.definition, *"σπδ"} for op in operations()}
     assert {name: letters for name, letters in greek.items() if letters} == {}
 
 
-WRITERS = [op for op in SAID if callable(getattr(reading(op), "instead", None))]
+WRITERS = [op for op in SAID if callable(getattr(reading(op), "variants", None))]
 
 
 @pytest.mark.one_in(2)
@@ -152,7 +152,7 @@ WRITERS = [op for op in SAID if callable(getattr(reading(op), "instead", None))]
 def test_the_row_of_an_entry_that_writes_its_equation_is_that_of_an_example(op: Op) -> None:
     """The options standing in it by their names."""
     found: Any = reading(op)
-    row, alike = dataclasses.replace(found, instead={}), []
+    row, alike = dataclasses.replace(found, variants={}), []
     for case in (case for case in cases() if case.op.name == op.name):
         shapes = {t.name: t.shape for t in (*case.program.inputs, *(s.result for s in case.program.steps))}
         views = [
@@ -160,7 +160,7 @@ def test_the_row_of_an_entry_that_writes_its_equation_is_that_of_an_example(op: 
             for n, a in zip(found.call.names(case.last.arguments), case.last.arguments, strict=False)
         ]
         at, options = fresh_axes(case.last.result.shape), dict(case.last.options)
-        held = {name: Held(name, case.last.result.shape) for name in op.held}
+        held = {name: Held(name, case.last.result.shape) for name in op.saved.names}
         slots = row.tree(views, options).slots
         own = sum(not isinstance(slot, Dots) for slot in slots)
         if len(at) == own or (len(at) > own and (own < len(slots) or not isinstance(found, Indexed))):
@@ -172,7 +172,7 @@ def test_the_row_of_an_entry_that_writes_its_equation_is_that_of_an_example(op: 
     raise AssertionError(f"the equation of the row is not that of an example: {alike}")
 
 
-POINTWISE = [case for case in cases() if isinstance(reading(case.op), Pointwise) and not case.op.held]
+POINTWISE = [case for case in cases() if isinstance(reading(case.op), Pointwise) and not case.op.saved.names]
 
 
 @pytest.mark.one_in(2)

@@ -197,7 +197,7 @@ def test_the_jacobian_formula_by_loops_is_the_same(case: Case) -> None:
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("case", [at for at in EXAMPLES if at.values[0].op.residual])
+@pytest.mark.parametrize("case", [at for at in EXAMPLES if at.values[0].op.saved.residual])
 def test_what_solves_an_equation_moves_as_the_equation_does(case: Case) -> None:
     """F = 0 at the result, and dF = 0 along every change: ∂F/∂x + Σ_t ∂F/∂t·∂t/∂x, t the result and what is read beside.
 

@@ -25,8 +25,12 @@ from symgrad.oracles import run_torch
 from tests.compare import assert_same
 from tests.sampling import draw
 
-OPS = [op for op in operations() if not op.pairs and not any(op.domain_of(name).matrix for name in op.operands)]
-EDGED = [op for op in OPS if op.edges]
+OPS = [
+    op
+    for op in operations()
+    if not op.traits.complex_pairs and not any(op.domain_of(name).matrix for name in op.operands)
+]
+EDGED = [op for op in OPS if op.limits.edges]
 TOLD = (
     "may differ from these lines",
     "that term counts as 0",
@@ -43,7 +47,7 @@ def points(op: Op, example: Example) -> Iterator[Inputs]:
     shapes = dict(example.shapes)
     numbers = [n for n in shapes if not op.domain_of(n).whole]
     base = {n: draw(op.domain_of(n), s, np.random.default_rng(0)) for n, s in shapes.items()}
-    for edge in (*op.edges, *(dict.fromkeys(numbers, at) for at in op.kinks)):
+    for edge in (*op.limits.edges, *(dict.fromkeys(numbers, at) for at in op.kinks)):
         yield base | {n: np.full(shapes[n], edge.get(n, 0.5)) for n in numbers}
     for name in numbers:
         domain = op.domain_of(name)

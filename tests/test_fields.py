@@ -24,6 +24,7 @@ from symgrad.calculus import local
 from symgrad.documents.domains import sample_values
 from symgrad.entries import equations as mechanism
 from symgrad.entries import read_off, spec
+from symgrad.entries.torch_calls import plain as plain_option
 from symgrad.errors import Source, SymgradError
 from symgrad.exporting.arrays import in_arrays
 from symgrad.functions import special
@@ -43,7 +44,7 @@ Row = Mapping[str, Any]
 """What a row of the table gives to `symgrad.entries.equations.op`, by the names of its parameters."""
 RULES = ("index", "prepare", "shape", "align", "numpy", "torch")
 """Fields of an entry that are functions: two that do the same need not be the same."""
-READ = ("call", "equation", "instead", "reading", "along", "axes", "apart", "checks", "least", "repeated", "decimals")
+READ = ("call", "equation", "variants", "reading", "along", "axes", "checks", "least", "decimals")
 """What says how the text is read: no derivation gives it."""
 
 
@@ -73,8 +74,22 @@ def rows() -> dict[str, Row]:
 
 def said_so(name: str, value: Any) -> bool:
     """Whether a parameter has the value that it has by itself, as where a factory of rows hands it on."""
-    usual = USUAL.parameters[name].default if name in USUAL.parameters else getattr(Op, name, None)
+    usual = USUAL.parameters[name].default if name in USUAL.parameters else default_of(name)
     return bool(type(usual) is type(value) and usual == value)
+
+
+def default_of(name: str) -> Any:
+    """The value of a field of an entry, or of a group of its fields, that no row gives."""
+    return next((getattr(kind, name) for kind in (Op, *mechanism.GROUPS.values()) if hasattr(kind, name)), None)
+
+
+def facts_of(op: Op) -> dict[str, Any]:
+    """All fields of an entry by their names, those of its groups among them."""
+    groups = [getattr(op, group) for group in mechanism.GROUPS]
+    own = [field.name for field in dataclasses.fields(Op) if field.name not in mechanism.GROUPS]
+    return {name: getattr(op, name) for name in own} | {
+        field.name: getattr(group, field.name) for group in groups for field in dataclasses.fields(group)
+    }
 
 
 def same(op: Op) -> Op:
@@ -99,16 +114,16 @@ def without(row: Row, field: str) -> Op | None:
 
 def alike(one: Op, other: Op) -> bool:
     """Whether two entries say the same, their rules apart."""
-    names = [field.name for field in dataclasses.fields(Op) if field.name not in RULES]
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+    others = facts_of(other)
+    return all(value == others[name] for name, value in facts_of(one).items() if name not in RULES)
 
 
 def told(op: Op) -> dict[str, Any]:
     """What an entry says, of what is computed only that it is."""
-    names = {field.name for field in dataclasses.fields(Op)} - {*RULES, "smooth"}  # smooth by the entries before it
-    fields = {name: getattr(op, name) for name in names}
     return {
-        name: callable(value) or (set(value) if isinstance(value, dict) else value) for name, value in fields.items()
+        name: callable(value) or (set(value) if isinstance(value, dict) else value)
+        for name, value in facts_of(op).items()
+        if name not in (*RULES, "smooth")  # smooth by the entries before it
     }
 
 
@@ -129,7 +144,7 @@ def needless(row: Row) -> list[str]:
 
 
 LOOPS = {
-    "avg_pool1d": ("smooth",), "conv1d": ("smooth",), "gt": ("says",), "lt": ("says",), "max_unpool1d": ("ranks",),
+    "avg_pool1d": ("smooth",), "conv1d": ("smooth",), "gt": ("summary",), "lt": ("summary",), "max_unpool1d": ("ranks",),
     "max_unpool3d": ("ranks",),
 }  # fmt: skip
 """What the other rows of a loop need."""
@@ -270,8 +285,8 @@ def test_no_number_of_axes_says_what_follows(field: str) -> None:
 def test_no_word_of_what_is_held_says_what_follows() -> None:
     """Words for what becomes of truth values and whole numbers, beside those that the equation gives."""
     found = []
-    for name in (name for name in ROWS if "holds" in rows()[name]):
-        less, words = without(rows()[name], "holds"), read_off.held_as(TABLE[name])
+    for name in (name for name in ROWS if "result_dtype" in rows()[name]):
+        less, words = without(rows()[name], "result_dtype"), read_off.held_as(TABLE[name])
         assert less is not None
         with instead(less):
             read_off.found.cache_clear()
@@ -300,7 +315,7 @@ def by_arrays(op: Op) -> list[Any]:
 
 def plain(value: Any) -> Any:
     """An option as NumPy takes it."""
-    return mechanism.plain(value)
+    return plain_option(value)
 
 
 CALLED = [op for op in TABLE.values() if in_arrays(op) is not None and not op.variadic]
@@ -338,7 +353,7 @@ AS_CALLED = {
 
 def test_what_names_its_output_needs_to() -> None:
     found = []
-    for op in (op for op in TABLE.values() if op.reuse):
+    for op in (op for op in TABLE.values() if op.saved.reuse):
         for case in (case for case in cases() if case.op.name == op.name):
             step = next(step for step in case.program.steps if step.op == op.name)
             derivatives = local(step, case.program).derivatives.values()
@@ -462,7 +477,9 @@ def follows(op: Op) -> bool:
     return True
 
 
-WRITTEN = [op for op in TABLE.values() if op.numpy is not None and "out" not in op.held and op.name not in BESIDE]
+WRITTEN = [
+    op for op in TABLE.values() if op.numpy is not None and "out" not in op.saved.names and op.name not in BESIDE
+]
 
 
 @pytest.mark.one_in(4)

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.entries.spec import no_alignment
+from symgrad.entries.spec import Rules, no_alignment
 from symgrad.errors import Setting, ShapeError, Source, SymgradError, UnsupportedError
 from symgrad.language import LOSSES, ParsedProgram, expand_composites, parse_value, read_program
 from symgrad.language.constants import combine_constants
@@ -251,7 +251,7 @@ def test_a_slip_of_the_table_is_told_by_the_ranks_it_expects_or_called_a_bug(mon
     def slip(*_: object, **__: object) -> object:
         raise IndexError
 
-    monkeypatch.setitem(SPELLINGS, "slip", replace(named("mv"), shape=slip, align=no_alignment))
+    monkeypatch.setitem(SPELLINGS, "slip", replace(named("mv"), rules=Rules(shape=slip, align=no_alignment)))
     with pytest.raises(ShapeError, match="slip takes a tensor with 2 axes here, not 1"):
         read_program("slip(x, a)", shapes={"x": (3,)})
     with pytest.raises(
@@ -749,7 +749,7 @@ INDICES = st.sampled_from(
     ["0", "-1", ":", "1:", ":-1", "::2", "...", "None", "1:3", "5", ":x.shape[0]//2", "3:1", "0:0"]
 )
 FUNCTIONS = st.sampled_from(
-    sorted({s.replace("Tensor.", "torch.Tensor.") for op in operations() for s in (op.name, *op.spelled)})
+    sorted({s.replace("Tensor.", "torch.Tensor.") for op in operations() for s in (op.name, *op.spellings)})
 )
 COMMON = st.sampled_from(
     [

@@ -49,8 +49,8 @@ def program_of(op: Op, given: list[Given], options: dict[str, Any], numbers: boo
 
     shapes = tuple(None if a is None else tuple(size(n) for n in np.shape(a)) for a in given)
     defaults = {n: p.default for n, p in op.signature.parameters.items() if n not in op.operands}
-    prepared = op.prepare(shapes, **{**defaults, **options})
-    targets = op.align(sizes, shapes, **prepared)
+    prepared = op.rules.prepare(shapes, **{**defaults, **options})
+    targets = op.rules.align(sizes, shapes, **prepared)
     steps: list[Apply] = []
     arguments: list[Argument] = []
     for n, (value, shape, target) in enumerate(zip(given, shapes, targets, strict=True)):
@@ -65,7 +65,7 @@ def program_of(op: Op, given: list[Given], options: dict[str, Any], numbers: boo
     aligned = tuple(
         None if v is None else () if isinstance(v, float) else t for v, t in zip(given, targets, strict=True)
     )
-    out = sizes.shape(op.shape(sizes, aligned, **prepared))
+    out = sizes.shape(op.rules.shape(sizes, aligned, **prepared))
     settled = tuple(sorted((k, settle(sizes, make_hashable(v))) for k, v in prepared.items()))
     inputs = tuple(Tensor(f"x{n}", sizes.shape(s)) for n, s in enumerate(shapes) if isinstance(given[n], np.ndarray))
     return Program(

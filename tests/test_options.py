@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.entries.equations import op
-from symgrad.entries.shaping import fitting
+from symgrad.entries.operands import fitting
 from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, ShapeError, SymgradError, UnsupportedError
 from symgrad.ops import TABLE, Op

@@ -131,7 +131,7 @@ def test_every_case(op: Op) -> None:
     assert refused in ([], [len(found) - 1]), "only of one entry may it be refused"
 
 
-EDGED = [op for op in OPS if op.edges]
+EDGED = [op for op in OPS if op.limits.edges]
 
 
 @pytest.mark.one_in(3)
@@ -151,7 +151,7 @@ def test_at_an_edge_torch_has_a_number_of_its_own_and_nobody_disagrees(op: Op) -
 @pytest.mark.parametrize("op", EDGED, ids=[op.name for op in EDGED])
 def test_at_an_edge_a_captured_program_has_torchs_number(op: Op) -> None:
     """Also where all that is derived is finite, so that nothing looks singular: a Poisson loss at the target 0."""
-    for example, edge in product(op.examples, op.edges):
+    for example, edge in product(op.examples, op.limits.edges):
         fixed = only_data(read_program(example.text, shapes=dict(example.shapes)).program)
         inputs = {n: torch.full(s, edge.get(n, 0.5), dtype=torch.float64) for n, s in example.shapes}
         moving = [n for n in inputs if n not in fixed]

@@ -66,10 +66,10 @@ def test_no_operation_has_vanished() -> None:
 
 def test_every_entry_says_what_it_is() -> None:
     for op in operations():
-        assert op.says, op.name
+        assert op.summary, op.name
         assert "=" in op.definition, op.name
         assert op.examples, op.name
-        assert all(find(spelling) is op for spelling in op.spelled), op.name
+        assert all(find(spelling) is op for spelling in op.spellings), op.name
 
 
 def test_no_entry_has_brackets_around_nothing() -> None:

@@ -81,9 +81,9 @@ def set_in(text: str, first: str = "  ") -> str:
 
 def show(op: Op) -> None:
     """One operation in full."""
-    output.emit(f"{set_in(f'{op.name}: {op.says}', '')}\n\n{set_in(op.definition)}\n")
-    if op.spelled:
-        output.emit(f"{set_in('spelled ' + ', '.join(op.spelled))}\n")
+    output.emit(f"{set_in(f'{op.name}: {op.summary}', '')}\n\n{set_in(op.definition)}\n")
+    if op.spellings:
+        output.emit(f"{set_in('spelled ' + ', '.join(op.spellings))}\n")
     for example in op.examples:
         program, derived = symgrad.derive(example.text, shapes=dict(example.shapes))
         output.emit(f"{example.text}\n")

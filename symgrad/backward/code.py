@@ -53,7 +53,7 @@ def home(name: str) -> str:
     >>> home("softmax"), home("one_hot"), home("inverse"), home("cholesky")
     ('torch.softmax', 'F.one_hot', 'torch.inverse', 'torch.linalg.cholesky')
     """
-    own = SPELLINGS[name].spelled if name in SPELLINGS else ()
+    own = SPELLINGS[name].spellings if name in SPELLINGS else ()
     every = (*own, *sorted(SPELLINGS), *sorted(COMPOUND_SPELLINGS))
     places = [s for s in every if s.startswith(("torch.", "F.")) and s.rpartition(".")[2] == name]
     places.sort(key=lambda place: (place not in own, not place.startswith("torch.linalg.")))  # torch.cholesky is dated
@@ -69,7 +69,7 @@ def with_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             return node
         op = SPELLINGS.get(node.func.id)
-        place = len(node.args) if op is None or op.chooses is None else op.chooses[0]
+        place = len(node.args) if op is None or op.traits.where_like is None else op.traits.where_like[0]
         given = node.args[place] if place < len(node.args) else None
         if isinstance(given, ast.Name) and given.id in inputs:
             node.args[place] = ast.Compare(given, [ast.NotEq()], [ast.Constant(0)])

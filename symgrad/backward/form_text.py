@@ -164,7 +164,7 @@ def safe(node: ast.AST) -> bool:
     """Whether one node of a text makes nothing infinite or undefined."""
     if isinstance(node, ast.Call):
         entry = find(node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func))
-        return entry is not None and not entry.domain and not entry.edges
+        return entry is not None and not entry.domain and not entry.limits.edges
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Mod, ast.FloorDiv)):
         return isinstance(node.right, ast.Constant) and bool(node.right.value)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):

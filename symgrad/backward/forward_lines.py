@@ -89,7 +89,7 @@ class Ahead:
         yield Statement(group.output, target, None if found is None else self.put(found, names))
         for own, held in form.held.items():
             call = self.told(form, form.inner(held))
-            told = named(held.step.op).found_by(ast.unparse(call)) if call is not None else None
+            told = named(held.step.op).index_call(ast.unparse(call)) if call is not None else None
             value = None if told is None else self.put(ast.parse(told, mode="eval").body, names)
             yield Statement(held.step.result.name, names[own].id, value)
 
@@ -180,7 +180,7 @@ def as_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
     words = {
         entry.name
         for step, entry in entries
-        if entry is not None and f"Tensor.{entry.name}" in entry.spelled and moves(step, tensors)
+        if entry is not None and f"Tensor.{entry.name}" in entry.spellings and moves(step, tensors)
     }
     return value if value is None or not words else rewritten(copied(value), partial(as_method, words=words))
 

@@ -295,7 +295,7 @@ def at_edges(program: Program, step: Apply, moving: frozenset[str], page: Mappin
     entry = entry_of(step.op)
     given = dict(zip(entry.operands, step.arguments, strict=False)) if entry else {}
     names = [str(argument) for argument in dict.fromkeys(given.values()) if argument in moving]
-    for edge in entry.edges if entry and names else ():
+    for edge in entry.limits.edges if entry and names else ():
         if all(may_be(given[operand], value) for operand, value in edge.items()):
             at = {a: value for operand, value in edge.items() if isinstance(a := given[operand], str)}
             found = list(own_numbers(program.alone(step), at, names))

@@ -34,6 +34,7 @@ from symgrad.calculus.local import (
     operand,
     standard,
 )
+from symgrad.entries.read_off import is_non_differentiable
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.ops import beside_letters, entry_of, found_letters, named, only_read
@@ -85,7 +86,7 @@ def positions(step: Apply, names: Container[str]) -> list[int]:
     A black box is no entry of the table: everything may flow through it.
     """
     op = entry_of(step.op)
-    if op is not None and op.pathless:
+    if op is not None and is_non_differentiable(op):
         return []
     places = [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names]
     return [n for n in places if not only_read(step.op, n)]
@@ -130,7 +131,7 @@ def reads_numbers(step: Apply, program: Program, names: Container[str]) -> bool:
         found = derive(form.key)
     except SymgradError:  # over no entries
         return True
-    decided = bool(found.residual) or bool(named(step.op).held)
+    decided = bool(found.residual) or bool(named(step.op).saved.names)
     return decided or any(form.names.get(name_of(entry)) in names for entry in accesses(found.equation.right))
 
 
@@ -143,7 +144,7 @@ def is_multilinear(program: Program) -> bool:
             found = derive(form.key)
         except SymgradError:
             return False
-        if entry_of(step.op) is None or found.residual or named(step.op).held:
+        if entry_of(step.op) is None or found.residual or named(step.op).saved.names:
             return False
         made_of[step.result.name] = frozenset[str]().union(*(made_of.get(name, ()) for name in step.tensors))
         for place, derivative in found.derivatives.items():

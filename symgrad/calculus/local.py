@@ -111,7 +111,7 @@ def standard_at(step: Apply, shapes: tuple[Shape | None, ...]) -> Standard:
     key, sizes = standard_key(Key(step.op, shapes, constants, step.options, step.result.shape))
     names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
     names[OUT] = step.result.name
-    names |= {letter_name(k): known_name(step, k) for k in named(step.op).held if k != "out"}
+    names |= {letter_name(k): known_name(step, k) for k in named(step.op).saved.names if k != "out"}
     names |= {letter_name(k): name for k, name in step.beside}
     return Standard(key, names, sizes)
 
@@ -225,14 +225,14 @@ def derive(key: Key) -> Local:
     """The derivation itself: state the equation, differentiate by each operand, name the output where it helps."""
     op = named(key.op)
     views = [view_of(n, *pair) for n, pair in enumerate(zip(key.shapes, key.constants, strict=True))]
-    held = {k: Held(OUT if k == "out" else letter_name(k), key.result) for k in op.held}
+    held = {k: Held(OUT if k == "out" else letter_name(k), key.result) for k in op.saved.names}
     if isinstance(key.op, Pullback):
         equation = pulled_back(key.op, key)
     else:
         at = fresh_axes(key.result, op.letters_for(dict(key.options)))
         equation = Equation(at, canonical(op.index(at, views, held, dict(key.options))))
     at = equation.axes
-    output = access(OUT, at) if op.reuse else None
+    output = access(OUT, at) if op.saved.reuse else None
     derivatives = {}
     for position, shape in enumerate(key.shapes):
         if shape is None:
@@ -245,12 +245,12 @@ def derive(key: Key) -> Local:
         if equation.right is sp.nan and (0 in shape or not any(0 in other for other in key.shapes if other)):
             formula = sp.nan  # 0/0 has no slope, and no operand left in it; a sum over nothing beside it is 0 to torch
         steps = [Step("differentiate", formula, "the chain rule; each access of x leaves a δ for every index")]
-        if op.reuse:
+        if op.saved.reuse:
             formula = canonical(reuse_output(formula, equation, inner, OUT))
             if formula != steps[0].formula:
                 steps.append(Step("reuse the output", formula, "the forward value is named instead of formed again"))
         derivatives[position] = Derivative(at, inner, formula, tuple(steps))
-    solved = op.residual(*views, *held.values(), **dict(key.options)) if op.residual is not None else ()
+    solved = op.saved.residual(*views, *held.values(), **dict(key.options)) if op.saved.residual is not None else ()
     residual = tuple(Equation(e.axes, canonical(e.right)) for e in solved)
     return Local(equation, derivatives, residual)
 

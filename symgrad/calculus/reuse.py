@@ -140,6 +140,6 @@ class Slots:
     def opened(self, op: Operation, shapes: Sequence[Shape | None], options: tuple[Option, ...]) -> tuple[Option, ...]:
         """The options of a step with slots for its positions."""
         entry = entry_of(op) if isinstance(op, str) else None
-        if entry is None or entry.slots is None:
+        if entry is None or entry.rules.slots is None:
             return options
-        return tuple({**dict(options), **entry.slots(self.open, shapes, **dict(options))}.items())
+        return tuple({**dict(options), **entry.rules.slots(self.open, shapes, **dict(options))}.items())

@@ -116,7 +116,7 @@ class SourceWriter:
         if not isinstance(step.op, str):
             raise NoForm  # no call of torch's computes it: a pullback has lines of its own, an equation its text
         op = named(step.op)
-        if op.pairs and self.in_torch:
+        if op.traits.complex_pairs and self.in_torch:
             return write_complex_step_as_pairs(self, step)
         found = [self.operand(a) for a in self.operands(step)]
         arguments = [text for text in found if text is not None]
@@ -138,9 +138,12 @@ class SourceWriter:
         if op.name in ATTRIBUTES:
             word = "T" if len(step.result.shape) == 2 else op.name
             return f"{bracketed(*arguments[0], ATOM)}.{word}", ATOM
-        if op.role is Role.INDEXES:
+        if op.traits.role is Role.INDEXES:
             return f"{bracketed(*arguments[0], ATOM)}[{write_key(dict(step.options)['key'])}]", ATOM
-        if op.role is Role.PICKS and [len(self.program.tensor(name).shape) > 0 for name in step.tensors] == [True] * 2:
+        if (
+            op.traits.role is Role.PICKS
+            and [len(self.program.tensor(name).shape) > 0 for name in step.tensors] == [True] * 2
+        ):
             before = ":, " * int(str(dict(step.options)["dim"]))
             return f"{bracketed(*arguments[0], ATOM)}[{before}{arguments[1][0]}]", ATOM
         return self.call(step, found)
@@ -170,7 +173,7 @@ class SourceWriter:
         )
         for numbers in (self.program.sizes, dict.fromkeys(self.program.sizes, 2)):
             try:
-                aligned = named(step.op).align(Sizes.of((), numbers), shapes, **dict(step.options))
+                aligned = named(step.op).rules.align(Sizes.of((), numbers), shapes, **dict(step.options))
             except (SizeMismatch, SymgradError):
                 return list(step.arguments)
             if aligned != targets:
@@ -191,19 +194,19 @@ class SourceWriter:
                 return f"{step.op}({dict(step.options)[op.subscripts]!r}, {tensors})", ATOM
             return f"{step.op}({', '.join([f'[{tensors}]', *self.options(step).values()])})", ATOM
         first, *rest = self.arguments(step, operands)
-        pair = ".values" if "values" in op.returns and dict(step.options)["dim"] is not None else ""
-        if f"Tensor.{step.op}" in op.spelled and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spelled):
+        pair = ".values" if "values" in op.spelling.returns and dict(step.options)["dim"] is not None else ""
+        if f"Tensor.{step.op}" in op.spellings and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spellings):
             owner = bracketed(*(operands[0] or (first, ATOM)), ATOM)
             sizes = [self.option(value).strip("(),") or "()" for _, value in step.options]
             return f"{owner}.{step.op}({', '.join(sizes)})", ATOM
-        if "part" in op.returns:
+        if "part" in op.spelling.returns:
             *rest, part = rest
             return (
-                f"{op.spelled[0].rpartition('.')[2]}({', '.join([first, *rest])})[{part.removeprefix('part=')}]",
+                f"{op.spellings[0].rpartition('.')[2]}({', '.join([first, *rest])})[{part.removeprefix('part=')}]",
                 ATOM,
             )
-        if op.written:
-            return op.written.format(", ".join([first, *rest])), ATOM
+        if op.spelling.template:
+            return op.spelling.template.format(", ".join([first, *rest])), ATOM
         return f"{step.op}({', '.join([first, *rest])}){pair}", ATOM
 
     def arguments(self, step: Apply, operands: list[Text | None]) -> list[str]:
@@ -213,7 +216,7 @@ class SourceWriter:
         before = {
             name
             for name in dropwhile(lambda name: name not in op.operands, reversed(op.signature.parameters))
-            if name in op.told or name not in op.defaults
+            if name in op.spelling.required or name not in op.defaults
         }
         result = []
         for name in op.signature.parameters:
@@ -238,12 +241,12 @@ class SourceWriter:
         given = {n: own.get(n) if d is inspect.Parameter.empty else d for n, d in defaults.items()}
         shapes = tuple(self.program.tensor(a).shape if isinstance(a, str) else () for a in step.arguments)
         try:
-            usual = op.prepare(shapes, **given)
+            usual = op.rules.prepare(shapes, **given)
         except SymgradError:  # by its defaults alone it cannot be called, as clamp without bounds
             usual = given
         result = {}
         for name, value in own.items():
-            told = name in op.told or (name == "dim" and own.get("keepdim") is True)
+            told = name in op.spelling.required or (name == "dim" and own.get("keepdim") is True)
             required = told or defaults.get(name) is inspect.Parameter.empty
             if value is not None and name not in UNSAID and (required or usual.get(name) != value):
                 said, several = self.option(value), isinstance(value, tuple) and len(value) != 1
@@ -297,20 +300,20 @@ def write_key(key: Any) -> str:
 def write_complex_step_as_pairs(writer: SourceWriter, step: Apply) -> Text:
     """The step in torch's words, a complex result as pairs."""
     text, binds = write_complex_step(writer, step)
-    return (f"view_as_real({text})", ATOM) if "out" in named(step.op).pairs else (text, binds)
+    return (f"view_as_real({text})", ATOM) if "out" in named(step.op).traits.complex_pairs else (text, binds)
 
 
 def write_complex_step(writer: SourceWriter, step: Apply) -> Text:
     """The step in torch's words, a complex result as it is."""
     op = named(step.op)
     operands = [
-        view_pairs_as_complex(writer, a) if name in op.pairs else write_real_operand(writer, step, a)
+        view_pairs_as_complex(writer, a) if name in op.traits.complex_pairs else write_real_operand(writer, step, a)
         for name, a in zip(op.operands, writer.operands(step), strict=True)
     ]
     if sign := sign_of(step.op):
         binds = BINDS[sign]
         return f"{bracketed(*operands[0], binds)} {sign} {bracketed(*operands[1], NEGATE)}", binds
-    word = op.spelled[0] if op.spelled else f"torch.{op.name.removeprefix('complex_')}"
+    word = op.spellings[0] if op.spellings else f"torch.{op.name.removeprefix('complex_')}"
     text = f"{word}({', '.join(writer.arguments(step, list(operands)))})"
     return (f"{text}.resolve_conj()" if word.endswith("ihfft") else text), ATOM
 
@@ -318,7 +321,7 @@ def write_complex_step(writer: SourceWriter, step: Apply) -> Text:
 def view_pairs_as_complex(writer: SourceWriter, argument: Argument) -> Text:
     """Pairs as complex numbers."""
     maker = writer.maker(argument)
-    if maker is not None and "out" in named(maker.op).pairs:
+    if maker is not None and "out" in named(maker.op).traits.complex_pairs:
         return write_complex_step(writer, maker)
     text, binds = writer.operand(argument) or ("", ATOM)
     rows = text if text.isidentifier() else f"{bracketed(text, binds, ATOM)}.contiguous()"

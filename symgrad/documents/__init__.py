@@ -141,7 +141,7 @@ def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
             yield from ("| operation | equation | in words |", "| --- | --- | --- |")
             for op in (row, *others):
                 link = f"[`{op.name}`]({page(op)})`{cell(called(op))}`"
-                yield f"| {link} | {'<br>'.join(equations(op))} | {cell(op.says)} |"
+                yield f"| {link} | {'<br>'.join(equations(op))} | {cell(op.summary)} |"
             yield ""
 
 
@@ -159,7 +159,7 @@ def called(op: Op) -> str:
 def equations(op: Op) -> Iterator[str]:
     """The definition, and the ones under other options."""
     yield f"`{cell(op.definition)}`"
-    for condition, equation in op.otherwise.items():
+    for condition, equation in op.variants.items():
         yield f"{spoken(condition)}: `{cell(equation)}`"
 
 
@@ -196,9 +196,9 @@ def row(kink: Kink) -> tuple[str, ...]:
 def beside(ops: Sequence[Op]) -> Iterator[str]:
     """How far from its edges torch still has a number of its own, where that is wider than a point."""
     for op in ops:
-        if op.margin:
-            points = " and ".join(f"{name} = {at:g}" for edge in op.edges for name, at in edge.items())
-            yield f"In `{op.name}` torch still has one within {op.margin} of {points}."
+        if op.limits.margin:
+            points = " and ".join(f"{name} = {at:g}" for edge in op.limits.edges for name, at in edge.items())
+            yield f"In `{op.name}` torch still has one within {op.limits.margin} of {points}."
 
 
 def kinks_page(ops: Sequence[Op]) -> Page:

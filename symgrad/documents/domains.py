@@ -17,7 +17,7 @@ from math import ceil, floor, inf
 
 import numpy as np
 
-from symgrad.entries.spec import reals
+from symgrad.entries.operands import reals
 from symgrad.errors import SymgradError
 from symgrad.language import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback

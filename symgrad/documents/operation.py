@@ -88,10 +88,10 @@ def symbolic(example: Example) -> Program:
 
 def opening(op: Op) -> Words:
     """What it is, how it is spelled, where it is defined."""
-    words: Words = (f"{begun(op.says)}.",)
-    if op.spelled:
+    words: Words = (f"{begun(op.summary)}.",)
+    if op.spellings:
         words = (*words, " Written as ")
-        for place, spelling in enumerate(op.spelled):
+        for place, spelling in enumerate(op.spellings):
             words = (*words, ", " if place else "", Code(spelling))
         words = (*words, ".")
     if isinstance(op.expands, str):
@@ -112,7 +112,7 @@ def begun(says: str) -> str:
 
 def otherwise(op: Op) -> Iterator[Block]:
     """The equations under other options or at other ranks."""
-    for condition, equation in op.otherwise.items():
+    for condition, equation in op.variants.items():
         words = spoken(condition)
         yield Paragraph((f"{begun(words if words.startswith('with') else f'where {words}')}:",))
         yield Listing(equation)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.operands import at_least, axes_of, axis_of, common_shape, reduced_shape
 from symgrad.entries.readings import Pointwise, Text, Whole, functions, known, without
-from symgrad.entries.shaping import at_least, axes_of, axis_of, common_shape, reduced_shape
 from symgrad.entries.spec import At, Held, Options, View, kept
 from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up, unravel
 from symgrad.indexing.symbols import Expr

@@ -12,26 +12,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
+from dataclasses import fields
 from typing import Any
 
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, Along, Loss
-from symgrad.entries.indexed import Indexed, OnAxes
-from symgrad.entries.readings import Instead, Pointwise, Reading
-from symgrad.entries.shaping import Fits, broadcast, common_shape, fitting
+from symgrad.entries.indexed import Axes, Indexed, OnAxes
+from symgrad.entries.operands import Domain, Fits, broadcast, common_shape, fitting, reals
+from symgrad.entries.readings import Pointwise, Reading, Variants
 from symgrad.entries.signatures import Call, call_of, example_of
 from symgrad.entries.spec import (
     TABLE,
     AlignRule,
-    Domain,
+    Limits,
     Op,
     PrepareRule,
-    ShapeRule,
+    Rules,
+    Saved,
+    Spelling,
+    Traits,
     as_given,
     no_alignment,
-    reals,
     register,
 )
+from symgrad.entries.torch_calls import call_of_torch
 from symgrad.errors import bug
 from symgrad.functions import ALSO, JUMPS
 
@@ -43,81 +46,14 @@ METHOD = ("torch.{}", "Tensor.{}")
 """Where torch has an operation, its own call first."""
 
 
-def as_torch_reads(tensor: Any, is_data: bool, whole: bool) -> Any:
-    """An operand for torch: data as a copy, integers where they are ``whole`` and their values are integers."""
-    if tensor is None or not is_data:
-        return tensor
-    return tensor.long() if whole and (tensor == tensor.round()).all() else tensor.clone()
-
-
-def path_of(spelling: str) -> list[str]:
-    """Where torch has a function, attribute by attribute.
-
-    >>> path_of("torch.linalg.inv"), path_of("F.relu"), path_of("Tensor.clamp")
-    (['linalg', 'inv'], ['nn', 'functional', 'relu'], ['Tensor', 'clamp'])
-    """
-    return spelling.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
-
-
-def by_spelling(
-    path: str, call: Call | None = None, whole: Sequence[str] = (), returns: Sequence[str] = ()
-) -> Callable[..., Any]:
-    """torch's function of this name, options as plain numbers; a number among tensors becomes one.
-
-    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers
-    if their values are.
-    Of several results it is the first that ``returns`` names, or the one whose number the option ``part`` is.
-    """
-    steps = path_of(path)
-
-    def by_torch(torch: Any, *tensors: Any, **options: Any) -> Any:
-        function: Any = tensors[0] if steps[0] == "Tensor" else torch
-        for step in steps[1:] if steps[0] == "Tensor" else steps:
-            function = getattr(function, step)
-        if not callable(function):
-            return function
-        kind = next((t.dtype for t in tensors if isinstance(t, torch.Tensor)), torch.float64)
-        given = [
-            t if t is None or isinstance(t, torch.Tensor) else torch.as_tensor(float(t), dtype=kind) for t in tensors
-        ]
-        if call and not call.variadic:  # torch writes into running statistics, and asks for them where there are none
-            given = [as_torch_reads(t, n in call.data, n in whole) for n, t in zip_longest(call.operands, given)]
-        if steps[0] == "Tensor":
-            del given[0]
-        part = options.pop("part", None)
-        named = {name: plain(value) for name, value in options.items() if value is not None}
-        several = call.signature.parameters.values() if call else ()
-        order = [p.name for p in several if p.kind is not p.KEYWORD_ONLY]
-        if call and call.operands != tuple(order)[: len(call.operands)]:
-            there = {**dict(zip(call.operands, given, strict=False)), **named}
-            before = order[: max(order.index(name) for name in call.operands if name in order) + 1]
-            given = [there[name] for name in before if name in there]
-            named = {name: value for name, value in there.items() if name not in before and value is not None}
-        found = function(*given, **named)
-        if part is not None:
-            return found[part]
-        return getattr(found, returns[0]) if returns and not isinstance(found, torch.Tensor) else found
-
-    return by_torch
-
-
-def plain(value: Any) -> Any:
-    """An option as torch takes it."""
-    if isinstance(value, tuple):
-        return tuple(map(plain, value))
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return int(value) if getattr(value, "is_Integer", False) else float(value)
-
-
 def op(
     call: str,
     equation: str,
-    says: str = "",
+    summary: str = "",
     home: Sequence[str] = NUMPY,
     also: str = "",
     *,
-    instead: Instead | None = None,
+    variants: Variants | None = None,
     kinks: float | tuple[float, ...] = (),
     domain: Domain | Mapping[str, Domain] | None = None,
     examples: Sequence[str] = (),
@@ -125,63 +61,61 @@ def op(
     forward: Callable[..., Any] | None = None,
     torch: Callable[..., Any] | None = None,
     smooth: bool | None = None,
-    decimals: bool = False,
     along: str = "",
+    axes: str | Axes = "",
     least: int = 0,
-    axes: str = "",
-    apart: str = "",
-    repeated: bool = False,
     reading: Reading | None = None,
     reduced: bool = False,
     fits: str | Fits = "",
     checks: Callable[..., None] | None = None,
     reads_out: bool = False,
-    defined: str = "",
-    shape: ShapeRule | None = None,
-    align: AlignRule | None = None,
-    prepare: PrepareRule | None = None,
-    letters: str | Callable[..., str] = "",
     ranks: Mapping[str, tuple[int, ...]] | None = None,
-    pairs: frozenset[str] = frozenset(),
+    letters: str | Callable[..., str] = "",
     **facts: Any,
 ) -> Op:
     """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
 
-    ``home`` says how torch spells it, ``also`` adds spellings, ``instead`` is the equation under other options, or a
-    function that writes it for the shapes and options at hand: what goes over as many axes as there are.
-    ``examples`` are calls in the place of the one that follows from the name, ``more`` are further ones; ``forward`` is
-    what computes it faster or more stably than its equation as it stands, ``torch`` what calls it otherwise than by
-    name. With ``decimals`` an option 0.5 is written so, and not as 1/2. ``along`` is the option that says along which
-    axes the equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes;
-    its ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
-    indices are (`symgrad.entries.indexed`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no
-    others. A loss is ``reduced`` to its mean or sum. ``checks`` is asked, with shapes and options, whether options are
-    what they have to be, ``fits``, with sizes, shapes and options, whether operands fit each other, or it is a pattern
-    that says so (`symgrad.entries.shaping.fitting`). ``defined`` is what pages print in the place of the equation.
-    ``reads_out`` says that an equation which ``instead`` writes reads the output itself. What stands behind ``, n:``
-    says in words what n is: whole numbers that ``known`` finds, or what is read ``beside``. ``facts`` are
-    further fields of the `Op`, as they are.
+    ``home`` says how torch spells it, ``also`` adds spellings; an operation that torch does not have has neither.
+    ``variants`` is the equation under other options, or a function that writes it for the shapes and options at hand:
+    what goes over as many axes as there are. ``examples`` are calls in the place of the one that follows from the name,
+    ``more`` are further ones; ``forward`` computes it faster or more stably than its equation as it stands, ``torch``
+    calls it otherwise than by name. ``along`` is the option that says along which axes the equation holds (or the
+    number of the axis), which then is that of one line of a tensor with ``least`` axes; its ``forward`` takes axis= and
+    keepdims= as NumPy's do. ``axes`` are options that name one axis each (`Axes`). A loss is ``reduced`` to its mean or
+    sum. ``checks`` is asked, with shapes and options, whether options are what they have to be, ``fits``, with sizes,
+    shapes and options, whether operands fit each other, or it is a pattern that says so
+    (`symgrad.entries.operands.fitting`). ``reads_out`` says that a function in ``variants`` writes an equation that
+    reads the output itself. What stands behind ``, n:`` says in words what n is: whole numbers of ``index_data``, or
+    one of the ``auxiliaries``. ``definition`` is what pages print in the place of the equation. ``facts`` are fields of
+    the `Op`, or of its groups, by their names.
     """
     if reduced and "reduction: " not in call:
         call = f"{call.removesuffix(')')}, {BY_AVERAGE}, {BY_WORD})"
-    said, texts, definition = call_of(call), instead or {}, equation
+    said, texts, definition = call_of(call), variants or {}, facts.pop("definition", equation)
     others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())
     equation = WORDS.split(equation)[0]
-    check_axes(said, [along] if along else axes.split())
+    axes = Axes(axes) if isinstance(axes, str) else axes
+    check_axes(said, [along] if along else axes.options.split())
+    groups = {name: take_facts(kind, facts) for name, kind in GROUPS.items()}
+    rules = groups["rules"]
+    shape, align, prepare = (rules.pop(name, None) for name in ("shape", "align", "prepare"))
+    returns = groups["spelling"].get("returns", ())
     if reduced:
         loss = Loss(Along(said, equation, texts, along) if along else Pointwise(said, equation, texts), forward)
         reading, shape, align = loss, loss.shape, no_alignment if along else broadcast
-        examples, defined = examples or loss.examples, f"{equation}, then the mean or the sum"
+        examples = examples or loss.examples
+        definition = f"{equation}, then the mean or the sum"
         forward = forward and loss.forward
     elif along:
         line = Along(said, equation, texts, along, least)
         reading = line
-        torch = line.by_torch(torch or by_spelling(home[0].format(said.name), said, returns=facts.get("returns", ())))
+        torch = line.by_torch(torch or call_of_torch(home, said, returns=returns))
         prepare, shape = prepare or line.prepare, shape or line.shape
         examples = examples or line.examples
         forward = forward and line.forward(forward)
-    if axes:
-        placed = OnAxes(said, equation, texts, tuple(axes.split()), frozenset(apart.split()), least, repeated)
+    if axes.options:
+        apart = frozenset(axes.apart.split())
+        placed = OnAxes(said, equation, texts, tuple(axes.options.split()), apart, least, axes.repeated)
         reading = placed
         prepare, shape, align = prepare or placed.prepare, shape or placed.shape, align or no_alignment
     if reading is None and (INDICES.search(equation) or not equation):
@@ -191,15 +125,10 @@ def op(
         if not callable(texts):
             letters = letters or "".join(NAMES.findall(equation.partition("=")[0].removeprefix("out")))
             ranks = ranks if ranks is not None else ranks_in(equation, said.operands)
-    reading = reading or Pointwise(said, equation, texts, decimals)
-    prepare = checked(said, prepare or as_given, checks)
-    known = facts.get("known", {})
-    held = (
-        *(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()),
-        *known,
-        *facts.get("beside", ()),
-    )
-    names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())
+    reading = reading or Pointwise(said, equation, texts, facts.pop("decimals", False))
+    index_data = groups["saved"].get("index_data", {})
+    reads_out = reads_out or any(map(mentions_out, (equation, *others)))
+    saved = (*(("out",) if reads_out else ()), *index_data, *groups["saved"].get("auxiliaries", ()))
     edges = (kinks if isinstance(kinks, tuple) else (float(kinks),)) or corners(equation, said)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
     samples = domain if domain is not None else around(edges) if edges else {}
@@ -207,34 +136,44 @@ def op(
     return register(
         Op(
             name=said.name,
-            says=says or with_indices(equation, said.operands),
-            definition=defined or definition,
-            otherwise={} if callable(texts) else texts,
+            summary=summary or with_indices(equation, said.operands),
+            definition=definition,
+            variants={} if callable(texts) else texts,
             index=reading.index,
             signature=said.signature,
-            operands=said.operands,
-            held=held,
-            optional=said.optional,
-            data=said.data,
-            variadic=said.variadic,
-            shape=shape or common_shape,
-            align=fitted(said, fits, align or broadcast) if fits else align or broadcast,
-            prepare=prepare,
             letters=letters or "ijkl",
             ranks=ranks or {},
-            pairs=pairs,
             numpy=forward,
-            torch=torch or by_spelling(names[0], said, integers, facts.get("returns", ())),
-            spelled=names,
+            torch=torch or call_of_torch(home, said, integers, returns),
+            spellings=(*(pattern.format(said.name) for pattern in home), *also.split()),
             domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
             examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),
             kinks=edges,
             smooth=smooth
             if smooth is not None
-            else not (known or any(has_edges(text, said) for text in (equation, *others))),
+            else not (index_data or any(has_edges(text, said) for text in (equation, *others))),
+            rules=Rules(
+                shape=shape or common_shape,
+                align=fitted(said, fits, align or broadcast) if fits else align or broadcast,
+                prepare=checked(said, prepare or as_given, checks),
+                **rules,
+            ),
+            saved=Saved(names=saved, **groups["saved"]),
+            spelling=Spelling(**groups["spelling"]),
+            limits=Limits(**groups["limits"]),
+            traits=Traits(**groups["traits"]),
             **facts,
         )
     )
+
+
+GROUPS = {"rules": Rules, "saved": Saved, "spelling": Spelling, "limits": Limits, "traits": Traits}
+"""The groups of facts, by the field of `Op` that has them."""
+
+
+def take_facts(kind: type[Any], facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts that are fields of a group, taken out of ``facts``."""
+    return {f.name: facts.pop(f.name) for f in fields(kind) if f.name in facts}
 
 
 def check_axes(call: Call, names: Sequence[str]) -> None:

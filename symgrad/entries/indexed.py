@@ -17,8 +17,8 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.operands import as_many, at_least, axis_of
 from symgrad.entries.readings import Text, Whole, functions, known
-from symgrad.entries.shaping import as_many, at_least, axis_of
 from symgrad.entries.spec import At, Held, Options, View
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
@@ -31,6 +31,19 @@ from symgrad.notation.tree import Access, Dots, FlatEntry, IndexEquation, walk
 from symgrad.shapes import Shape, Sizes
 
 Shapes = tuple[Shape | None, ...]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The ``options`` that name one axis each, with spaces between; an equation has its indices on these axes.
+
+    Operands that lie ``apart`` have no other axes: the index of `index_select`. If ``repeated``, two options may name
+    the same axis.
+    """
+
+    options: str = ""
+    apart: str = ""
+    repeated: bool = False
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,13 @@ KEPT, REAL = frozenset({"kept"}), frozenset({"real"})
 
 def held_as(op: Op) -> frozenset[str]:
     """The words for an entry."""
-    return frozenset(op.holds.split()) if op.holds else found(op.name) if op.name in TABLE else REAL
+    return (
+        frozenset(op.traits.result_dtype.split())
+        if op.traits.result_dtype
+        else found(op.name)
+        if op.name in TABLE
+        else REAL
+    )
 
 
 def text_of(op: Op) -> str:
@@ -70,16 +76,31 @@ def same_everywhere(op: Op) -> Fraction | None:
     return right.value if isinstance(right, Number) else None
 
 
+def is_non_differentiable(op: Op) -> bool:
+    """Whether torch records no backward: comparisons, constants, and what only reads data. Nothing flows back."""
+    return op.name in TABLE and table_op_is_non_differentiable(op.name)
+
+
+@lru_cache(maxsize=1024)
+def table_op_is_non_differentiable(name: str) -> bool:
+    """`is_non_differentiable` of an entry of the table, from its equation and the dtype of its result."""
+    op = TABLE[name]
+    only_data = bool(op.operands) and op.data.issuperset(op.operands)
+    return only_data or bool({"truth", "whole"} & held_as(op)) or same_everywhere(op) is not None
+
+
 @lru_cache(maxsize=1024)
 def found(name: str) -> frozenset[str]:
     """What follows from the equation of an entry of the table; of one that is a function, nothing."""
     op, text = TABLE[name], text_of(TABLE[name])
     broken = any(isinstance(value, float) and value % 1 for value in op.defaults.values())
-    if not text or op.pairs or broken or op.residual is not None:  # what solves an equation of whole numbers is none
+    if (
+        not text or op.traits.complex_pairs or broken or op.saved.residual is not None
+    ):  # what solves an equation of whole numbers is none
         return REAL
     right = spelled(text).right
     how = KEPT if stays_whole(right, name) else REAL
-    torchs = any(word.startswith(TORCHS) for word in op.spelled) and len(set(op.operands) - op.data) > 1
+    torchs = any(word.startswith(TORCHS) for word in op.spellings) and len(set(op.operands) - op.data) > 1
     return how | {"alike"} if torchs and contracts(right) else how
 
 
@@ -155,7 +176,7 @@ def multilinear(
         for n, (shape, constant) in enumerate(zip(shapes, constants, strict=True))
     ]
     read = {str(n) for n, name in enumerate(op.operands) if name in op.data}
-    held = {name: Held(name, result) for name in op.held}
+    held = {name: Held(name, result) for name in op.saved.names}
     terms = terms_of(op.index(fresh_axes(result, op.letters_for(options)), views, held, options), read)
     if terms is None or any(len(set(term)) < len(term) or not term or {*term} & {*held} for term in terms):
         return None

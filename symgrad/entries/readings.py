@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.shaping import common_shape, number
+from symgrad.entries.operands import common_shape, number
 from symgrad.entries.signatures import Call
 from symgrad.entries.spec import At, Held, Op, Options, View, operations
 from symgrad.errors import NotationError, bug
@@ -32,7 +32,11 @@ from symgrad.shapes import Shape
 @lru_cache(maxsize=1)
 def functions() -> Mapping[str, EquationFunction]:
     """The functions by their names."""
-    found = {op.name: word(op) for op in operations() if op.shape is common_shape and not op.held and not op.variadic}
+    found = {
+        op.name: word(op)
+        for op in operations()
+        if op.rules.shape is common_shape and not op.saved.names and not op.variadic
+    }
     found |= {name: function_from_sympy(symbolic) for name, (symbolic, _) in PRIMITIVES.items()}
     return found | {other: found[name] for other, name in ALSO.items()}
 
@@ -41,14 +45,14 @@ def word(op: Op) -> EquationFunction:
     """A pointwise entry of numbers: its operands, then options; those nobody gives are what they are by themselves."""
 
     def made(parts: Sequence[Expr], given: Options) -> Expr:
-        options = op.prepare(((),) * len(parts), **{**op.defaults, **given})
+        options = op.rules.prepare(((),) * len(parts), **{**op.defaults, **given})
         return op.index((), [View("", (), part) for part in parts], {}, options)
 
     return function_with_options(op.signature, op.operands, op.optional, made)
 
 
-Instead = Mapping[str, str] | Callable[..., str]
-"""The equation under other options, or how it is written for the shapes and options at hand."""
+Variants = Mapping[str, str] | Callable[..., str]
+"""The equation under other options, or a function that writes it for the shapes and options at hand."""
 
 
 class Reading(Protocol):
@@ -142,7 +146,7 @@ class Text:
 
     call: Call
     text: str
-    instead: Instead
+    variants: Variants
 
     def tree(self, values: Sequence[Any], options: Options) -> IndexEquation:
         """The equation under these options, without what is left out."""
@@ -152,14 +156,14 @@ class Text:
         """The equation under these options, and what is left out."""
         names, there = self.call.names(values), self.call.given(values)
         absent = frozenset(names) - frozenset(there)
-        if not self.instead:
+        if not self.variants:
             return self.text, absent
         known = {**options, **{name: None if name in absent else name for name in names}}
         known |= {f"rank({name})": len(shape_of(value)) for name, value in there.items()}
-        if callable(self.instead):
-            text = self.instead(tuple(None if v is None else shape_of(v) for v in values), **options)
+        if callable(self.variants):
+            text = self.variants(tuple(None if v is None else shape_of(v) for v in values), **options)
         else:
-            text = next((other for condition, other in self.instead.items() if holds(condition, known)), self.text)
+            text = next((other for condition, other in self.variants.items() if holds(condition, known)), self.text)
         return text, absent
 
 

@@ -19,13 +19,13 @@ import inspect
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import sympy as sp
 
-from symgrad.entries.shaping import axis_of
-from symgrad.entries.spec import Data, Example, View, is_operand
+from symgrad.entries.operands import axis_of
+from symgrad.entries.spec import Data, Example, Signed, View
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.shapes import Shape, size_of
 
@@ -186,22 +186,12 @@ KINDS: Mapping[str, Kind] = {
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(Signed):
     """The name of an operation, its parameters, and what its options have to be."""
 
     name: str
     signature: inspect.Signature
     kinds: Mapping[str, Kind] = field(default_factory=dict, compare=False)
-
-    @cached_property
-    def operands(self) -> tuple[str, ...]:
-        """The tensors."""
-        return tuple(p.name for p in self.signature.parameters.values() if is_operand(p.annotation))
-
-    @property
-    def variadic(self) -> bool:
-        """Whether it takes any number of tensors: ``cat(*tensors)``."""
-        return any(p.kind is p.VAR_POSITIONAL for p in self.signature.parameters.values())
 
     def names(self, values: Sequence[Any]) -> Sequence[str]:
         """What an equation calls the tensors: by their names, or x0, x1, … of any number."""
@@ -234,17 +224,6 @@ class Call:
             if kind is None or not kind.gone:
                 found[name] = value
         return found
-
-    @property
-    def optional(self) -> frozenset[str]:
-        """The tensors that may be left out."""
-        return frozenset(n for n in self.operands if self.signature.parameters[n].default is None)
-
-    @property
-    def data(self) -> frozenset[str]:
-        """The tensors that are only read."""
-        kinds = (Data, Data | None)
-        return frozenset(n for n in self.operands if self.signature.parameters[n].annotation in kinds)
 
 
 def call_of(text: str) -> Call:

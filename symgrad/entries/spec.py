@@ -1,9 +1,8 @@
 """What an entry of the table is: an operation as one index equation, and the facts that go with it.
 
 `symgrad.entries.equations.op` makes one of a call and its equation. There is no field in which a derivative could be
-written. A `Domain` says where samples of an operand lie, for examples, assumed values and tests, and not where the
-operation is defined: relu is sampled away from its kink at 0, a power on one side of it. What pages say about that is
-found by trying (`symgrad.documents.domains`).
+written. Facts are in groups: how a call is written, where the derivative exists, rules for shapes and options, what a
+derivative reads, and traits of the operation.
 """
 
 from __future__ import annotations
@@ -12,64 +11,15 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
+from symgrad.entries.operands import Domain, reals
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
 from symgrad.program import Operation, Role, Stated
 from symgrad.shapes import Shape, Size, Sizes
-
-
-@dataclass(frozen=True)
-class Domain:
-    """Real numbers between ``low`` and ``high`` (open ends), drawn within ``draw``, away from ``avoid``.
-
-    Whole numbers only if ``whole``, both ends of ``draw`` included. ``matrix`` says what the last two axes hold:
-    a ``full`` matrix (of full rank, its singular values all different), a ``regular`` one (it has an inverse), a
-    ``lower`` triangular one, a ``symmetric`` one (read as such, its eigenvalues all different), a ``definite`` one
-    (with positive eigenvalues), or a ``dominant`` one (elimination exchanges none of its rows).
-    """
-
-    low: float = -inf
-    high: float = inf
-    draw: tuple[float, float] = (-2.0, 2.0)
-    avoid: tuple[float, ...] = ()
-    whole: bool = False
-    matrix: str = ""
-
-    @property
-    def ends(self) -> bool:
-        """Whether there are real numbers outside."""
-        return not self.whole and (self.low, self.high) != (-inf, inf)
-
-
-def reals(within: float = 2.0, avoid: tuple[float, ...] = ()) -> Domain:
-    """All real numbers; samples lie within ±``within``, away from ``avoid``."""
-    return Domain(draw=(-within, within), avoid=avoid)
-
-
-def positive(within: float = 3.0) -> Domain:
-    """x > 0; samples between 0.3 and ``within``."""
-    return Domain(low=0.0, draw=(0.3, within))
-
-
-def between(low: float, high: float) -> Domain:
-    """low < x < high; samples keep a tenth of the width away from the ends."""
-    margin = (high - low) / 10
-    return Domain(low, high, draw=(low + margin, high - margin))
-
-
-def whole(low: int, high: int) -> Domain:
-    """The whole numbers low, …, high: positions, classes, a mask."""
-    return Domain(low - 0.5, high + 0.5, draw=(low, high), whole=True)
-
-
-def matrices(kind: str) -> Domain:
-    """Matrices of a ``kind`` that `Domain` knows."""
-    return Domain(matrix=kind)
-
 
 At = tuple[Index, ...]
 """The output's indices."""
@@ -146,86 +96,163 @@ def as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashab
     return dict(options)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Op:
-    """One row of the table.
+class Signed:
+    """What a signature says of its tensors."""
 
-    ``index(at, views, held, options)`` is the definition. Operands in ``optional`` may be left out (their view is
-    None), those in ``data`` are only read. ``returns`` names the parts of what torch returns when it is not one tensor;
-    the entry defines the first that is not None. ``shape`` and ``align`` say which sizes fit; ``prepare`` brings
-    options to canonical form, and ``resolve`` puts into them what depends on how large the axes are (where a slice
-    begins). ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are spelled
-    independently; without the first the equation is evaluated. ``known`` computes held integers from the forward pass.
-    ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in simpler ones,
-    in symgrad's own language, as text or by its operands and options (`symgrad.ops.layers`); ``kinks`` are
-    points where torch's choice is tested, ``edges`` values of operands at which there is no derivative and torch has a
-    number of its own; ``margin`` is how far from them, a number or an option, torch still has one. ``pathless`` are
-    operations that torch records no backward for, like comparisons: nothing flows back, be it NaN. ``residual`` gives
-    the equations F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`), and ``beside`` what
-    their solution reads: held tensors by name, each computed by entries of the table from operands and out. ``written``
-    is how torch spells what is no call by its name: ``qr({}).Q``, ``{}.T``. ``pairs`` are the operands, ``out`` among
-    them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex_pairs`). ``places`` is what
-    makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or what stands in the
-    place of its last bracket. ``slots`` says which of its options are positions (`symgrad.calculus.reuse`): what is
-    derived for one of them holds for all. ``holds`` says what torch keeps the result of truth values and whole numbers
-    as, where that does not follow from the equation (`symgrad.entries.read_off`). ``stated`` is the equation of an
-    operation that is not in the table. ``arrays`` is what the operation is in NumPy and in jax, as the body of a
-    function of torch's arguments, where its spelling there does not say so (`symgrad.exporting.arrays`). ``role`` is
-    what others go by (`symgrad.program.Role`). ``told`` are options that torch wants to be given though they have a
-    value here, ``dim if keepdim`` only beside that. ``looks_up``: it reads entries at positions that a tensor of whole
-    numbers gives. ``chooses``: the places of its condition and of what it chooses from, and which it takes where that
-    is met. ``of_two`` is the entry that torch means by the same word between two tensors, ``implied`` the axis that a
-    spelling goes along alone. ``otherwise`` has the definitions under other options, by what they are. ``logs``: to its
-    forward no logarithm is less than this, and 0 times one is 0.
+    signature: inspect.Signature
+
+    @cached_property
+    def operands(self) -> tuple[str, ...]:
+        """The tensors."""
+        return tuple(p.name for p in self.signature.parameters.values() if is_operand(p.annotation))
+
+    @cached_property
+    def optional(self) -> frozenset[str]:
+        """The tensors that may be left out."""
+        return frozenset(n for n in self.operands if self.signature.parameters[n].default is None)
+
+    @cached_property
+    def data(self) -> frozenset[str]:
+        """The tensors to which no gradient flows."""
+        kinds = (Data, Data | None)
+        return frozenset(n for n in self.operands if self.signature.parameters[n].annotation in kinds)
+
+    @cached_property
+    def variadic(self) -> bool:
+        """Whether it takes any number of tensors: ``cat(*tensors)``."""
+        return any(p.kind is p.VAR_POSITIONAL for p in self.signature.parameters.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spelling:
+    """How torch, NumPy and jax write a call, where the name and the options do not say so.
+
+    ``template`` is torch's spelling of what is no call by its name: ``qr({}).Q``, ``{}.T``. ``returns`` names the parts
+    of a result that is not one tensor; the entry defines the first that is not None. ``index_suffix`` makes torch's
+    call give the whole numbers of `Saved.index_data`: ``.indices``, or what replaces its last bracket. ``required`` are
+    options that torch requires although they have a default here, ``dim if keepdim`` only beside that one.
+    ``implied_axis`` is the axis of a spelling that has no ``dim``, ``between_two`` the entry that torch means by the
+    same word between two tensors. ``arrays`` is the body of a function of torch's arguments for NumPy and jax
+    (`symgrad.exporting.arrays`).
     """
 
-    name: str
-    says: str
-    definition: str
-    index: Definition
-    signature: inspect.Signature
-    operands: tuple[str, ...] = ()
-    torch: Callable[..., Any]
-    numpy: Callable[..., Any] | None = None
-    held: tuple[str, ...] = ()
-    optional: frozenset[str] = frozenset()
-    data: frozenset[str] = frozenset()
-    variadic: bool = False
+    template: str = ""
+    returns: tuple[str, ...] = ()
+    index_suffix: str = ""
+    required: tuple[str, ...] = ()
+    implied_axis: Mapping[str, Callable[[Sequence[int | None]], int]] = field(default_factory=dict)
+    between_two: str = ""
+    arrays: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Where the operation ends to be differentiable, and what torch does there.
+
+    ``edges`` are values of operands at which there is no derivative and torch has a number of its own; ``margin`` is
+    how far from them, a number or an option, torch still has one. No logarithm in the forward is less than
+    ``least_log``, and 0 times one is 0.
+    """
+
+    edges: tuple[Mapping[str, float], ...] = ()
+    margin: float | str = 0.0
+    least_log: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """Functions of sizes, shapes and options.
+
+    ``shape`` is the shape of the output, ``align`` what operands are broadcast to, ``prepare`` the options in canonical
+    form, ``resolve`` what in them depends on sizes (where a slice begins), ``slots`` which of them are positions: a
+    derivation for one position then holds for all (`symgrad.calculus.reuse`).
+    """
+
     shape: ShapeRule = kept
     align: AlignRule = no_alignment
     prepare: PrepareRule = as_given
     resolve: ResolveRule = unresolved
-    spelled: tuple[str, ...] = ()
-    domain: Mapping[str, Domain] = field(default_factory=dict)
-    known: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    examples: tuple[Example, ...] = ()
-    kinks: tuple[float, ...] = ()
-    edges: tuple[Mapping[str, float], ...] = ()
-    margin: float | str = 0.0
-    reuse: bool = False
-    letters: str | Callable[..., str] = "ijkl"
-    expands: str | Callable[..., str | None] | None = None
-    smooth: bool = True
-    pathless: bool = False
-    returns: tuple[str, ...] = ()
-    residual: Callable[..., tuple[Equation, ...]] | None = None
-    beside: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    written: str = ""
-    pairs: frozenset[str] = frozenset()
-    places: str = ""
     slots: SlotRule | None = None
-    holds: str = ""
-    stated: Stated | None = None
-    arrays: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """What the derivative reads beside the operands, held still.
+
+    ``names`` are all of these tensors, ``out`` for the output. ``index_data`` computes whole numbers from the forward
+    pass, ``auxiliaries`` tensors by entries of the table from operands and output. ``residual`` gives the equations
+    F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`). With ``reuse`` the derivative of an
+    equation without ``out`` may be written through it: 1 − out².
+    """
+
+    names: tuple[str, ...] = ()
+    index_data: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    auxiliaries: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    residual: Callable[..., tuple[Equation, ...]] | None = None
+    reuse: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    """How the operation behaves, as far as its equation does not say it.
+
+    ``role`` identifies it for other code (`symgrad.program.Role`). ``result_dtype`` says what torch makes of truth
+    values and whole numbers (`symgrad.entries.read_off`). ``gathers``: it reads entries at positions that an operand
+    has. ``where_like``: the places of its condition and of its choices, and which choice a true condition takes.
+    ``complex_pairs`` are the operands, ``out`` among them, that are complex in torch and pairs (re, im) here
+    (`symgrad.ops.complex_pairs`).
+    """
+
     role: Role | None = None
-    told: tuple[str, ...] = ()
-    looks_up: bool = False
-    chooses: tuple[int, tuple[int, ...], int | None] | None = None
-    of_two: str = ""
-    implied: Mapping[str, Callable[[Sequence[int | None]], int]] = field(default_factory=dict)
-    otherwise: Mapping[str, str] = field(default_factory=dict)
-    logs: float | None = None
+    result_dtype: str = ""
+    gathers: bool = False
+    where_like: tuple[int, tuple[int, ...], int | None] | None = None
+    complex_pairs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op(Signed):
+    """One row of the table.
+
+    **What it is.** ``index(at, views, held, options)`` is the equation, ``definition`` its text, ``variants`` the texts
+    under other options, ``summary`` a sentence. ``expands`` is the operation in simpler ones, as text or by its
+    operands and options (`symgrad.ops.layers`); ``stated`` is the equation of an operation outside the table.
+
+    **How it is called.** The ``signature`` says which parameters are tensors. ``torch(torch, *tensors, **options)`` and
+    ``numpy(*arrays, **options)`` compute the forward independently; without the second the equation is evaluated.
+    ``spellings`` are all names of it.
+
+    **Where it is defined.** ``domain`` and ``ranks`` say which operands there may be, ``kinks`` are points where torch
+    chooses a derivative, and it is ``smooth`` if its derivative has no jumps; ``letters`` are the indices on a page.
+
+    **How it behaves.** The four groups `Rules`, `Saved`, `Limits` and `Traits`.
+    """
+
+    name: str
+    summary: str
+    definition: str
+    index: Definition
+    variants: Mapping[str, str] = field(default_factory=dict)
+    expands: str | Callable[..., str | None] | None = None
+    stated: Stated | None = None
+
+    signature: inspect.Signature
+    torch: Callable[..., Any]
+    numpy: Callable[..., Any] | None = None
+    spellings: tuple[str, ...] = ()
+    spelling: Spelling = Spelling()
+    examples: tuple[Example, ...] = ()
+
+    domain: Mapping[str, Domain] = field(default_factory=dict)
+    ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    kinks: tuple[float, ...] = ()
+    smooth: bool = True
+    letters: str | Callable[..., str] = "ijkl"
+
+    rules: Rules = Rules()
+    saved: Saved = Saved()
+    limits: Limits = Limits()
+    traits: Traits = Traits()
 
     @property
     def operation(self) -> Operation:
@@ -244,17 +271,18 @@ class Op:
         parameters = self.signature.parameters.values()
         return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in self.operands}
 
-    def is_told(self, option: str, others: Collection[str]) -> bool:
-        """Whether torch wants an option to be given beside ``others``, although it has a value here."""
-        return option in self.told or any(f"{option} if {other}" in self.told for other in others)
+    def is_required(self, option: str, others: Collection[str]) -> bool:
+        """Whether torch requires an option beside ``others``, although it has a default here."""
+        required = self.spelling.required
+        return option in required or any(f"{option} if {other}" in required for other in others)
 
     def letters_for(self, options: Mapping[str, Any]) -> str:
         """What the axes of the output are called on a page, where nothing else is called so."""
         return self.letters(**options) if callable(self.letters) else self.letters
 
-    def found_by(self, call: str) -> str | None:
-        """What gives the whole numbers that ``known`` finds, from a call in torch; None where torch keeps them."""
-        found = ".indices" if "indices" in self.returns else self.places
+    def index_call(self, call: str) -> str | None:
+        """Torch's code for the whole numbers of `Saved.index_data`, from its call; None if torch keeps them."""
+        found = ".indices" if "indices" in self.spelling.returns else self.spelling.index_suffix
         if found.startswith("."):
             return f"{call.removesuffix('.values')}{found}"
         return f"{call.removesuffix(')')}{found}" if found else None
@@ -290,7 +318,7 @@ def register(op: Op) -> Op:
         raise AssertionError(f"symgrad bug: operation {op.name!r} is defined twice")
     TABLE[op.name] = op
     FAMILIES[op.name] = being_imported()
-    for spelling in (op.name, *op.spelled):
+    for spelling in (op.name, *op.spellings):
         if SPELLINGS.setdefault(spelling, op) is not op:
             raise AssertionError(f"symgrad bug: {spelling!r} means {SPELLINGS[spelling].name} and {op.name}")
     return op

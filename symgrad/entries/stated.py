@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from symgrad.entries.operands import whole
 from symgrad.entries.readings import functions
-from symgrad.entries.spec import TABLE, At, Held, Op, View, whole
+from symgrad.entries.spec import TABLE, At, Data, Held, Op, Rules, View
 from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.checks import find_checked_ranges
@@ -97,17 +98,18 @@ def entry_stated(op: Stated) -> Op:
 
     return Op(
         name=str(op),
-        says="stated by the text",
+        summary="stated by the text",
         definition=op.text,
         index=equation.index,
         signature=inspect.Signature(
-            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names.tensors]
+            [
+                inspect.Parameter(
+                    name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Data if name in names.data else View
+                )
+                for name in names.tensors
+            ]
         ),
-        operands=tuple(names.tensors),
-        data=names.data,
-        shape=equation.shape,
-        align=equation.aligned,
-        resolve=equation.resolved,
+        rules=Rules(shape=equation.shape, align=equation.aligned, resolve=equation.resolved),
         numpy=unspoken,
         torch=unspoken,
         domain=dict.fromkeys(names.data, whole(0, 1)),

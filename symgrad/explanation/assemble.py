@@ -98,7 +98,7 @@ def build(
 
 def shown_as_pairs(program: Program) -> tuple[str, ...]:
     """How complex tensors are shown, where a program has some."""
-    return (PAIRS,) if any(named(step.op).pairs for step in program.steps) else ()
+    return (PAIRS,) if any(named(step.op).traits.complex_pairs for step in program.steps) else ()
 
 
 def slope_form(explanation: Explanation, name: str) -> str | None:

@@ -104,7 +104,7 @@ class EdgeRule:
 
 def edges_of(op: Op) -> Iterator[EdgeRule]:
     """What torch does at each edge of ``op``, by each operand for which that is its own choice."""
-    for edge in op.edges:
+    for edge in op.limits.edges:
         fitting = [e for e in op.examples if {*edge} <= {n for n, _ in e.shapes}]
         yield from next((found for e in fitting if (found := list(_rules(op, edge, e)))), [])
 

@@ -18,6 +18,7 @@ import sympy as sp
 from symgrad.calculus.flow import cutting
 from symgrad.closed_form.number_text import NoForm, tidy_exponents
 from symgrad.closed_form.writing import FormWriter
+from symgrad.entries.read_off import is_non_differentiable
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain
 from symgrad.indexing import Bracket, Index, over_terms
@@ -316,4 +317,6 @@ def reads_all(step: Apply) -> bool:
     if isinstance(step.op, Pullback):
         return False
     entry = entry_of(step.op)
-    return entry is not None and (entry.pathless or all(only_read(step.op, n) for n in range(len(step.arguments))))
+    return entry is not None and (
+        is_non_differentiable(entry) or all(only_read(step.op, n) for n in range(len(step.arguments)))
+    )

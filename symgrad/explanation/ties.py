@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symgrad.calculus import depending
+from symgrad.entries.read_off import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.explanation.kinks import ROUNDING, TRIED, Passage, Place, Tie, counting, near
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback, unit_at
@@ -65,8 +66,8 @@ def switches(
         return
     arrived = {passage.step.result.name: as_float(passage.weights) for passage in met}
     ops = [(step, entry_of(step.op)) for step in program.steps if step.result.name in program.relevant]
-    cutting = [step for step, op in ops if op is not None and op.pathless]
-    jumping = [step for step, op in ops if op is not None and not (op.pathless or op.smooth)]
+    cutting = [step for step, op in ops if op is not None and is_non_differentiable(op)]
+    jumping = [step for step, op in ops if op is not None and not (is_non_differentiable(op) or op.smooth)]
     reached = depending(program, by) & program.relevant if cutting or jumping else ()
     for step in (*cutting, *jumping):
         still: Array | bool = True
@@ -94,7 +95,7 @@ def _of_step(program: Program, values: Values, passage: Passage, counts: Callabl
     for at in counting(places, np.shape(values[name]), lambda change: counts(name, change)):
         found = local.tie(step, at, weights != 0)
         if found is not None and (found.jump or not local.has_one_slope(at, weights)):
-            if op.found_by("") is not None:  # which of them tie, no hair shows
+            if op.index_call("") is not None:  # which of them tie, no hair shows
                 met = (local.tie(step, place, weights != 0) for place in places[:TRIED])
                 count = len({tie.to for tie in met if tie is not None})
             else:

@@ -51,13 +51,13 @@ def in_arrays(op: Op) -> str | None:
     NumPy's own comes first; torch.special has SciPy's names.
     """
     names = ", ".join(op.operands)
-    if op.arrays:
-        return op.arrays if ":" in op.arrays else f"{names}: {op.arrays}({names})"
-    spelled = [word for start in ("np.", "torch.special.") for word in op.spelled if word.startswith(start)]
+    if op.spelling.arrays:
+        return op.spelling.arrays if ":" in op.spelling.arrays else f"{names}: {op.spelling.arrays}({names})"
+    spelled = [word for start in ("np.", "torch.special.") for word in op.spellings if word.startswith(start)]
     given = list(op.signature.parameters.values())
     first, options = [p.name for p in given[: len(op.operands)]], given[len(op.operands) :]
     usual = any(p.default is not p.empty and p.name not in RENAMED for p in options)
-    if not spelled or op.variadic or op.optional or op.pairs or first != [*op.operands] or usual:
+    if not spelled or op.variadic or op.optional or op.traits.complex_pairs or first != [*op.operands] or usual:
         return None
     passed = [p.name if p.name not in RENAMED else f"{RENAMED[p.name]}={p.name}" for p in options]
     called = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in given]

@@ -233,13 +233,13 @@ class EntryApplier:
         """The step for a call, or the number it comes to when it holds no tensor."""
         method, whole, spelled = spelled.startswith("Tensor."), normal(spelled), spelled.removeprefix("Tensor.")
         tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
-        if op.of_two and len(tensors) > 1:
-            op = named(op.of_two)
-        if op.role is Role.INDEXES:
+        if op.spelling.between_two and len(tensors) > 1:
+            op = named(op.spelling.between_two)
+        if op.traits.role is Role.INDEXES:
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
-        if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
+        if "part" in op.spelling.returns and not any(a.keyword == "part" for a in arguments):
             return MultipleResults(op, spelled, tuple(arguments))
-        if whole in op.implied:  # dim=None leaves it out
+        if whole in op.spelling.implied_axis:  # dim=None leaves it out
             arguments = [a for a in arguments if a.keyword != "dim" or a.meaning is not None]
         bound = bind_arguments(op, spelled, [*arguments, *self.unsaid(op, whole, tensors, arguments)], span, method)
         if whole.startswith(TORCHS):
@@ -254,7 +254,7 @@ class EntryApplier:
                 f"{spelled} contains no tensor, only numbers", span=span, hints=("compute the number and write it",)
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
-        if "values" in op.returns and bound.options.get("dim", 0) is not None:
+        if "values" in op.spelling.returns and bound.options.get("dim", 0) is not None:
             return replace(result, pair=True)
         return result
 
@@ -262,10 +262,10 @@ class EntryApplier:
         self, op: Op, spelled: str, tensors: Sequence[Argument], arguments: Sequence[Argument]
     ) -> list[Argument]:
         """The axis that a call of torch's own goes along where the text names none, and that is not the table's."""
-        if spelled not in op.implied or not tensors or len(arguments) > len(tensors):
+        if spelled not in op.spelling.implied_axis or not tensors or len(arguments) > len(tensors):
             return []
         sizes = [self.builder.sizes.number(size) for size in tensors[0].meaning.shape]
-        return [Argument(op.implied[spelled](sizes), tensors[0].span, "dim")]
+        return [Argument(op.spelling.implied_axis[spelled](sizes), tensors[0].span, "dim")]
 
     def part(self, parts: MultipleResults, place: int, span: Span, name: str | None) -> Meaning:
         """One of the results of a call that gives several."""
@@ -294,7 +294,7 @@ class EntryApplier:
     def handed_on(self, last: Last, name: str | None) -> Ref | None:
         """The step before the last one, under the name of the whole, where the last only hands its result on."""
         word, operands, _ = last
-        if named(word).role is not Role.HANDS_ON or name is None or not isinstance(operands[0], Ref):
+        if named(word).traits.role is not Role.HANDS_ON or name is None or not isinstance(operands[0], Ref):
             return None
         return self.builder.renamed(operands[0], name)
 
@@ -317,7 +317,7 @@ def check_torch_options(
     NumPy, which keeps axes by ``keepdims``, keeps all of them where none is named.
     """
     beside = [a.keyword for a in arguments if a.keyword and a.meaning is True]
-    missing = [name for name in op.defaults if name not in chosen and op.is_told(name, beside)]
+    missing = [name for name in op.defaults if name not in chosen and op.is_required(name, beside)]
     if missing:
         given = "-1" if missing[0] == "dim" else "…"
         raise NotationError(f"{spelled} needs {missing[0]}", span=span, hints=(f"{missing[0]}={given}",))

@@ -174,7 +174,7 @@ class StepBuilder:
             self.check_whole(size, label, span)
         names = tuple(a.name if isinstance(a, Ref) else Constant(a) for a in arguments)
         result = self.add(op, names, ruled.options, shape, span, name)
-        if op.beside:
+        if op.saved.auxiliaries:
             self.pending.append((len(self.steps) - 1, op, [*arguments, result]))
             if len(self.pending) == 1:
                 self.put_beside()
@@ -194,7 +194,7 @@ class StepBuilder:
             while self.pending:
                 place, op, arguments = self.pending[0]
                 caller, found = EntryCaller(self, self.steps[place].span), []
-                for key, recipe in op.beside.items():
+                for key, recipe in op.saved.auxiliaries.items():
                     entry, operands, options = recipe(caller, *arguments)
                     found.append((key, caller.last(entry, operands, options, key).name))
                 self.steps[place] = replace(self.steps[place], beside=tuple(found))

@@ -199,7 +199,7 @@ VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view
 
 def involves_complex(op: Op, operands: Sequence[StepOperand], label: str) -> bool:
     """Whether torch would see a complex tensor here; the table's own word for an operation is about pairs."""
-    return any(is_complex_ref(o.meaning) for o in operands) or (bool(op.pairs) and label != op.name)
+    return any(is_complex_ref(o.meaning) for o in operands) or (bool(op.traits.complex_pairs) and label != op.name)
 
 
 def view_as_pairs(builder: StepBuilder, value: Meaning, word: str) -> Ref:
@@ -228,23 +228,25 @@ def apply_complex_step(
     """The step on pairs; refuses what has no entry there."""
     meanings = [o.meaning for o in operands]
     pairs = ComplexPairs(builder, op, meanings, span, label, whole)
-    if op.role is Role.INDEXES and isinstance(options["key"], tuple):
+    if op.traits.role is Role.INDEXES and isinstance(options["key"], tuple):
         return replace(pairs.entry(op, operands, {"key": (*options["key"], ("all",))}, name), complex=True)
     if op.name in UNMOVED and not any(map(is_complex_ref, meanings)):
         return pairs.entry(IDENTITY, operands, {}, name)
-    if not op.pairs:
+    if not op.traits.complex_pairs:
         chosen = {key: value for key, value in options.items() if op.defaults.get(key, ...) != value}
         word = find_complex_rule(*() if label.startswith("np.") else (label.rpartition(".")[2],), op.name)
         found = apply_complex_rule(pairs, word, [to_torch_shape(meaning) for meaning in meanings], chosen, name)
         return found or apply_by_halves(pairs, op, operands, options, name) or refuse_complex(pairs)
     given = [
         StepOperand(
-            (pairs.pair if place in op.pairs and o.meaning is not None else pairs.real)(to_torch_shape(o.meaning)),
+            (pairs.pair if place in op.traits.complex_pairs and o.meaning is not None else pairs.real)(
+                to_torch_shape(o.meaning)
+            ),
             o.text,
         )
         for place, o in zip(op.operands, operands, strict=False)
     ]
-    return replace(pairs.entry(op, given, options, name), complex="out" in op.pairs)
+    return replace(pairs.entry(op, given, options, name), complex="out" in op.traits.complex_pairs)
 
 
 def apply_by_halves(
@@ -280,7 +282,7 @@ class ComplexEntryCaller(EntryCaller):
     def last(self, name: str | Op, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
         """The same, under the name ``wish``."""
         op, given = named(name), [o.ref if isinstance(o, TorchShaped) else o for o in operands]
-        if self.settled is None or not (op.pairs or any(map(is_complex_ref, given))):
+        if self.settled is None or not (op.traits.complex_pairs or any(map(is_complex_ref, given))):
             return super().last(name, given, options, wish)
         described = [StepOperand(meaning, op.name) for meaning in given]
         spoken = {**op.defaults, **options}

@@ -59,11 +59,11 @@ def resolve_shapes(
     key = shape_cache_key(op, shapes, tensors, options)
     if key is not None and key in _KEPT:
         return _KEPT[key][1]
-    prepared = op.resolve(sizes, shapes, **op.prepare(shapes, **options))
-    targets = op.align(sizes, shapes, **prepared)
+    prepared = op.rules.resolve(sizes, shapes, **op.rules.prepare(shapes, **options))
+    targets = op.rules.align(sizes, shapes, **prepared)
     whole = zip(targets, tensors, shapes, strict=True)
     aligned = tuple(sizes.shape(t) if tensor else None if s is None else () for t, tensor, s in whole)
-    found = ResolvedShapes(prepared, targets, sizes.shape(op.shape(sizes, aligned, **prepared)))
+    found = ResolvedShapes(prepared, targets, sizes.shape(op.rules.shape(sizes, aligned, **prepared)))
     if key is not None:
         if len(_KEPT) >= MOST:
             _KEPT.clear()
@@ -193,7 +193,7 @@ def narrow_result_dtype(op: Op, operands: Sequence[OperandType | None], kind: Dt
 
 def keeps_entries(op: Op) -> bool:
     """Whether the result of an operation has the entries of its operand."""
-    return op.role in (Role.HANDS_ON, Role.CUTS, Role.COPIES, Role.INDEXES)
+    return op.traits.role in (Role.HANDS_ON, Role.CUTS, Role.COPIES, Role.INDEXES)
 
 
 def check_integer_result(

@@ -108,7 +108,7 @@ def expansion_script(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
     script = parse_script(Source(op.expands))
     mentioned = {name.name for statement in script.statements for name in iterate_tensor_names(statement.value)}
     own = tuple(() if isinstance(a, Constant) else shapes[a] for a in step.arguments)
-    usual = op.prepare(own, **op.defaults)
+    usual = op.rules.prepare(own, **op.defaults)
     unmentioned = [(key, value) for key, value in step.options if key not in mentioned]
     return script if all(usual.get(key) == value for key, value in unmentioned) else None
 
@@ -183,7 +183,7 @@ def unify_step_shapes(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) ->
         raise LookupError(str(step.op))
     options, number = dict(step.options), [isinstance(a, Constant) and a.value is not None for a in step.arguments]
     given = tuple(() if is_number else shape for is_number, shape in zip(number, read, strict=True))
-    targets = op.align(sizes, given, **options)
+    targets = op.rules.align(sizes, given, **options)
     for shape, target in zip(read, targets, strict=True):
         for own, size in zip(shape or (), target or (), strict=True):
             sizes.unify(own, size)
@@ -191,7 +191,7 @@ def unify_step_shapes(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) ->
         () if is_number else sizes.shape(target) if target else target
         for is_number, target in zip(number, targets, strict=True)
     )
-    for own, size in zip(result, op.shape(sizes, aligned, **options), strict=True):
+    for own, size in zip(result, op.rules.shape(sizes, aligned, **options), strict=True):
         sizes.unify(own, size)
 
 

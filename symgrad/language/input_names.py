@@ -48,7 +48,7 @@ MODULES = {
 }
 LIBRARIES = ("tf", "keras", "einops", "scipy", "scp", "cp", "mx", "nnx", "paddle", "flax")
 """What other libraries are called where something of theirs is read; a tensor may be called so, too."""
-ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.written == f"{{}}.{op.name}")
+ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.spelling.template == f"{{}}.{op.name}")
 """Entries that are an attribute of a tensor, written without brackets."""
 PROPERTIES = (*ATTRIBUTES, "real", "imag")
 NUMBERS = ("inf", "nan", "π")

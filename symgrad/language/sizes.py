@@ -269,7 +269,7 @@ def option_arguments(op: Op, node: PythonCall, method: bool) -> Iterator[tuple[S
     names = [p.name for p in op.signature.parameters.values()][int(method) :]
     for place, part in enumerate(node.positional):
         name = names[min(place, len(names) - 1)] if names else None  # x.reshape(2, n): the last option takes the rest
-        if op.of_two and isinstance(part, (Binary, PythonCall)):
+        if op.spelling.between_two and isinstance(part, (Binary, PythonCall)):
             continue  # torch.max(a, b) takes the larger one, and b is no axis
         if name is not None and name not in op.operands:
             yield part, name in SIZES

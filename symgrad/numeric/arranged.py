@@ -19,7 +19,8 @@ from typing import TypeAlias
 import numpy as np
 
 from symgrad.calculus import is_multilinear
-from symgrad.entries.spec import Domain
+from symgrad.entries.operands import Domain
+from symgrad.entries.read_off import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import forward
@@ -62,7 +63,7 @@ def whole_operands(program: Program) -> dict[str, tuple[str, Domain]]:
     found: dict[str, tuple[str, Domain]] = {}
     for step in reversed(program.steps):
         op = named(step.op)
-        if step.result.name in found and not op.pathless:  # a comparison makes truth values of any numbers
+        if step.result.name in found and not is_non_differentiable(op):  # comparisons take any numbers
             found = dict.fromkeys(step.tensors, found[step.result.name]) | found
         for operand, a in zip(op.operands, step.arguments, strict=False):
             if isinstance(a, str) and op.domain_of(operand).whole:

@@ -175,11 +175,11 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
 def found_beside(step: Apply, arrays: dict[str, Array], sizes: Mapping[Size, int]) -> bool:
     """Put the integers that an operation finds among ``arrays``, and its value where more than an equation says it."""
     op = named(step.op)
-    if not op.known and op.numpy is None:
+    if not op.saved.index_data and op.numpy is None:
         return False
     options = options_of(step, sizes)
     arguments = [arrays[a] if isinstance(a, str) else constant(a, sizes) for a in step.arguments]
-    for name, rule in op.known.items():
+    for name, rule in op.saved.index_data.items():
         known = rule(*arguments, **options)
         if known is not None:
             arrays[known_name(step, name)] = np.asarray(known)

@@ -6,6 +6,7 @@ how an entry is found. `symgrad.ops.calls` has the calls that are several entrie
 
 from types import ModuleType
 
+from symgrad.entries.operands import Domain
 from symgrad.entries.readings import functions
 from symgrad.entries.spec import (
     COMPOUND_SPELLINGS,
@@ -13,7 +14,6 @@ from symgrad.entries.spec import (
     SPELLINGS,
     TABLE,
     Data,
-    Domain,
     Example,
     Held,
     Op,

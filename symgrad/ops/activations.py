@@ -29,7 +29,7 @@ op("selu(x)", "out = 1.0507009873554805·(x·[x > 0] + 1.6732632423543772·expm1
 op("hardtanh(x, min_val=-1.0, max_val=1.0)",
    "out = x·[x > min_val]·[x < max_val] + min_val·[x ≤ min_val] + max_val·[x ≥ max_val]",
    "x[i] kept between min_val and max_val; the derivative at a bound is 0", F,
-   instead={"not min_val<max_val": "out = x·[x > min_val]·[x < max_val] + min_val·[x ≤ min_val] + max_val·[x > min_val]"}, more=("F.hardtanh(x, -0.5, 1.5) with x:3",))
+   variants={"not min_val<max_val": "out = x·[x > min_val]·[x < max_val] + min_val·[x ≤ min_val] + max_val·[x > min_val]"}, more=("F.hardtanh(x, -0.5, 1.5) with x:3",))
 op("relu6(x)", "out = x·[x > 0]·[x < 6] + 6·[x ≥ 6]", "x[i] kept between 0 and 6; the derivative at a bound is 0", F)
 op("hardsigmoid(x)", "out = (x/6 + 1/2)·[x > −3]·[x < 3] + [x ≥ 3]",
    "x[i]/6 + ½ kept between 0 and 1; compared with relu6(x + 3)/6, since torch's own backward rounds 1/6 to float32", F, torch=lambda torch, x: torch.nn.functional.relu6(x + 3) / 6)
@@ -42,7 +42,7 @@ op("tanhshrink(x)", "out = x − tanh(x)", "how far x[i] is from its hyperbolic 
 op("softshrink(x, lambd: float >= 0=0.5)", "out = (x − lambd)·[x > lambd] + (x + lambd)·[x < −lambd]",
    "x[i] moved towards 0 by lambd, 0 between ±lambd", F)
 op("hardshrink(x, lambd=0.5)", "out = x·[x > lambd] + x·[x < −lambd]", "x[i] outside of ±lambd, 0 between", F, "torch.hardshrink Tensor.hardshrink",
-   instead=lambda shapes, lambd: "out = x" if lambd < 0 else "out = x·[x > lambd] + x·[x < −lambd]")
+   variants=lambda shapes, lambd: "out = x" if lambd < 0 else "out = x·[x > lambd] + x·[x < −lambd]")
 op("threshold(x, threshold: float, value: float)", "out = x·[x > threshold] + value·(1 − [x > threshold])",
    "x[i] above the threshold, value elsewhere", ("F.{}", "torch.{}", "aten.{}"), kinks=0.5,
    examples=("F.threshold(x, 0.5, -1.0)",))
@@ -62,11 +62,11 @@ def prelu_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 PRELU = "out[i] = x[i]·[x[i] > 0] + weight·x[i]·(1 − [x[i] > 0])"
 op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, elsewhere x[i] times one slope for all, or that of its channel (axis 1)",
    ("F.{}", "torch.{}", "Tensor.{}", "aten.{}"), "aten._prelu_kernel", along="all but channels",
-   instead=lambda shapes: PRELU.replace("weight", "weight[0]") if shapes[1] == (1,) else PRELU,  # one slope for all is the first
+   variants=lambda shapes: PRELU.replace("weight", "weight[0]") if shapes[1] == (1,) else PRELU,  # one slope for all is the first
 
    shape=prelu_shape, align=no_alignment, kinks=0,
    ranks={"x": (2, 3), "weight": (1,)}, examples=("F.prelu(x, weight) with x:3x2 weight:2", "F.prelu(x, weight) with x:3 weight:1"),
-   holds="real")  # fmt: skip
+   result_dtype="real")  # fmt: skip
 
 
 op("glu(x, dim: int=-1)", "out[i<size(x, 0)/2] = x[i]·sigmoid(x[i + size(x, 0)/2])", "the first half along dim,"

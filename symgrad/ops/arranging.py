@@ -12,13 +12,13 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.shaping import Ints, axis_of, moved
+from symgrad.entries.operands import Ints, axis_of, moved
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Sizes, size_of
 
 op("flip(x, dims: tuple[axis])", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
-   instead=lambda shapes, dims: moved(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}"),
+   variants=lambda shapes, dims: moved(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}"),
    examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"), arrays="x, *dims: np.flip(x, axis=dims)")  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def rolled(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, 
 
 
 op("roll(x, shifts: tuple, dims: tuple=())", "out[i] = x[(i − shifts) mod size(x, 0)]",
-   "moves the entries along dims; what leaves at one end comes in at the other; without dims all entries as one row", TORCH, "np.roll", instead=rolled,
+   "moves the entries along dims; what leaves at one end comes in at the other; without dims all entries as one row", TORCH, "np.roll", variants=rolled,
    prepare=prepare_roll, examples=("roll(x, 1, 0) with x:4", "roll(x, (1, -1), (0, 1))", "roll(x, 2)"),
    arrays="x, shifts, dims=None: np.roll(x, shifts, axis=dims)")  # fmt: skip
 
@@ -71,10 +71,10 @@ def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
 
 
 op("rot90(x, k: int=1, dims: tuple[axis, axis]=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
-   "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", instead=turned,
+   "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", variants=turned,
    ranks={"x": (2,)}, examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
 op("vander(x, N: int >= 2)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
-   ("torch.linalg.{}",), written="torch.linalg.vander({})", examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), holds="kept")  # fmt: skip
+   ("torch.linalg.{}",), template="torch.linalg.vander({})", examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), result_dtype="kept")  # fmt: skip
 # fmt: off
 for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on; 0 above"),
                          ("triu", "≥", "the upper triangle, from a diagonal on; 0 below")):
@@ -97,12 +97,12 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
 # fmt: off
 op("diagonal(x, offset: int=0, dim1: int=0, dim2: int=1)", "out[i] = x[i,i + offset]",
    "a diagonal of the matrices in the axes dim1 and dim2, as the last axis", TORCH, "np.diagonal",
-   instead={"offset<0": "out[i] = x[i − offset,i]"}, axes="dim1 dim2", shape=diagonal_shape,
+   variants={"offset<0": "out[i] = x[i − offset,i]"}, axes="dim1 dim2", shape=diagonal_shape,
    ranks={"x": (2, 3)}, examples=("diagonal(x) with x:3x3", "diagonal(x, 1)", "diagonal(x, 0, 0, 2) with x:2x2x3"),
    arrays="x, offset=0, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2)")
 op("diag_embed(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "out[i<n + offset,j<n + offset] = [i < n]·δ(i, j − offset)"
    "·x[i] where n = size(x, 0)", "the last axis as a diagonal of new matrices in the axes dim1 and dim2", TORCH, axes="dim1 dim2", least=1,
-   instead={"offset<0": "out[i<n − offset,j<n − offset] = [i + offset ≥ 0]·δ(i + offset, j)·x[i + offset] where n = size"
+   variants={"offset<0": "out[i<n − offset,j<n − offset] = [i + offset ≥ 0]·δ(i + offset, j)·x[i + offset] where n = size"
             "(x, 0)"}, ranks={"x": (1, 2)}, examples=("diag_embed(x)", "diag_embed(x, 1) with x:2", "diag_embed(x, -1, 0, 2) with x:2x2"))
 # fmt: on
 
@@ -124,7 +124,7 @@ def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tup
 
 
 op("movedim(x, source: tuple[axis], destination: tuple[axis])", "out[j,k,i] = x[i,j,k]", "moves the axes of source to the places of"
-   " destination; the rest keep their order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, checks=as_many_places,
+   " destination; the rest keep their order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", variants=shifted, checks=as_many_places,
    examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"))  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def turned_over(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 
 op("diag(x)", "out[i,j] = δ(i, j)·x[i]", "a vector as a diagonal matrix, or the diagonal of a matrix", METHOD, "np.diag",
-   instead={"rank(x)=2": "out[i] = x[i,i]"}, shape=turned_over, align=no_alignment,
+   variants={"rank(x)=2": "out[i] = x[i,i]"}, shape=turned_over, align=no_alignment,
    ranks={"x": (1, 2)}, examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"),
    arrays="x, diagonal=0: np.diag(x, k=diagonal)")  # fmt: skip
 
@@ -169,10 +169,10 @@ def copies(shapes: tuple[Shape, ...], **times: tuple[Any, ...]) -> str:
 
 # fmt: off
 op("repeat(x, repeats: tuple)", "out[i<repeats0·size(x, 0)] = x[i mod size(x, 0)]", "the tensor several times along each axis",
-   ("Tensor.{}", "aten.{}"), instead=copies, checks=enough,
+   ("Tensor.{}", "aten.{}"), variants=copies, checks=enough,
    examples=("x.repeat(2) with x:3", "x.repeat(2, 1, 2) with x:2x3"))
 op("tile(x, dims: tuple)", "out[i,j<dims0·size(x, 1)] = x[i,j mod size(x, 1)]", "the tensor several times along each axis",
-   instead=copies, prepare=lambda shapes, dims: {"dims": (*[1] * (len(shapes[0]) - len(dims)), *dims)},  # missing leading ones
+   variants=copies, prepare=lambda shapes, dims: {"dims": (*[1] * (len(shapes[0]) - len(dims)), *dims)},  # missing leading ones
    examples=("tile(x, (2,))", "tile(x, (2, 1)) with x:3"), arrays="x, *dims: np.tile(x, dims)")
 # fmt: on
 
@@ -196,7 +196,7 @@ def interleaved(shapes: tuple[Shape, ...], repeats: int, dim: Any) -> str:
 
 
 op("repeat_interleave(x, repeats: any, dim: any=None)", "out[(i,r<repeats)] = x[i]", "every entry several times in a row, along dim or of all entries as one row", METHOD,
-   "np.repeat", instead=interleaved, prepare=prepare_interleave,
+   "np.repeat", variants=interleaved, prepare=prepare_interleave,
    examples=("repeat_interleave(x, 2) with x:2x2", "repeat_interleave(x, 2, 0) with x:3", "repeat_interleave(x, 2, 1)"))  # fmt: skip
 
 
@@ -269,6 +269,6 @@ def padded(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: An
 op(f"pad(x, pad: tuple, mode: {' | '.join(map(repr, MODES))}='constant', value: float=None)",
    "out[…,i<size(x, -1) + pad0 + pad1] = x̂[…,i − pad0]",
    "margins around the last axes, pad0 before and pad1 behind the last one: of value, or with mode the entries reflected, those at the edge, or those of the other end",
-   ("F.{}", "aten.constant_pad_nd", "aten.pad"), instead=padded, shape=padded_shape, prepare=prepare_pad, holds="first",
+   ("F.{}", "aten.constant_pad_nd", "aten.pad"), variants=padded, shape=padded_shape, prepare=prepare_pad, result_dtype="first",
    examples=("F.pad(x, (1, 2))", "F.pad(x, (1, 1, 0, 1), value=2.0) with x:2x2",
              *(f'F.pad(x, (1, 2), mode="{mode}") with x:1x2x3' for mode in MODES[1:])))  # fmt: skip

@@ -14,7 +14,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.spec import Op, positive, reals
+from symgrad.entries.operands import positive, reals
+from symgrad.entries.spec import Op
 from symgrad.errors import ShapeError
 from symgrad.ops.products import matmul
 from symgrad.program import Role
@@ -37,7 +38,7 @@ def unpaired(sizes: Sizes, shape: Shape) -> Shape:
 
 def matrices(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
     """Two operands of pairs are broadcast as matrices are."""
-    return tuple((*s, PAIR) for s in matmul.align(sizes, tuple(unpaired(sizes, s) for s in shapes)))
+    return tuple((*s, PAIR) for s in matmul.rules.align(sizes, tuple(unpaired(sizes, s) for s in shapes)))
 
 
 def complexes(x: Any) -> Any:
@@ -79,7 +80,7 @@ def entry(word: str, equation: str, says: str, shown: str = "view_as_real({})", 
     facts: dict[str, Any] = {"torch": by_torch, "examples": (shown,), **given}
     return op(
         f"complex_{word}(x)", equation, says, home, letters="ijkl" if paired else "",
-        pairs=KEPT if paired else TAKEN, forward=values, **facts,
+        complex_pairs=KEPT if paired else TAKEN, forward=values, **facts,
     )  # fmt: skip
 
 
@@ -107,11 +108,11 @@ def by_both(function: str) -> Callable[..., Any]:
 # one operation, one row
 # fmt: off
 op("complex_pair(x, y)", "out[…,c<2] = δ(c, 0)·x[…] + δ(c, 1)·y[…]",
-   "the complex numbers with real part x and imaginary part y, as pairs", ("torch.complex",), pairs=MADE, letters="ijkl", torch=made,
+   "the complex numbers with real part x and imaginary part y, as pairs", ("torch.complex",), complex_pairs=MADE, letters="ijkl", torch=made,
    role=Role.PAIRS,
    examples=("view_as_real(torch.complex(x, y))",))
 op("complex_polar(r, t)", "out[…,c<2] = δ(c, 0)·r[…]·cos(t[…]) + δ(c, 1)·r[…]·sin(t[…])",
-   "the complex numbers with length r and angle t, as pairs", ("torch.polar",), pairs=MADE, letters="ijkl", domain={"r": positive()},
+   "the complex numbers with length r and angle t, as pairs", ("torch.polar",), complex_pairs=MADE, letters="ijkl", domain={"r": positive()},
    torch=lambda torch, r, t: torch.view_as_real(torch.polar(r, t)),
    examples=("view_as_real(torch.polar(r, t))",))
 entry("conj", "out[…,c] = δ(c, 0)·x[…,c] − δ(c, 1)·x[…,c]", "the conjugate: the imaginary part turned round",
@@ -129,14 +130,14 @@ entry("angle", f"out[…] = (1 − [q = 0])·atan2(x[…,1], x[…,0] + [q = 0])
 
 # Arithmetic -----------------------------------------------------------------------------------------
 
-op("complex_mul(x, y)", PRODUCT, "products of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl",
+op("complex_mul(x, y)", PRODUCT, "products of complex numbers, as pairs", (), complex_pairs=BOTH, letters="ijkl",
    torch=by_both("mul"), examples=("view_as_real(view_as_complex(x) * view_as_complex(y)) with x:3x2 y:3x2",
                                    "view_as_real(view_as_complex(x) * view_as_complex(x)) with x:3x2"))
 op("complex_matmul(x, y)", of_matrices(((0,) * 3, (0,) * 3)), "the matrix product of complex matrices, as pairs", (),
-   pairs=BOTH, align=matrices, instead=of_matrices, torch=by_both("matmul"),
+   complex_pairs=BOTH, align=matrices, variants=of_matrices, torch=by_both("matmul"),
    examples=tuple(f"view_as_real(view_as_complex(x) @ view_as_complex(y)) with x:2x3x2 y:{y}" for y in ("3x2x2", "3x2")))
 op("complex_div(x, y)", "out[…,c<2] = (δ(c, 0)·(a·p + b·q) + δ(c, 1)·(b·p − a·q)) / (p² + q²)"
-   " where a = x[…,0], b = x[…,1], p = y[…,0], q = y[…,1]", "quotients of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl",
+   " where a = x[…,0], b = x[…,1], p = y[…,0], q = y[…,1]", "quotients of complex numbers, as pairs", (), complex_pairs=BOTH, letters="ijkl",
    forward=lambda x, y: pairs(complexes(x) / complexes(y)), torch=by_both("div"),
    domain={"y": positive()}, examples=("view_as_real(view_as_complex(x) / view_as_complex(y)) with x:3x2 y:3x2",))
 

@@ -16,7 +16,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.shaping import check_space, in_groups, unify_vector
+from symgrad.entries.operands import check_space, in_groups, unify_vector
 from symgrad.entries.signatures import per_axis
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Size, Sizes, size_of
@@ -131,7 +131,7 @@ for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x
        f"dilation: {space}*int >= 1=1, groups: int >= 1=1)",
        convolved((), named("stride", space), named("padding", space), named("dilation", space), 1),
        f"slides every weight over {last(space)} and adds up the products; of several groups each reads its own channels",
-       ("torch.{}", "F.{}"), instead=convolved, prepare=prepare, letters="noijkl"[: space + 2],
+       ("torch.{}", "F.{}"), variants=convolved, prepare=prepare, letters="noijkl"[: space + 2],
        shape=slid_shape, checks=partial(check_space, space=space), fits=f"weight[o,c,{','.join('rst'[:space])}]",
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)}, smooth=True,
        examples=(f"F.{name}(x, weight) with x:{x} {kernel}", f"F.{name}(x, weight, bias, padding=1) with x:{x} {BIAS[space]}",
@@ -166,13 +166,13 @@ for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1
        f"output_padding: {space}*int >= 0=0, groups: int >= 1=1, dilation: {space}*int >= 1=1)",
        spread_out((), named("stride", space), named("padding", space), (), named("dilation", space), 1),
        "adds every entry times the weight where a convolution would have read it; output_padding lengthens the far ends; each of several groups adds to its own channels", ("torch.{}", "F.{}"),
-       instead=spread_out, letters="noijkl"[: space + 2],
+       variants=spread_out, letters="noijkl"[: space + 2],
        shape=slid_shape, checks=partial(check_space, space=space), fits=f"weight[o,c,{','.join('rst'[:space])}]",
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
        examples=(f"F.{name}(x, weight) with x:{x} weight:{weight}",
                  f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1) with x:{more} weight:{weight} bias:{bias}"))
 op("conv_tbc(x, weight, bias, pad: int >= 0=0)",
    "out[t<size(x, 0) + 2·pad − size(weight, 0) + 1,b,o] = (Σ_{r,c} x̂[t + r − pad,b,c]·weight[r,c,o]) + bias[o]",
-   "slides every weight over time, the first axis", ("torch.{}", "F.{}"), holds="first",
+   "slides every weight over time, the first axis", ("torch.{}", "F.{}"), result_dtype="first",
    examples=("torch.conv_tbc(x, weight, bias) with x:4x2x3 weight:2x3x2 bias:2",
              "torch.conv_tbc(x, weight, bias, pad=1) with x:3x1x2 weight:2x2x3 bias:3"))  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.entries.shaping import at_least
+from symgrad.entries.operands import at_least
 from symgrad.errors import ShapeError, UndefinedError, UnsupportedError
 from symgrad.ops.solving import batch_of_square, inverted, solved, square
 from symgrad.program import Role
@@ -82,9 +82,9 @@ def system(matrices: str, transposed: str) -> Callable[..., str]:
 STEP = "out[…,i,k] = out[…,i,k] − Σ_m inv[…,i,m]·((Σ_j a[…,m,j]·out[…,j,k]) − b[…,m,k])"
 solved("solve(a, b, *, left=True)", system("Σ_j a[…,i,j]·out[…,j,k] = b[…,i,k]", "Σ_j out[…,i,j]·a[…,j,k] = b[…,i,k]"),
        "the solution of a·out = b, without left that of out·a = b", ("torch.linalg.solve", "np.linalg.solve"), step=STEP,
-       instead=system(STEP, "out[…,i,k] = out[…,i,k] − Σ_m ((Σ_j out[…,i,j]·a[…,j,m]) − b[…,i,m])·inv[…,m,k]"),
+       variants=system(STEP, "out[…,i,k] = out[…,i,k] − Σ_m ((Σ_j out[…,i,j]·a[…,j,m]) − b[…,i,m])·inv[…,m,k]"),
        values=solution, shape=solution_shape, align=fitting,
-       beside={"inv": inverse_of}, role=Role.SOLVES, kind="regular", ranks={"a": (2,), "b": (2, 1)}, letters="ik",
+       auxiliaries={"inv": inverse_of}, role=Role.SOLVES, kind="regular", ranks={"a": (2,), "b": (2, 1)}, letters="ik",
        examples=("solve(a, b) with a:3x3 b:3x2", "solve(a, b) with a:2x2 b:2", "solve(a, b, left=False) with a:3x3 b:2x3",
                  "solve(a, b) with a:2x2x2 b:2x3"))  # fmt: skip
 
@@ -98,7 +98,7 @@ LAPLACE = "((Σ_{i,j} x[…,i,j]·inv[…,j,i]) − size(x, -1))"
 solved("det(x)", f"{EXPANSION} = out[…] where C[i,j] = out[…]·inv[…,j,i], inv: the inverse of x",
        "the determinant; it is linear in each row i, whose cofactors do not contain that row (Laplace)", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
        step=f"out[…] = out[…] + out[…]·{LAPLACE}", values=lambda x: np.linalg.det(np.asarray(x, float)),
-       shape=batch_of_square, beside={"inv": inverse_of}, kind="regular", letters="b",
+       shape=batch_of_square, auxiliaries={"inv": inverse_of}, kind="regular", letters="b",
        examples=("det(x) with x:3x3", "det(x) with x:2x2x2"))  # fmt: skip
 
 
@@ -116,8 +116,8 @@ for name, says, home, logarithm, by_torch, written in (
 ):  # fmt: skip
     # one equation for both, since the logarithm's derivative is the share by which det grows
     solved(f"{name}(x)", f"{EXPANSION} = exp(out[…]) where C[i,j] = exp(out[…])·inv[…,j,i], inv: the inverse of x", f"{says}; the determinant is linear in each row i, whose cofactors do not contain that row (Laplace)", home,
-           step=f"out[…] = out[…] + {LAPLACE}", values=logarithm, torch=by_torch, shape=batch_of_square, written=written,
-           beside={"inv": inverse_of}, kind="definite", letters="b",
+           step=f"out[…] = out[…] + {LAPLACE}", values=logarithm, torch=by_torch, shape=batch_of_square, template=written,
+           auxiliaries={"inv": inverse_of}, kind="definite", letters="b",
            examples=tuple(f"{(written or name + '({})').format('x')} with x:{shape}" for shape in ("3x3", "2x2x2")))  # fmt: skip
 
 # The pseudo-inverse ------------------------------------------------------------------------------------------
@@ -148,5 +148,5 @@ solved("pinv(x, *, atol: float | None=None, rtol: float | None=None)", PENROSE, 
             " + (Σ_{a,b,c} out[…,i,a]·out[…,b,a]·x[…,c,b]·(δ(c, k) − left[…,c,k]))"
             " + Σ_{a,b,c} (δ(i, a) − right[…,i,a])·x[…,b,a]·out[…,c,b]·out[…,c,k]",
        values=of_full_rank, torch=lambda torch, x, **given: torch.linalg.pinv(x, **given), shape=lambda sizes, shapes, **given: (*shapes[0][:-2], *at_least(shapes[0], 2)[:-3:-1]), kind="full", arrays="x, **given: np.linalg.pinv(x)",
-       beside={"left": lambda call, x, out: ("matmul", (x, out), {}), "right": lambda call, x, out: ("matmul", (out, x), {})},
+       auxiliaries={"left": lambda call, x, out: ("matmul", (x, out), {}), "right": lambda call, x, out: ("matmul", (out, x), {})},
        examples=("pinv(x) with x:3x2", "pinv(x) with x:2x2x3"))  # fmt: skip

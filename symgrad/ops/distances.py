@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.equations import TORCH, F, op
-from symgrad.entries.shaping import number
+from symgrad.entries.operands import number
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.shapes import Shape
 
@@ -103,18 +103,18 @@ BY_P: dict[str, Any] = {"reuse": True, "kinks": 0}
 # fmt: off
 op("pairwise_distance(x, y, p: number=2.0, eps=1e-6, keepdim=False)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j] + eps)²)",
    "the length of x − y + eps along the last axis; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", F, "torch.pairwise_distance", along="last",
-   instead=as_long_as("x[j] − y[j] + eps"), **BY_P,
+   variants=as_long_as("x[j] − y[j] + eps"), **BY_P,
    forward=lambda x, y, p, eps, keepdims=False: numpy_length(x - y + float(eps), p, -1, keepdims),
    examples=("F.pairwise_distance(x, y)", "F.pairwise_distance(x, y, p=1.0)"))
 op("normalize(x, p: number=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = √(Σ_j x[j]²)",
    "x divided by its length along dim, eps at least; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", ("F.{}",), along="dim", expands=normalize,
-   instead=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
+   variants=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
 op("dist(x, y, p: number=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
-   "the length of x − y over all entries; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),
+   "the length of x − y over all entries; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", TORCH, along="all", variants=as_long_as("x[j] − y[j]"),
    forward=lambda x, y, p: numpy_length(x - y, p, None), **BY_P, examples=("dist(x, y)", "dist(x, y, 3) with x:3 y:3"))
 op("cdist(x, y, p: float >= 0=2.0, compute_mode: unused=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
    "the distances between the rows of x and the rows of y; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
-   instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True),
+   variants=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True),
    forward=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
    **BY_P, ranks={"x": (2, 3), "y": (2, 3)}, examples=("cdist(x, y) with x:2x3 y:3x3", "cdist(x, y, 1.0) with x:2x2 y:2x2"))
 # fmt: on
@@ -122,8 +122,8 @@ op("cdist(x, y, p: float >= 0=2.0, compute_mode: unused=None)", "out[…,i,k] = 
 
 op("pdist(x, p: float >= 0=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·√(Σ_j (x[m,j] − x[n,j])²), m: the first row of"
    " the k-th pair in order, n: the second", "the distance between every two rows m < n; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); the derivative at 0 is 0", ("F.{}", "torch.{}", "aten._pdist_forward"),
-   instead=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True),
-   known={"m": lambda x, p: np.triu_indices(len(x), 1)[0], "n": lambda x, p: np.triu_indices(len(x), 1)[1]},
+   variants=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True),
+   index_data={"m": lambda x, p: np.triu_indices(len(x), 1)[0], "n": lambda x, p: np.triu_indices(len(x), 1)[1]},
    forward=lambda x, p: numpy_length(np.subtract(*np.asarray(x, float)[np.array(np.triu_indices(len(x), 1))]), p, -1),
    torch=lambda torch, x, p: torch.nn.functional.pdist(x, float(p)) if len(x) else x.sum(1),  # of no rows 2.13's backward ends the process
    **BY_P, letters="k",
@@ -144,5 +144,5 @@ def longest(shapes: tuple[Shape, ...], p: Any, dim: Any, maxnorm: Any) -> None:
 op("renorm(x, p: number, dim: int, maxnorm: float)", "out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7)"
    " where a = √(Σ_j x[j]²)", "what lies at one place of dim, all other axes its line, shortened to the length maxnorm where it is longer; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p)", TORCH,
    along="all but dim", checks=longest,
-   instead=of_length("out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7) where a = LENGTH, d[j] = x[j]"),
+   variants=of_length("out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7) where a = LENGTH, d[j] = x[j]"),
    examples=("renorm(x, 2, 0, 1.5)", "renorm(x, 1, 1, 2.0)", "renorm(x, 3, 2, 1.0) with x:2x2x2"))  # fmt: skip

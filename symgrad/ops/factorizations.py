@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.equations import op
-from symgrad.entries.shaping import at_least
-from symgrad.entries.spec import matrices, no_alignment
+from symgrad.entries.operands import at_least, matrices
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import DomainError, ShapeError, UndefinedError
 from symgrad.ops.solving import ASYMMETRY, SYMMETRIC, apart, checked_symmetric, column_signs, solved, square
 from symgrad.program import Role
@@ -36,7 +36,7 @@ solved("cholesky(x)", f"Σ_j out[…,i,j]·out[…,k,j] = s[i,k] where {SYMMETRI
        step="out[…,i,k] = out[…,i,k] + Σ_j out[…,i,j]·f[j,k]·([k − j < 0] + δ(j, k)/2)"
             f" where f[a,b] = (Σ_{{p,q}} inv[…,a,p]·s[p,q]·inv[…,b,q]) − δ(a, b), {SYMMETRIC}",
        values=lower_factor, torch=lambda torch, x: torch.linalg.cholesky((x + x.mT) / 2), shape=square, kind="definite",
-       beside={"inv": lambda call, x, out: ("inverse", (out,), {})}, arrays="np.linalg.cholesky",
+       auxiliaries={"inv": lambda call, x, out: ("inverse", (out,), {})}, arrays="np.linalg.cholesky",
        examples=("cholesky(x) with x:3x3", "cholesky(x) with x:2x2x2"))  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def triangular(x: Any) -> Any:
 
 op("triangular_factor(x)", "out[…,i,j] = x[…,i,j]",
    "x itself, a lower triangular matrix (others are refused): the entries above the diagonal are 0, and have a gradient all the same, as in torch", (),
-   written="{}", forward=triangular, torch=lambda torch, x: x.clone(), shape=square, domain={"x": matrices("lower")},
+   template="{}", forward=triangular, torch=lambda torch, x: x.clone(), shape=square, domain={"x": matrices("lower")},
    ranks={"x": (2,)}, examples=("triangular_factor(x) with x:3x3",))  # fmt: skip
 
 # QR ----------------------------------------------------------------------------------------------------------
@@ -82,17 +82,17 @@ solved("qr_q(x)", "Σ_i out[…,i,a]·out[…,i,b] = δ(a, b); [a > b]·R[a,b] =
        "the factor of x = out·R whose columns have length 1 and stand at right angles, R upper triangular",
        step="out[…,i,k] = out[…,i,k] + m[i,k] − (Σ_a out[…,i,a]·c[a,k])"
             f" + Σ_a out[…,i,a]·(c[a,k]·[k − a < 0] − c[k,a]·[a − k < 0]) where c[a,b] = Σ_q out[…,q,a]·m[q,b], {MOVED}",
-       values=lambda x: factors_of(x)[0], torch=lambda torch, x: torch.linalg.qr(x)[0], written="qr({}).Q",
+       values=lambda x: factors_of(x)[0], torch=lambda torch, x: torch.linalg.qr(x)[0], template="qr({}).Q",
        shape=lambda sizes, shapes: (*shapes[0][:-2], *tall(sizes, shapes[0])), kind="full",
-       beside={"inv": lambda call, x, out: ("inverse", (call("matmul", call("mT", out), x),), {})},
+       auxiliaries={"inv": lambda call, x, out: ("inverse", (call("matmul", call("mT", out), x),), {})},
        examples=("qr(x).Q with x:3x2", "qr(x).Q with x:2x2x2"))  # fmt: skip
 solved("qr_r(x)", "Σ_j out[…,j,i]·out[…,j,k] = Σ_j x[…,j,i]·x[…,j,k]; [i > k]·out[…,i,k] = 0",
        "the upper triangular factor of x = Q·out, where Qᵀ·Q = I; the signs of its rows are those of Householder's reflections",
        step="out[…,i,k] = out[…,i,k] + Σ_a (c[i,a] − c[i,a]·[a − i < 0] + c[a,i]·[i − a < 0])·out[…,a,k]"
             f" where c[a,b] = (Σ_r q[…,r,a]·m[r,b]) − δ(a, b), {MOVED}",
-       values=lambda x: factors_of(x)[1], torch=lambda torch, x: torch.linalg.qr(x)[1], written="qr({}).R",
+       values=lambda x: factors_of(x)[1], torch=lambda torch, x: torch.linalg.qr(x)[1], template="qr({}).R",
        shape=lambda sizes, shapes: (*shapes[0][:-2], *[tall(sizes, shapes[0])[1]] * 2), kind="full",
-       beside={"inv": lambda call, x, out: ("inverse", (out,), {}), "q": lambda call, x, out: ("matmul", (x, call("inverse", out)), {})},
+       auxiliaries={"inv": lambda call, x, out: ("inverse", (out,), {}), "q": lambda call, x, out: ("matmul", (x, call("inverse", out)), {})},
        examples=("qr(x).R with x:3x2", "qr(x).R with x:2x2x2"))  # fmt: skip
 
 # Elimination --------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ solved("lu_factors(x)", f"Σ_j L[i,j]·U[j,k] = x[…,i,k] where {LOWER}, {UPPER
        step="out[…,i,k] = out[…,i,k] + (Σ_j L[i,j]·[k − j < 0]·f[j,k]) + Σ_j (1 − [j − i < 0])·f[i,j]·U[j,k]"
             f" where f[a,b] = (Σ_{{p,q}} left[…,a,p]·x[…,p,q]·right[…,q,b]) − δ(a, b), {LOWER}, {UPPER}",
        values=eliminated, torch=eliminated_by_torch, shape=square, kind="dominant",
-       beside={"left": inverse_of_lower, "right": lambda call, x, out: ("inverse", (call("triu", out),), {})},
+       auxiliaries={"left": inverse_of_lower, "right": lambda call, x, out: ("inverse", (call("triu", out),), {})},
        examples=("lu_factors(x) with x:3x3", "lu_factors(x) with x:2x2x2"))  # fmt: skip
 
 # Eigenvalues and singular values ------------------------------------------------------------------
@@ -165,14 +165,14 @@ op("eigvalsh(x)", f"out[…,k] = Σ_{{i,j}} V[…,i,k]·s[i,j]·V[…,j,k] where
    "the eigenvalues of a symmetric x, in ascending order; they stand on the diagonal of Vᵀ·x·V, and a small turn of "
    "the eigenvectors V does not change them", (), forward=lambda x: eigen(x)[0],
    torch=lambda torch, x: torch.linalg.eigvalsh((x + x.mT) / 2), shape=lambda sizes, shapes: square(sizes, shapes)[:-1],
-   align=no_alignment, smooth=False, beside={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": matrices("symmetric")}, ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
+   align=no_alignment, smooth=False, auxiliaries={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": matrices("symmetric")}, ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
 
 INSIDE = f"P[a,b] = Σ_{{p,q}} out[…,p,a]·s[p,q]·out[…,q,b], {SYMMETRIC}"
 solved("eigenvectors(x, tied=False)", f"[i ≠ k]·P[i,k] = 0 where {INSIDE}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k)",
        "the eigenvectors of a symmetric x as columns, by ascending eigenvalues, of which no two are equal unless tied; the sign of each such that its first large entry (0.37 of the largest at least) is positive",
        step=f"out[…,i,k] = out[…,i,k] + Σ_m out[…,i,m]·P[m,k]·[m ≠ k]/(w[…,k] − w[…,m]) where {INSIDE}",
-       values=lambda x, tied: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square, kind="symmetric", role=Role.TURNS, written="eigh({}).eigenvectors",
-       beside={"w": lambda call, x, out: ("sum", (call("mul", out, call("matmul", x, out)),), {"dim": -2})},
+       values=lambda x, tied: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square, kind="symmetric", role=Role.TURNS, template="eigh({}).eigenvectors",
+       auxiliaries={"w": lambda call, x, out: ("sum", (call("mul", out, call("matmul", x, out)),), {"dim": -2})},
        examples=("eigh(x).eigenvectors with x:3x3", "eigh(x).eigenvectors with x:2x2x2"))  # fmt: skip
 
 # Singular values ---------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ op("svdvals(x)", "out[…,k] = Σ_{i,j} U[…,i,k]·x[…,i,j]·Vh[…,k,j], U: 
    "the singular values of x, in descending order; they stand on the diagonal of Uᵀ·x·Vhᵀ, and a small turn of the "
    "singular vectors does not change them", ("torch.linalg.svdvals",), forward=lambda x: singular(x)[1],
    shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])), align=no_alignment, smooth=False,
-   beside={"U": lambda call, x, out: ("svd_u", (x,), {"tied": True}), "Vh": lambda call, x, out: ("svd_vh", (x,), {"tied": True})},
+   auxiliaries={"U": lambda call, x, out: ("svd_u", (x,), {"tied": True}), "Vh": lambda call, x, out: ("svd_vh", (x,), {"tied": True})},
    ranks={"x": (2,)}, examples=("svdvals(x) with x:3x2", "svdvals(x) with x:2x2x3"))  # fmt: skip
 
 
@@ -232,8 +232,8 @@ solved("svd_u(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {GRAM}; Σ_p out[�
        step=f"out[…,i,k] = out[…,i,k] + o[i,k] − (Σ_a out[…,i,a]·Σ_l out[…,l,a]·o[l,k]) + Σ_a out[…,i,a]·{TURN}"
             " where o[a,b] = Σ_j x[…,a,j]·Vh[…,b,j]/s[…,b], P[a,b] = Σ_{p,q} out[…,p,a]·x[…,p,q]·Vh[…,b,q]",
        values=lambda x, tied: nonzero(x, tied)[0], torch=lambda torch, x, tied: torch_svd(torch, x)[0], kind="full", role=Role.TURNS,
-       shape=lambda sizes, shapes, tied: (*shapes[0][:-1], thin(sizes, shapes[0])), written="svd({}, full_matrices=False).U",
-       beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", call("mT", out), x), -1, False),), {}),
+       shape=lambda sizes, shapes, tied: (*shapes[0][:-1], thin(sizes, shapes[0])), template="svd({}, full_matrices=False).U",
+       auxiliaries={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", call("mT", out), x), -1, False),), {}),
                "Vh": lambda call, x, out: unit(call, call("matmul", call("mT", out), x), -1)},
        examples=("svd(x, full_matrices=False).U with x:3x2", "svd(x, full_matrices=False).U with x:2x2x3"))  # fmt: skip
 solved("svd_vh(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {TURNED}; Σ_p out[…,i,p]·out[…,k,p] = δ(i, k); "
@@ -242,7 +242,7 @@ solved("svd_vh(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {TURNED}; Σ_p out
        step=f"out[…,k,i] = out[…,k,i] + o[k,i] − (Σ_a out[…,a,i]·Σ_l out[…,a,l]·o[k,l]) + Σ_a out[…,a,i]·{TURN}"
             " where o[a,b] = Σ_j x[…,j,b]·U[…,j,a]/s[…,a], P[a,b] = Σ_{p,q} out[…,a,p]·x[…,q,p]·U[…,q,b]",
        values=lambda x, tied: nonzero(x, tied)[2], torch=lambda torch, x, tied: torch_svd(torch, x)[2], kind="full", role=Role.TURNS,
-       shape=lambda sizes, shapes, tied: (*shapes[0][:-2], thin(sizes, shapes[0]), shapes[0][-1]), written="svd({}, full_matrices=False).Vh",
-       beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", x, call("mT", out)), -2, False),), {}),
+       shape=lambda sizes, shapes, tied: (*shapes[0][:-2], thin(sizes, shapes[0]), shapes[0][-1]), template="svd({}, full_matrices=False).Vh",
+       auxiliaries={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", x, call("mT", out)), -2, False),), {}),
                "U": lambda call, x, out: unit(call, call("matmul", x, call("mT", out)), -2)}, letters="ik",
        examples=("svd(x, full_matrices=False).Vh with x:3x2", "svd(x, full_matrices=False).Vh with x:2x2x3"))  # fmt: skip

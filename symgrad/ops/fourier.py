@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.shaping import axis_of
+from symgrad.entries.operands import axis_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.complex_pairs import (
@@ -151,9 +151,9 @@ def transform(kind: Transform, equation: str, says: str) -> None:
     shown = f"view_as_real(torch.fft.{{}}({{}}{{}}){lazy})" if kind.complex_out else "torch.fft.{}({}{})"
     op(f"complex_{kind.word}(x, {length}: {'int' if length == 'n' else 'any'}=None, dim: any={kind.usual}, norm: {' | '.join(map(repr, NORMS))}=None)", "",
        f"{says}; n points, by {length} cut off or filled up with 0, and norm can put 1/n, or 1/√n both ways, elsewhere",
-       (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), defined=equation, instead=kind.text, prepare=kind.prepare,
+       (f"torch.fft.{kind.word}", f"np.fft.{kind.word}"), definition=equation, variants=kind.text, prepare=kind.prepare,
        forward=kind.by_numpy, torch=kind.by_torch, letters="kjl",
-       pairs=KEPT if kind.complex_in and kind.complex_out else TAKEN if kind.complex_in else MADE,
+       complex_pairs=KEPT if kind.complex_in and kind.complex_out else TAKEN if kind.complex_in else MADE,
        examples=[f"{shown.format(kind.word, given, option)} with x:{shape}{last}" for option, shape in calls])  # fmt: skip
 
 

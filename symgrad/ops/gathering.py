@@ -19,8 +19,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.shaping import as_many, moved
-from symgrad.entries.spec import reals, whole
+from symgrad.entries.indexed import Axes
+from symgrad.entries.operands import as_many, moved, reals, whole
 from symgrad.errors import InputError, ShapeError
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
@@ -75,8 +75,7 @@ def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[st
 
 
 op("one_hot(x: data, num_classes: int=-1)", "out[…,k<num_classes] = δ(x[…], k)",
-   "for every whole number a row of zeros with a 1 at its place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False,
-   pathless=True, holds="whole", prepare=prepare_one_hot, letters="ijkl",
+   "for every whole number a row of zeros with a 1 at its place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False, result_dtype="whole", prepare=prepare_one_hot, letters="ijkl",
    torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
    examples=("w * F.one_hot(x, 3) with x:4 w:3", "(w * F.one_hot(x, 4)).sum(1) with x:2x3 w:4"),
    arrays="x, n: np.eye(n)[x]")  # fmt: skip
@@ -92,7 +91,7 @@ def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: A
 op("gather(x, dim: int, index: data, sparse_grad: unused=False)", "out[i] = x[index[i]]",
    "along dim the entries at the given positions, one for each", TORCH, axes="dim", shape=gather_shape,
    domain={"index": whole(0, 1)},
-   examples=("gather(x, 1, index) with x:2x3 index:2x2", "gather(x, 0, index) with x:3 index:4"), looks_up=True)  # fmt: skip
+   examples=("gather(x, 1, index) with x:2x3 index:2x2", "gather(x, 0, index) with x:3 index:4"), gathers=True)  # fmt: skip
 
 
 def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shape, ...]:
@@ -116,24 +115,24 @@ def along(shapes: tuple[Shape, ...], dim: Any) -> str:
 # fmt: off
 op("take_along_dim(x, indices: data, dim: axis | None=None)", "out[i] = x[indices[i] mod size(x, 0)]",
    "along dim the entries at the given positions, −1 the last; without dim those of the whole tensor, row by row", METHOD,
-   "np.take_along_axis", looks_up=True, instead=along, align=along_align, domain={"indices": whole(0, 1)},
+   "np.take_along_axis", gathers=True, variants=along, align=along_align, domain={"indices": whole(0, 1)},
    examples=("take_along_dim(x, indices, 0) with x:3 indices:2", "take_along_dim(x, indices, 1) with x:2x3 indices:2x2",
    "take_along_dim(x, indices) with x:2x3 indices:2"))
 op("take(x, index: data)", "out[…] = x⟨index[…] mod size(x)⟩", "the entries with the given numbers, counted row by row; −1 is the"
    " last", ("torch.{}", "Tensor.{}", "aten.{}"), domain={"index": whole(0, 3)},
-   examples=("take(x, index) with x:2x3 index:2x2",), looks_up=True)
+   examples=("take(x, index) with x:2x3 index:2x2",), gathers=True)
 # fmt: on
 
 
 op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
-   axes="dim", apart="index", domain={"index": whole(0, 1)},
+   axes=Axes("dim", apart="index"), domain={"index": whole(0, 1)},
    examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"),
-   arrays="x, dim, index: np.take(x, index, axis=dim)", looks_up=True, role=Role.PICKS)  # fmt: skip
+   arrays="x, dim, index: np.take(x, index, axis=dim)", gathers=True, role=Role.PICKS)  # fmt: skip
 
 op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask ≠ 0]·value",
    "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), domain={"mask": whole(0, 1)},
    torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
-   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), holds="first", chooses=(1, (0,), None))  # fmt: skip
+   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), result_dtype="first", where_like=(1, (0,), None))  # fmt: skip
 
 
 # Written at positions -------------------------------------------------------------------------------
@@ -145,11 +144,11 @@ def with_source(sizes: Sizes, x: Shape, index: Shape, source: Shape, **options: 
 
 
 op("index_add(x, dim: int, index: data, source, alpha: float=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
-   "x plus the slices of the source, each added at its position along dim, alpha times", TORCH, axes="dim", apart="index",
+   "x plus the slices of the source, each added at its position along dim, alpha times", TORCH, axes=Axes("dim", apart="index"),
    fits=with_source, role=Role.ADDS, domain={"index": whole(0, 1)},
    arrays="x, dim, index, source, alpha=1: x + alpha * np.moveaxis(np.tensordot(np.arange(x.shape[dim])[:, None] == index, "
           "source, (1, dim)), 0, dim)",
-   examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), holds="first joined")  # fmt: skip
+   examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), result_dtype="first joined")  # fmt: skip
 
 
 def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
@@ -205,13 +204,13 @@ def replaced(shapes: tuple[Shape, ...], dim: int) -> str:
 
 # fmt: off
 op("scatter_add(x, dim: axis, index: data, src)", "out[i] = x[i] + Σ_k δ(index[k], i)·src[k]",
-   "x plus the entries of src, each added at its position along dim", TORCH, instead=added, fits=whole_source, shape=scatter_shape,
-   domain={"index": whole(0, 1)}, holds="first joined",
+   "x plus the entries of src, each added at its position along dim", TORCH, variants=added, fits=whole_source, shape=scatter_shape,
+   domain={"index": whole(0, 1)}, result_dtype="first joined",
    examples=("scatter_add(x, 0, index, src) with x:3 index:2 src:2", "scatter_add(x, 0, index, src) with x:3x2 index:2x2 src:2x2",
              "scatter_add(x, 1, index, src) with x:2x3 index:2x4 src:2x4"))
 op("scatter(x, dim: axis, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ(index[k], i)·src[k]) where h = Σ_k δ(index[k], i)",
-   "x with the entries of src written at their positions along dim (each position once)", TORCH, instead=replaced,
-   shape=scatter_shape, holds="first", domain={"index": whole(0, 1)}, forward=lambda x, index, src, dim: written(x, places_of(index, dim), src), smooth=True,
+   "x with the entries of src written at their positions along dim (each position once)", TORCH, variants=replaced,
+   shape=scatter_shape, result_dtype="first", domain={"index": whole(0, 1)}, forward=lambda x, index, src, dim: written(x, places_of(index, dim), src), smooth=True,
    torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index.long(), src if src.dim() else src.expand(index.shape)),
    examples=("scatter(x, 0, index, src) with x:3 index:1 src:1", "scatter(x, 0, index, src) with x:3x2 index:1x2 src:1x2"))
 # fmt: on
@@ -220,13 +219,13 @@ op("scatter(x, dim: axis, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ
 # fmt: off
 op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ_j δ(index[j], i)·source[j])"
    " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
-   " (each position once)", TORCH, axes="dim", apart="index",
+   " (each position once)", TORCH, axes=Axes("dim", apart="index"),
    forward=lambda x, index, source, dim: written(x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), source),
    domain={"index": whole(0, 1)}, smooth=True,
-   examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",), holds="first")
+   examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",), result_dtype="first")
 op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",
-   "x with a number at the given positions along dim", TORCH, axes="dim", apart="index",
-   domain={"index": whole(0, 1)}, smooth=True, ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",), holds="first")
+   "x with a number at the given positions along dim", TORCH, axes=Axes("dim", apart="index"),
+   domain={"index": whole(0, 1)}, smooth=True, ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",), result_dtype="first")
 
 
 EQUAL = "(e·(own·x{at} + (1 − own)·out) + ({lands}·{s}·[{s} = out])) / (e + ({lands}·[{s} = out]))"
@@ -309,7 +308,7 @@ HOW = "'sum' | 'prod' | 'mean' | 'amax' | 'amin'"
 # fmt: off
 op(f"scatter_reduce(x, dim: axis, index: data, src, reduce: {HOW}, include_self: bool=True)", LARGEST.format("src[k]", "src[l]"),
    "along dim what lands at the same position, with include_self beside x, is reduced to its sum, product, mean, largest or smallest entry, as reduce says: to this for the last two", TORCH,
-   instead=entries, fits=whole_source, shape=scatter_shape, forward=scatter_values, holds="first joined",
+   variants=entries, fits=whole_source, shape=scatter_shape, forward=scatter_values, result_dtype="first joined",
    domain={"index": whole(0, 1), "src": reals(within=1.9)},
    examples=(*(f"scatter_reduce(x, 0, index, src, {how}) with x:3 index:{n} src:{n}" for how, n in (
                  ('"amax"', 4), ('"prod"', 4), ('"amin", include_self=False', 4), ('"prod", include_self=False', 3))),
@@ -317,7 +316,7 @@ op(f"scatter_reduce(x, dim: axis, index: data, src, reduce: {HOW}, include_self:
              'scatter_reduce(x, 1, index, src, "mean") with x:2x3 index:2x4 src:2x4'))
 op(f"index_reduce(x, dim: int, index: data, source, reduce: {HOW}, include_self: bool=True)", LARGEST.format("source[k]", "source[l]"),
    "along dim the slices that land at the same position, with include_self beside x, are reduced to product, mean, largest or smallest, as reduce says: to this for the last two", TORCH,
-   axes="dim", apart="index", instead=slices, checks=no_sum, fits=with_source, holds="first joined",
+   axes=Axes("dim", apart="index"), variants=slices, checks=no_sum, fits=with_source, result_dtype="first joined",
    forward=lambda x, index, source, dim, **how: landed_values(
        x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), np.asarray(source, float), **how),
    torch=torch_index_reduce, domain={"index": whole(0, 1), "source": reals(within=1.9)},

@@ -18,9 +18,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.shaping import number
+from symgrad.entries.operands import number, reals
 from symgrad.entries.signatures import several
-from symgrad.entries.spec import no_alignment, reals
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.shapes import Shape, Sizes, size_of
 
@@ -163,7 +163,7 @@ op("interpolate(x, size: any=None, scale_factor: any=None, mode: "
    "the values at other places s of the last axes, size of them or scale_factor times as many, the outer entries going on beyond: by"
    " a kernel k of straight lines, as here, of cubics, by the nearest entry, or by averages, as mode says; with align_corners the outer"
    " entries stay outermost, with antialias a kernel is as wide as a step, recompute_scale_factor counts steps by the sizes", ("F.{}", "F.upsample"),
-   instead=interpolated, shape=interpolated_shape, prepare=prepare_interpolate, ranks={"x": (4, 3, 5)},
+   variants=interpolated, shape=interpolated_shape, prepare=prepare_interpolate, ranks={"x": (4, 3, 5)},
    letters="ncijk",
    examples=('F.interpolate(x, scale_factor=2, mode="bilinear") with x:1x2x2x3',
              'F.interpolate(x, size=(4, 5), mode="bilinear", align_corners=True) with x:1x1x2x3',
@@ -271,7 +271,7 @@ def along_axis(g: Any, size: int, padding_mode: str, align_corners: bool) -> Any
 op("grid_sample(x, grid, mode: 'bilinear' | 'nearest' | 'bicubic'='bilinear', padding_mode: 'zeros' | 'border' | 'reflection'='zeros', "
    "align_corners: bool=False)", sampled(((0,) * 4,), mode="bilinear", padding_mode="zeros", align_corners=False),
    "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor (with align_corners from the middle of its first entry to that of its last): by kernels k of straight lines,"
-   " cubics or the nearest entry, as mode says; beyond it 0, or with padding_mode the entry at the border, or x mirrored", ("F.{}",), instead=sampled,
+   " cubics or the nearest entry, as mode says; beyond it 0, or with padding_mode the entry at the border, or x mirrored", ("F.{}",), variants=sampled,
    shape=sampled_shape, align=no_alignment, checks=by_cubics, forward=values, kinks=0, letters="ncijk",
    ranks={"x": (4, 5), "grid": (4, 5)}, domain={"grid": reals(within=1.6)},
    examples=("F.grid_sample(x, grid, align_corners=False) with x:1x2x3x2 grid:1x2x2x2",
@@ -303,7 +303,7 @@ def grid(shapes: tuple[Shape, ...], size: Any, align_corners: bool) -> str:
 
 
 op("affine_grid(theta, size: tuple, align_corners: bool=False)", grid((), (1, 1, 2, 3), False),
-   "where the entries of a tensor of this size lie between −1 and 1 (with align_corners the outer ones at ±1), moved by a matrix each", ("F.{}",), instead=grid,
+   "where the entries of a tensor of this size lie between −1 and 1 (with align_corners the outer ones at ±1), moved by a matrix each", ("F.{}",), variants=grid,
    shape=grid_shape,
    letters="nijld", ranks={"theta": (3,)},
    examples=("F.affine_grid(theta, (2, 1, 2, 3), align_corners=False) with theta:2x2x3",

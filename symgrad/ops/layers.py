@@ -19,8 +19,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import F, op
-from symgrad.entries.shaping import in_groups
-from symgrad.entries.spec import no_alignment, positive, whole
+from symgrad.entries.operands import in_groups, positive, whole
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.gathering import from_zero
 from symgrad.shapes import Shape, Sizes
@@ -95,7 +95,7 @@ def local_response_norm(ranks: Ranks, size: int, alpha: Any, beta: Any, k: Any) 
 
 # fmt: off
 op("linear(x, weight, bias=None)", "out[…,k] = Σ_j x[…,j]·weight[k,j] + bias[k]", "a linear layer: x @ weight.T + bias", F,
-   instead={"rank(weight)=1": "out[…] = Σ_j x[…,j]·weight[j] + bias"}, letters="ikjl",
+   variants={"rank(weight)=1": "out[…] = Σ_j x[…,j]·weight[j] + bias"}, letters="ikjl",
    ranks={"x": (2, 1, 3), "weight": (2,), "bias": (1,)},
    examples=("F.linear(x, weight, bias) with x:2x3 weight:4x3 bias:4", "F.linear(x, weight) with x:3 weight:2x3",
              "F.linear(x, weight, bias) with x:2x2x3 weight:2x3 bias:2"), arrays="x, w, b=0: x @ w.T + b")
@@ -116,7 +116,7 @@ def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
 
 op("embedding(x: data, weight, padding_idx: int=None, max_norm: unsupported=None, norm_type: unused=2.0, "
    "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; the row padding_idx is held",
-   ("F.{}",), looks_up=True, instead=rows_read, reads_out=True, fits="weight[n,m]", smooth=False,
+   ("F.{}",), gathers=True, variants=rows_read, reads_out=True, fits="weight[n,m]", smooth=False,
    forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],  # no negative ones
    domain={"x": whole(0, 1)}, ranks={"x": (1, 2), "weight": (2,)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
                                         "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))  # fmt: skip
@@ -163,9 +163,9 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: u
    "scale: float=None, enable_gqa: unsupported=False)", attended("scale·"), "averages of the values, weighted by "
                                                                             "softmax of query·key (a mask is added "
                                                                             "to these scores)", F, "torch._C._nn.scaled_dot_product_attention",
-   instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
+   variants={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
-   align=attention_align, checks=one_mask, expands=attention, letters="bhld", holds="real masked",
+   align=attention_align, checks=one_mask, expands=attention, letters="bhld", result_dtype="real masked",
    forward=attention_values,  # over no keys
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
    examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"
@@ -188,12 +188,12 @@ op("softmax(x, dim: int=-1)", "out[i] = exp(x[i]) / Σ_j exp(x[j])", "positive w
    ("torch.{}", "F.{}", "Tensor.{}", "torch.special.{}"), along="dim", reuse=True,
    examples=("softmax(x) with x:3", "softmax(x, dim=1)", "softmax(x, dim=0)"),
    expands="exp(x) / sum(exp(x), dim=dim, keepdim=True)", arrays="x, dim: nn.softmax(x, axis=dim)",
-   told=("dim",), implied=BY_COUNT)
+   required=("dim",), implied_axis=BY_COUNT)
 op("log_softmax(x, dim: int=-1)", "out[i] = x[i] − log(Σ_j exp(x[j]))", "the logarithm of softmax",
    ("torch.{}", "F.{}", "Tensor.{}"), along="dim", reuse=True,
    examples=("log_softmax(x) with x:3", "log_softmax(x, dim=1)", "log_softmax(x, dim=0)"),
-   expands="x - logsumexp(x, dim=dim, keepdim=True)", arrays="x, dim: nn.log_softmax(x, axis=dim)", told=("dim",),
-   implied=BY_COUNT)
+   expands="x - logsumexp(x, dim=dim, keepdim=True)", arrays="x, dim: nn.log_softmax(x, axis=dim)", required=("dim",),
+   implied_axis=BY_COUNT)
 
 # Normalisations -----------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_sh
 op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)",
    "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
    "shifts and scales the last axes, those of normalized_shape, to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
-   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, told=("normalized_shape",), expands=layer_norm,
+   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, required=("normalized_shape",), expands=layer_norm,
    examples=("layer_norm(x) with x:2x3", "layer_norm(x, (3,)) with x:3",
              "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))  # fmt: skip
 
@@ -257,7 +257,7 @@ STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias
 
 op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel (axis 1), all its entries one line, to mean 0 and variance 1: those of the batch in training, running ones otherwise", F,
-   instead={"not training": GIVEN}, along="all but channels", align=no_alignment, fits=CHANNELS, shape=measured_shape,
+   variants={"not training": GIVEN}, along="all but channels", align=no_alignment, fits=CHANNELS, shape=measured_shape,
    checks=partial(statistics, "training"), expands=batch_norm, ranks={"x": (2, 3, 4)},
    domain={"running_var": positive()}, letters="ncij",
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
@@ -270,11 +270,11 @@ op("local_response_norm(x, size: int >= 1, alpha=1e-4, beta=0.75, k=1.0)", "out[
    "each entry divided by a power of the sum of squares of its size neighbouring channels c", F, along="1", least=3,
    expands=local_response_norm,
    examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"),
-   holds="cut")  # fmt: skip
+   result_dtype="cut")  # fmt: skip
 
 
 op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
-   "each channel of each sample, all its entries one line, to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
+   "each channel of each sample, all its entries one line, to mean 0 and variance 1", F, variants={"not use_input_stats": GIVEN}, along="space",
    align=no_alignment, fits=CHANNELS, shape=measured_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
    domain={"running_var": positive()},
    examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))  # fmt: skip
@@ -300,7 +300,7 @@ def grouped(shapes: tuple[Shape | None, ...], **options: Any) -> str:
 
 
 op("group_norm(x, num_groups: int >= 1, weight=None, bias=None, eps=1e-5)", grouped(((0,) * 3,)),
-   "each group of m channels of each sample, from the channel first on, to mean 0 and variance 1", ("F.{}", "torch.{}"), instead=grouped, fits="x[n,c,…] weight[c] bias[c]", shape=grouped_shape,
+   "each group of m channels of each sample, from the channel first on, to mean 0 and variance 1", ("F.{}", "torch.{}"), variants=grouped, fits="x[n,c,…] weight[c] bias[c]", shape=grouped_shape,
    expands=group_norm, ranks={"x": (3, 4)}, letters="ncij",
    examples=("F.group_norm(x, 2) with x:1x4x2", "F.group_norm(x, 2, weight, bias) with x:2x4x2 weight:4 bias:4"))  # fmt: skip
 

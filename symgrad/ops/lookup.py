@@ -12,7 +12,7 @@ import inspect
 from functools import lru_cache
 from typing import Any
 
-from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, TABLE, Op
+from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, TABLE, Op, Rules, Saved
 from symgrad.entries.stated import entry_stated
 from symgrad.errors import bug
 from symgrad.program import Operation, Pullback, Role
@@ -73,13 +73,13 @@ def named(op: Operation | Op) -> Op:
 
 def plays(op: Operation, role: Role) -> bool:
     """Whether an operation of the table is the one of this role."""
-    return isinstance(op, str) and op in TABLE and TABLE[op].role is role
+    return isinstance(op, str) and op in TABLE and TABLE[op].traits.role is role
 
 
 @lru_cache(maxsize=len(Role))
 def playing(role: Role) -> Op:
     """The entry that a step of this role is made with."""
-    return next(op for op in TABLE.values() if op.role is role)
+    return next(op for op in TABLE.values() if op.traits.role is role)
 
 
 def only_read(op: Operation, place: int) -> bool:
@@ -95,14 +95,14 @@ def beside_letters(op: Operation) -> tuple[str, ...]:
     if isinstance(op, Pullback):
         return ()
     entry = named(op)
-    return tuple(letter for letter in entry.held if letter != "out" and letter not in entry.known)
+    return tuple(letter for letter in entry.saved.names if letter != "out" and letter not in entry.saved.index_data)
 
 
 def found_letters(op: Operation) -> tuple[str, ...]:
     """The letters of the whole numbers that ``op``, or what it is the pullback of, found when it ran."""
     while isinstance(op, Pullback):
         op = op.of
-    return tuple(letter for letter in named(op).held if letter in named(op).known)
+    return tuple(letter for letter in named(op).saved.names if letter in named(op).saved.index_data)
 
 
 @lru_cache(maxsize=1024)
@@ -117,15 +117,12 @@ def pulled(op: Pullback) -> Op:
 
     return Op(
         name=str(op),
-        says=f"{op} by operand {op.position + 1}",
+        summary=f"{op} by operand {op.position + 1}",
         definition="",
         index=unspoken,
-        signature=inspect.Signature(),
-        held=found_letters(op),
-        variadic=True,
-        align=unspoken,
-        prepare=unspoken,
-        resolve=unspoken,
+        signature=inspect.Signature([inspect.Parameter("tensors", inspect.Parameter.VAR_POSITIONAL)]),
+        rules=Rules(align=unspoken, prepare=unspoken, resolve=unspoken),
+        saved=Saved(names=found_letters(op)),
         numpy=unspoken,
         torch=unspoken,
     )

@@ -13,8 +13,7 @@ import numpy as np
 
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.entries.equations import op
-from symgrad.entries.shaping import as_many, within
-from symgrad.entries.spec import between, positive, reals, whole
+from symgrad.entries.operands import as_many, between, positive, reals, whole, within
 from symgrad.errors import ShapeError
 from symgrad.functions import special
 from symgrad.ops.distances import inner_length, numpy_length
@@ -54,32 +53,32 @@ STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π
 # one operation, one row
 # fmt: off
 loss("mse_loss(x, y)", "out = (x − y)²", "the mean of the squared differences", expands="mean((x - y) ** 2)",
-     examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'), holds="real")
+     examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'), result_dtype="real")
 loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0)
 loss(f"smooth_l1_loss(x, target, {BY_AVERAGE}, {BY_WORD}, beta: float >= 0=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
      " where d = x − target, near = [|d| < beta]", "the mean distance, a parabola below beta", kinks=0,
-     instead={"not beta": "out = |x − target|"}, more=("F.smooth_l1_loss(x, target, beta=0.5) with x:3 target:3",))
+     variants={"not beta": "out = |x − target|"}, more=("F.smooth_l1_loss(x, target, beta=0.5) with x:3 target:3",))
 loss(f"huber_loss(x, target, {BY_WORD}, delta: float > 0=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
      " where d = x − target, near = [|d| ≤ delta]", "half the squared distance up to delta, a straight line further out", kinks=0,
      more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·([x ≠ 0]·log(x) − 100·[x = 0]) − (1 − target)·([1 − x ≠ 0]·log(1 − x) − 100·[1 − x = 0]))",
      "minus the log-probability of the targets, x being probabilities", fits="x[…] target[…]",
      domain={"x": between(0, 1), "target": between(0, 1)},
-     edges=({"x": 0.0}, {"x": 1.0}), margin=1e-12, logs=-100.0,
+     edges=({"x": 0.0}, {"x": 1.0}), margin=1e-12, least_log=-100.0,
      more=("F.binary_cross_entropy(x, target, weight) with x:2x3 target:2x3 weight:3",),
      forward=lambda x, y, w=None: (1 if w is None else w) * (  # torch takes no logarithm below −100
          -y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100)))
 loss(f"binary_cross_entropy_with_logits(x, target, weight: data=None, {BY_AVERAGE}, {BY_WORD}, *, pos_weight: data=None)",
      "out = weight·((1 − target)·x + (1 + (pos_weight − 1)·target)·softplus(−x))",
      "minus the log-probability of the targets, σ(x) being probabilities",
-     instead={"pos_weight=None": "out = weight·((1 − target)·x + softplus(−x))"}, fits="x[…] target[…]",
+     variants={"pos_weight=None": "out = weight·((1 − target)·x + softplus(−x))"}, fits="x[…] target[…]",
      domain={"target": between(0, 1), "pos_weight": positive()},
      more=("F.binary_cross_entropy_with_logits(x, target, weight) with x:2x3 target:2x3 weight:3",
            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
 loss(f"kl_div(x, target, {BY_AVERAGE}, reduction: 'mean' | 'sum' | 'none' | 'batchmean'='mean', log_target=False)", "out = target·(log(target) − x)",
      "how far the distribution target is from the one with log-probabilities x: the parts of Kullback and Leibler's divergence",
-     instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},), checks=batches,
-     logs=-np.inf, forward=lambda x, y, log_target=False: (
+     variants={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},), checks=batches,
+     least_log=-np.inf, forward=lambda x, y, log_target=False: (
          np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x),
      examples=(*(f'F.kl_div(x, target, reduction="{word}")' for word in ("sum", "none", "batchmean")),  # torch warns of its mean
                'F.kl_div(x, target, log_target=True, reduction="sum")'))
@@ -88,7 +87,7 @@ loss("soft_margin_loss(x, target: data)", "out = softplus(−target·x)", "the l
 loss(f"poisson_nll_loss(x, target, log_input=True, full=False, {SIZE_AVERAGE}, eps=1e-8, {REDUCE}, {BY_WORD})",
      f"out = exp(x) − target·x + full·stirling where {STIRLING}",
      "minus the log-probability of the counts target at the rate exp(x); with full also log(target!), by Stirling",
-     instead={"not log_input": f"out = x − target·log(x + eps) + full·stirling where {STIRLING}"},
+     variants={"not log_input": f"out = x − target·log(x + eps) + full·stirling where {STIRLING}"},
      domain={"x": positive(), "target": positive()}, edges=({"target": 0.0},),
      more=("F.poisson_nll_loss(x, target, log_input=False)", "F.poisson_nll_loss(x, target, full=True)"))
 loss(f"gaussian_nll_loss(x, target, var, full=False, eps=1e-6, {BY_WORD})",
@@ -97,7 +96,7 @@ loss(f"gaussian_nll_loss(x, target, var, full=False, eps=1e-6, {BY_WORD})",
      domain={"var": positive()}, edges=({"var": 0.0},), margin="eps",
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
-     "how far x − y is below the margin; y − x, where the target is −1", kinks=0, fits=as_many, holds="real",
+     "how far x − y is below the margin; y − x, where the target is −1", kinks=0, fits=as_many, result_dtype="real",
      forward=lambda x, y, target, margin=0.0: np.maximum(float(margin) - target * (x - y), 0))  # 0 where t is −∞
 loss("hinge_embedding_loss(x, target: data, margin=1.0)",
      "out = [target ≠ −1]·x + [target ≠ 1]·t·[t ≥ 0] where t = margin − x",
@@ -151,7 +150,7 @@ loss("triplet_margin_loss(anchor, positive, negative, margin: float > 0=1.0, p=2
      f"out = t·[t ≥ 0] where t = √(Σ_j a[j]²) − √(Σ_j b[j]²) + margin, {SIDES}",
      "how much the positive example lacks to be nearer than the negative one by the margin; for another p than 2 lengths are (Σ |d|ᵖ)^(1/p); with swap the distance of both examples counts, where that is smaller", along="last", kinks=0,
      expands="near = pairwise_distance(anchor, positive, p, eps); far = pairwise_distance(anchor, negative, p, eps); "
-             "mean(clamp(near - far + margin, min=0))", fits="anchor[…,n] positive[…,n] negative[…,n]", instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
+             "mean(clamp(near - far + margin, min=0))", fits="anchor[…,n] positive[…,n] negative[…,n]", variants=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
                'F.triplet_margin_loss(anchor, positive, negative, reduction="sum")'))
 
 # Classes ------------------------------------------------------------------------------------------
@@ -229,10 +228,10 @@ loss(f"nll_loss(x, target: data, weight: data=None, {SIZE_AVERAGE}, ignore_index
      along="classes", fits=classes, forward=class_values, also="F.nll_loss_nd torch._C._nn.nll_loss_nd",
      ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
-               'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
+               'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), result_dtype="real")
 loss(f"cross_entropy(x, target, weight: data=None, {SIZE_AVERAGE}, ignore_index=-100, {REDUCE}, {BY_WORD}, label_smoothing: 0 <= float <= 1=0.0)", CLASSES,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
-     instead={"rank(target)=rank(x)": SHARED}, along="classes",
+     variants={"rank(target)=rank(x)": SHARED}, along="classes",
      fits=partial(classes, weights=True), forward=entropy_values, smooth=True, torch=torch_entropy,
      ranks={"x": (2, 1), "target": (1, 0, 2)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",

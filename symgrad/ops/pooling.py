@@ -16,9 +16,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import F, op
+from symgrad.entries.operands import Ints, check_space, positive
 from symgrad.entries.readings import Function
-from symgrad.entries.shaping import Ints, check_space
-from symgrad.entries.spec import At, Held, View, no_alignment, positive
+from symgrad.entries.spec import At, Held, View, no_alignment
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
@@ -98,8 +98,8 @@ for space, x in ((1, "1x2x6"), (2, "1x2x4x4"), (3, "1x1x4x4x4")):
        f"dilation: {space}*int >= 1=1, ceil_mode=False, return_indices: unused=False)",
        f"out[c,{at}] = x[c,n[c,{at}]], n: the number in its plane, row by row, of the largest x[c,{','.join(read)}]",
        f"the largest entry of every window of {last(space)}, kernel_size wide; with ceil_mode windows may stick out at the end", ("F.{}", "torch.{}"),
-       reading=Function(winner), checks=half_at_most, shape=pooled_shape, align=no_alignment, known={"n": winners},
-       places=", return_indices=True)[1]", kinks=0, ranks={"x": (space + 2, space + 1)}, letters="ncijk", holds="kept",
+       reading=Function(winner), checks=half_at_most, shape=pooled_shape, align=no_alignment, index_data={"n": winners},
+       index_suffix=", return_indices=True)[1]", kinks=0, ranks={"x": (space + 2, space + 1)}, letters="ncijk", result_dtype="kept",
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, 3, stride=2, padding=1) with x:{x}",
                  *((f"F.{name}(x, 2, stride=1, dilation=2) with x:{x}",) if space < 3 else ()),
                  f"F.{name}(x, 2, ceil_mode=True) with x:{odd}"))
@@ -143,7 +143,7 @@ for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten"
        "ceil_mode=False, count_include_pad=True, divisor_override: int=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
        f"the average of every window of {last(space)}; with ceil_mode windows may stick out at the end; divided is by divisor_override,"
        " or how many entries there are, without count_include_pad those inside", ("F.{}", f"{home}.{{}}"),
-       instead=averaged, checks=half_at_most, shape=averaged_shape, smooth=True, holds="cut",
+       variants=averaged, checks=half_at_most, shape=averaged_shape, smooth=True, result_dtype="cut",
        letters="ncijk", ranks={"x": (space + 2, space + 1)},
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, {more}) with x:{x}",
                  f"F.{name}(x, {more}, count_include_pad=False) with x:{x}", f"F.{name}(x, 2, ceil_mode=True) with x:{odd}",
@@ -183,18 +183,18 @@ def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
 for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3, "aten._{}", "1x1x2x3x4")):
     name = f"adaptive_avg_pool{space}d"
     op(f"{name}(x, output_size: sizes)", adapted((), named("output_size", space)),
-       "averages of windows of nearly equal length that cover the last axes: covers says which of m windows i holds which of n entries h", ("F.{}", home), instead=adapted,
+       "averages of windows of nearly equal length that cover the last axes: covers says which of m windows i holds which of n entries h", ("F.{}", home), variants=adapted,
        prepare=partial(prepare_adaptive, space),
        checks=partial(check_space, space=space), letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
 op("lp_pool1d(x, norm_type: float, kernel_size: int >= 1, stride: int >= 1=kernel_size)",
    "out[…,i] = [out[…,i] ≠ 0]·(Σ_{r<kernel_size} x[…,i·stride + r]^norm_type)^(1/norm_type)",
-   "the length of every window of the last axis, of positive entries; the derivative at 0 is 0", F, domain=positive(), holds="cut", reuse=True,
+   "the length of every window of the last axis, of positive entries; the derivative at 0 is 0", F, domain=positive(), result_dtype="cut", reuse=True,
    checks=partial(check_space, space=1),
    examples=("F.lp_pool1d(x, 2, 2) with x:1x2x6", "F.lp_pool1d(x, 3, 3, stride=1) with x:2x5"))  # fmt: skip
 op("lp_pool2d(x, norm_type: float, kernel_size: 2*int >= 1, stride: 2*int >= 1=kernel_size)",
    "out[…,i,j] = [out[…,i,j] ≠ 0]·(Σ_{r<kernel_size0,s<kernel_size1} x[…,i·stride0 + r,j·stride1 + s]^norm_type)^(1/norm_type)",
-   "the length of every window of the last two axes, of positive entries; the derivative at 0 is 0", F, domain=positive(), holds="cut", reuse=True,
+   "the length of every window of the last two axes, of positive entries; the derivative at 0 is 0", F, domain=positive(), result_dtype="cut", reuse=True,
    checks=partial(check_space, space=2),
    examples=("F.lp_pool2d(x, 2, 2) with x:1x2x4x6", "F.lp_pool2d(x, 3, (1, 2), stride=1) with x:2x3x3"))  # fmt: skip

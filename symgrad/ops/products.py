@@ -14,7 +14,7 @@ import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.indexed import Indexed
-from symgrad.entries.shaping import as_many, axis_of, within
+from symgrad.entries.operands import as_many, axis_of, within
 from symgrad.entries.signatures import call_of
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
@@ -48,8 +48,8 @@ def numpy_dot(shapes: tuple[Shape, ...]) -> str:
 
 
 op("np_dot(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "NumPy's dot: like @, but the leading axes of both remain side by side",
-   ("np.dot",), instead=numpy_dot, ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
-   written="np.dot({})", torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
+   ("np.dot",), variants=numpy_dot, ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
+   template="np.dot({})", torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
    examples=("np.dot(x, a) with x:2x3 a:3x2", "np.dot(x, a) with x:3 a:3", "np.dot(x, a) with x:2x3 a:2x3x2"))  # fmt: skip
 
 
@@ -74,10 +74,10 @@ def matmul_align(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 
 # fmt: off
 op("trace(x)", "out = Σ_i [i < size(x, 1)]·x[i,i]", "the sum of the diagonal", shape=trace_shape, align=no_alignment,
-   letters="", examples=("trace(x) with x:3x3", "trace(x) with x:2x3", "trace(x) with x:3x2"), holds="counted")
+   letters="", examples=("trace(x) with x:3x3", "trace(x) with x:2x3", "trace(x) with x:3x2"), result_dtype="counted")
 matmul = op("matmul(x, a)", "out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]", "matrix product; vectors count as a row on the left and a column"
    " on the right, leading axes as a batch", also="torch.linalg.matmul", align=matmul_align,
-   instead={"rank(x)=1 and rank(a)=1": "out = Σ_j x[j]·a[j]", "rank(x)=1": "out[…,k] = Σ_j x[j]·a[…,j,k]",
+   variants={"rank(x)=1 and rank(a)=1": "out = Σ_j x[j]·a[j]", "rank(x)=1": "out[…,k] = Σ_j x[j]·a[…,j,k]",
             "rank(a)=1": "out[…,i] = Σ_j x[…,i,j]·a[j]"}, letters="ikjl", ranks=dict.fromkeys("xa", (2, 1, 3, 4)),
    examples=("x @ a with x:2x3 a:3x4", "x @ a with x:3 a:3x2", "x @ a with x:2x3 a:3", "x @ a with x:3 a:3",
              "x @ a with x:2x2x3 a:3x2", "x @ x.T with x:2x3"))
@@ -100,8 +100,8 @@ def contracted(shapes: tuple[Shape, ...], equation: str) -> str:
 
 
 op("einsum(equation: str, *tensors)", "out[i,k] = Σ_j x0[i,j]·x1[j,k]", "a sum of products over the letters that the output lacks, as an equation names the axes: here 'ij,jk->ik'",
-   ("torch.einsum", "np.einsum"), instead=contracted, prepare=einsum_prepare, letters=lambda equation: parse_subscripts(equation)[1],
-   torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors), holds="subscripts", arrays="text, *x: np.einsum(text, *x)",
+   ("torch.einsum", "np.einsum"), variants=contracted, prepare=einsum_prepare, letters=lambda equation: parse_subscripts(equation)[1],
+   torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors), result_dtype="subscripts", arrays="text, *x: np.einsum(text, *x)",
    examples=('einsum("ij,jk->ik", x, a) with x:2x3 a:3x2', 'einsum("bij,ji->bi", x, a) with x:2x2x3 a:3x2',
              'einsum("ij->j", x) with x:2x3', 'einsum("ii->i", x) with x:3x3'))  # fmt: skip
 
@@ -135,7 +135,7 @@ for call, equation, says, shapes in (
      "beta·x plus alpha times a batch of matrix products", "x:2x2x2 batch1:2x2x3 batch2:2x3x2"),
 ):
     op(f"{call}, beta: float=1, alpha: float=1)", equation, says, TORCH, align=added(call, equation),
-       holds="" if "Σ" in equation else "joined",  # torch takes truth values where nothing is added up
+       result_dtype="" if "Σ" in equation else "joined",  # torch takes truth values where nothing is added up
        examples=(f"{call}) with {shapes}", f"{call}, beta=2, alpha=0.5) with {shapes}"))
 # fmt: on
 
@@ -165,7 +165,7 @@ def summed_over(shapes: tuple[Shape, ...], dims: Any) -> str:
 
 
 op("tensordot(x, y, dims: axes=2)", "out[i,k] = Σ_j x[i,j]·y[j,k]", "the sum of products over pairs of axes: the last of x and the first of y, as many as dims says, or those that it names",
-   ("torch.{}", "np.{}"), instead=summed_over, prepare=prepare_tensordot,
+   ("torch.{}", "np.{}"), variants=summed_over, prepare=prepare_tensordot,
    examples=("tensordot(x, y, 1) with x:2x3 y:3x2", "tensordot(x, y, 2) with x:2x3 y:2x3"))  # fmt: skip
 
 
@@ -181,11 +181,11 @@ def blocks(shapes: tuple[Shape, ...]) -> str:
 
 
 op("kron(x, y)", "out[(i,k),(j,l)] = x[i,j]·y[k,l]", "every entry of x times all of y, as one matrix of blocks",
-   ("torch.{}", "Tensor.{}", "np.{}"), instead=blocks, examples=("kron(x, y) with x:2x2 y:2x3", "kron(x, y) with x:2 y:3"))  # fmt: skip
+   ("torch.{}", "Tensor.{}", "np.{}"), variants=blocks, examples=("kron(x, y) with x:2x2 y:2x3", "kron(x, y) with x:2 y:3"))  # fmt: skip
 
 
 op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along dim", ("torch.linalg.{}",), along="dim",
-   examples=("torch.linalg.vecdot(x, y)",), holds="real")  # fmt: skip
+   examples=("torch.linalg.vecdot(x, y)",), result_dtype="real")  # fmt: skip
 
 
 def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
@@ -200,5 +200,5 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − x[(i + 2) mod n]·y[(i + 1) mod n]"
    " where n = size(x, -1)", "the cross product of vectors with three entries along dim",
    ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross"), along="dim", shape=cross_shape,
-   fits=as_many, implied={c: lambda sizes: sizes.index(3) if 3 in sizes else -1 for c in ("torch.cross", "Tensor.cross")},
+   fits=as_many, implied_axis={c: lambda sizes: sizes.index(3) if 3 in sizes else -1 for c in ("torch.cross", "Tensor.cross")},
    examples=("torch.linalg.cross(x, y)",))  # fmt: skip

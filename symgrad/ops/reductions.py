@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.shaping import Dim, axes_of, axis_of
+from symgrad.entries.operands import Dim, axes_of, axis_of
 from symgrad.entries.signatures import number_given
 from symgrad.errors import InputError, ShapeError
 from symgrad.functions import special
@@ -28,15 +28,15 @@ WINNERS = "out = (Σ_j x[j]·[x[j] = out]) / (Σ_k [x[k] = out])"
 # one operation, one row
 # fmt: off
 WITH_AXES = ("dim if keepdim",)
-op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", holds="counted", told=WITH_AXES)
-op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", role=Role.AVERAGES, told=WITH_AXES)
+op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", result_dtype="counted", required=WITH_AXES)
+op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", role=Role.AVERAGES, required=WITH_AXES)
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
-   holds="counted", told=WITH_AXES, torch=lambda torch, x, dim, keepdim: (  # torch takes one axis or all
+   result_dtype="counted", required=WITH_AXES, torch=lambda torch, x, dim, keepdim: (  # torch takes one axis or all
        torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape([1] * (keepdim * x.dim()))))
 op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; equal ones share the derivative "
-                                                     "evenly", also="np.max", along="dim", forward=np.amax, kinks=0, holds="kept")
+                                                     "evenly", also="np.max", along="dim", forward=np.amax, kinks=0, result_dtype="kept")
 op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along dim; equal ones share the derivative "
-                                                     "evenly", also="np.min", along="dim", forward=np.amin, kinks=0, holds="kept")
+                                                     "evenly", also="np.min", along="dim", forward=np.amin, kinks=0, result_dtype="kept")
 # fmt: on
 
 # Choosing -------------------------------------------------------------------------------------------
@@ -51,18 +51,18 @@ def with_dim(shapes: Any, dim: int | None, keepdim: bool) -> None:
 def choosing(word: str, place: Callable[..., Any], values: Callable[..., Any]) -> dict[str, Any]:
     """What max, min and median share: which entry it is along one axis, and its value."""
     return {
-        "known": {"n": lambda x, dim, keepdim: None if dim is None else place(x, dim, keepdim)}, "forward": values,
-        "home": METHOD, "along": "dim", "instead": {"dim=None": WINNERS}, "returns": ("values", "indices"),
+        "index_data": {"n": lambda x, dim, keepdim: None if dim is None else place(x, dim, keepdim)}, "forward": values,
+        "home": METHOD, "along": "dim", "variants": {"dim=None": WINNERS}, "returns": ("values", "indices"),
         "checks": with_dim, "examples": (f"{word}(x)", f"{word}(x, dim=1).values"),
     }  # fmt: skip
 
 
 # fmt: off
 op("max(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the largest is",
-   "the largest entry; along one dim the first of several equal ones wins", kinks=0, of_two="maximum", arrays="np.max",
+   "the largest entry; along one dim the first of several equal ones wins", kinks=0, between_two="maximum", arrays="np.max",
    **choosing("max", lambda x, dim, keepdim: np.argmax(x, axis=dim, keepdims=keepdim), np.amax))
 op("min(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the smallest is",
-   "the smallest entry; along one dim the first of several equal ones wins", kinks=0, of_two="minimum", arrays="np.min",
+   "the smallest entry; along one dim the first of several equal ones wins", kinks=0, between_two="minimum", arrays="np.min",
    **choosing("min", lambda x, dim, keepdim: np.argmin(x, axis=dim, keepdims=keepdim), np.amin))
 # fmt: on
 
@@ -104,12 +104,12 @@ VAR = f"(Σ_j (x[j] − mean_k x[k])²) / {BELOW}"
 # fmt: off
 op("var(x, dim: any=None, unbiased: bool=None, correction: float=None, keepdim=False)", f"out = {VAR}",
    "the variance along dim: squared distances from the mean, over their number less the correction: 1, 0 if not unbiased", METHOD, along="dim",
-   instead=spread_by(f"out = {VAR}"), prepare=prepare_spread,
+   variants=spread_by(f"out = {VAR}"), prepare=prepare_spread,
    more=("var(x, dim=1, correction=0)",),
    arrays="x, dim=None, correction=1, keepdim=False: np.var(x, axis=dim, ddof=correction, keepdims=keepdim)")
 op("std(x, dim: any=None, unbiased: bool=None, correction: float=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
    "the standard deviation along dim: the root of the variance, its correction 1, 0 if not unbiased; the derivative at 0 is 0", METHOD, along="dim",
-   instead=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, reuse=True, kinks=0,
+   variants=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, reuse=True, kinks=0,
    forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)),
    arrays="x, dim=None, correction=1, keepdim=False: np.std(x, axis=dim, ddof=correction, keepdims=keepdim)")
 # fmt: on
@@ -145,12 +145,12 @@ LENGTH: dict[str, Any] = {"along": "dim", "torch": torch_length, "reuse": True, 
 # fmt: off
 op("norm(x, p: any=2, dim: any=None, keepdim=False)", "out = [out ≠ 0]·(Σ_j |x[j]|^p)^(1/p)",
    "the length along dim: (Σ |x|ᵖ)^(1/p), Euclid's for p=2; the derivative at 0 is 0", METHOD, "torch.linalg.vector_norm",
-   instead=as_long_as("x[j]"), prepare=prepare_norm, forward=numpy_length, **LENGTH,
+   variants=as_long_as("x[j]"), prepare=prepare_norm, forward=numpy_length, **LENGTH,
    more=("norm(x, 1) with x:3", "norm(x, 3, dim=1)", "norm(x, 0.5, dim=0)", "norm(x, -1, dim=1)", "norm(x, 0) with x:3"))
 op("linalg_norm(x, ord: any=None, dim: any=None, keepdim=False)", "out = [out ≠ 0]·(Σ_j |x[j]|^ord)^(1/ord)",
    "the length along dim as torch.linalg has it; with ord only of vectors, for a matrix that is another norm",
-   ("torch.linalg.norm", "np.linalg.norm"), instead=as_long_as("x[j]", p="ord"), prepare=prepare_linalg_norm,
-   forward=lambda x, ord, axis, keepdims: numpy_length(x, ord, axis, keepdims), written="torch.linalg.norm({})", **LENGTH,
+   ("torch.linalg.norm", "np.linalg.norm"), variants=as_long_as("x[j]", p="ord"), prepare=prepare_linalg_norm,
+   forward=lambda x, ord, axis, keepdims: numpy_length(x, ord, axis, keepdims), template="torch.linalg.norm({})", **LENGTH,
    examples=("torch.linalg.norm(x)", "torch.linalg.norm(x, 1) with x:3", "torch.linalg.norm(x, 3, dim=1)"))
 # fmt: on
 
@@ -169,16 +169,16 @@ op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
    forward=logsumexp_values,  # of no entries −∞: SymPy's log(0) has no sign
    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, dim or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
-   expands="log(sum(exp(x), dim=dim, keepdim=keepdim))", told=("dim",))  # fmt: skip
+   expands="log(sum(exp(x), dim=dim, keepdim=keepdim))", required=("dim",))  # fmt: skip
 
 # Running along an axis ----------------------------------------------------------------------------
 
 
 # fmt: off
 op("cumsum(x, dim: int)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", TORCH, "np.cumsum", along="dim",
-   forward=np.cumsum, holds="counted")  # one pass instead of n²
+   forward=np.cumsum, result_dtype="counted")  # one pass instead of n²
 op("cumprod(x, dim: int)", "out[i] = Π_j ([j ≤ i]·x[j] + 1 − [j ≤ i])", "the product of the entries so far", TORCH,
-   "np.cumprod", along="dim", forward=np.cumprod, holds="counted")  # one pass instead of n²
+   "np.cumprod", along="dim", forward=np.cumprod, result_dtype="counted")  # one pass instead of n²
 op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the logarithm of the sum of exponentials so far",
    TORCH, along="dim")
 # fmt: on
@@ -202,7 +202,7 @@ def running(largest: bool) -> dict[str, Any]:
     """What cummax and cummin share."""
     name, known = ("cummax" if largest else "cummin"), {"n": lambda x, dim: last_extreme(x, dim, largest)}
     return {
-        "home": TORCH, "along": "dim", "known": known, "returns": ("values", "indices"), "kinks": 0,
+        "home": TORCH, "along": "dim", "index_data": known, "returns": ("values", "indices"), "kinks": 0,
         "examples": (f"{name}(x, 0).values with x:4", f"{name}(x, 1).values"),
     }  # fmt: skip
 
@@ -226,9 +226,9 @@ def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[s
 
 # fmt: off
 op("diff(x, n: int >= 0=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences of neighbours along dim, n times over",
-   instead=lambda shapes, n, dim: "out[i] = " + " + ".join(f"({(-1) ** (n - k) * comb(n, k)})·x[i + {k}]" for k in range(n + 1)),
+   variants=lambda shapes, n, dim: "out[i] = " + " + ".join(f"({(-1) ** (n - k) * comb(n, k)})·x[i + {k}]" for k in range(n + 1)),
    axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"),
-   holds="joined", arrays="np.diff")
+   result_dtype="joined", arrays="np.diff")
 op("cumulative_trapezoid(y, dx=1.0, dim: int=-1)", "out[i] = dx·Σ_j [j ≤ i]·(y[j] + y[j + 1])/2",
    "the area under straight lines between points dx apart along dim, up to each point but the first", ("torch.{}",), axes="dim", least=1,
    examples=("cumulative_trapezoid(y) with y:4", "cumulative_trapezoid(y, dx=0.5, dim=0) with y:3x2"))

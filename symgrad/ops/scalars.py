@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.entries.equations import SPECIAL, TORCH, op
-from symgrad.entries.spec import Domain, between, positive
+from symgrad.entries.operands import Domain, between, positive
 from symgrad.functions import special
 
 unit = between(-1, 1)
@@ -37,14 +37,14 @@ op("logaddexp2(x, y)", "out = x + softplus((y − x)·log(2)) / log(2)", "log₂
    forward=np.logaddexp2)  # ∞ − ∞
 op("ldexp(x, y)", "out = x·2^y", "x[i] times 2 to the power y[i]", home=TORCH)
 op("logit(x, eps: 0 < float <= 0.5=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − x[i])), the inverse of the logistic function; with eps x[i] is first kept between eps and 1 − eps", TORCH, "torch.special.logit",
-   instead={"not eps=None": "out = inside·(log(safe) − log(1 − safe)) + log(eps/(1 − eps))·([x < eps] − [x > 1 − eps])"
+   variants={"not eps=None": "out = inside·(log(safe) − log(1 − safe)) + log(eps/(1 − eps))·([x < eps] − [x > 1 − eps])"
             " where inside = [x ≥ eps]·[x ≤ 1 − eps], safe = x·inside + (1 − inside)/2"},
    domain=between(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",))
 op("xlogy(x, y)", "out = x·log(y)", "x[i]·log y[i], and 0 where x[i] is 0", TORCH, "torch.special.xlogy", domain=positive(),
-   edges=({"x": 0.0, "y": 0.0},), forward=special.xlogy, logs=-np.inf)
+   edges=({"x": 0.0, "y": 0.0},), forward=special.xlogy, least_log=-np.inf)
 op("xlog1py(x, y)", "out = x·log(1 + y)", "x[i]·log(1 + y[i]), and 0 where x[i] is 0", SPECIAL, domain=positive(),
-   edges=({"x": 0.0, "y": -1.0},), forward=special.xlog1py, logs=-np.inf)  # 1 + y rounds
-op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i], and 0 where x[i] is 0", SPECIAL, domain=positive(), forward=special.entr, logs=-np.inf)
+   edges=({"x": 0.0, "y": -1.0},), forward=special.xlog1py, least_log=-np.inf)  # 1 + y rounds
+op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i], and 0 where x[i] is 0", SPECIAL, domain=positive(), forward=special.entr, least_log=-np.inf)
 
 # Angles and hyperbolic functions --------------------------------------------------------------------
 
@@ -78,28 +78,28 @@ op("ceil(x)", "out = ceil(x)", "the smallest whole number from x[i] on; the deri
 op("trunc(x)", "out = trunc(x)", "x[i] rounded towards 0; the derivative is 0", TORCH,
    "torch.fix Tensor.fix np.trunc", kinks=1, domain=off_whole)
 op("round(x, decimals: -300 <= int <= 300=0)", "out = nearest(x·10^decimals) / 10^decimals", "x[i] rounded to so many decimals, halves to the even digit; the derivative is 0", TORCH,
-   "np.round torch.special.round", kinks=0.5, domain=off_whole, holds="kept")
-op("frac(x)", "out = x − trunc(x)", "what is left of x[i] without its whole part, with the sign of x[i]", TORCH, kinks=1, domain=off_whole, holds="real",
+   "np.round torch.special.round", kinks=0.5, domain=off_whole, result_dtype="kept")
+op("frac(x)", "out = x − trunc(x)", "what is left of x[i] without its whole part, with the sign of x[i]", TORCH, kinks=1, domain=off_whole, result_dtype="real",
    arrays="x: x - np.trunc(x)")
 op("remainder(x, y)", "out = x − y·floor(x / y)", "what is left of x[i] divided by y[i], with the sign of y[i]", TORCH,
    "np.mod np.remainder", kinks=0.5, domain=quotients, forward=lambda x, y: np.mod(np.asarray(x, float), y))  # x/y rounds
 op("fmod(x, y)", "out = x − y·trunc(x / y)", "what is left of x[i] divided by y[i], with the sign of x[i]", TORCH, "np.fmod",
-   kinks=0.5, domain=quotients, forward=np.fmod, holds="kept")  # x/y rounds
+   kinks=0.5, domain=quotients, forward=np.fmod, result_dtype="kept")  # x/y rounds
 op("nan_to_num(x)", "out = number_or_zero(x)", "x[i], and where it is no number 0, where it is ±∞ the largest or the smallest number", TORCH, "np.nan_to_num",
-   holds="kept")
+   result_dtype="kept")
 
 # Two entries ----------------------------------------------------------------------------------------
 
-op("copysign(x, y)", "out = |x|·side(y)", "x[i] with the sign of y[i]", TORCH, "np.copysign", kinks=0, holds="real")
+op("copysign(x, y)", "out = |x|·side(y)", "x[i] with the sign of y[i]", TORCH, "np.copysign", kinks=0, result_dtype="real")
 op("fmax(x, y)", "out = x·[low(x) ≥ low(y)] + y·[low(x) < low(y)]",
    "the larger of x[i] and y[i]; at a tie x counts, and what is no number counts as −∞: that is what low makes of it", TORCH,
    "np.fmax", kinks=0)
 op("fmin(x, y)", "out = x·[high(x) ≤ high(y)] + y·[high(x) > high(y)]",
    "the smaller of x[i] and y[i]; at a tie x counts, and what is no number counts as ∞: that is what high makes of it", TORCH,
    "np.fmin", kinks=0)
-op("rsub(x, y, alpha: float=1)", "out = y − alpha·x", "y less alpha times x", home=TORCH, holds="kept numbers")
+op("rsub(x, y, alpha: float=1)", "out = y − alpha·x", "y less alpha times x", home=TORCH, result_dtype="kept numbers")
 op("lerp(x, end, weight)", "out = x + weight·(end − x)", "the point that is the share weight of the way from x to end", home=TORCH,
-   examples=("lerp(x, end, weight)", "lerp(x, end, 0.3) with x:3 end:3"), holds="real",
+   examples=("lerp(x, end, weight)", "lerp(x, end, 0.3) with x:3 end:3"), result_dtype="real",
    arrays="x, y, w: x + w * (y - x)")
 op("addcmul(x, tensor1, tensor2, value: float=1)", "out = x + value·tensor1·tensor2", "x plus value times a product", home=TORCH,
    examples=("addcmul(x, tensor1, tensor2, value=2) with x:2x3 tensor1:3 tensor2:2x3",))

@@ -22,9 +22,9 @@ import sympy as sp
 
 from symgrad.entries.equations import INDICES, WORDS, op
 from symgrad.entries.indexed import Indexed
-from symgrad.entries.shaping import at_least
+from symgrad.entries.operands import at_least, matrices
 from symgrad.entries.signatures import Call, call_of
-from symgrad.entries.spec import Op, View, matrices, no_alignment
+from symgrad.entries.spec import Op, View, no_alignment
 from symgrad.errors import DomainError, UndefinedError
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.notation.ranges import RangeFinder
@@ -174,10 +174,10 @@ def solved(
     """
     said = call_of(call)
     first = said.operands[0]
-    what = Solves(said, solves, tuple(given.get("beside", ())))
+    what = Solves(said, solves, tuple(given.get("auxiliaries", ())))
     texts = what.written(((sp.S.Zero, sp.S.Zero),) * len(said.operands), said.usual)
     facts: dict[str, Any] = {"align": no_alignment, "ranks": {first: (2,)}, "domain": {first: matrices(kind)}, **given}
     facts["residual"] = what
     return op(
-        call, step, says, home, defined="; ".join(texts), reads_out=True, forward=values, letters=letters, **facts
+        call, step, says, home, definition="; ".join(texts), reads_out=True, forward=values, letters=letters, **facts
     )  # fmt: skip

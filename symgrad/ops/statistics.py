@@ -16,8 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.shaping import number, unify_vector
-from symgrad.entries.spec import positive, reals, whole
+from symgrad.entries.operands import number, positive, reals, unify_vector, whole
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.reductions import choosing
 from symgrad.shapes import Shape, Sizes
@@ -83,7 +82,7 @@ def covariance(shapes: Any, correction: Any = 1, **options: Any) -> str:
 op("cov(x, correction=1, fweights: data=None, aweights=None)",
    "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (size(x, -1) − correction) where d[i,k] = x[i,k] − mean_l x[i,l]",
    "the covariances of the rows, whose columns are samples; fweights say how often each sample counts, aweights how much", METHOD,
-   instead=covariance, shape=rows_shape, ranks={"x": (2, 1), "fweights": (1,), "aweights": (1,)}, forward=covariances,
+   variants=covariance, shape=rows_shape, ranks={"x": (2, 1), "fweights": (1,), "aweights": (1,)}, forward=covariances,
    torch=lambda torch, x, fweights=None, aweights=None, *, correction: torch.cov(
        x, correction=correction, fweights=None if fweights is None else fweights.long(), aweights=aweights),
    domain={"fweights": whole(1, 3), "aweights": positive()}, letters="ij",
@@ -118,7 +117,7 @@ def order(x: Any, dim: int, descending: bool) -> Any:
 
 
 op("sort(x, dim: int=-1, descending: bool=False, stable: unused=False)", "out[i] = x[n[i]], n: where the i-th smallest is (descending: the i-th largest)",
-   "the entries along dim in order of size", TORCH, along="dim", kinks=0, known={"n": order}, returns=("values", "indices"),
+   "the entries along dim in order of size", TORCH, along="dim", kinks=0, index_data={"n": order}, returns=("values", "indices"),
    torch=lambda torch, x, dim, descending: torch.sort(x, dim=dim, descending=descending, stable=True).values,
    examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
 
@@ -138,7 +137,7 @@ def enough(sizes: Sizes, x: Shape, k: Any, dim: int, least: int = 0, **options: 
 op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: unused=True)",
    "out[i<k] = x[n[i]], n: where the i-th largest is (or the i-th smallest)", "the k largest (or smallest) entries along dim, in order", TORCH,
    axes="dim", fits=enough, returns=("values", "indices"),
-   known={"n": lambda x, k, dim, largest: rank_places(x, range(int(k)), dim, largest)},
+   index_data={"n": lambda x, k, dim, largest: rank_places(x, range(int(k)), dim, largest)},
    examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
 
 
@@ -150,7 +149,7 @@ def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:
 
 op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
    "the k-th smallest entry along dim, the smallest for k = 1", TORCH, along="dim", fits=partial(enough, least=1), returns=("values", "indices"),
-   known={"n": rank_place},
+   index_data={"n": rank_place},
    examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
 
 
@@ -208,9 +207,9 @@ op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
    "interpolation: 'linear' | 'lower' | 'higher' | 'midpoint' | 'nearest'='linear')",
    "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, m: the place of number ⌊r⌋ in order of size, from 0 on ('higher': ⌈r⌉, 'nearest': the nearest), n: that of number ⌈r⌉",
    "what a share q of the entries along dim lies below, on the straight line between its two neighbours", METHOD, "np.quantile",
-   instead={"interpolation=midpoint": "out = (x[m] + x[n])/2",
+   variants={"interpolation=midpoint": "out = (x[m] + x[n])/2",
             **{f"interpolation={one}": "out = x[m]" for one in ("lower", "higher", "nearest")}}, along="dim", fits=something,
-   known={"m": partial(neighbour, False), "n": partial(neighbour, True)}, forward=quantiles,
+   index_data={"m": partial(neighbour, False), "n": partial(neighbour, True)}, forward=quantiles,
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
              'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),
-   holds="real")  # fmt: skip
+   result_dtype="real")  # fmt: skip

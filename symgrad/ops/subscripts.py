@@ -152,5 +152,5 @@ op("getitem(x, key: any)", "out[i] = x[start + step·i]", "the entries at an ind
    reading=Function(entry_at), shape=sliced_shape, align=no_alignment,
    resolve=lambda sizes, shapes, key: {"key": tuple(placed_item(sizes, size, item) for item, size in read_items(key, shapes[0]))},
    slots=lambda open_, shapes, key: {"key": tuple(open_item(open_, item, size) for item, size in read_items(key, shapes[0]))},
-   torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, holds="kept",
+   torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, result_dtype="kept",
    examples=("x[0]", "x[:, 1:]", "x[:, None] with x:2", "x[::2] with x:5", "x[..., -1]"))  # fmt: skip

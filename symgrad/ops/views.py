@@ -13,8 +13,9 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
+from symgrad.entries.indexed import Axes
+from symgrad.entries.operands import Ints, as_many, axes_of, moved, within
 from symgrad.entries.readings import Function
-from symgrad.entries.shaping import Ints, as_many, axes_of, moved, within
 from symgrad.entries.spec import At, View, no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket
@@ -45,7 +46,7 @@ def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
 
 
 op("expand(x, shape: tuple)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1 up to a shape, as broadcasting does",
-   ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
+   ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), variants=expanded, shape=expand_shape,
    prepare=prepare_expand,
    torch=lambda torch, x, shape: x.expand(tuple(map(int, shape))),
    role=Role.COPIES, examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")  # fmt: skip
@@ -66,16 +67,16 @@ def rows_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 
 # fmt: off
 op("permute(x, dims: tuple[axis])", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, checks=every_axis,
-   instead=lambda shapes, dims: moved(len(dims), lambda a: f"i{dims.index(a)}"), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
+   variants=lambda shapes, dims: moved(len(dims), lambda a: f"i{dims.index(a)}"), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
    arrays="x, *dims: np.transpose(x, dims)")
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges the axes dim0 and dim1",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
-   also="torch.swapdims Tensor.swapdims", axes="dim0 dim1", repeated=True,
+   also="torch.swapdims Tensor.swapdims", axes=Axes("dim0 dim1", repeated=True),
    examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"))
 op("T(x)", "out[i,j] = x[j,i]", "the transpose of a matrix", ("Tensor.{}", "Tensor.t", "torch.t", "np.transpose"),
-   written="{}.T", examples=("x.T with x:2x3",))
+   template="{}.T", examples=("x.T with x:2x3",))
 op("mT(x)", "out[…,i,j] = x[…,j,i]", "exchanges the last two axes", ("Tensor.{}", "torch.adjoint"), align=rows_only,
-   written="{}.mT", ranks={"x": (2, 3)}, examples=("x.mT with x:2x2x3", "x.mT with x:2x3"))
+   template="{}.mT", ranks={"x": (2, 3)}, examples=("x.mT with x:2x2x3", "x.mT with x:2x3"))
 # fmt: on
 
 
@@ -118,7 +119,7 @@ def renumbered(shapes: tuple[Shape, ...], shape: Shape) -> str:
 
 
 op("reshape(x, shape: tuple)", "out[i,j] = x⟨i,j⟩", "the same entries, row by row, in another shape", METHOD, "Tensor.view np.reshape",
-   instead=renumbered, shape=reshaped, prepare=prepare_shape,
+   variants=renumbered, shape=reshaped, prepare=prepare_shape,
    examples=("x.reshape(3, 2) with x:2x3", "x.reshape(-1)", "x.reshape(2, 2, 3) with x:4x3"),
    arrays="x, *shape: np.reshape(x, shape)")  # fmt: skip
 
@@ -134,7 +135,7 @@ def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
 
 
 op("flatten(x, start_dim: axis=0, end_dim: axis=-1)", "out[(i,j)] = x[i,j]",
-   "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel Tensor.ravel np.ravel", instead=joined_axes, role=Role.FLATTENS,
+   "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel Tensor.ravel np.ravel", variants=joined_axes, role=Role.FLATTENS,
    examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))  # fmt: skip
 
 
@@ -155,7 +156,7 @@ def resolve_squeeze(sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...
 # fmt: off
 op("unsqueeze(x, dim: int)", "out[k<1] = x", "adds an axis of size 1 at dim", METHOD, "np.expand_dims", role=Role.OPENS, axes="dim",
    examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"))
-op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, resolve=resolve_squeeze,
+op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", variants=squeezed, resolve=resolve_squeeze,
    prepare=lambda shapes, dim=None: {"dim": axes_of(dim, len(shapes[0]))},
    examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"))
 
@@ -164,13 +165,13 @@ op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", i
 
 # fmt: off
 op("select(x, dim: int, index: int)", "out = x[index]", "the entries at one place of dim", TORCH, axes="dim", least=1,
-   instead={"index<0": "out = x[size(x, 0) + index]"},
+   variants={"index<0": "out = x[size(x, 0) + index]"},
    slots=lambda open_, shapes, dim, index: {"index": open_(index, shapes[0][dim] - 1)},
    examples=("select(x, 1, 0)", "select(x, 0, -1) with x:3"))
 op("narrow(x, dim: int, start: int, length: int)", "out[i<length] = x[start + i]", "length entries along dim, from start on",
    TORCH, "torch.narrow_copy Tensor.narrow_copy", axes="dim", least=1,
    slots=lambda open_, shapes, dim, start, length: {"start": open_(start, shapes[0][dim] - length) if start >= 0 else start},
-   instead={"start<0": "out[i<length] = x[size(x, 0) + start + i]"},
+   variants={"start<0": "out[i<length] = x[size(x, 0) + start + i]"},
    examples=("narrow(x, 0, 1, 2) with x:4", "narrow(x, 1, 0, 2)"))
 # fmt: on
 
@@ -234,11 +235,11 @@ def begun_at(shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, 
 # fmt: off
 op("split_part(x, split_size_or_sections: any, dim: int=0, *, part: int)", "out[i] = x[part·split_size_or_sections + i]",
    "one of the parts of given lengths into which dim is cut", ("torch.split", "Tensor.split"),
-   "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", instead=begun_at,
+   "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", variants=begun_at,
    least=1, shape=split_shape, checks=among, returns=("part",),
    examples=("split(x, 2)[1] with x:5", "split(x, (1, 2), 1)[0]"))
 op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at one place of dim: one of the parts of unbind",
-   ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", instead={"part<0": "out = x[size(x, 0) + part]"},
+   ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", variants={"part<0": "out = x[size(x, 0) + part]"},
    returns=("part",), examples=("unbind(x, 1)[0]",))
 
 # Joined -------------------------------------------------------------------------------------------
@@ -268,13 +269,13 @@ def joint(at: At, *tensors: View, dim: int) -> Expr:
 
 op("cat(*tensors, dim: axis=0)", "out[i<m + size(y, 0)] = [i < m]·x[i] + [m ≤ i]·y[i − m] where m = size(x, 0)", "joins tensors along an axis they have",
    ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=Function(joint), shape=joined, align=no_alignment,
-   torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), holds="kept", role=Role.JOINS,
+   torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), result_dtype="kept", role=Role.JOINS,
    examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip
 op("stack(*tensors, dim: int=0)", "out[k<2] = δ(k, 0)·x0 + δ(k, 1)·x1", "joins tensors of one shape along a new axis",
    ("torch.stack", "np.stack"), axes="dim", fits=as_many, role=Role.STACKS,
-   instead=lambda shapes, dim: f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}",
+   variants=lambda shapes, dim: f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}",
    torch=lambda torch, *tensors, dim: torch.stack(tensors, dim), examples=("stack([x, y]) with x:3 y:3", "stack([x, y], dim=1) with x:2 y:2"))  # fmt: skip
 
 
 op("detach(x: data)", "out = x", "the values of x, held: torch records nothing from here back, so no gradient arrives this way",
-   METHOD, holds="first", pathless=True, role=Role.CUTS, examples=("x.detach() * w with x:2x3 w:2x3",))  # fmt: skip
+   METHOD, result_dtype="first", role=Role.CUTS, examples=("x.detach() * w with x:2x3 w:2x3",))  # fmt: skip

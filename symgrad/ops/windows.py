@@ -17,8 +17,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.shaping import Ints, check_space
-from symgrad.entries.spec import no_alignment, whole
+from symgrad.entries.operands import Ints, check_space, whole
+from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.convolutions import fitting, named, slid, window
 from symgrad.ops.gathering import from_zero
@@ -58,9 +58,9 @@ def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride:
 
 BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
 op("im2col(x, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, stride: 2*int >= 1=1)", unfolded((), **BY_NAME),
-   "every window over the last two axes as a column; h and w are how many places it has on each", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
+   "every window over the last two axes as a column; h and w are how many places it has on each", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), variants=unfolded,
    shape=unfolded_shape,
-   written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
+   template="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
    examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
              "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))  # fmt: skip
 
@@ -90,7 +90,7 @@ def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, paddi
 op("col2im(x, output_size: 2*size, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, "
    "stride: 2*int >= 1=1)", folded((), (), **BY_NAME),
    "columns laid as windows over two axes, added up where they overlap; h and w are how many places there are on each", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
-   instead=folded, shape=folded_shape, holds="joined", smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
+   variants=folded, shape=folded_shape, result_dtype="joined", smooth=True, template="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
    examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))  # fmt: skip
 
 
@@ -111,8 +111,8 @@ op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i
 
 CHANNELS = "out[…,(c,a<downscale_factor,b<downscale_factor),h,w] = x[…,c,(h,a),(w,b)]"
 op("pixel_unshuffle(x, downscale_factor: int >= 1)", CHANNELS,
-   instead=lambda shapes, downscale_factor: "out[…] = x[…]" if 0 in shapes[0] else CHANNELS,  # torch leaves nothing as it is
-   says="pixels laid out as channels: one becomes r·r with 1/r of the height and width, r being downscale_factor", home=("F.{}", "torch.{}", "aten.{}"),
+   variants=lambda shapes, downscale_factor: "out[…] = x[…]" if 0 in shapes[0] else CHANNELS,  # torch leaves nothing as it is
+   summary="pixels laid out as channels: one becomes r·r with 1/r of the height and width, r being downscale_factor", home=("F.{}", "torch.{}", "aten.{}"),
    ranks={"x": (4, 3)}, letters="nchw",
    examples=("F.pixel_unshuffle(x, 2) with x:1x2x4x2", "F.pixel_unshuffle(x, 3) with x:2x3x6"))  # fmt: skip
 

@@ -307,7 +307,7 @@ def stays_inside(step: Apply, program: Program, sizes: Mapping[Size, int]) -> bo
     operands = (program.tensor(a).shape if isinstance(a, str) else () for a in step.arguments)
     shapes = tuple(tuple(with_numbers(size, sizes) for size in shape) for shape in operands)
     try:
-        named(step.op).resolve(Sizes(), shapes)
+        named(step.op).rules.resolve(Sizes(), shapes)
     except ShapeError:
         return False
     return True

@@ -61,13 +61,14 @@ def own_numbers(program: Program, at: Mapping[str, float], names: Sequence[str])
 def on_an_edge(step: Apply, arrays: Mapping[str, Array]) -> bool:
     """Whether operands have values at which torch has a number of its own, though all that is derived is finite."""
     entry = entry_of(step.op)
-    if entry is None or not entry.edges:
+    if entry is None or not entry.limits.edges:
         return False
-    margin = entry.margin if isinstance(entry.margin, float) else float(dict(step.options)[entry.margin])  # type: ignore[arg-type]  # an option that is a number
+    margin: Any = entry.limits.margin
+    margin = float(dict[str, Any](step.options)[margin] if isinstance(margin, str) else margin)
     given = dict(zip(entry.operands, step.arguments, strict=False))
     return any(
         all(holds(given[name], value, margin, arrays) for name, value in edge.items() if name in given)
-        for edge in entry.edges
+        for edge in entry.limits.edges
     )
 
 

@@ -54,7 +54,7 @@ class OperationDirective(SphinxDirective):
         except Exception as error:  # one page that cannot be made is told with the others, at the end
             untrue(self, f"{op.name}: {type(error).__name__}: {error}")
             return []
-        kept(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.says, found.structure)
+        kept(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.summary, found.structure)
         return self.page(op, found)
 
     def page(self, op: Op, found: Article) -> Made:

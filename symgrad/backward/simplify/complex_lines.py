@@ -29,8 +29,8 @@ CONJUGATE = "conj_physical"
 ENTRYWISE = {
     word
     for op in operations()
-    if op.pairs == KEPT
-    for word in (*op.spelled, f"torch.{op.name.removeprefix('complex_')}")
+    if op.traits.complex_pairs == KEPT
+    for word in (*op.spellings, f"torch.{op.name.removeprefix('complex_')}")
 }
 """The calls that take each complex number to another one."""
 UNSPOKEN = ("contiguous", "clone", "resolve_conj")

@@ -20,7 +20,7 @@ from enum import Enum
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import is_truth
 from symgrad.backward.trees import copied, names_in, rewritten
-from symgrad.entries.read_off import KEPT, REAL, held_as
+from symgrad.entries.read_off import KEPT, REAL, held_as, is_non_differentiable
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 
@@ -51,9 +51,9 @@ def asked_by(call: ast.Call) -> ast.expr | None:
     own = isinstance(call.func, ast.Attribute)
     word = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     op = SPELLINGS.get(word)
-    if op is None or op.chooses is None:
+    if op is None or op.traits.where_like is None:
         return None
-    place = op.chooses[0] - own
+    place = op.traits.where_like[0] - own
     return call.args[place] if 0 <= place < len(call.args) else None
 
 
@@ -244,7 +244,7 @@ class Typed:
             case ast.Call(ast.Name(word), [inner, *rest], keywords) if said_of(word) == REAL:  # mean(x > 0, dim=1)
                 return ast.Call(ast.Name(word), [self.in_floats(inner), *rest], keywords), Kind.FLOAT
             case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:
-                if SPELLINGS[word].pathless:  # one_hot(y, n)
+                if is_non_differentiable(SPELLINGS[word]):  # one_hot(y, n)
                     return node, Kind.WHOLE
                 if is_truth(condition) and all(self.seen(branch)[1] is Kind.NUMBER for branch in branches):
                     return self.cast(node), Kind.FLOAT

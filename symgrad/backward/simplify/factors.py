@@ -244,7 +244,7 @@ def laid_out(node: ast.expr) -> ast.expr | None:
     match node:
         case ast.Call(ast.Attribute(inner, word), _, []) if word in TABLE:
             given = TABLE[word].signature.parameters  # the one operation with a shape that does no more
-            return inner if "shape" in given and TABLE[word].role is None else None
+            return inner if "shape" in given and TABLE[word].traits.role is None else None
     return None
 
 

@@ -49,7 +49,7 @@ NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
 
 def has_complex_step(program: Program) -> bool:
     """Whether a step of the program is about complex numbers."""
-    return any(isinstance(step.op, str) and named(step.op).pairs for step in program.steps)
+    return any(isinstance(step.op, str) and named(step.op).traits.complex_pairs for step in program.steps)
 
 
 def write_complex_gradient(

@@ -202,9 +202,9 @@ def write_function_call(notation: Notation, node: Expr, prefer: Sequence[Index])
     inner = notation.write(write_reversed_difference(notation, entry), prefer)
     if parameters:
         return write_call_with_parameters(op, parameters, inner)
-    if f"Tensor.{op.name}" in op.spelled:
+    if f"Tensor.{op.name}" in op.spellings:
         return apply_elementwise(inner, f"{op.name}()")
-    spelled = next((word for word in op.spelled if word.startswith(MODULES)), None)
+    spelled = next((word for word in op.spellings if word.startswith(MODULES)), None)
     if spelled is None:
         raise NoForm
     kept = None if inner.kept is None else Fragment(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
@@ -234,7 +234,7 @@ def expand_intermediate(notation: Notation, entry: Expr, copies: bool = False) -
 
 def write_call_with_parameters(op: Op, parameters: Sequence[Expr], inner: Fragment) -> Fragment:
     """``torch.polygamma(2, x)``"""
-    spelled = next((word for word in op.spelled if word.startswith("torch.")), None)
+    spelled = next((word for word in op.spellings if word.startswith("torch.")), None)
     if spelled is None or not all(number.is_Integer for number in parameters):
         raise NoForm
     return Fragment(f"{spelled}({', '.join([*map(str, parameters), inner.text])})", ATOM, inner.axes)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from typing import Any, Protocol
 
-from symgrad.entries.shaping import axes_of
+from symgrad.entries.operands import axes_of
 from symgrad.entries.signatures import call_of
 from symgrad.ops.calls.written import last_of
 

@@ -9,7 +9,7 @@ import math
 from functools import partial, reduce
 from typing import Any
 
-from symgrad.entries.shaping import at_least, axis_of
+from symgrad.entries.operands import at_least, axis_of
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.ops.calls.registry import Call, Last, compound, everywhere
 from symgrad.ops.calls.written import said

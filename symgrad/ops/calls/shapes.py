@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any
 
-from symgrad.entries.shaping import at_least, axes_of, axis_of
+from symgrad.entries.operands import at_least, axes_of, axis_of
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.calls.registry import Call, Compound, Last, compound, done, enter, everywhere, made
 from symgrad.ops.calls.written import said

@@ -102,10 +102,10 @@ def _solved(teller: Teller) -> Iterator[Block]:
     steps = {step.result.name: step for step in teller.program.steps}
     for step, _ in teller.steps:
         op = named_op(step.op)
-        if op.residual is None and not op.beside:
+        if op.saved.residual is None and not op.saved.auxiliaries:
             continue
         yield say.paragraph("`{name}` is {says}.", name=teller.names.name(step.result.name), says=_said(teller, step))
-        if op.residual is not None:
+        if op.saved.residual is not None:
             yield from _differential(teller, step)
         for _, name in step.beside:
             try:
@@ -121,7 +121,7 @@ def _said(teller: Teller, step: Apply) -> str:
     called = {"out": step.result.name, **dict(zip(op.operands, map(str, step.arguments), strict=False))}
     letters = "|".join(map(re.escape, called))
     return re.sub(
-        rf"(?<![A-Za-z0-9_.])(?:{letters})(?![A-Za-z0-9_])", lambda m: teller.names.name(called[m[0]]), op.says
+        rf"(?<![A-Za-z0-9_.])(?:{letters})(?![A-Za-z0-9_])", lambda m: teller.names.name(called[m[0]]), op.summary
     )
 
 

@@ -183,7 +183,7 @@ class Trees:
 
     def equation(self, name: str, equation: Equation, op: Op | None = None) -> dict[str, Any]:
         """``name[axes] = tree``; the forward of an operation takes logarithms as that says (`Op.logs`)."""
-        self.logs = None if op is None else op.logs
+        self.logs = None if op is None else op.limits.least_log
         sizes = [self.size(axis.size) for axis in equation.axes]
         tree = self.tree(equation.right, math.prod(sizes))
         self.known.add(name)

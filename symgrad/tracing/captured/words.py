@@ -45,7 +45,7 @@ class OneStep(SourceWriter):
 
     def step(self, step: Apply) -> Text:
         """One operation; of complex numbers, where the inputs are, though they are pairs here."""
-        if not (self.spoken and isinstance(step.op, str) and named(step.op).pairs):
+        if not (self.spoken and isinstance(step.op, str) and named(step.op).traits.complex_pairs):
             return super().step(step)
         text, binds = write_complex_step(self, step)
         return SEEN.sub(r"\1", text), binds

@@ -140,7 +140,7 @@ class Bench(ABC):
         """``op`` on arguments that hold nodes or references."""
         refs = self.refs_in((arguments, keywords))
         try:
-            if op.role is Role.INDEXES:
+            if op.traits.role is Role.INDEXES:
                 ref = refs[id(arguments[0])]
                 return self.emit(op, [StepOperand(ref, ref.name)], dict(keywords), name)
             given = [meaning(a, refs) for a in arguments]

@@ -94,7 +94,7 @@ LONGEST = 4096
 
 def along(p: Pairs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
     """One transform along its axes, of a node or of an earlier step."""
-    op, of_pairs = named(name), "x" in named(name).pairs
+    op, of_pairs = named(name), "x" in named(name).traits.complex_pairs
     if isinstance(x, Node) and is_complex(x) and not of_pairs:
         raise Refused(f"{name.removeprefix('complex_')} takes a real tensor")
     ref: Ref = p.pair(x) if of_pairs else p.real(x)

@@ -184,7 +184,7 @@ def by_terms(lifter: Bench, node: Node) -> Ref:
     assert call is not None
     spelling = plain_spelling(call.spelling)
     op, refs = find(spelling), lifter.refs_in((call.arguments, call.keywords))
-    if op is None or op.pairs or reflected(call.spelling) or spelling.rpartition(".")[2] in WRITES:
+    if op is None or op.traits.complex_pairs or reflected(call.spelling) or spelling.rpartition(".")[2] in WRITES:
         raise Refused("")
     p, pairs = Pairs(lifter, node, op), {refs[id(n)].name for n in call.nodes() if is_complex(n)}
     spoken = {key: meaning(value, refs) for key, value in call.keywords.items() if key != "out"}

@@ -90,7 +90,7 @@ def by_name(last: Last) -> Last:
     """Operands by their names in the entry, whose options may stand between them."""
     name, operands, options = last
     op = find(name)
-    if op is None or op.role is Role.HANDS_ON or op.variadic or len(operands) > len(op.operands):
+    if op is None or op.traits.role is Role.HANDS_ON or op.variadic or len(operands) > len(op.operands):
         return last
     return name, (), {**dict(zip(op.operands, operands, strict=False)), **options}
 

@@ -204,7 +204,7 @@ def detached(lifter: Bench, node: Node) -> None:
 def is_only_seen(word: str) -> bool:
     """Whether a function gives all entries in their order: where the shape stays, nothing changes."""
     entry = find(f"Tensor.{word}")
-    copies = entry is not None and entry.role is Role.COPIES
+    copies = entry is not None and entry.traits.role is Role.COPIES
     return copies or SHARING.get(word.removeprefix("_unsafe_")) in ("in order", "if dense")
 
 
@@ -223,9 +223,9 @@ def by_table(bench: Bench, node: Node) -> Ref:
             return ref
         return rounding(bench, node, ref)
     op = find(spelling)
-    if op is None or op.pairs:
+    if op is None or op.traits.complex_pairs:
         raise Refused(f"{plain_spelling(call.spelling)} {UNKNOWN}")
-    if op.looks_up and any(
+    if op.traits.gathers and any(
         n.kind == "data" and not n.held.is_floating_point() and n.held.numel() and int(n.held.min()) < 0
         for n in call.nodes()
     ):

@@ -59,7 +59,7 @@ KNOWN: OrderedDict[Hashable, Template] = OrderedDict()
 def by_value(step: Apply) -> bool:
     """Whether a step stands for a call because of the numbers it was given: positions, a cast that rounded."""
     entry = entry_of(step.op)
-    return entry is not None and (entry.looks_up or entry.role is Role.HANDS_ON)
+    return entry is not None and (entry.traits.gathers or entry.traits.role is Role.HANDS_ON)
 
 
 def key_of(lifter: Bench, node: Node) -> Hashable | None:

@@ -67,12 +67,12 @@ class Again:
 
 def by_its_own(op: Op) -> bool:
     """Whether more than an equation on numbers says what an operation gives."""
-    return bool(op.known or op.data) or op.numpy is not None
+    return bool(op.saved.index_data or op.data) or op.numpy is not None
 
 
 def meets_own(step: Apply, arrays: Mapping[str, Array]) -> bool:
     """Whether the equation of a step asks which of several sums its own value is."""
-    if isinstance(step.op, Pullback) or named(step.op).smooth or not named(step.op).reuse:
+    if isinstance(step.op, Pullback) or named(step.op).smooth or not named(step.op).saved.reuse:
         return False
     brackets = derive(standard_at(step, shapes_of(step, arrays)).key).equation.right.atoms(Bracket)
     return any(isinstance(b.args[0], sp.Eq) and OUT in names_read(b) and b.has(sp.Add) for b in brackets)

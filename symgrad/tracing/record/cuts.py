@@ -113,7 +113,7 @@ def detaches(call: Call) -> bool:
     """Whether a call says by its name that it hands on values and no history."""
     spelling = plain_spelling(call.spelling.removesuffix(".__get__"))
     op = find(spelling)
-    return spelling in ("Tensor.data", VARIABLE) or (op is not None and op.role is Role.CUTS)
+    return spelling in ("Tensor.data", VARIABLE) or (op is not None and op.traits.role is Role.CUTS)
 
 
 def detached_from(call: Call, sources: list[Node]) -> Node | None:

@@ -182,10 +182,10 @@ class Judge:
         program, lots = self.program, np.random.default_rng(0)
         arrays = dict(program.arrays)
         entries = [(s, entry) for s in program.recording.steps if (entry := entry_of(s.op)) is not None]
-        solved = [s for s, entry in entries if entry.beside or entry.residual is not None]
+        solved = [s for s, entry in entries if entry.saved.auxiliaries or entry.saved.residual is not None]
         arrays |= {a: symmetric_lot(arrays[a], lots) for s in solved for a in s.tensors}
         try:
-            for step in (s for s, entry in entries if entry.residual is not None):
+            for step in (s for s, entry in entries if entry.saved.residual is not None):
                 compute(step, program.recording, arrays)
             moved = program.values.with_arrays(arrays)
             return pull(program.recording, moved, program.boxes, self.seeds, program.wanted,

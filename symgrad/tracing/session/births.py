@@ -247,9 +247,9 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
     behind = recording.reached([step.result.name])
     for choice in recording.steps:
         entry = entry_of(choice.op)
-        if entry is None or entry.chooses is None:
+        if entry is None or entry.traits.where_like is None:
             continue
-        mask, takes, place = entry.chooses
+        mask, takes, place = entry.traits.where_like
         condition, known = str(choice.arguments[mask]), as_float(program.arrays[source])
         chosen = [n for n in takes if str(choice.arguments[n]) in behind]
         met = program.arrays.get(condition)

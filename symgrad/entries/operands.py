@@ -1,9 +1,16 @@
-"""Shape rules that several entries share, and numbers as their equations have them."""
+"""Which operands an entry takes: where samples of them lie, which shapes fit, which axes an option names.
+
+A `Domain` is for examples, assumed values and tests, and does not say where the operation is defined: relu is sampled
+away from its kink at 0, a power on one side of it. What pages say about that is found by trying
+(`symgrad.documents.domains`). The rules for shapes are shared by several entries.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import sympy as sp
@@ -11,6 +18,56 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.shapes import Shape, Size, Sizes, size_of
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Real numbers between ``low`` and ``high`` (open ends), drawn within ``draw``, away from ``avoid``.
+
+    Whole numbers only if ``whole``, both ends of ``draw`` included. ``matrix`` says what the last two axes hold:
+    a ``full`` matrix (of full rank, its singular values all different), a ``regular`` one (it has an inverse), a
+    ``lower`` triangular one, a ``symmetric`` one (read as such, its eigenvalues all different), a ``definite`` one
+    (with positive eigenvalues), or a ``dominant`` one (elimination exchanges none of its rows).
+    """
+
+    low: float = -inf
+    high: float = inf
+    draw: tuple[float, float] = (-2.0, 2.0)
+    avoid: tuple[float, ...] = ()
+    whole: bool = False
+    matrix: str = ""
+
+    @property
+    def ends(self) -> bool:
+        """Whether there are real numbers outside."""
+        return not self.whole and (self.low, self.high) != (-inf, inf)
+
+
+def reals(within: float = 2.0, avoid: tuple[float, ...] = ()) -> Domain:
+    """All real numbers; samples lie within ±``within``, away from ``avoid``."""
+    return Domain(draw=(-within, within), avoid=avoid)
+
+
+def positive(within: float = 3.0) -> Domain:
+    """x > 0; samples between 0.3 and ``within``."""
+    return Domain(low=0.0, draw=(0.3, within))
+
+
+def between(low: float, high: float) -> Domain:
+    """low < x < high; samples keep a tenth of the width away from the ends."""
+    margin = (high - low) / 10
+    return Domain(low, high, draw=(low + margin, high - margin))
+
+
+def whole(low: int, high: int) -> Domain:
+    """The whole numbers low, …, high: positions, classes, a mask."""
+    return Domain(low - 0.5, high + 0.5, draw=(low, high), whole=True)
+
+
+def matrices(kind: str) -> Domain:
+    """Matrices of a ``kind`` that `Domain` knows."""
+    return Domain(matrix=kind)
+
 
 Ints = Any  # an int or several as users write them; one for each axis of space once prepared
 Fits = Callable[..., Any]  # (sizes, *shapes, **options): refuses operands that do not fit each other
