@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from symgrad.backward import Backward
-from symgrad.backward.code import placed
-from symgrad.backward.trees import in_parts
+from symgrad.backward.code import write_torch_code
+from symgrad.backward.trees import split_definitions
 
 MODULES = {"torch": torch, "F": torch.nn.functional, "math": math, "np": np}
 """What the modules in a line are."""
@@ -56,11 +56,11 @@ def tensor_of(value: Any) -> torch.Tensor:
 
 def run_form(text: str, given: Mapping[str, torch.Tensor], floats: torch.dtype) -> torch.Tensor:
     """What a form comes to, with its functions where torch has them."""
-    definitions, last = in_parts(text)
+    definitions, last = split_definitions(text)
     space: dict[str, Any] = {**MODULES, **given}
     with torchs_floats(floats):
         for name, value in (*definitions, ("", last)):
-            space[name] = eval(placed(ast.unparse(value), given), space)  # noqa: S307 -- symgrad's own line
+            space[name] = eval(write_torch_code(ast.unparse(value), given), space)  # noqa: S307 -- symgrad's own line
     return torch.as_tensor(space[""])
 
 

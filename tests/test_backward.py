@@ -23,11 +23,11 @@ from torch.nn import functional as F
 
 import symgrad
 from symgrad.backward import Backward, line_templates, template_cache
-from symgrad.backward.cotangent_lines import Lines
-from symgrad.backward.groups import groups
-from symgrad.backward.simplify.broadcasting import in_lowest_terms
-from symgrad.backward.simplify.concat import Sizes, side_by_side
-from symgrad.backward.simplify.dtype_casts import in_floats
+from symgrad.backward.cotangent_lines import CotangentLines
+from symgrad.backward.groups import make_groups
+from symgrad.backward.simplify.broadcasting import cancel_fractions
+from symgrad.backward.simplify.concat import TensorShapes, merge_adjacent
+from symgrad.backward.simplify.dtype_casts import cast_to_float
 from symgrad.errors import UnsupportedError
 from symgrad.language.inference import find_inputs
 from symgrad.tracing import Capture, run_script
@@ -258,11 +258,11 @@ def test_two_draws_are_not_one() -> None:
 
 def derivations(program: Capture) -> int:
     """How many lines are derived for a program when nothing is known."""
-    line_templates.derived.cache_clear()
-    template_cache.forget()
-    before = line_templates.derived.cache_info().misses
+    line_templates.derive_template.cache_clear()
+    template_cache.forget_templates()
+    before = line_templates.derive_template.cache_info().misses
     program.backward(np.ones(np.shape(program.results[0])))
-    return line_templates.derived.cache_info().misses - before
+    return line_templates.derive_template.cache_info().misses - before
 
 
 def chain(layers: int) -> Capture:
@@ -299,7 +299,7 @@ def test_what_reads_many_tensors_is_a_line_of_its_own() -> None:
         return torch.cat([(x * k).tanh() for k in range(12)]).reshape(6, -1).T
 
     program = symgrad.capture(joined, torch.ones(2, 3, dtype=DOUBLE)).recording
-    sizes = {group.steps[-1].op: len(group.steps) for group in groups(program, {program.output})}
+    sizes = {group.steps[-1].op: len(group.steps) for group in make_groups(program, {program.output})}
     assert sizes["cat"] == 1
     assert sizes["T"] == 2
 
@@ -363,8 +363,10 @@ def test_a_sum_of_hundreds_has_a_line_and_code() -> None:
 
 def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    own = Lines.gather
-    monkeypatch.setattr(Lines, "gather", lambda self, name, *rest: (calls.append(name), own(self, name, *rest))[1])
+    own = CotangentLines.gather
+    monkeypatch.setattr(
+        CotangentLines, "gather", lambda self, name, *rest: (calls.append(name), own(self, name, *rest))[1]
+    )
     counts = []
     for layers in (10, 20, 40):
         calls.clear()
@@ -377,8 +379,8 @@ def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.Monke
 
 
 def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    line_templates.derived.cache_clear()
-    template_cache.forget()
+    line_templates.derive_template.cache_clear()
+    template_cache.forget_templates()
     honest = line_templates.find_closed_form
 
     def lies(*args: Any) -> Any:
@@ -386,13 +388,13 @@ def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         return None if form is None else form.__class__(f"2 * ({form.text})", form.equation, form.steps)
 
     monkeypatch.setattr(line_templates, "find_closed_form", lies)
-    monkeypatch.setattr(line_templates, "written_out", lambda *_: None)
+    monkeypatch.setattr(line_templates, "write_array_line", lambda *_: None)
     lines = symgrad.explain("tanh(x @ w)", shapes={"x": (2, 3), "w": (3, 4)}, check=False).backward
     assert [line.code for line in lines.statements] == [None] * len(lines.statements)
     with pytest.raises(UnsupportedError, match="cannot be written as code"):
         lines.code()
-    line_templates.derived.cache_clear()
-    template_cache.forget()
+    line_templates.derive_template.cache_clear()
+    template_cache.forget_templates()
 
 
 def test_a_line_that_holds_for_some_data_is_confirmed_on_every_run() -> None:
@@ -469,7 +471,7 @@ def test_whether_a_line_is_shown_does_not_depend_on_what_was_asked_before() -> N
     def shown(*x: float) -> str:
         return str(symgrad.explain("x.std() * 2", x=list(x), check=False).backward.gradients["x"].code)
 
-    template_cache.forget()
+    template_cache.forget_templates()
     first, other, again = shown(1, 1), shown(1, 2), shown(1, 1)
     assert first == again == f"where(std(x) != 0, {other}, 0)"  # 0/0 there, where torch says 0
 
@@ -490,7 +492,7 @@ def test_what_lies_side_by_side_is_one_call_only_without_gap_and_overlap() -> No
 
     def parts(*texts: str, shape: tuple[Any, ...] = (sp.Integer(2), sp.Integer(5))) -> str | None:
         terms = [ast.parse(text, mode="eval").body for text in texts]
-        found = [ast.unparse(term) for term in side_by_side(terms, shape, Sizes({"t": shape}))]
+        found = [ast.unparse(term) for term in merge_adjacent(terms, shape, TensorShapes({"t": shape}))]
         return None if found == [*texts] else " + ".join(found)
 
     assert parts("pad(a, (0, 3))", "pad(b, (2, 0))") == "cat([a, b], -1)"
@@ -572,7 +574,7 @@ def test_an_exponential_with_a_name_goes_into_the_logistic_function_unless_it_is
 )
 def test_truth_values_stay_numbers(text: str, found: str) -> None:
     """torch refuses (a > 0) - (b > 0), and -isfinite(x)."""
-    assert ast.unparse(in_lowest_terms(ast.parse(text, mode="eval").body, {})) == found
+    assert ast.unparse(cancel_fractions(ast.parse(text, mode="eval").body, {})) == found
 
 
 @pytest.mark.parametrize(
@@ -585,7 +587,7 @@ def test_truth_values_stay_numbers(text: str, found: str) -> None:
 )
 def test_truth_values_below_a_method_are_as_fine_as_the_tensor(text: str, found: str) -> None:
     """torch's own product of a number and a truth value is float32."""
-    assert ast.unparse(in_floats(ast.parse(text, mode="eval").body, "x")[0]) == found
+    assert ast.unparse(cast_to_float(ast.parse(text, mode="eval").body, "x")[0]) == found
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from torch import nn
 
 import symgrad
 from symgrad.backward import line_templates, standard_groups, template_cache
-from symgrad.backward.form_text import always_defined
-from symgrad.backward.groups import groups
-from symgrad.backward.page_names import Names
-from symgrad.backward.trees import filled
+from symgrad.backward.form_text import is_always_finite
+from symgrad.backward.groups import make_groups
+from symgrad.backward.page_names import PageNames
+from symgrad.backward.trees import fill_slots
 from symgrad.calculus import sweeps
 from symgrad.entries import readings as vocabulary
 from symgrad.language.input_names import UsedNames
@@ -48,13 +48,13 @@ def counted():
     """What has to be derived for a call, from nothing."""
 
     def of(call):
-        line_templates.derived.cache_clear()
-        template_cache.forget()
+        line_templates.derive_template.cache_clear()
+        template_cache.forget_templates()
         for made in (local.derive, local.local_pullback, local.standard_key):
             made.cache_clear()
         call()
         return {
-            "lines": line_templates.derived.cache_info().misses,
+            "lines": line_templates.derive_template.cache_info().misses,
             "derivatives": local.derive.cache_info().misses,
             "pullbacks": local.local_pullback.cache_info().misses,
         }
@@ -159,8 +159,8 @@ def test_the_text_of_twice_as_many_layers_is_twice_the_work(equal, counted, monk
 @pytest.mark.slow
 def test_the_lines_of_twice_as_long_a_chain_ask_for_twice_as_many_names(monkeypatch):
     asked: Counter[str] = Counter()
-    own = Names.page
-    monkeypatch.setattr(Names, "page", lambda self, name: asked.update(["page"]) or own(self, name))
+    own = PageNames.page
+    monkeypatch.setattr(PageNames, "page", lambda self, name: asked.update(["page"]) or own(self, name))
     counts = []
     for layers_ in (20, 40, 80):
         asked.clear()
@@ -199,10 +199,10 @@ def test_a_line_that_was_made_at_one_position_is_right_at_others(text, end, coun
         written(text, places[0])
 
     counted(first)
-    known = line_templates.derived.cache_info().misses
+    known = line_templates.derive_template.cache_info().misses
     for place in places[1:]:
         written(text, place)
-    assert line_templates.derived.cache_info().misses == known
+    assert line_templates.derive_template.cache_info().misses == known
 
 
 def written(text, place):
@@ -218,15 +218,15 @@ def written(text, place):
 
 def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkeypatch):
     """A form that forgets its slot is right at the first position, and refused because of the others."""
-    template_cache.forget()
+    template_cache.forget_templates()
     own = line_templates.find_closed_form
 
     def forgetful(program, wanted, sweep_of):
         form = own(program, wanted, sweep_of)
-        return form if form is None else replace(form, text=filled(form.text, (("p0", 0),)))
+        return form if form is None else replace(form, text=fill_slots(form.text, (("p0", 0),)))
 
     monkeypatch.setattr(line_templates, "find_closed_form", forgetful)
-    line_templates.derived.cache_clear()
+    line_templates.derive_template.cache_clear()
     found = symgrad.explain("tanh(x[0])", shapes={"x": (4,)}, check=False).backward
     assert found.gradients["x"].code is not None
     opened = [
@@ -234,31 +234,31 @@ def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkey
     ]
     assert opened
     assert not any(found.notation for found in opened)
-    line_templates.derived.cache_clear()
-    template_cache.forget()
+    line_templates.derive_template.cache_clear()
+    template_cache.forget_templates()
 
 
 def test_numbers_in_slots():
     numbers = (("p0", 3), ("p1", 0))
-    assert filled("pad(v, (p0, 9 - p0, p1, 4 - p1))", numbers) == "pad(v, (3, 6, 0, 4))"
-    assert filled("x[-1 * p0 - 1] + x[-p0 - 1, p1:p1 + 2]", numbers) == "x[-4] + x[-4, 0:2]"
-    assert filled("pad(v, (p0, x.shape[0] - p0 - 2)) * (a - 1)", numbers) == "pad(v, (3, x.shape[0] - 5)) * (a - 1)"
-    assert filled("n - p1 - m", numbers) == "n - m"
+    assert fill_slots("pad(v, (p0, 9 - p0, p1, 4 - p1))", numbers) == "pad(v, (3, 6, 0, 4))"
+    assert fill_slots("x[-1 * p0 - 1] + x[-p0 - 1, p1:p1 + 2]", numbers) == "x[-4] + x[-4, 0:2]"
+    assert fill_slots("pad(v, (p0, x.shape[0] - p0 - 2)) * (a - 1)", numbers) == "pad(v, (3, x.shape[0] - 5)) * (a - 1)"
+    assert fill_slots("n - p1 - m", numbers) == "n - m"
 
 
 def test_only_what_may_be_undefined_is_evaluated_again():
-    assert always_defined("v @ a0.T * (a1 > 0) + (v * (1 - out ** 2)).sum(0)")
-    assert always_defined("2 * v * (out - a1) / 12")
+    assert is_always_finite("v @ a0.T * (a1 > 0) + (v * (1 - out ** 2)).sum(0)")
+    assert is_always_finite("2 * v * (out - a1) / 12")
     for text in ("v / a0", "v * a0 ** -1", "v * a0 ** a1", "v * a0.log()", "v * sqrt(a0)", "solve(a0, v)", "v % a0"):
-        assert not always_defined(text), text
+        assert not is_always_finite(text), text
 
 
 def test_a_group_is_the_same_at_other_sizes_and_positions():
     """`put_in` leaves no slot and no size behind."""
     program = symgrad.explain("tanh(x[1])", shapes={"x": (4, 3)}, check=False).program
     tensors = {t.name: t for t in program.tensors()}
-    (group,) = groups(program, {program.output})
-    form = standard_groups.standard_group(group, tensors, None)
+    (group,) = make_groups(program, {program.output})
+    form = standard_groups.standardise_group(group, tensors, None)
     assert list(form.slots.found.values()) == [1]
     fixed = form.at(dict.fromkeys(form.slots.found, 2))
     assert "2" in str(fixed.program.steps[0].options)

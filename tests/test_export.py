@@ -152,7 +152,7 @@ def test_where_two_entries_are_equal_the_source_says_what_the_page_says(text: st
 
 def test_what_an_equation_computes_is_not_written_where_it_was_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another text than the right one, as a slip of the writer's would give: refused, not printed."""
-    monkeypatch.setattr("symgrad.backward.forward_lines.told", lambda *_: "x[arange(2)] * w.sum()")
+    monkeypatch.setattr("symgrad.backward.forward_lines.write_step", lambda *_: "x[arange(2)] * w.sum()")
     with pytest.raises(UnsupportedError, match="out has no code"):
         symgrad.export("out[i] = sum_j x[i+j]*w[j]", shapes={"x": (4,), "w": (3,)})
 
@@ -402,7 +402,7 @@ def test_the_command_writes_a_file_that_runs(tmp_path: Path) -> None:
 
 
 def test_a_long_line_that_is_broken_reads_back_as_the_same_expression() -> None:
-    from symgrad.exporting.parts import WIDTH, Statement, assignment
+    from symgrad.exporting.parts import WIDTH, Assignment, write_statement
 
     part = "(i[:, None] - n.shape[0] // 2 * j >= 0) & (some_rather_long_name < another_long_name)"
     texts = [
@@ -413,7 +413,7 @@ def test_a_long_line_that_is_broken_reads_back_as_the_same_expression() -> None:
     ]
     for text in texts:
         tree = ast.parse(text, mode="eval").body
-        lines = assignment(Statement("y", tree))
+        lines = write_statement(Assignment("y", tree))
         assert len(lines) > 2
         assert max(map(len, lines)) <= WIDTH + 16
         (statement,) = ast.parse("\n".join(lines)).body

@@ -26,7 +26,7 @@ from symgrad.entries import equations as mechanism
 from symgrad.entries import read_off, spec
 from symgrad.entries.torch_calls import plain as plain_option
 from symgrad.errors import Source, SymgradError
-from symgrad.exporting.arrays import in_arrays
+from symgrad.exporting.numpy_text import numpy_spelling
 from symgrad.functions import special
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read_program
@@ -297,7 +297,7 @@ def test_no_word_of_what_is_held_says_what_follows() -> None:
 
 def by_arrays(op: Op) -> list[Any]:
     """What an operation is in NumPy, at its examples; None where a step has options that are called otherwise."""
-    told, found = in_arrays(op), list[Any]()
+    told, found = numpy_spelling(op), list[Any]()
     if told is None:
         return [None]
     call = eval(f"lambda {told}", {"np": np, "special": special, "nn": special})  # noqa: S307 a text of the table
@@ -318,7 +318,7 @@ def plain(value: Any) -> Any:
     return plain_option(value)
 
 
-CALLED = [op for op in TABLE.values() if in_arrays(op) is not None and not op.variadic]
+CALLED = [op for op in TABLE.values() if numpy_spelling(op) is not None and not op.variadic]
 
 
 @pytest.mark.one_in(2)
@@ -334,7 +334,7 @@ def test_no_word_of_numpys_says_what_follows() -> None:
     found = []
     for name in (name for name in ROWS if "arrays" in rows()[name]):
         less = without(rows()[name], "arrays")
-        told = None if less is None else in_arrays(less)
+        told = None if less is None else numpy_spelling(less)
         if told is not None and len(by_arrays(less)) == len([p for p in by_arrays(less) if p is not None]):  # type: ignore[arg-type]  # there is one
             found.append(name)
     assert sorted(found) == sorted(AS_CALLED)

@@ -50,7 +50,7 @@ class Runs:
         for name, module, function in (
             ("derived", line_templates, "find_closed_form"), ("derived", line_templates, "derive_masked_form"),
             ("derived", line_templates, "write_array_operations"), ("proven", line_templates, "check_form"),
-            ("proven", line_templates, "at_the_point"),
+            ("proven", line_templates, "agrees_at_point"),
         ):  # fmt: skip
             monkeypatch.setattr(module, function, self.counting(name, getattr(module, function)))
 
@@ -74,8 +74,13 @@ class Runs:
         return "\n".join(event_text(event, 100) for event in told)
 
     def forget(self):
-        template_cache.forget()
-        for made in (line_templates.derived, line_templates.masked, line_templates.written_out, forms._read_back):
+        template_cache.forget_templates()
+        for made in (
+            line_templates.derive_template,
+            line_templates.prove_masked,
+            line_templates.write_array_line,
+            forms._read_back,
+        ):
             made.cache_clear()
 
     @property
@@ -133,7 +138,7 @@ def test_a_proof_that_failed_is_tried_again_in_the_next_run(runs, monkeypatch):
     """Numbers may be so large that nothing is confirmed at them: that says nothing of others."""
     fresh = runs.story(PRODUCT, wanted=False)
     with monkeypatch.context() as large:
-        large.setattr(line_templates, "proven", lambda *args: False)
+        large.setattr(line_templates, "is_proven", lambda *args: False)
         assert runs.story(PRODUCT) != fresh
     assert runs.story(PRODUCT) == fresh
 
@@ -142,14 +147,14 @@ def test_a_proof_that_failed_is_tried_again_in_the_next_run(runs, monkeypatch):
 def test_what_python_calls_equal_or_writes_alike_are_two_questions(one, other):
     def spelled(value):
         constant = value if isinstance(value, (tuple, str)) else Constant(value)
-        return template_cache.spelling(template_cache.Question(constant, "as_notation"))
+        return template_cache.spell_key(template_cache.TemplateKey(constant, "as_notation"))
 
     assert None not in (spelled(one), spelled(other))
     assert spelled(one) != spelled(other)
 
 
 def test_what_has_no_text_of_its_own_is_no_key():
-    assert template_cache.spelling(template_cache.Question(object(), "as_notation")) is None
+    assert template_cache.spell_key(template_cache.TemplateKey(object(), "as_notation")) is None
 
 
 # --- what is no file of this version's ------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import torch
 
 from symgrad.backward import simplify
 from symgrad.backward import template_cache as proven
-from symgrad.backward.cotangent_lines import Lines
+from symgrad.backward.cotangent_lines import CotangentLines
 from symgrad.tracing.session import event as events
 from symgrad.tracing.story.told_lines import ToldLines
 from tests.pasted_stories import Ear, scripts, slips_of
@@ -91,7 +91,7 @@ x = torch.tensor([1.0, 2.0], requires_grad=True)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("source", [ROWS, SPOKEN, NUMBERS, BOX], ids=["rows", "spoken", "numbers", "box"])
 def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
-    proven.forget()
+    proven.forget_templates()
     ear = pasted(source, tmp_path)
     assert ear.forms
     assert ear.wrong == []
@@ -102,9 +102,9 @@ def test_a_line_with_other_numbers_is_withheld_and_the_story_says_so(
     sign: ast.operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rule that makes 0 or 1 / 0 of 1: what was proven for each group is no longer what is printed."""
-    proven.forget()
-    with_signs = simplify.with_signs
-    monkeypatch.setattr(simplify, "with_signs", lambda value: ast.BinOp(with_signs(value), sign, ast.Constant(0)))
+    proven.forget_templates()
+    with_signs = simplify.order_signs
+    monkeypatch.setattr(simplify, "order_signs", lambda value: ast.BinOp(with_signs(value), sign, ast.Constant(0)))
     ear = pasted(ROWS, tmp_path)
     (event,) = ear.told
     assert event.agrees
@@ -120,7 +120,7 @@ def test_a_form_counts_what_comes_back_through_a_step_without_an_equation(
 ) -> None:
     (event,) = pasted(BOX, tmp_path).told
     assert [leaf.form for leaf in event.leaves] == ["3 * ones_like(x) + v_t1.sum(0)"]
-    monkeypatch.setattr(Lines, "gather", without_boxes(Lines.gather))
+    monkeypatch.setattr(CotangentLines, "gather", without_boxes(CotangentLines.gather))
     (event,) = pasted(BOX, tmp_path).told
     assert [leaf.form for leaf in event.leaves] == [None]
     assert any("the line of x.grad is withheld" in note for note in event.notes)

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.backward import Backward, backward, line_templates, template_cache
+from symgrad.backward import Backward, derive_backward, line_templates, template_cache
 from symgrad.closed_form import count_grid
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
@@ -81,7 +81,7 @@ def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
     """In one walk: the lines, those without a seed, what is exported, and the closed forms at other sizes."""
     assert not nothing_asked(case).gradients
     names = [name for name in case.names if name not in case.fixed]
-    lines = backward(case.program, names, values=case.values)
+    lines = derive_backward(case.program, names, values=case.values)
     try:
         lines.code()
     except UnsupportedError as error:
@@ -120,7 +120,7 @@ def assert_alike(expected: Any, found: torch.Tensor, floats: torch.dtype, what: 
 
 def nothing_asked(case: Case) -> Backward:
     """``autograd.grad(out, other, allow_unused=True)``, where no path leads to the other: nothing is said, in words."""
-    found = backward(case.program, [], values=case.values)
+    found = derive_backward(case.program, [], values=case.values)
     assert not found.lines
     return found
 
@@ -248,24 +248,24 @@ def test_what_has_no_short_notation_is_said_in_array_operations(
 
 
 def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    template_cache.forget()
-    honest = line_templates.written_out
-    monkeypatch.setattr(line_templates, "written_out", lambda *args: f"2 * {honest(*args)}")
+    template_cache.forget_templates()
+    honest = line_templates.write_array_line
+    monkeypatch.setattr(line_templates, "write_array_line", lambda *args: f"2 * {honest(*args)}")
     lines = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward
     assert not lines.whole
     assert lines.gradients["x"].own == "the array operations were not confirmed"
     with pytest.raises(UnsupportedError, match="not confirmed"):
         lines.code()
-    template_cache.forget()
+    template_cache.forget_templates()
 
 
 def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    template_cache.forget()
+    template_cache.forget_templates()
     monkeypatch.setattr(line_templates, "MOST_IN_GRID", 7)
     line = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward.gradients["x"]
     assert line.code is None
     assert line.own == "array operations would lay out a grid of 16 points"
-    template_cache.forget()
+    template_cache.forget_templates()
     i, j = fresh("i", 3), fresh("j", 4)
     assert count_grid(i * j, {}) == 12
 

@@ -118,7 +118,7 @@ NAMED: dict[str, dict[str, str]] = {
         "exporting/torch_text.py": "clamp layer_norm sqrt sum var",
     },
     "another library counts the arguments otherwise": {
-        "exporting/arrays.py": "einsum mT pad",
+        "exporting/numpy_text.py": "einsum mT pad",
     },
     "what a closed form writes": {
         "closed_form/writing/index_ranges.py": "tril triu",

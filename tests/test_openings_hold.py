@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 import symgrad
 from symgrad.backward.page_names import UNNAMED
-from symgrad.backward.simplify.dtype_casts import makes_truths
+from symgrad.backward.simplify.dtype_casts import gives_truths
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
 from symgrad.oracles.torch import only_data
@@ -128,7 +128,7 @@ def evaluated(explanation: Explanation, lines: list[str]) -> dict[str, np.ndarra
         **{
             step.result.name: torch_side.tensor(np.asarray(explanation.values[step.result.name], dtype=float)).bool()
             for step in program.steps
-            if makes_truths(step.op)
+            if gives_truths(step.op)
         },
         **{k: v.detach() for k, v in torch_side.tensors(inputs, only_data(program)).items()},
         program.seed: torch_side.tensor(np.asarray(explanation.seed, dtype=float)),

@@ -7,8 +7,8 @@ import pytest
 import sympy as sp
 
 from symgrad import explain
-from symgrad.backward.groups import groups
-from symgrad.backward.standard_groups import standard_group
+from symgrad.backward.groups import make_groups
+from symgrad.backward.standard_groups import standardise_group
 from symgrad.calculus import back
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.program_facts import is_in_denominator
@@ -77,8 +77,8 @@ def test_what_a_derivation_requires_is_of_the_sizes_it_knows() -> None:
     ).program
     assert len(program.required) > 2
     tensors, kept = {tensor.name: tensor for tensor in program.tensors()}, 0
-    for group in groups(program, {step.result.name for step in program.steps}):
-        found = standard_group(group, tensors, None, program.required)
+    for group in make_groups(program, {step.result.name for step in program.steps}):
+        found = standardise_group(group, tensors, None, program.required)
         known = {s for own in found.program.inputs for size in own.shape for s in size.free_symbols}
         required = [size for size in found.program.required if not size.free_symbols & set(found.slots.found)]
         assert all(size.free_symbols and size.free_symbols <= known for size in required), required

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import symgrad
-from symgrad.backward.form_text import letters_of
+from symgrad.backward.form_text import find_einsum_letters
 from symgrad.language import read_program
 
 Run = Callable[..., torch.Tensor]
@@ -75,7 +75,7 @@ def test_a_line_is_as_a_person_writes_it(run: Run, given: tuple[torch.Tensor, ..
 
 @pytest.mark.parametrize("text", ["einsum('ii,ij->j', x, y)", "x @ y"])
 def test_letters_that_stand_twice_are_left_as_they_are(text: str) -> None:
-    assert letters_of(read_program(text).program) == {}
+    assert find_einsum_letters(read_program(text).program) == {}
 
 
 def test_slices_that_leave_entries_out_are_what_torch_says() -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symgrad.backward.simplify.concat import without_margins
-from symgrad.backward.simplify.factors import with_signs
+from symgrad.backward.simplify.concat import drop_empty_margins
+from symgrad.backward.simplify.factors import order_signs
 
 SIGNED = [
     ("-(-a / 4) / b + -c / 2", "a / 4 / b - c / 2"),
@@ -28,7 +28,7 @@ SIGNED = [
 @pytest.mark.parametrize(("before", "after"), SIGNED)
 def test_signs_stand_where_a_person_has_them(before: str, after: str) -> None:
     tree = ast.parse(before, mode="eval").body
-    assert ast.unparse(with_signs(tree)) == ast.unparse(ast.parse(after, mode="eval").body)
+    assert ast.unparse(order_signs(tree)) == ast.unparse(ast.parse(after, mode="eval").body)
     assert ast.unparse(tree) == ast.unparse(ast.parse(before, mode="eval").body)
 
 
@@ -68,7 +68,7 @@ def test_moving_signs_changes_no_number(text: str) -> None:
                 return OF[type(sign)](value(left), value(right))
         raise AssertionError(ast.dump(node))
 
-    assert value(with_signs(tree)) == value(tree)
+    assert value(order_signs(tree)) == value(tree)
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_moving_signs_changes_no_number(text: str) -> None:
     ],
 )  # fmt: skip
 def test_margins_that_are_0_here_are_left_out(before: str, after: str) -> None:
-    assert ast.unparse(without_margins(ast.parse(before, mode="eval").body, {"x": (3, 4)})) == after
+    assert ast.unparse(drop_empty_margins(ast.parse(before, mode="eval").body, {"x": (3, 4)})) == after

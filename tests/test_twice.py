@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.backward import twice
+from symgrad.backward import derive_double_backward
 from symgrad.explanation.formulas import sample
 from symgrad_cli.main import main
 from tests import torch_side
@@ -34,7 +34,7 @@ def test_the_lines_hold_at_other_sizes(text: str) -> None:
     inputs = {n: draw.uniform(0.3, 1.5, size=[SIZES[axis] for axis in axes]) for n, axes in TEXTS[text].items()}
     program, derived = symgrad.derive(text, shapes={name: tuple(axes) for name, axes in TEXTS[text].items()})
     sized, values, seed = sample(program, {})
-    lines = twice(sized, [d.name for d in derived], values, seed)
+    lines = derive_double_backward(sized, [d.name for d in derived], values, seed)
     tensors = {name: torch.tensor(array, requires_grad=True) for name, array in inputs.items()}
     out = torch_side.evaluate(text, tensors)
     weights = torch.tensor(draw.integers(-3, 4, size=tuple(out.shape)).astype(float)) if out.dim() else None
@@ -77,7 +77,7 @@ def test_json_has_no_place_for_them() -> None:
 def test_what_only_broadcasts_an_operand_stands_in_the_line_that_reads_it() -> None:
     program, derived = symgrad.derive("exp(y * (X @ w)).sum()", wrt="w", shapes={"X": ("n", "d")})
     sized, values, seed = sample(program, {})
-    lines = twice(sized, [d.name for d in derived], values, seed)
+    lines = derive_double_backward(sized, [d.name for d in derived], values, seed)
     tensors = {tensor.name for tensor in lines.source.tensors()}
     defined = {*lines.inputs, *lines.seeds.values(), *(line.name for line in (*lines.forward, *lines.lines))}
     assert all(line.names & tensors <= defined for line in (*lines.forward, *lines.statements))

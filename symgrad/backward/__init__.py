@@ -15,16 +15,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from symgrad.backward.code import LONG, room_for
-from symgrad.backward.cotangent_lines import Lines
-from symgrad.backward.groups import computed_once, groups
+from symgrad.backward.code import LONG, recursion_room
+from symgrad.backward.cotangent_lines import CotangentLines
+from symgrad.backward.groups import make_groups, merge_equal_steps
 from symgrad.backward.line_data import Backward, Line
-from symgrad.backward.line_templates import asked_of
-from symgrad.backward.page_names import UNNAMED, Names
-from symgrad.backward.simplify.complex_lines import in_complex_words
-from symgrad.backward.simplify.factors import with_a_root
-from symgrad.backward.standard_groups import standard_group
-from symgrad.backward.trees import in_parts
+from symgrad.backward.line_templates import templates_of_group
+from symgrad.backward.page_names import UNNAMED, PageNames
+from symgrad.backward.simplify.complex_lines import rewrite_pairs_as_complex
+from symgrad.backward.simplify.factors import name_divisor
+from symgrad.backward.standard_groups import standardise_group
+from symgrad.backward.trees import split_definitions
 from symgrad.calculus import back, flowing
 from symgrad.errors import InputError
 from symgrad.language.expand import expand_steps, expansion_script
@@ -35,13 +35,13 @@ from symgrad.ops import named
 from symgrad.ops.lookup import plays
 from symgrad.program import Program, Role
 
-__all__ = ["LONG", "Backward", "Line", "backward", "twice"]
+__all__ = ["LONG", "Backward", "Line", "derive_backward", "derive_double_backward"]
 
 Pull = Callable[[Program, Values, Sequence[str], Backward], Mapping[str, Array]]
 """vᵀJ in numbers, by tensors of a program that lines belong to."""
 
 
-def backward(
+def derive_backward(
     program: Program,
     wanted: Sequence[str],
     *,
@@ -59,16 +59,16 @@ def backward(
     that are complex to the reader.
     """
     chosen = tuple(ends) or (program.output,)
-    wider, point = opened(program, wanted, values)
+    wider, point = open_composites(program, wanted, values)
     told = labels or {}
     given = {t.name for t in wider.tensors() if not UNNAMED.fullmatch(told.get(t.name, t.name))}
-    wider = computed_once(wider, {*given, *chosen, *wanted})
-    names = Names(wider, given, told, wanted, chosen)
+    wider = merge_equal_steps(wider, {*given, *chosen, *wanted})
+    names = PageNames(wider, given, told, wanted, chosen)
     ranks = {names.page(tensor.name): len(tensor.shape) for tensor in wider.tensors()}
     spoken = [names.page(tensor.name) for tensor in wider.inputs if tensor.name in complexes]
-    with room_for(wider):
-        found = Lines(wider, chosen, wanted, names, point).build(ones)
-        found = in_complex_words(found, spoken, ranks, names.page, names.shown)
+    with recursion_room(wider):
+        found = CotangentLines(wider, chosen, wanted, names, point).build(ones)
+        found = rewrite_pairs_as_complex(found, spoken, ranks, names.page, names.shown)
     if pull is None or point is None:
         return found
     read = tuple(dict.fromkeys(line.of for line in found.statements if line.shape is not None))
@@ -81,24 +81,24 @@ DEEPEST = 4
 """Levels that are opened at most."""
 
 
-def opened(program: Program, wanted: Sequence[str], values: Values | None) -> tuple[Program, Values | None]:
+def open_composites(program: Program, wanted: Sequence[str], values: Values | None) -> tuple[Program, Values | None]:
     """``program`` with composite steps opened as long as their lines do not read well."""
     for _ in range(DEEPEST):
         shapes = {tensor.name: tensor.shape for tensor in program.tensors()}
         composite = {step.result.name for step in program.steps if expansion_script(step, shapes) is not None}
-        chosen = composite & set(unreadable(program, wanted, values)) if composite else set()
+        chosen = composite & set(find_unreadable(program, wanted, values)) if composite else set()
         if not chosen:
             break
         wider = expand_steps(program, chosen)
         try:
-            values = None if values is None else with_new(program, wider, values)
+            values = None if values is None else add_opened_values(program, wider, values)
         except InputError:  # too many numbers to be held
             break
         program = wider
     return program, values
 
 
-def with_new(program: Program, wider: Program, values: Values) -> Values:
+def add_opened_values(program: Program, wider: Program, values: Values) -> Values:
     """The values of ``program`` and those of the steps that opening it made; raises `InputError` where they are many.
 
     What is only broadcast takes no room.
@@ -113,26 +113,26 @@ def with_new(program: Program, wider: Program, values: Values) -> Values:
     return values.with_arrays({name: array for name, array in arrays.items() if name not in values.arrays})
 
 
-def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:
+def find_unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:
     """The results of the steps that have no line, or one that nobody reads."""
     tensors = {tensor.name: tensor for tensor in program.tensors()}
     reached = flowing(program, wanted)
-    for group in groups(program, tensors):
+    for group in make_groups(program, tensors):
         if group.black or group.output not in reached or named(group.steps[-1].op).expands is None:
             continue
-        form = standard_group(group, tensors, values, program.required)
-        texts = [found.notation for _, found in asked_of(form, group, reached, False, values, short=True)]
-        if None in texts or sum(read_at_once(text) for text in texts if text is not None) > UNREADABLE:
+        form = standardise_group(group, tensors, values, program.required)
+        texts = [found.notation for _, found in templates_of_group(form, group, reached, False, values, short=True)]
+        if None in texts or sum(form_length_at_once(text) for text in texts if text is not None) > UNREADABLE:
             yield group.output
 
 
-def read_at_once(text: str) -> int:
+def form_length_at_once(text: str) -> int:
     """Characters of a form; without its divisor where that, and nothing else, has a line of its own."""
-    definitions, last = in_parts(text)
-    return len(text) if definitions else len(ast.unparse(with_a_root([], last)[1]))
+    definitions, last = split_definitions(text)
+    return len(text) if definitions else len(ast.unparse(name_divisor([], last)[1]))
 
 
-def twice(program: Program, wanted: Sequence[str], values: Values, seed: Array) -> Backward | None:
+def derive_double_backward(program: Program, wanted: Sequence[str], values: Values, seed: Array) -> Backward | None:
     """The lines of the backward of a backward, by each of ``wanted``; None where no gradient depends on anything.
 
     ``values`` prove lines, ``seed`` is v; of one number L the seed is 1, and goes without saying.
@@ -147,4 +147,4 @@ def twice(program: Program, wanted: Sequence[str], values: Values, seed: Array) 
     known = {tensor.name: values[tensor.name] for tensor in program.inputs}
     if not alone:
         known[program.seed] = as_float(np.asarray(seed))
-    return backward(whole, wanted, ends=ends, values=forward(whole, known))
+    return derive_backward(whole, wanted, ends=ends, values=forward(whole, known))

@@ -1,11 +1,12 @@
 """The lines of a backward as text: as a Python function that runs with torch, and as they are shown.
 
-Comes in: lines, forward and backward. Goes out: text, in which every function stands where torch has it. Of a long line
-that is shown, the middle of a sum and of a list is left out, and counted; a decimal that is 1 / 60 is shown as that.
+Comes in: lines, forward and backward. Goes out: text, in which every function has its full name in torch. Of a long
+line that is shown, the middle of a sum and of a list is left out, and counted; a decimal that is 1 / 60 is shown as
+that.
 
-What four hundred steps of a loop read has a line of four hundred terms, and its syntax tree is as deep as it is long:
-whatever walks it nests as deep. A stack that is too small for that would end the process, so `room_for` gives the room
-only where the system says that there is enough of it.
+A tensor that four hundred steps of a loop read has a line of four hundred terms, and the syntax tree of the line is as
+deep as it is long: whatever walks it recurses as deep. A stack that is too small for that would end the process, so
+`recursion_room` raises the limit only where the system says that its stack is large enough.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
 
-from symgrad.backward.trees import Tree, copied, read_by, rewritten
+from symgrad.backward.trees import Tree, copy_tree, names_in_code, rewrite_tree
 from symgrad.closed_form import tidy_exponents, write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
@@ -36,22 +37,22 @@ Statement = tuple[str, str]
 """A name, and what it is computed by."""
 
 
-def at_home(node: ast.expr) -> ast.expr:
+def qualify(node: ast.expr) -> ast.expr:
     """softmax(x) → torch.softmax(x): a function by its home in torch; tensors and methods stay."""
     match node:
         case ast.Call(ast.Name(name)):  # a tensor is never called, whatever its name
-            node.func = ast.parse(home(name), mode="eval").body
+            node.func = ast.parse(find_function_home(name), mode="eval").body
         case ast.Call(ast.Attribute(ast.Name("np"), name)):  # the user wrote np.dot
-            node.func = ast.parse(home(name), mode="eval").body
+            node.func = ast.parse(find_function_home(name), mode="eval").body
     return node
 
 
 @cache
-def home(name: str) -> str:
+def find_function_home(name: str) -> str:
     """Where torch has a function that is known by its last name; raises `UnsupportedError` for one that it lacks.
 
-    >>> home("softmax"), home("one_hot"), home("inverse"), home("cholesky")
-    ('torch.softmax', 'F.one_hot', 'torch.inverse', 'torch.linalg.cholesky')
+    >>> [find_function_home(word) for word in ("softmax", "one_hot", "inverse", "cholesky")]
+    ['torch.softmax', 'F.one_hot', 'torch.inverse', 'torch.linalg.cholesky']
     """
     own = SPELLINGS[name].spellings if name in SPELLINGS else ()
     every = (*own, *sorted(SPELLINGS), *sorted(COMPOUND_SPELLINGS))
@@ -62,7 +63,7 @@ def home(name: str) -> str:
     return next((s for s in places if not s.startswith("torch._")), f"torch.{name}")
 
 
-def with_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
+def compare_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
     """``where(c, x, 0)`` → ``where(c != 0, x, 0)``: an input that is read as a condition may hold numbers."""
 
     def compared(node: ast.expr) -> ast.expr:
@@ -75,23 +76,23 @@ def with_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
             node.args[place] = ast.Compare(given, [ast.NotEq()], [ast.Constant(0)])
         return node
 
-    return rewritten(tree, compared)
+    return rewrite_tree(tree, compared)
 
 
 CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?=\()")
 """A function by its bare name, where it is called."""
 
 
-def with_modules(text: str) -> str:
+def write_with_modules(text: str) -> str:
     """A line as it is shown: a bare name is a function of `torch.nn.functional` or of torch, another has its module.
 
-    >>> with_modules("softmax(x).exp() @ solve(a.T, v)")
+    >>> write_with_modules("softmax(x).exp() @ solve(a.T, v)")
     'softmax(x).exp() @ torch.linalg.solve(a.T, v)'
     """
 
     def placed(found: re.Match[str]) -> str:
         try:
-            place = home(found[1])
+            place = find_function_home(found[1])
         except UnsupportedError:
             return found[1]
         return found[1] if place in (f"torch.{found[1]}", f"F.{found[1]}") else place
@@ -99,7 +100,7 @@ def with_modules(text: str) -> str:
     return CALLED.sub(placed, text)
 
 
-def as_function(
+def write_function(
     name: str,
     arguments: Sequence[str],
     forward: Sequence[Statement],
@@ -108,17 +109,17 @@ def as_function(
     told: Sequence[str] = (),
 ) -> str:
     """``def name(arguments)``: what is ``told``, what ``backward`` reads of ``forward``, then ``backward``."""
-    needed = read_by(code for _, code in backward)
+    needed = names_in_code(code for _, code in backward)
     kept: list[Statement] = []
     for target, code in reversed(forward):
         if target in needed:
             kept.append((target, code))
-            needed |= read_by([code])
+            needed |= names_in_code([code])
     body = [*reversed(kept), *backward]
-    texts = [f"    {line}" for line in docstring(told)]
-    texts += [f"    {target} = {placed(code, arguments)}" for target, code in body]
+    texts = [f"    {line}" for line in wrap_docstring(told)]
+    texts += [f"    {target} = {write_torch_code(code, arguments)}" for target, code in body]
     texts.append(f"    return {', '.join(results)}")
-    whole = "\n".join([f"def {function_name(name)}({', '.join(arguments)}):", *texts])
+    whole = "\n".join([f"def {check_function_name(name)}({', '.join(arguments)}):", *texts])
     imports = [line for name, line in IMPORTS.items() if name == "torch." or re.search(rf"\b{re.escape(name)}", whole)]
     return "\n".join([*imports, "", "", whole])
 
@@ -127,12 +128,12 @@ WIDTH = 100
 """Characters of a line of words."""
 
 
-def docstring(told: Sequence[str], indent: int = 4) -> list[str]:
+def wrap_docstring(told: Sequence[str], indent: int = 4) -> list[str]:
     """Sentences as the docstring of a function, in lines; none where nothing is told."""
-    return quoted([line for text in told for line in textwrap.wrap(text, WIDTH - indent)])
+    return quote_docstring([line for text in told for line in textwrap.wrap(text, WIDTH - indent)])
 
 
-def quoted(lines: Sequence[str]) -> list[str]:
+def quote_docstring(lines: Sequence[str]) -> list[str]:
     """Lines as a docstring; none of none."""
     first, *rest = [line.replace("\\", "\\\\").replace('"""', "'''") for line in lines] or [""]
     if not rest and not first.endswith('"'):
@@ -140,7 +141,7 @@ def quoted(lines: Sequence[str]) -> list[str]:
     return [f'"""{first}', *rest, '"""']
 
 
-def function_name(wish: object) -> str:
+def check_function_name(wish: object) -> str:
     """What a function may be called; raises `InputError` for what is no name, or one that its own lines read."""
     if not isinstance(wish, str) or not wish.isidentifier() or iskeyword(wish):
         raise InputError(f"{wish!r} is not a valid function name in Python")
@@ -149,9 +150,9 @@ def function_name(wish: object) -> str:
     return wish
 
 
-def placed(code: str, inputs: Collection[str] = ()) -> str:
+def write_torch_code(code: str, inputs: Collection[str] = ()) -> str:
     """Code with its functions where torch has them; ``inputs`` may be conditions that hold numbers."""
-    return ast.unparse(rewritten(with_conditions(ast.parse(code, mode="eval"), inputs), at_home))
+    return ast.unparse(rewrite_tree(compare_conditions(ast.parse(code, mode="eval"), inputs), qualify))
 
 
 FRAMES = 8
@@ -163,7 +164,7 @@ STACK = 8 * 1024**2
 
 
 @contextmanager
-def room_for(program: Program) -> Iterator[None]:
+def recursion_room(program: Program) -> Iterator[None]:
     """Inside, Python lets calls nest as deep as the longest sum of a backward of ``program``.
 
     Raises `UnsupportedError` for sums that are longer, or where the stack is small.
@@ -173,7 +174,7 @@ def room_for(program: Program) -> Iterator[None]:
     too_long = UnsupportedError(f"a sum of {terms:,} terms is longer than a line that Python reads")
     if terms > LONGEST:
         raise too_long
-    if has_stack():
+    if has_usual_stack():
         sys.setrecursionlimit(before + FRAMES * terms)
     try:
         yield
@@ -183,7 +184,7 @@ def room_for(program: Program) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def has_stack() -> bool:
+def has_usual_stack() -> bool:
     """Whether this system says that its stack is as large as it is elsewhere."""
     try:
         import resource
@@ -202,25 +203,25 @@ MOST_TERMS, FEWEST = 6, 4
 """Terms of a sum that is shown whole, and of sums and lists in a text that is too long."""
 
 
-def shortened(value: ast.expr) -> str:
+def shorten_expression(value: ast.expr) -> str:
     """An expression as it is shown.
 
-    >>> shortened(ast.parse(" + ".join(f"a{n} @ b" for n in range(20)), mode="eval").body)
+    >>> shorten_expression(ast.parse(" + ".join(f"a{n} @ b" for n in range(20)), mode="eval").body)
     'a0 @ b + a1 @ b + … 17 more … + a19 @ b'
-    >>> shortened(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(40))}]) @ w", mode="eval").body)
+    >>> shorten_expression(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(40))}]) @ w", mode="eval").body)
     'stack([v_t0, v_t1, … 37 more …, v_t39]) @ w'
-    >>> len(shortened(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(9))}]) @ w", mode="eval").body))
+    >>> len(shorten_expression(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(9))}]) @ w", mode="eval").body))
     65
-    >>> shortened(ast.parse("P" + "".join(f" - 2 * g_t{n}" for n in range(20)), mode="eval").body)
+    >>> shorten_expression(ast.parse("P" + "".join(f" - 2 * g_t{n}" for n in range(20)), mode="eval").body)
     'P - 2 * g_t0 - … 18 more … - 2 * g_t19'
-    >>> shortened(ast.parse("x * 0.016666666666666666 + 0.3535533905932738 * y + 0.3333", mode="eval").body)
+    >>> shorten_expression(ast.parse("x * 0.016666666666666666 + 0.3535533905932738 * y + 0.3333", mode="eval").body)
     'x * (1 / 60) + 8 ** (-0.5) * y + 0.3333'
     """
-    text = ast.unparse(Cut().visit(copied(value)))
-    return tidy_exponents(text if len(text) <= LONG else ast.unparse(Cut(FEWEST, FEWEST).visit(copied(value))))
+    text = ast.unparse(Shortener().visit(copy_tree(value)))
+    return tidy_exponents(text if len(text) <= LONG else ast.unparse(Shortener(FEWEST, FEWEST).visit(copy_tree(value))))
 
 
-class Cut(ast.NodeTransformer):
+class Shortener(ast.NodeTransformer):
     """Sums of more terms than ``terms`` without their middle, and lists of more than ``parts``."""
 
     def __init__(self, terms: int = MOST_TERMS, parts: int = sys.maxsize) -> None:
@@ -235,7 +236,7 @@ class Cut(ast.NodeTransformer):
             first = first.left
         if not rest:
             return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
-        (_, total), *terms = ends([(ast.Add(), first), *reversed(rest)], self.terms, terms_left_out)
+        (_, total), *terms = keep_ends([(ast.Add(), first), *reversed(rest)], self.terms, ellipsis_term)
         total = self.visit(total)
         for op, term in terms:
             total = ast.BinOp(total, op, self.visit(term))
@@ -249,10 +250,10 @@ class Cut(ast.NodeTransformer):
     def visit_List(self, node: ast.List) -> ast.expr:
         """What is put together."""
         parts: list[ast.expr] = [self.visit(part) for part in node.elts]
-        return ast.List(ends(parts, self.parts, left_out))
+        return ast.List(keep_ends(parts, self.parts, ellipsis_name))
 
 
-def ends(parts: list[Part], most: int, instead: Callable[[Sequence[Part]], Part]) -> list[Part]:
+def keep_ends(parts: list[Part], most: int, instead: Callable[[Sequence[Part]], Part]) -> list[Part]:
     """The first two and the last of more than ``most``, with what says how many are left out."""
     if len(parts) <= most:
         return parts
@@ -260,12 +261,12 @@ def ends(parts: list[Part], most: int, instead: Callable[[Sequence[Part]], Part]
     return [first, second, instead(middle), last]
 
 
-def left_out(parts: Sequence[object]) -> ast.expr:
+def ellipsis_name(parts: Sequence[object]) -> ast.expr:
     """What stands where parts are left out: no Python."""
     return ast.Name(f"… {len(parts)} more …")
 
 
-def terms_left_out(terms: Sequence[Term]) -> Term:
+def ellipsis_term(terms: Sequence[Term]) -> Term:
     """The same in a sum, with the sign that all of them have, or a plus."""
     minus = all(isinstance(op, ast.Sub) for op, _ in terms)
-    return ast.Sub() if minus else ast.Add(), left_out(terms)
+    return ast.Sub() if minus else ast.Add(), ellipsis_name(terms)

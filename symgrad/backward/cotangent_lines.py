@@ -13,27 +13,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from symgrad.backward.code import shortened
-from symgrad.backward.forward_lines import Ahead, Statement, told_ahead
-from symgrad.backward.groups import Group, groups, inner
-from symgrad.backward.line_data import Backward, Line, Part
-from symgrad.backward.line_templates import asked_of
-from symgrad.backward.page_names import Asked, Names, asked
-from symgrad.backward.simplify import Draft, Term, merged
-from symgrad.backward.simplify.broadcasting import is_number, is_zero, of_ones
+from symgrad.backward.code import shorten_expression
+from symgrad.backward.forward_lines import ForwardLine, ForwardLines, select_statements
+from symgrad.backward.groups import Group, make_groups, merged_tensors
+from symgrad.backward.line_data import Backward, Contribution, Line
+from symgrad.backward.line_templates import templates_of_group
+from symgrad.backward.page_names import OpaqueCall, PageNames, opaque_call_for
+from symgrad.backward.simplify import Draft, Summand, merge_drafts
+from symgrad.backward.simplify.broadcasting import is_tensor_free, is_zero, make_ones
 from symgrad.backward.simplify.dtype_casts import (
-    as_numbers,
-    as_read,
-    as_truth,
+    cast_to_float,
+    cast_where_needed,
+    drop_casts,
+    find_truths_read,
+    gives_truths,
     holds_wholes,
-    in_floats,
-    makes_truths,
-    without_casts,
+    negate_truths,
 )
-from symgrad.backward.simplify.factors import times_ones, with_a_root, without_ones_like, without_turns
-from symgrad.backward.standard_groups import Standard, in_three, is_wide, standard_group
-from symgrad.backward.template_cache import Template
-from symgrad.backward.trees import in_parts, names_in, put
+from symgrad.backward.simplify.factors import drop_double_transposes, drop_ones_like, fill_ones, name_divisor
+from symgrad.backward.standard_groups import StandardGroup, is_wide_join, split_wide_join, standardise_group
+from symgrad.backward.template_cache import LineTemplate
+from symgrad.backward.trees import replace_names, split_definitions, tensor_names
 from symgrad.calculus import flowing
 from symgrad.numeric import Values
 from symgrad.program import Program, Tensor
@@ -44,24 +44,24 @@ LONG, SHORTER = 56, 0.7
 
 
 @dataclass
-class Gathered:
+class GatheredTerms:
     """What reached one tensor: a term, and what was derived, for each use."""
 
-    terms: list[Term] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
+    terms: list[Summand] = field(default_factory=list)
+    parts: list[Contribution] = field(default_factory=list)
     own: str = ""
 
 
-class Lines:
+class CotangentLines:
     """One backward in the making."""
 
     def __init__(
-        self, program: Program, ends: Sequence[str], wanted: Sequence[str], names: Names, values: Values | None
+        self, program: Program, ends: Sequence[str], wanted: Sequence[str], names: PageNames, values: Values | None
     ) -> None:
         self.program, self.names, self.values = program, names, values
         self.ends, self.wanted, self.reached = tuple(ends), tuple(wanted), flowing(program, wanted)
         self.tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in program.tensors()}
-        self.gathered, self.definitions = dict[str, Gathered](), list[Draft]()
+        self.gathered, self.definitions = dict[str, GatheredTerms](), list[Draft]()
         self.known, self.wholes = dict[str, str](), frozenset[str]()
 
     def build(self, ones: bool) -> Backward:
@@ -71,7 +71,7 @@ class Lines:
         told = self.split(unit)
         for end in self.ends:
             if not unit:
-                self.gathered[end] = Gathered([Term((), ast.Name(self.names.seed(end)))])
+                self.gathered[end] = GatheredTerms([Summand((), ast.Name(self.names.seed(end)))])
         drafts = []
         for group in reversed(told):
             carried = self.gathered.get(group.output)
@@ -93,9 +93,9 @@ class Lines:
         visible = {*self.ends, *self.names.given}
         apart_from: set[str] = set()
         while True:
-            told = groups(self.program, visible, {*self.ends, *self.wanted, *apart_from})
+            told = make_groups(self.program, visible, {*self.ends, *self.wanted, *apart_from})
             apart = [group for group in told if group.output in self.reached and self.better_apart(group, unit)]
-            parts = {name for group in apart for name in inner(group, visible, self.tensors)}
+            parts = {name for group in apart for name in merged_tensors(group, visible, self.tensors)}
             if not parts:
                 return told
             visible |= parts
@@ -110,7 +110,7 @@ class Lines:
             return False
         reads = tuple(self.tensors[name] for name in group.reads)
         alone = Program(reads, (*group.steps, *group.beside), group.output)
-        parts = groups(alone, group.computed)
+        parts = make_groups(alone, group.computed)
         longest = self.longest([part for part in parts if part.output in {s.result.name for s in group.steps}], unit)
         return whole is None or (longest is not None and longest < SHORTER * whole)
 
@@ -124,15 +124,15 @@ class Lines:
         ]
         return None if None in texts else max((len(text) for text in texts if text is not None), default=0)
 
-    def form(self, group: Group) -> Standard:
+    def form(self, group: Group) -> StandardGroup:
         """A group as a program of its own."""
-        return standard_group(group, self.tensors, self.values, self.program.required)
+        return standardise_group(group, self.tensors, self.values, self.program.required)
 
     def templates(
-        self, group: Group, form: Standard, unit: bool, short: bool = False
-    ) -> Iterator[tuple[str, Template]]:
+        self, group: Group, form: StandardGroup, unit: bool, short: bool = False
+    ) -> Iterator[tuple[str, LineTemplate]]:
         """The line for each tensor that a group reads and that is asked for, by its standard name."""
-        return asked_of(form, group, self.reached, unit, self.values, short)
+        return templates_of_group(form, group, self.reached, unit, self.values, short)
 
     def draft(self, name: str) -> Draft:
         """The line of a tensor's cotangent."""
@@ -143,9 +143,9 @@ class Lines:
         """The shapes of tensors, by what they are called on the page."""
         return {self.names.page(name): tensor.shape for name, tensor in self.tensors.items()}
 
-    def of(self, name: str) -> Gathered:
+    def of(self, name: str) -> GatheredTerms:
         """What reached a tensor."""
-        return self.gathered.get(name, Gathered())
+        return self.gathered.get(name, GatheredTerms())
 
     def pull(self, group: Group, unit: bool) -> None:
         """The cotangent of what a group computes, pulled back to everything it reads."""
@@ -154,46 +154,46 @@ class Lines:
             weight = self.names.shown(self.names.cotangent(group.output))
             for n, name in enumerate(group.steps[-1].arguments):
                 if isinstance(name, str) and name in self.reached:
-                    question = asked(group.steps[-1], n, weight)
-                    self.gather(name, None, Part(group.output, None, {}, {}), own, question)
+                    question = opaque_call_for(group.steps[-1], n, weight)
+                    self.gather(name, None, Contribution(group.output, None, {}, {}), own, question)
             return
-        for form in in_three(group, self.tensors) if is_wide(group, self.tensors) else [self.form(group)]:
+        for form in split_wide_join(group, self.tensors) if is_wide_join(group, self.tensors) else [self.form(group)]:
             names = self.in_page(form)
             names["v"] = self.names.cotangent(group.output)
             for own, found in self.templates(group, form, unit):
-                part = Part(group.output, found.origin, names, form.own_sizes, found.rules)
+                part = Contribution(group.output, found.origin, names, form.own_sizes, found.rules)
                 self.gather(form.names[own], self.expression(found, names, group.output, own), part, found.reason)
 
-    def in_page(self, form: Standard) -> dict[str, str]:
+    def in_page(self, form: StandardGroup) -> dict[str, str]:
         """What the standard names of a group are called on the page."""
         names = {own: self.names.page(name) for own, name in form.names.items()}
         return names | {own: self.names.places(h.own, h.own.partition("·")[2]) for own, h in form.held.items()}
 
     def gather(
-        self, name: str, term: ast.expr | None, part: Part, own: str = "", question: Asked | None = None
+        self, name: str, term: ast.expr | None, part: Contribution, own: str = "", question: OpaqueCall | None = None
     ) -> None:
         """Another term of a cotangent."""
-        found = self.gathered.setdefault(name, Gathered())
+        found = self.gathered.setdefault(name, GatheredTerms())
         found.own = found.own or own
         found.parts.append(part)
         if not is_zero(term):
-            defined = set(self.known.values()) & (set() if term is None else names_in(term))
-            found.terms.append(Term((part.through, *sorted(defined)), term, question))
+            defined = set(self.known.values()) & (set() if term is None else tensor_names(term))
+            found.terms.append(Summand((part.through, *sorted(defined)), term, question))
 
-    def expression(self, found: Template, names: Mapping[str, str], through: str, own: str) -> ast.expr | None:
+    def expression(self, found: LineTemplate, names: Mapping[str, str], through: str, own: str) -> ast.expr | None:
         """A template by ``own`` in the names of the page; what it defines first becomes lines of its own."""
         if found.text is None:
             return None
-        definitions, last = with_a_root(*in_parts(found.text))
+        definitions, last = name_divisor(*split_definitions(found.text))
         swap: dict[str, ast.expr] = {own: ast.Name(name) for own, name in names.items()}
         for name, value in definitions:
-            here = put(value, swap)
+            here = replace_names(value, swap)
             known = self.known.get(ast.unparse(here))
             if known is None:
                 known = self.known[ast.unparse(here)] = self.names.free(name)
-                self.definitions.append(Draft(known, [Term((through,), here)]))
+                self.definitions.append(Draft(known, [Summand((through,), here)]))
             swap[name] = ast.Name(known)
-        return put(without_turns(without_ones_like(last, own)), swap)
+        return replace_names(drop_double_transposes(drop_ones_like(last, own)), swap)
 
     def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
         """The drafts as text, merged by the rules."""
@@ -204,26 +204,27 @@ class Lines:
         own = {draft.of for draft in drafts if draft.of not in self.tensors}
         shapes = self.shapes | {cotangent: self.tensors[name].shape for name, cotangent in cotangents.items()}
         named = cotangents | {name: name for name in own}
-        every = merged([*drafts, *leaves], named, {*fixed, *own, *self.wanted}, shapes)
+        every = merge_drafts([*drafts, *leaves], named, {*fixed, *own, *self.wanted}, shapes)
         for draft in every:
             draft.without_expands(shapes)
-        ahead = self.typed(Ahead(self.program, self.names, self.values, self.form, self.in_page).every(told), every)
+        writer = ForwardLines(self.program, self.names, self.values, self.form, self.in_page)
+        ahead = self.typed(writer.every(told), every)
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
         lines = [self.line(draft, cotangents.get(draft.of, draft.of)) for draft in rest]
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
-        lines = without_unread(lines, list(gradients.values()))
+        lines = drop_unread_lines(lines, list(gradients.values()))
         seeds = {end: None if unit else self.names.seed(end) for end in self.ends}
         inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
         read = {name for line in (*lines, *gradients.values()) for name in line.names}
         visible = {line.of for line in lines if line.of in self.tensors}
-        ahead = told_ahead(ahead, read, visible, self.names, self.program)
+        ahead = select_statements(ahead, read, visible, self.names, self.program)
         forward = tuple(map(self.ahead, ahead))
         return Backward(inputs, forward, tuple(lines), gradients, seeds, self.program, self.names.letter)
 
     @cached_property
     def truths(self) -> frozenset[str]:
         """What the page calls the tensors that hold truth values."""
-        found = {step.result.name for step in self.program.steps if makes_truths(step.op)}
+        found = {step.result.name for step in self.program.steps if gives_truths(step.op)}
         if self.values is not None:
             found |= {x.name for x in self.program.inputs if self.values[x.name].dtype.kind == "b"}
         return frozenset(map(self.names.page, found))
@@ -233,21 +234,21 @@ class Lines:
         """The name of a tensor of floats, of which others take their type; without a path to any, an output."""
         return self.names.page(next(iter((*self.wanted, *self.ends))))
 
-    def typed(self, ahead: Sequence[Statement], drafts: Sequence[Draft]) -> list[Statement]:
+    def typed(self, ahead: Sequence[ForwardLine], drafts: Sequence[Draft]) -> list[ForwardLine]:
         """The forward pass with truth values as numbers where they are read as such."""
         values = {s.target: s.value for s in ahead if s.value is not None}
-        self.truths, numbers, self.taken = as_read(values, [d.value for d in drafts if d.value], self.truths)
+        self.truths, numbers, self.taken = find_truths_read(values, [d.value for d in drafts if d.value], self.truths)
         self.wholes = frozenset(name for name, value in values.items() if holds_wholes(value, self.truths))
-        cast = {name: in_floats(values[name], self.like, self.truths)[0] for name in numbers}
+        cast = {name: cast_to_float(values[name], self.like, self.truths)[0] for name in numbers}
         return [replace(s, value=cast.get(s.target, s.value)) for s in ahead]
 
-    def ahead(self, statement: Statement) -> Line:
+    def ahead(self, statement: ForwardLine) -> Line:
         """A line of the forward pass."""
-        value = statement.value and as_truth(statement.value, self.truths)
-        plain = value if statement.target in self.taken else value and without_casts(value)
+        value = statement.value and negate_truths(statement.value, self.truths)
+        plain = value if statement.target in self.taken else value and drop_casts(value)
         line = self.said(statement.of, statement.target, plain)
         if value is not None:
-            line = replace(line, code=ast.unparse(as_numbers(value, self.like, self.truths, self.wholes)))
+            line = replace(line, code=ast.unparse(cast_where_needed(value, self.like, self.truths, self.wholes)))
         return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:
@@ -257,19 +258,19 @@ class Lines:
         if not draft.terms:
             like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
             value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
-        value = value and as_truth(value, self.truths)
+        value = value and negate_truths(value, self.truths)
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
         if value is None or draft.of not in self.tensors:
             return line if draft.told is None else replace(line, text=self.names.shown(draft.told))
-        if not is_number(value):
-            floats, truth = in_floats(value, self.names.page(draft.of), self.truths, self.wholes)
+        if not is_tensor_free(value):
+            floats, truth = cast_to_float(value, self.names.page(draft.of), self.truths, self.wholes)
             line = replace(line, code=ast.unparse(floats))
             if truth and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
-                text = (draft.filled and line.code) or shortened(ast.BinOp(ast.Constant(1), ast.Mult(), value))
+                text = (draft.filled and line.code) or shorten_expression(ast.BinOp(ast.Constant(1), ast.Mult(), value))
                 line = replace(line, text=self.names.shown(text))
             return line
-        ones = of_ones(self.names.page(draft.of))
-        code = ast.unparse(times_ones(value, ones))
+        ones = make_ones(self.names.page(draft.of))
+        code = ast.unparse(fill_ones(value, ones))
         filled = draft.filled or target == self.names.gradient(draft.of)  # nothing but a tensor fits a .grad
         return replace(line, code=code, text=self.names.shown(code) if filled else line.text)
 
@@ -278,20 +279,20 @@ class Lines:
         of: str,
         target: str,
         value: ast.expr | None,
-        parts: tuple[Part, ...] = (),
+        parts: tuple[Contribution, ...] = (),
         through: tuple[str, ...] = (),
         rules: tuple[str, ...] = (),
         own: str = "",
     ) -> Line:
         """A statement as Python and as it is shown."""
         code = None if value is None else ast.unparse(value)
-        text = None if value is None else self.names.shown(shortened(value))
+        text = None if value is None else self.names.shown(shorten_expression(value))
         name = self.names.label(target)
         shape = self.tensors[of].shape if of in self.tensors else None
         return Line(name, text, target, code, of, shape, parts, through, rules, own)
 
 
-def without_unread(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Line]:
+def drop_unread_lines(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Line]:
     """The lines that a gradient reads, or another line that one reads; all of them where a gradient has no code."""
     if any(line.code is None for line in gradients):
         return [*lines]

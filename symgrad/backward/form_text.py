@@ -1,17 +1,17 @@
-"""What is done to a form's text before it is a line: conditions beside its divisions, an einsum's own letters.
+"""Rewrites the text of a form before it becomes a line: guards beside divisions, and the letters of an einsum.
 
 Comes in: the text of a form, and the program and equation that it is of. Goes out: another text of the same value,
-which is proven afterwards, as every line; and whether one has a value wherever what it reads has one.
+which is proven afterwards, as every line is; and whether a text is finite wherever its operands are.
 
-For data at which the short form fails (a norm of 0, or what is so small that its square is 0), it has the conditions
-that it leaves out elsewhere, and no squares below the line:
+For data at which the short form fails (a norm of 0, or a number so small that its square is 0), the text has the
+conditions that are left out elsewhere, and divides by no squares:
 
     v * x / out     →  where(out != 0, v * x / out, 0)
     v / out @ y     →  where(out != 0, v / out, 0) @ y
     -v * x / y ** 2 →  -v * x / y / y
     v * (y > 1) / x →  where(y > 1, v / x, 0)
 
-What goes back through the one einsum of a program is said in the letters of that einsum, where they fit those of the
+The gradient of a program that is one einsum is written in the letters of that einsum, where they fit those of the
 tensors that it reads:
 
     einsum('ijkl,ijkm->ilm', p, v)                            →  einsum('bhij,bhid->bjd', p, v)
@@ -28,7 +28,7 @@ from functools import cache, lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.trees import fraction, rewritten, written
+from symgrad.backward.trees import build_fraction, rewrite_tree, split_fraction
 from symgrad.closed_form import write_condition
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
@@ -39,20 +39,20 @@ LARGE = np.array([-1e3, 1e3])
 """Numbers at which e^x is more than a float holds, or 0."""
 
 
-def with_guards(program: Program, equation: Equation, text: str, wanted: str) -> str | None:
+def add_guards(program: Program, equation: Equation, text: str, wanted: str) -> str | None:
     """``text`` with its one condition around it, or with one beside each division; None where it has neither."""
     factors = [f for f in sp.Mul.make_args(equation.right) if is_guard(f)]
     if len(factors) == 1:
         told = write_condition(program, factors[0], equation.axes, wanted)
         return None if told is None else f"where({told}, {text}, 0)"
     below = [f.args[0].lhs for f in equation.right.atoms(Bracket) if is_guard(f)]
-    return guarded_inside(text, {name_of(entry) for entry in below if is_access(entry)})
+    return add_guards_inside(text, {name_of(entry) for entry in below if is_access(entry)})
 
 
-def guarded_inside(text: str, names: Collection[str]) -> str | None:
+def add_guards_inside(text: str, names: Collection[str]) -> str | None:
     """``v / out @ y`` with a condition beside each division by one of ``names``; None where there is none.
 
-    >>> guarded_inside("v / out @ y", {"out"})
+    >>> add_guards_inside("v / out @ y", {"out"})
     'where(out != 0, v / out, 0) @ y'
     """
 
@@ -66,14 +66,14 @@ def guarded_inside(text: str, names: Collection[str]) -> str | None:
         return node
 
     before = ast.parse(text, mode="eval")
-    plain, found = ast.unparse(before), ast.unparse(rewritten(before, guarded))
+    plain, found = ast.unparse(before), ast.unparse(rewrite_tree(before, guarded))
     return None if found == plain else found
 
 
-def twice_divided(text: str) -> str:
+def divide_twice(text: str) -> str:
     """Two divisions where a square stands below the line.
 
-    >>> twice_divided("-v * x / y ** 2 + 1 / (x ** 2 + 1)")
+    >>> divide_twice("-v * x / y ** 2 + 1 / (x ** 2 + 1)")
     '-v * x / y / y + 1 / (x ** 2 + 1)'
     """
 
@@ -84,55 +84,55 @@ def twice_divided(text: str) -> str:
                 return ast.BinOp(ast.BinOp(above, ast.Div(), below), ast.Div(), below)
         return node
 
-    return "; ".join(ast.unparse(rewritten(statement, divided)) for statement in ast.parse(text).body)
+    return "; ".join(ast.unparse(rewrite_tree(statement, divided)) for statement in ast.parse(text).body)
 
 
-def chosen(text: str) -> str:
+def products_to_where(text: str) -> str:
     """Choices where a condition is a factor of what may be no number: 0·∞ is NaN, and what is not chosen is not read.
 
-    >>> chosen("v * (y > 1)[:, None] * (x.log() + 1 / x) + (y > 1) * v / 2")
+    >>> products_to_where("v * (y > 1)[:, None] * (x.log() + 1 / x) + (y > 1) * v / 2")
     'where((y > 1)[:, None], v * (x.log() + 1 / x), 0) + (y > 1) * v / 2'
-    >>> chosen("v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()")
+    >>> products_to_where("v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()")
     'v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()'
     """
-    return "; ".join(ast.unparse(Choosing().visit(statement)) for statement in ast.parse(text).body)
+    return "; ".join(ast.unparse(WhereTransformer().visit(statement)) for statement in ast.parse(text).body)
 
 
-class Choosing(ast.NodeTransformer):
+class WhereTransformer(ast.NodeTransformer):
     """(y > 1) * v / x → where(y > 1, v / x, 0)"""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """A product, as a choice."""
-        above, below = fraction(node)
-        conditions = [ast.unparse(factor) for factor in above if is_condition(factor)]
-        rest = [factor for factor in above if not is_condition(factor)]
-        chosen = written((rest, below)) if conditions and (rest or below) else None
-        if chosen is None or not may_be_none(chosen):
+        above, below = split_fraction(node)
+        conditions = [ast.unparse(factor) for factor in above if is_comparison(factor)]
+        rest = [factor for factor in above if not is_comparison(factor)]
+        chosen = build_fraction((rest, below)) if conditions and (rest or below) else None
+        if chosen is None or not may_be_nonfinite(chosen):
             self.generic_visit(node)
             return node
         told = " & ".join(f"({text})" if len(conditions) > 1 else text for text in conditions)
         return ast.parse(f"where({told}, {ast.unparse(self.visit(chosen))}, 0)", mode="eval").body
 
 
-def is_condition(node: ast.expr) -> bool:
+def is_comparison(node: ast.expr) -> bool:
     """Whether it is a comparison, with axes put in."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return isinstance(node, ast.Compare)
 
 
-def may_be_none(node: ast.expr) -> bool:
+def may_be_nonfinite(node: ast.expr) -> bool:
     """Whether something may have no finite value: it is divided by a tensor, not a count, or a function ends there."""
     below = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
     called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
-    return any(map(may_vanish, below)) or any(has_an_end(ast.unparse(f).rpartition(".")[2]) for f in called)
+    return any(map(may_be_zero, below)) or any(has_bounded_domain(ast.unparse(f).rpartition(".")[2]) for f in called)
 
 
 @cache
-def has_an_end(word: str) -> bool:
+def has_bounded_domain(word: str) -> bool:
     """Whether a function of one tensor has no value at some number, as a logarithm, or none that a float holds.
 
-    >>> [has_an_end(word) for word in ("log", "rsqrt", "exp", "sin", "sum")]
+    >>> [has_bounded_domain(word) for word in ("log", "rsqrt", "exp", "sin", "sum")]
     [True, True, True, False, False]
     """
     entry, own = TABLE.get(word), getattr(np, word, None)
@@ -142,7 +142,7 @@ def has_an_end(word: str) -> bool:
         return isinstance(own, np.ufunc) and own.nin == 1 and not np.isfinite(own(LARGE)).all()
 
 
-def may_vanish(node: ast.expr) -> bool:
+def may_be_zero(node: ast.expr) -> bool:
     """Whether a tensor is read; a size is none, nor is π, and a condition keeps what holds it from 0, or is counted."""
     inside = list(ast.walk(node))
     numbers = {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr in ("shape", "numel", "pi")}
@@ -151,16 +151,16 @@ def may_vanish(node: ast.expr) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def always_defined(text: str) -> bool:
+def is_always_finite(text: str) -> bool:
     """Whether a text is finite wherever what it reads is: it divides by numbers alone, and takes no root or logarithm.
 
-    >>> always_defined("v * (1 - out ** 2) / 4"), always_defined("v / a0"), always_defined("v / a0.norm()")
+    >>> is_always_finite("v * (1 - out ** 2) / 4"), is_always_finite("v / a0"), is_always_finite("v / a0.norm()")
     (True, False, False)
     """
-    return all(map(safe, ast.walk(ast.parse(text.replace("; ", "\n")))))
+    return all(map(is_finite_node, ast.walk(ast.parse(text.replace("; ", "\n")))))
 
 
-def safe(node: ast.AST) -> bool:
+def is_finite_node(node: ast.AST) -> bool:
     """Whether one node of a text makes nothing infinite or undefined."""
     if isinstance(node, ast.Call):
         entry = find(node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func))
@@ -177,21 +177,21 @@ Written = tuple[str, str]
 """The letters of what an expression computes, and of a product also how its einsum reads: ``ij`` and ``ij``."""
 
 
-def in_own_letters(program: Program, wanted: str, text: str) -> str:
+def use_letters(program: Program, wanted: str, text: str) -> str:
     """A line in the letters of the one einsum that ``program`` is."""
-    own, word = letters_of(program), str(program.steps[-1].op)
+    own, word = find_einsum_letters(program), str(program.steps[-1].op)
     if wanted not in own or ";" in text:
         return text
     tree = ast.parse(text, mode="eval").body
     read = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in own]
     shorter = any(isinstance(node, ast.Call) for node in ast.walk(tree))
-    found = renamed(tree, own) if isinstance(tree, ast.Call) and is_sum(tree, word) else summed(tree, own)
+    found = rename_einsum(tree, own) if isinstance(tree, ast.Call) and is_einsum(tree, word) else to_einsum(tree, own)
     if not shorter or found is None or found.rpartition("->")[2] != own[wanted]:
         return text
     return f"{word}({found!r}, {', '.join(read)})"
 
 
-def letters_of(program: Program) -> dict[str, str]:
+def find_einsum_letters(program: Program) -> dict[str, str]:
     """The letters of the axes of each tensor, and of v; none where something else is computed."""
     step = program.steps[-1]
     op = entry_of(step.op)
@@ -206,12 +206,12 @@ def letters_of(program: Program) -> dict[str, str]:
     return found | {"v": after} if plain else {}
 
 
-def is_sum(node: ast.Call, word: str) -> bool:
+def is_einsum(node: ast.Call, word: str) -> bool:
     """Whether ``einsum('…', …)`` stands there, which is called by a ``word``."""
     return isinstance(node.func, ast.Name) and node.func.id == word and isinstance(node.args[0], ast.Constant)
 
 
-def renamed(node: ast.Call, own: Mapping[str, str]) -> str | None:
+def rename_einsum(node: ast.Call, own: Mapping[str, str]) -> str | None:
     """``bhij,bhid->bjd``, of an einsum in other letters; None where they do not fit."""
     before, _, after = str(ast.literal_eval(node.args[0])).partition("->")
     change: dict[str, str] = {}
@@ -227,18 +227,18 @@ def renamed(node: ast.Call, own: Mapping[str, str]) -> str | None:
     return f"{','.join(own[name] for name in terms)}->{''.join(change[letter] for letter in after)}"
 
 
-def summed(node: ast.expr, own: Mapping[str, str]) -> str | None:
+def to_einsum(node: ast.expr, own: Mapping[str, str]) -> str | None:
     """``box,iox->bix``, of a product of two tensors that are turned; None where it is something else."""
     match node:
-        case ast.Call(ast.Attribute(inner, word), order, []) if turns(word):
-            found = summed(inner, own)
+        case ast.Call(ast.Attribute(inner, word), order, []) if is_permutation(word):
+            found = to_einsum(inner, own)
             if found is None:
                 return None
             before, _, after = found.partition("->")
             places = [ast.literal_eval(place) for place in order]
             return f"{before}->{''.join(after[place] for place in places)}" if len(places) == len(after) else None
         case ast.BinOp(left, ast.MatMult(), right):
-            first, second = as_read(left, own), as_read(right, own)
+            first, second = letters_of_operand(left, own), letters_of_operand(right, own)
             if first is None or second is None or not len(first[1]) == len(second[1]) > 2:
                 return None
             (one, a), (other, b) = first, second
@@ -248,21 +248,21 @@ def summed(node: ast.expr, own: Mapping[str, str]) -> str | None:
     return None
 
 
-def as_read(node: ast.expr, own: Mapping[str, str]) -> Written | None:
+def letters_of_operand(node: ast.expr, own: Mapping[str, str]) -> Written | None:
     """The letters of a tensor, as it is and as it is read: ``iox`` and ``xoi``."""
     match node:
         case ast.Name(name):
             return (own[name], own[name]) if name in own else None
-        case ast.Attribute(ast.Name(name), word) if turns(word) and len(own.get(name, "")) > 1:
+        case ast.Attribute(ast.Name(name), word) if is_permutation(word) and len(own.get(name, "")) > 1:
             return own[name], f"{own[name][:-2]}{own[name][-1]}{own[name][-2]}"
-        case ast.Call(ast.Attribute(ast.Name(name), word), order, []) if turns(word) and name in own:
+        case ast.Call(ast.Attribute(ast.Name(name), word), order, []) if is_permutation(word) and name in own:
             places = [ast.literal_eval(place) for place in order]
             return (own[name], "".join(own[name][p] for p in places)) if len(places) == len(own[name]) else None
     return None
 
 
 @cache
-def turns(word: str) -> bool:
+def is_permutation(word: str) -> bool:
     """Whether an operation has the axes of its operand in another order, and does nothing else."""
     read = re.fullmatch(r"out\[(.*)\] = x\[(.*)\]", (TABLE[word].definition or "") if word in TABLE else "")
     return read is not None and read[1] != read[2] and sorted(read[1].split(",")) == sorted(read[2].split(","))

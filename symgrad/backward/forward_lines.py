@@ -1,7 +1,7 @@
 """The forward pass as lines: what each group computes, as a person writes it.
 
-Comes in: the groups of a program and the names of the page. Goes out: `Statement`s; what nobody calls by a name and
-only one line reads stands in that line. An equation of the user's own is said in matrix notation, else as array
+Comes in: the groups of a program and the names of the page. Goes out: `ForwardLine`s; an unnamed tensor that only one
+line reads is written inside that line. An equation of the user's own is written in matrix notation, else as array
 operations; a step that is the pullback of an operation, by the line that a backward would have there. Both gave the
 tensor's own numbers when they were read back.
 """
@@ -17,12 +17,20 @@ from functools import lru_cache, partial
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.groups import Group, moves, only_turns
-from symgrad.backward.line_templates import read_back, template
-from symgrad.backward.page_names import UNNAMED, Names, applied
-from symgrad.backward.simplify.broadcasting import without_expands
-from symgrad.backward.standard_groups import Standard, own_values, put_in, stated
-from symgrad.backward.trees import as_one, copied, filled_tree, mentions, names_in, put, rewritten
+from symgrad.backward.groups import Group, is_move, only_moves_entries
+from symgrad.backward.line_templates import evaluate_line, template_for
+from symgrad.backward.page_names import UNNAMED, PageNames, write_apply_call
+from symgrad.backward.simplify.broadcasting import drop_expands
+from symgrad.backward.standard_groups import StandardGroup, group_values, program_of_pullback, resize_program
+from symgrad.backward.trees import (
+    copy_tree,
+    count_mentions,
+    fill_tree_slots,
+    inline_names,
+    replace_names,
+    rewrite_tree,
+    tensor_names,
+)
 from symgrad.calculus import Sweep, local
 from symgrad.closed_form import derive_closed_form, write_array_operations
 from symgrad.closed_form.number_text import NoForm
@@ -42,7 +50,7 @@ BESIDE = "beside_"
 
 
 @dataclass(frozen=True)
-class Statement:
+class ForwardLine:
     """``target = value``, which computes the tensor ``of``; ``text`` is what is shown where there is no code."""
 
     of: str
@@ -51,7 +59,7 @@ class Statement:
     text: str | None = None
 
 
-class Ahead:
+class ForwardLines:
     """The forward lines of one page, for a ``program``.
 
     ``form`` and ``in_page`` say a group in standard names, and what those are.
@@ -60,49 +68,49 @@ class Ahead:
     def __init__(
         self,
         program: Program,
-        names: Names,
+        names: PageNames,
         values: Values | None,
-        form: Callable[[Group], Standard],
-        in_page: Callable[[Standard], Mapping[str, str]],
+        form: Callable[[Group], StandardGroup],
+        in_page: Callable[[StandardGroup], Mapping[str, str]],
     ) -> None:
         self.inputs, self.shapes = program.inputs, {tensor.name: tensor.shape for tensor in program.tensors()}
         self.names, self.values, self.form, self.in_page = names, values, form, in_page
 
-    def every(self, told: Sequence[Group]) -> list[Statement]:
+    def every(self, told: Sequence[Group]) -> list[ForwardLine]:
         """What each group computes."""
         return [statement for group in told for statement in self.group(group)]
 
-    def group(self, group: Group) -> Iterator[Statement]:
+    def group(self, group: Group) -> Iterator[ForwardLine]:
         """What a group computes, and the whole numbers that its operations find and a line of the backward reads."""
         target = self.names.page(group.output)
         if group.black:
             step = group.steps[-1]
             page = [self.names.shown(self.names.page(a)) if isinstance(a, str) else str(a) for a in step.arguments]
-            yield Statement(group.output, target, None, applied(step, page))
+            yield ForwardLine(group.output, target, None, write_apply_call(step, page))
             return
         if isinstance(group.steps[-1].op, Pullback):
-            yield Statement(group.output, target, self.pulled(group))
+            yield ForwardLine(group.output, target, self.pulled(group))
             return
         form = self.form(group)
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
-        found = as_methods(self.told(form, "out"), form.program)
-        yield Statement(group.output, target, None if found is None else self.put(found, names))
+        found = views_to_methods(self.told(form, "out"), form.program)
+        yield ForwardLine(group.output, target, None if found is None else self.put(found, names))
         for own, held in form.held.items():
             call = self.told(form, form.inner(held))
             told = named(held.step.op).index_call(ast.unparse(call)) if call is not None else None
             value = None if told is None else self.put(ast.parse(told, mode="eval").body, names)
-            yield Statement(held.step.result.name, names[own].id, value)
+            yield ForwardLine(held.step.result.name, names[own].id, value)
 
     def put(self, tree: ast.expr, names: Mapping[str, ast.expr]) -> ast.expr:
         """A group's code in the names of the page, and in those of the inputs beside it that it mentions."""
-        beside = {own: int(own.removeprefix(BESIDE)) for own in names_in(tree) if own.startswith(BESIDE)}
+        beside = {own: int(own.removeprefix(BESIDE)) for own in tensor_names(tree) if own.startswith(BESIDE)}
         told = {own: ast.Name(self.names.page(self.inputs[n].name)) for own, n in beside.items()}
-        return put(tree, {**names, **told})
+        return replace_names(tree, {**names, **told})
 
     def pulled(self, group: Group) -> ast.expr | None:
         """What computes a cotangent that is a step of the program, proven here."""
         *copies, step = group.steps
-        found = None if self.values is None else code_of(step, self.values, self.shapes)
+        found = None if self.values is None else write_pullback_code(step, self.values, self.shapes)
         if found is None:
             return None
         names: dict[str, ast.expr] = {name: ast.Name(self.names.page(name)) for name in step.tensors}
@@ -115,33 +123,33 @@ class Ahead:
             shape = ast.Attribute(ast.Name(self.names.page(like)), "shape")
             names[copy.result.name] = ast.Call(ast.Attribute(source, playing(Role.COPIES).name), [shape], [])
         shapes = {self.names.page(name): own for name, own in self.shapes.items()}
-        return without_expands(put(found, names), shapes)
+        return drop_expands(replace_names(found, names), shapes)
 
-    def told(self, form: Standard, name: str) -> ast.expr | None:
+    def told(self, form: StandardGroup, name: str) -> ast.expr | None:
         """What computes a tensor of a group: as a person calls it, else its equation as code, proven at the point."""
-        found = next(filter(None, (forward_tree(program, name) for program in self.sized(form))), None)
+        found = next(filter(None, (write_forward(program, name) for program in self.sized(form))), None)
         if found is None and self.values is not None and not form.slots.found:
-            known = own_values(form, self.values)
-            found = next(filter(None, (equation_code(program, name, known) for program in self.sized(form))), None)
-        return None if found is None else filled_tree(found, form.numbers)
+            known = group_values(form, self.values)
+            found = next(filter(None, (write_as_code(program, name, known) for program in self.sized(form))), None)
+        return None if found is None else fill_tree_slots(found, form.numbers)
 
-    def sized(self, form: Standard) -> Iterator[Program]:
+    def sized(self, form: StandardGroup) -> Iterator[Program]:
         """A group for any size, then at the sizes of the point, for what cannot be written without.
 
         A size that nothing has that the group reads is one of the program's inputs'.
         """
         yield form.program
         if form.sizes:
-            own_sizes = put_in(form.program, form.own_sizes)
+            own_sizes = resize_program(form.program, form.own_sizes)
             beside = tuple(Tensor(f"{BESIDE}{n}", tensor.shape) for n, tensor in enumerate(self.inputs))
             yield replace(own_sizes, inputs=(*own_sizes.inputs, *beside))
         if self.values is not None and form.sizes:
             own = {std: self.values.sizes[size] for std, size in form.sizes.items() if size in self.values.sizes}
-            yield put_in(form.program, {std: sp.Integer(n) for std, n in own.items()})
+            yield resize_program(form.program, {std: sp.Integer(n) for std, n in own.items()})
 
 
 @lru_cache(maxsize=1024)
-def forward_tree(program: Program, name: str) -> ast.expr | None:
+def write_forward(program: Program, name: str) -> ast.expr | None:
     """What computes a tensor of a standard group, as a person writes it; None where it cannot be written."""
     maker = next(step for step in program.steps if step.result.name == name)
     try:
@@ -150,7 +158,7 @@ def forward_tree(program: Program, name: str) -> ast.expr | None:
         return None
 
 
-def as_method(node: ast.expr, words: Collection[str]) -> ast.expr:
+def call_to_method(node: ast.expr, words: Collection[str]) -> ast.expr:
     """``flatten(x, start_dim=1)`` → ``x.flatten(1)``, of ``words``: chains of views read from the left."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return node
@@ -161,70 +169,70 @@ def as_method(node: ast.expr, words: Collection[str]) -> ast.expr:
     plain = not any(isinstance(o, ast.Constant) and isinstance(o.value, bool) for o in options)
     if len(options) == 1 and not rest and isinstance(options[0], ast.Tuple) and node.keywords[0].arg != "dim":
         options = options[0].elts or options
-    if plain and in_order(node.func.id, [keyword.arg for keyword in node.keywords], len(rest)):
+    if plain and are_in_option_order(node.func.id, [keyword.arg for keyword in node.keywords], len(rest)):
         return ast.Call(ast.Attribute(owner, node.func.id), [*rest, *options], [])
     return ast.Call(ast.Attribute(owner, node.func.id), rest, node.keywords)
 
 
-def in_order(word: str, options: Sequence[str | None], before: int) -> bool:
+def are_in_option_order(word: str, options: Sequence[str | None], before: int) -> bool:
     """Whether options stand in the order in which the operation takes them, without a gap."""
     entry = named(word)
     every = [name for name in entry.signature.parameters if name not in entry.operands]
     return every[before : before + len(options)] == list(options)
 
 
-def as_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
+def views_to_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
     """A group's value with its views as methods."""
     tensors = {tensor.name: tensor for tensor in program.tensors()}
     entries = ((step, entry_of(step.op)) for step in program.steps)
     words = {
         entry.name
         for step, entry in entries
-        if entry is not None and f"Tensor.{entry.name}" in entry.spellings and moves(step, tensors)
+        if entry is not None and f"Tensor.{entry.name}" in entry.spellings and is_move(step, tensors)
     }
-    return value if value is None or not words else rewritten(copied(value), partial(as_method, words=words))
+    return value if value is None or not words else rewrite_tree(copy_tree(value), partial(call_to_method, words=words))
 
 
-def told_ahead(
-    statements: Sequence[Statement], read: Collection[str], visible: Collection[str], names: Names, program: Program
-) -> list[Statement]:
+def select_statements(
+    lines: Sequence[ForwardLine], read: Collection[str], visible: Collection[str], names: PageNames, program: Program
+) -> list[ForwardLine]:
     """The statements that are read (by the backward: ``read``, or by others) or name a tensor of the ``program``.
 
     ``visible`` are the tensors whose cotangents have lines: they keep their own. What nobody gave a name or reads, and
     only puts the entries of a tensor in other places, is left out.
     """
-    own = {name for s in statements if s.value is not None for name in names_in(s.value)} | set(read)
+    own = {name for s in lines if s.value is not None for name in tensor_names(s.value)} | set(read)
     tensors = {tensor.name: tensor for tensor in program.tensors()}
-    idle = {s.result.name for s in program.steps if rearranges(s, tensors)} - {*names.ends, *visible, *names.given}
-    kept = [s for s in statements if s.target in own or (s.target == names.page(s.of) and s.of not in idle)]
-    return put_together(kept, {*read, *(names.page(of) for of in visible)})
+    idle = {s.result.name for s in program.steps if is_reordering(s, tensors)} - {*names.ends, *visible, *names.given}
+    kept = [s for s in lines if s.target in own or (s.target == names.page(s.of) and s.of not in idle)]
+    return inline_statements(kept, {*read, *(names.page(of) for of in visible)})
 
 
-def rearranges(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+def is_reordering(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step has the entries of one tensor, each of them or each several times, and computes nothing."""
-    return entry_of(step.op) is not None and (plays(step.op, Role.COPIES) or only_turns(step, tensors))
+    return entry_of(step.op) is not None and (plays(step.op, Role.COPIES) or only_moves_entries(step, tensors))
 
 
-def put_together(statements: Sequence[Statement], read: Collection[str]) -> list[Statement]:
+def inline_statements(statements: Sequence[ForwardLine], read: Collection[str]) -> list[ForwardLine]:
     """What has no name of its own and is read once, by another line of the forward pass, in that line if it is short.
 
-    >>> lines = [Statement(n, n, ast.parse(code, mode="eval").body) for n, code in [("t1", "x.T"), ("t2", "t1 @ w")]]
-    >>> [ast.unparse(s.value) for s in put_together(lines, [])]
+    >>> lines = [ForwardLine(n, n, ast.parse(code, mode="eval").body) for n, code in [("t1", "x.T"), ("t2", "t1 @ w")]]
+    >>> [ast.unparse(s.value) for s in inline_statements(lines, [])]
     ['x.T @ w']
     """
     readers: dict[str, list[int]] = {}
     for n, statement in enumerate(statements):
-        for name in names_in(statement.value) if statement.value is not None else ():
+        for name in tensor_names(statement.value) if statement.value is not None else ():
             readers.setdefault(name, []).append(n)
-    found: dict[int, Statement] = dict(enumerate(statements))
+    found: dict[int, ForwardLine] = dict(enumerate(statements))
     for n, statement in enumerate(statements):
         places, value = readers.get(statement.target, []), found[n].value
         if value is None or len(places) != 1 or statement.target in read or not UNNAMED.fullmatch(statement.target):
             continue
         reader = found[places[0]]
-        if reader.value is None or mentions(reader.value, statement.target) != 1:
+        if reader.value is None or count_mentions(reader.value, statement.target) != 1:
             continue
-        whole = put(reader.value, {statement.target: value})
+        whole = replace_names(reader.value, {statement.target: value})
         if len(ast.unparse(whole)) <= LONGEST:
             found[places[0]] = replace(reader, value=whole)
             del found[n]
@@ -234,27 +242,27 @@ def put_together(statements: Sequence[Statement], read: Collection[str]) -> list
 Way = Callable[[Program, Sweep, str], str | None]
 
 
-def equation_code(program: Program, name: str, values: Values) -> ast.expr | None:
+def write_as_code(program: Program, name: str, values: Values) -> ast.expr | None:
     """What computes ``name`` of inputs of the program, in their names; proven at ``values``."""
     maker = next(step for step in program.steps if step.result.name == name)
     inputs = {tensor.name for tensor in program.inputs}
     if not maker.tensors or not inputs.issuperset(maker.tensors):
         return None
-    for way, as_arrays in ((in_notation, False), (write_array_operations, True)):
-        text = told(program, maker, way)
+    for way, as_arrays in ((write_step_notation, False), (write_array_operations, True)):
+        text = write_step(program, maker, way)
         known = {name: as_float(values[name]) for name in maker.tensors}
-        found = None if text is None else read_back(text, known, as_arrays)
+        found = None if text is None else evaluate_line(text, known, as_arrays)
         if text is None or found is None:
             continue
         if compare("the code, read back and evaluated", as_float(values[name]), as_float(found)).passed is not True:
             continue
-        whole = as_one(text, {})
+        whole = inline_names(text, {})
         return ast.BinOp(ast.Constant(1.0), ast.Mult(), whole) if found.dtype == np.bool_ else whole  # as in `Typed`
     return None
 
 
 @lru_cache(maxsize=1024)
-def told(program: Program, step: Apply, way: Way) -> str | None:
+def write_step(program: Program, step: Apply, way: Way) -> str | None:
     """The text of one step, said one way; what has its shape has it in sizes of what it reads."""
     inputs, own = tuple(map(program.tensor, dict.fromkeys(step.tensors))), step.result
     try:
@@ -263,14 +271,14 @@ def told(program: Program, step: Apply, way: Way) -> str | None:
         sizes = ", ".join(map(SourceWriter(alone).size, own.shape))
     except (NoForm, SymgradError):
         return None
-    return None if text is None else in_sizes(text, own.name, inputs[0].name, f"({sizes},)" if sizes else "()")
+    return None if text is None else names_to_sizes(text, own.name, inputs[0].name, f"({sizes},)" if sizes else "()")
 
 
-def in_sizes(text: str, name: str, read: str, shape: str) -> str:
+def names_to_sizes(text: str, name: str, read: str, shape: str) -> str:
     """A text that says the tensor's shape and kind by its own name, as ``out.shape``, by sizes and what it reads.
 
-    >>> in_sizes("x.sum().expand(out.shape)", "out", "x", "(3,)"), in_sizes("2 * ones_like(out)", "out", "x", "(3,)")
-    ('x.sum().expand((3,))', '2 * ones_like(x.sum()).expand((3,))')
+    >>> [names_to_sizes(text, "out", "x", "(3,)") for text in ("x.sum().expand(out.shape)", "2 * ones_like(out)")]
+    ['x.sum().expand((3,))', '2 * ones_like(x.sum()).expand((3,))']
     """
     own = re.escape(name)
     text = text.replace(f".to({name})", f".to({read})")
@@ -278,13 +286,13 @@ def in_sizes(text: str, name: str, read: str, shape: str) -> str:
     return re.sub(rf"\b{own}\.shape\b(?!\[)", shape, text)
 
 
-def in_notation(program: Program, sweep: Sweep, wanted: str) -> str | None:
+def write_step_notation(program: Program, sweep: Sweep, wanted: str) -> str | None:
     """As a person writes it."""
     form = derive_closed_form(program, sweep, wanted)
     return None if form is None else form.text
 
 
-def code_of(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = None) -> ast.expr | None:
+def write_pullback_code(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = None) -> ast.expr | None:
     """What a pullback computes, in the names of the tensors it is applied to.
 
     With ``shapes``, whose sizes may be symbols, it is code for every size; without, for the sizes at hand.
@@ -292,24 +300,24 @@ def code_of(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = No
     read = {*step.tensors, *(own for _, own in step.beside)}
     if shapes is not None and not read <= shapes.keys():
         shapes = None  # what is read beside has no shape for every size
-    found = stated(step, values, shapes)
+    found = program_of_pullback(step, values, shapes)
     sizes = {} if shapes is None else values.sizes
     own = {std: values[name] for std, name in found.names.items() if name in values.arrays}
     try:
         sized_here = replace(found.program, sizes=sizes)
         inner = forward(sized_here, {t.name: own[t.name] for t in found.program.inputs})
         known = Values({**inner.arrays, **own}, sizes)
-        plain = Standard(found.program, {name: name for name in known.arrays}, {size: size for size in sizes}, {})
+        plain = StandardGroup(found.program, {name: name for name in known.arrays}, {size: size for size in sizes}, {})
         unit = isinstance(step.arguments[0], Constant)
         assert isinstance(step.op, Pullback)
         wanted = f"a{step.op.position}"
-        text = template(plain, wanted, unit, known).text
+        text = template_for(plain, wanted, unit, known).text
         if text is None and unit:
-            text = template(plain, wanted, False, known).text
+            text = template_for(plain, wanted, False, known).text
     except (SymgradError, KeyError):
         return None
     if text is None:
         return None
     swap: dict[str, ast.expr] = {"v": ast.parse("ones(())", mode="eval").body}  # the weight 1, as a tensor
     swap |= {std: ast.Name(name) for std, name in found.names.items()}
-    return as_one(text, swap)
+    return inline_names(text, swap)

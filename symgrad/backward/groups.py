@@ -49,7 +49,7 @@ class Group:
     @property
     def black(self) -> bool:
         """Whether no equation of the table says what it computes."""
-        return is_black(self.steps[-1])
+        return is_black_box(self.steps[-1])
 
     @property
     def computed(self) -> frozenset[str]:
@@ -57,12 +57,12 @@ class Group:
         return frozenset(step.result.name for step in self.steps if not plays(step.op, Role.COPIES))
 
 
-def is_black(step: Apply) -> bool:
+def is_black_box(step: Apply) -> bool:
     """Whether no equation of the table says what a step computes: a black box, whose pullback is torch's own."""
     return entry_of(step.op) is None
 
 
-def groups(program: Program, visible: Collection[str], fixed: Collection[str] | None = None) -> tuple[Group, ...]:
+def make_groups(program: Program, visible: Collection[str], fixed: Collection[str] | None = None) -> tuple[Group, ...]:
     """The groups of ``program`` in order; every one of ``visible`` has its own, but for exponentials not ``fixed``."""
     tensors = {tensor.name: tensor for tensor in program.tensors()}
     makers = {step.result.name: step for step in program.steps}
@@ -78,59 +78,59 @@ def groups(program: Program, visible: Collection[str], fixed: Collection[str] | 
         name = step.result.name
         whole[name] = True
         count[name] = 1
-        if not written_inside(step) or len(readers.get(name, ())) != 1:
+        if not can_merge_step(step) or len(readers.get(name, ())) != 1:
             continue
         (reader,) = readers[name]
-        grows = name not in (visible if fixed is None else fixed) and logistic(step, reader, tensors)
+        grows = name not in (visible if fixed is None else fixed) and is_logistic_step(step, reader, tensors)
         if name in visible and not grows:
             continue
         top = reader.result.name
-        if top not in merged and hidden(reader, readers, visible):
+        if top not in merged and is_hidden_broadcast(reader, readers, visible):
             continue
         end = merged.get(top, top)
-        known = written_inside(reader)
-        straight = known and whole[top] and is_linear(reader, name, tensors)
+        known = can_merge_step(reader)
+        straight = known and whole[top] and is_linear_step(reader, name, tensors)
         if not known or count[end] >= MOST:
             continue
-        if straight or moves(step, tensors) or (grows and top in merged):
+        if straight or is_move(step, tensors) or (grows and top in merged):
             merged[name], whole[name] = end, straight
             count[end] += 1
     return tuple(
-        collected(step.result.name, makers, merged, readers, visible)
+        collect_group(step.result.name, makers, merged, readers, visible)
         for step in forward
-        if step.result.name not in merged and not hidden(step, readers, visible)
+        if step.result.name not in merged and not is_hidden_broadcast(step, readers, visible)
     )
 
 
-def inner(group: Group, visible: Collection[str], tensors: Mapping[str, Tensor]) -> frozenset[str]:
+def merged_tensors(group: Group, visible: Collection[str], tensors: Mapping[str, Tensor]) -> frozenset[str]:
     """What falls apart of a group but ``visible``; what only turns one tensor stays if anything else falls."""
     names = group.computed - {*visible}
-    turned = {step.result.name for step in group.steps if step.result.name in names and turns(step, tensors)}
+    turned = {step.result.name for step in group.steps if step.result.name in names and is_reshuffle(step, tensors)}
     return names - turned or names
 
 
-def turns(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+def is_reshuffle(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step gives the entries of one tensor, all of them, in other places."""
-    if len(step.tensors) != 1 or not written_inside(step):
+    if len(step.tensors) != 1 or not can_merge_step(step):
         return False
     if sp.Mul(*tensors[step.tensors[0]].shape) != sp.Mul(*step.result.shape):
         return False
-    return is_access(derive(standard(step, of_one(step, tensors)).key).equation.right)
+    return is_access(derive(standard(step, program_of_step(step, tensors)).key).equation.right)
 
 
-def written_inside(step: Apply) -> bool:
+def can_merge_step(step: Apply) -> bool:
     """Whether a line may be made of a step and others; black boxes, pullbacks, equations, solutions have one alone."""
     return isinstance(step.op, str) and entry_of(step.op) is not None and not step.beside and len(step.tensors) <= MOST
 
 
-def hidden(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:
+def is_hidden_broadcast(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:
     """Whether a step only broadcasts what its readers read, which have equations, and nobody calls it by a name."""
     name = step.result.name
     read = readers.get(name, ())
-    return plays(step.op, Role.COPIES) and name not in visible and bool(read) and not any(map(is_black, read))
+    return plays(step.op, Role.COPIES) and name not in visible and bool(read) and not any(map(is_black_box, read))
 
 
-def collected(
+def collect_group(
     output: str,
     makers: Mapping[str, Apply],
     merged: Mapping[str, str],
@@ -144,7 +144,7 @@ def collected(
     def visit(step: Apply) -> None:
         for name in dict.fromkeys(step.tensors):
             maker = makers.get(name)
-            inside = maker is not None and (merged.get(name) == output or hidden(maker, readers, visible))
+            inside = maker is not None and (merged.get(name) == output or is_hidden_broadcast(maker, readers, visible))
             if maker is not None and inside:
                 if maker not in steps:
                     visit(maker)
@@ -157,11 +157,11 @@ def collected(
     for _, name in own.beside:
         if name in visible and name in readers:  # what its derivative reads has a name on the page
             reads.setdefault(name)
-    beside = tuple(step for step in aside(own, makers, reads, output) if step not in steps)
+    beside = tuple(step for step in steps_beside(own, makers, reads, output) if step not in steps)
     return Group(output, tuple(steps), tuple(reads), beside)
 
 
-def aside(step: Apply, makers: Mapping[str, Apply], reads: Collection[str], output: str) -> Iterator[Apply]:
+def steps_beside(step: Apply, makers: Mapping[str, Apply], reads: Collection[str], output: str) -> Iterator[Apply]:
     """The steps behind what the derivative of ``step`` reads beside its operands, in order."""
     found: dict[str, Apply] = {}
 
@@ -178,60 +178,60 @@ def aside(step: Apply, makers: Mapping[str, Apply], reads: Collection[str], outp
     yield from found.values()
 
 
-def of_one(step: Apply, tensors: Mapping[str, Tensor]) -> Program:
+def program_of_step(step: Apply, tensors: Mapping[str, Tensor]) -> Program:
     """The program of one step, without what its derivative reads beside."""
     inputs = tuple(tensors[name] for name in dict.fromkeys(step.tensors))
     return Program(inputs, (replace(step, beside=()),), step.result.name)
 
 
-def is_linear(step: Apply, name: str, tensors: Mapping[str, Tensor]) -> bool:
+def is_linear_step(step: Apply, name: str, tensors: Mapping[str, Tensor]) -> bool:
     """Whether the derivative by ``name`` is the same at every point, and there is only one."""
     if step.tensors.count(name) != 1:
         return False
-    return constant_slope(standard(step, of_one(step, tensors)).key, step.arguments.index(name))
+    return has_constant_slope(standard(step, program_of_step(step, tensors)).key, step.arguments.index(name))
 
 
-def logistic(step: Apply, reader: Apply, tensors: Mapping[str, Tensor]) -> bool:
+def is_logistic_step(step: Apply, reader: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step is e = exp(z) and the one that reads it 1 + e."""
-    if not all(written_inside(own) and len(own.tensors) == 1 for own in (step, reader)):
+    if not all(can_merge_step(own) and len(own.tensors) == 1 for own in (step, reader)):
         return False
-    return logistic_pair(*(standard(own, of_one(own, tensors)).key for own in (step, reader)))
+    return are_exp_and_one_plus(*(standard(own, program_of_step(own, tensors)).key for own in (step, reader)))
 
 
 @lru_cache(maxsize=1024)
-def logistic_pair(below: Key, above: Key) -> bool:
+def are_exp_and_one_plus(below: Key, above: Key) -> bool:
     """Whether two operations are exp(z) and 1 + e."""
     inner, outer = (derive(key).equation.right for key in (below, above))
     return isinstance(inner, sp.exp) and is_access(inner.args[0]) and bool(outer.is_Add) and is_access(outer - 1)
 
 
 @lru_cache(maxsize=1024)
-def constant_slope(key: Key, position: int) -> bool:
+def has_constant_slope(key: Key, position: int) -> bool:
     """Whether a local derivative reads no tensor, and is not 0 throughout."""
     formula = derive(key).derivatives[position].formula
     return not any(is_access(node) for node in sp.preorder_traversal(formula)) and formula != 0
 
 
-def moves(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+def is_move(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step moves or scales one tensor."""
-    return len(step.tensors) == 1 and is_linear(step, step.tensors[0], tensors)
+    return len(step.tensors) == 1 and is_linear_step(step, step.tensors[0], tensors)
 
 
-def computed_once(program: Program, kept: Collection[str]) -> Program:
+def merge_equal_steps(program: Program, kept: Collection[str]) -> Program:
     """``program`` without the steps that only say again what another has computed; those of ``kept`` stay."""
     tensors = {tensor.name: tensor for tensor in program.tensors()}
     equal: dict[str, str] = {}
     first: dict[Hashable, str] = {}
-    read = read_by_name(program, kept)
+    read = find_named_auxiliaries(program, kept)
     steps: list[Apply] = []
     dropped: dict[str, str] = {}
     for step in program.steps:
         name = step.result.name
         told = tuple(equal.get(a, a) if isinstance(a, str) else a for a in step.arguments)
         own = name if name in kept else first.setdefault((step.op, told, step.options), name)
-        if own != name and written_inside(step):
+        if own != name and can_merge_step(step):
             equal[name] = own
-            if not (only_turns(step, tensors) or plays(step.op, Role.COPIES)):
+            if not (only_moves_entries(step, tensors) or plays(step.op, Role.COPIES)):
                 dropped[name] = own
                 continue
         arguments = tuple(dropped.get(a, a) if isinstance(a, str) else a for a in step.arguments)
@@ -240,7 +240,7 @@ def computed_once(program: Program, kept: Collection[str]) -> Program:
     return replace(program, steps=tuple(steps)) if dropped or read else program
 
 
-def read_by_name(program: Program, kept: Collection[str]) -> dict[str, str]:
+def find_named_auxiliaries(program: Program, kept: Collection[str]) -> dict[str, str]:
     """What only derivatives read and has a name of somebody's: ``h = inverse(X)`` in the derivative of ``det(X)``."""
     forward = {step.result.name for step in program.forward_steps}
     named = {(s.op, s.arguments, s.options): s.result.name for s in program.steps if s.result.name in forward & {*kept}}
@@ -248,7 +248,7 @@ def read_by_name(program: Program, kept: Collection[str]) -> dict[str, str]:
     return {name: known for name, known in beside if known is not None and name not in forward}
 
 
-def only_turns(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+def only_moves_entries(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether each entry is one of a tensor's in another place, or times a number."""
     sizes = [sp.Mul(*tensors[name].shape) for name in (*step.tensors, step.result.name)]
-    return len(set(sizes)) == 1 and moves(step, tensors)
+    return len(set(sizes)) == 1 and is_move(step, tensors)

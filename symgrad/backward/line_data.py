@@ -14,9 +14,9 @@ from functools import cached_property, lru_cache
 
 import sympy as sp
 
-from symgrad.backward.code import LONG, as_function, room_for
-from symgrad.backward.form_text import chosen
-from symgrad.backward.trees import read_by
+from symgrad.backward.code import LONG, recursion_room, write_function
+from symgrad.backward.form_text import products_to_where
+from symgrad.backward.trees import names_in_code
 from symgrad.calculus import Back, Sweep, back, pullback
 from symgrad.closed_form import DIVIDED, describe_dropped_guards
 from symgrad.errors import UnsupportedError
@@ -34,7 +34,7 @@ WIDE = 240
 
 
 @dataclass(frozen=True)
-class Origin:
+class LineOrigin:
     """What a line is derived from: a group, and the tensor that the cotangent is pulled back to.
 
     ``held`` are the names of the whole numbers that its operations found, ``unit`` says that the seed is the number 1.
@@ -48,7 +48,7 @@ class Origin:
     @property
     def sweep(self) -> Sweep:
         """The pullback, as index equations."""
-        return swept(self)
+        return pull_back_origin(self)
 
     @property
     def equation(self) -> Equation | None:
@@ -57,7 +57,7 @@ class Origin:
 
 
 @lru_cache(maxsize=2048)
-def swept(of: Origin) -> Sweep:
+def pull_back_origin(of: LineOrigin) -> Sweep:
     """The pullback of a standard group, under the names of what it found."""
     sweep = pullback(of.program, of.wanted, Equation((), sp.S.One) if of.unit else None, WIDE)
     if not of.held:
@@ -69,7 +69,7 @@ def swept(of: Origin) -> Sweep:
 
 
 @dataclass(frozen=True)
-class Part:
+class Contribution:
     """What reaches a tensor through one that reads it; ``equation`` says it entry by entry.
 
     It is derived in standard names, and put into the names of the page, when it is asked for. ``rules`` led from there
@@ -77,7 +77,7 @@ class Part:
     """
 
     through: str
-    origin: Origin | None
+    origin: LineOrigin | None
     names: Mapping[str, str]
     sizes: Mapping[Size, Size]
     rules: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Line:
     code: str | None
     of: str
     shape: Shape | None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Contribution, ...] = ()
     through: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     own: str = ""
@@ -119,7 +119,7 @@ class Line:
     @cached_property
     def names(self) -> frozenset[str]:
         """The names that its code reads."""
-        return read_by([] if self.code is None else [self.code])
+        return names_in_code([] if self.code is None else [self.code])
 
     @property
     def is_told(self) -> bool:
@@ -184,7 +184,7 @@ class Backward(Listed):
     @property
     def provisos(self) -> tuple[str, ...]:
         """Where the lines do not hold as they stand, or torch has other numbers, in a sentence each."""
-        return provisos(self.source, self.inputs, self.forward, self.statements)
+        return list_provisos(self.source, self.inputs, self.forward, self.statements)
 
     @property
     def whole(self) -> bool:
@@ -237,8 +237,8 @@ class Backward(Listed):
         results = [line.target for line in self.gradients.values()]
         made = {name: own.code for name, own in self.constants.items()}
         given = [name for name in self.inputs if name not in made]
-        with room_for(self.source):
-            return as_function(name, [*given, *seeds], [*made.items(), *forward], backward, results, self.provisos)
+        with recursion_room(self.source):
+            return write_function(name, [*given, *seeds], [*made.items(), *forward], backward, results, self.provisos)
 
     @property
     def constants(self) -> Mapping[str, Own]:
@@ -256,47 +256,47 @@ LEFT_OUT = "No class may be left out (ignore_index)."
 OTHERWISE = "At and beyond the edges of its domain, as at {}, torch's {} may differ from these lines."
 
 
-def provisos(
+def list_provisos(
     program: Program, inputs: Sequence[str], ahead: Sequence[Line], behind: Sequence[Line]
 ) -> tuple[str, ...]:  # fmt: skip
     """What has to be said beside the lines ``ahead`` and ``behind``; ``inputs`` as Python names them."""
     page = dict(zip((tensor.name for tensor in program.inputs), inputs, strict=True))
     page |= {line.of: line.target for line in reversed(ahead)}
-    told = [*of_lines(behind), *of_steps(program, program.reached(line.of for line in behind), page)]
+    told = [*provisos_of_lines(behind), *provisos_of_steps(program, program.reached(line.of for line in behind), page)]
     return tuple(dict.fromkeys(told))
 
 
-def of_lines(lines: Sequence[Line]) -> Iterator[str]:
+def provisos_of_lines(lines: Sequence[Line]) -> Iterator[str]:
     """What the rules left out that led to them."""
-    parts = [part for line in lines for part in line.parts if not is_void(part)]
+    parts = [part for line in lines for part in line.parts if not is_undefined(part)]
     rules = {rule for part in parts for rule in part.rules}
     yield from describe_dropped_guards(rules)
     if "none left out" in rules:
         yield LEFT_OUT
-    if any(line.code is not None and chosen(line.code) != line.code for line in lines):
+    if any(line.code is not None and products_to_where(line.code) != line.code for line in lines):
         yield DIVIDED
 
 
-def is_void(part: Part) -> bool:
+def is_undefined(part: Contribution) -> bool:
     """Whether it is 0/0 at every number."""
     return part.derived is not None and part.derived.right is sp.nan
 
 
-def of_steps(program: Program, moving: frozenset[str], page: Mapping[str, str]) -> Iterator[str]:
+def provisos_of_steps(program: Program, moving: frozenset[str], page: Mapping[str, str]) -> Iterator[str]:
     """Where torch's own backward of a step has other numbers than its equation, by what is ``moving``."""
     for step in program.steps:
-        points = list(at_edges(program, step, moving, page))
+        points = list(find_step_edges(program, step, moving, page))
         if points:
             yield OTHERWISE.format(" or ".join(points), step.called)
 
 
-def at_edges(program: Program, step: Apply, moving: frozenset[str], page: Mapping[str, str]) -> Iterator[str]:
+def find_step_edges(program: Program, step: Apply, moving: frozenset[str], page: Mapping[str, str]) -> Iterator[str]:
     """The edges of a step at which torch has numbers of its own: ``x = 0, y = 2 (by y)``."""
     entry = entry_of(step.op)
     given = dict(zip(entry.operands, step.arguments, strict=False)) if entry else {}
     names = [str(argument) for argument in dict.fromkeys(given.values()) if argument in moving]
     for edge in entry.limits.edges if entry and names else ():
-        if all(may_be(given[operand], value) for operand, value in edge.items()):
+        if all(can_equal(given[operand], value) for operand, value in edge.items()):
             at = {a: value for operand, value in edge.items() if isinstance(a := given[operand], str)}
             found = list(own_numbers(program.alone(step), at, names))
             if found:
@@ -304,6 +304,6 @@ def at_edges(program: Program, step: Apply, moving: frozenset[str], page: Mappin
                 yield f"{told} (by {' and '.join(page.get(own.by, own.by) for own in found)})"
 
 
-def may_be(argument: Argument, value: float) -> bool:
+def can_equal(argument: Argument, value: float) -> bool:
     """Whether an argument can have a value: a tensor any, a number its own."""
     return not isinstance(argument, Constant) or argument.value == value

@@ -1,6 +1,6 @@
 """The line that pulls a cotangent through one group, made once for groups that are built alike.
 
-Comes in: a group, the program it belongs to, and one tensor that it reads. Goes out: a `Template`, text over ``v``,
+Comes in: a group, the program it belongs to, and one tensor that it reads. Goes out: a `LineTemplate`, text over ``v``,
 ``out`` and ``a0, a1, …``, proven before anyone sees it; or none where there is no notation, with the index equation
 that stands in its place. Twelve equal layers have one template for each of their tensors.
 """
@@ -16,12 +16,20 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.form_text import always_defined, chosen, in_own_letters, twice_divided, with_guards
+from symgrad.backward.form_text import add_guards, divide_twice, is_always_finite, products_to_where, use_letters
 from symgrad.backward.groups import Group
-from symgrad.backward.line_data import Origin
-from symgrad.backward.standard_groups import Standard, own_values
-from symgrad.backward.template_cache import REMEMBERED, Question, Template, known, left, recalled, remember
-from symgrad.backward.trees import filled, read_by
+from symgrad.backward.line_data import LineOrigin
+from symgrad.backward.standard_groups import StandardGroup, group_values
+from symgrad.backward.template_cache import (
+    REMEMBERED,
+    LineTemplate,
+    TemplateKey,
+    find_known_template,
+    load_template,
+    remember_template,
+    save_template,
+)
+from symgrad.backward.trees import fill_slots, names_in_code
 from symgrad.calculus import Sweep, flows
 from symgrad.closed_form import UNGUARDED, count_grid, derive_masked_form, find_closed_form, write_array_operations
 from symgrad.errors import SymgradError
@@ -44,7 +52,7 @@ _run: ContextVar[bool] = ContextVar("run", default=False)
 
 
 @contextmanager
-def to_be_run() -> Iterator[None]:
+def for_running() -> Iterator[None]:
     """Inside, a line is for a program: it has the condition beside what it divides by, and divides by no square."""
     before = _run.set(True)
     try:
@@ -54,7 +62,7 @@ def to_be_run() -> Iterator[None]:
 
 
 @contextmanager
-def without(calls: frozenset[str]) -> Iterator[None]:
+def without_calls(calls: frozenset[str]) -> Iterator[None]:
     """Inside, no line says one of these calls: it is for a library that has none of them."""
     before = _unsaid.set(calls)
     try:
@@ -64,13 +72,13 @@ def without(calls: frozenset[str]) -> Iterator[None]:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def derived(origin: Origin) -> Template:
+def derive_template(origin: LineOrigin) -> LineTemplate:
     """The form that is claimed for the pullback of a standard group."""
-    question = Question(origin, "claimed")
-    return recalled(question) or claimed_anew(question)
+    question = TemplateKey(origin, "claimed")
+    return load_template(question) or claim_template(question)
 
 
-def claimed_anew(question: Question) -> Template:
+def claim_template(question: TemplateKey) -> LineTemplate:
     """It as it is derived, and left for later runs."""
     origin, program, wanted = question.origin, question.origin.program, question.origin.wanted
     try:
@@ -78,135 +86,138 @@ def claimed_anew(question: Question) -> Template:
     except SymgradError:
         form = None
     if form is None:
-        found = Template(None, origin)
+        found = LineTemplate(None, origin)
     else:
         rules = tuple(dict.fromkeys(step.rule for step in form.steps))
-        found = Template(in_own_letters(program, wanted, form.text), origin, rules, not CAREFUL.isdisjoint(rules))
-    left(question, found)
+        found = LineTemplate(use_letters(program, wanted, form.text), origin, rules, not CAREFUL.isdisjoint(rules))
+    save_template(question, found)
     return found
 
 
-def template(standard: Standard, wanted: str, unit: bool, values: Values | None, short: bool = False) -> Template:
+def template_for(
+    standard: StandardGroup, wanted: str, unit: bool, values: Values | None, short: bool = False
+) -> LineTemplate:
     """The proven line of a standard group by ``wanted``; without ``values`` it cannot be proven, and has no text.
 
     Where no notation is proven for all positions, those at hand have a line of their own; where there is none at all,
     array operations say it, unless only what is ``short`` is asked for.
     """
-    found = settled(standard, wanted, unit, values, as_notation)
+    found = settle_template(standard, wanted, unit, values, prove_notation)
     if found.text is not None:
         text = standard.in_numbers(found.text)
         return replace(found, text=None if any(f"{piece}." in text for piece in standard.pieces) else text)
     if values is None:
         return found
     if standard.slots.found:
-        return template(standard.at(standard.slots.found), wanted, unit, values, short)
-    return found if short else settled(standard, wanted, unit, values, as_arrays)
+        return template_for(standard.at(standard.slots.found), wanted, unit, values, short)
+    return found if short else settle_template(standard, wanted, unit, values, prove_array_operations)
 
 
-Way = Callable[[Standard, Template, Values], Template]
+Way = Callable[[StandardGroup, LineTemplate, Values], LineTemplate]
 """A way to say the line of a group that was derived and claimed, at values."""
 
 
-def settled(standard: Standard, wanted: str, unit: bool, values: Values | None, way: Way) -> Template:
+def settle_template(standard: StandardGroup, wanted: str, unit: bool, values: Values | None, way: Way) -> LineTemplate:
     """The line as it is said one way, with its slots open; proven, unless it was before."""
     held = tuple((found.inner, name) for name, found in standard.held.items())
-    origin = Origin(standard.program, held, wanted, unit)
-    question = Question(origin, way.__name__, _unsaid.get(), _run.get())
-    before = known(question)
-    if before is not None and (before.text is None or values is None or defined(before, standard, values)):
+    origin = LineOrigin(standard.program, held, wanted, unit)
+    question = TemplateKey(origin, way.__name__, _unsaid.get(), _run.get())
+    before = find_known_template(question)
+    if before is not None and (before.text is None or values is None or is_finite_text(before, standard, values)):
         return before
-    claimed = derived(origin)
+    claimed = derive_template(origin)
     if values is None:
         return replace(claimed, text=None)
     found = way(standard, claimed, values)
-    if not claimed.careful and (claimed.text is None or defined(claimed, standard, values)):
-        remember(question, found)  # where it is not defined, a convention holds, at this point
+    if not claimed.careful and (claimed.text is None or is_finite_text(claimed, standard, values)):
+        remember_template(question, found)  # where it is not defined, a convention holds, at this point
     return found
 
 
-def as_notation(standard: Standard, claimed: Template, values: Values) -> Template:
+def prove_notation(standard: StandardGroup, claimed: LineTemplate, values: Values) -> LineTemplate:
     """The line as a person writes it, if that is proven."""
     if claimed.text is not None and any(f"{call}(" in claimed.text for call in _unsaid.get()):
-        return Template(None, claimed.origin)
+        return LineTemplate(None, claimed.origin)
     if _run.get() and claimed.text is not None:
         dropped = not UNGUARDED.isdisjoint(claimed.rules)
-        held = (guarded(claimed) if dropped else None) or claimed
-        held = replace(held, text=chosen(twice_divided(str(held.text))))
-        if held.text != claimed.text and proven(held, standard, values):
+        held = (prove_guarded(claimed) if dropped else None) or claimed
+        held = replace(held, text=products_to_where(divide_twice(str(held.text))))
+        if held.text != claimed.text and is_proven(held, standard, values):
             return held
-    if claimed.text is not None and proven(claimed, standard, values):
+    if claimed.text is not None and is_proven(claimed, standard, values):
         return claimed
-    others = [other for other in (masked(claimed.origin), guarded(claimed)) if other is not None]
-    found = next((other for other in others if proven(other, standard, values)), None)
-    return found or Template(None, claimed.origin, careful=claimed.text is not None or bool(others))
+    others = [other for other in (prove_masked(claimed.origin), prove_guarded(claimed)) if other is not None]
+    found = next((other for other in others if is_proven(other, standard, values)), None)
+    return found or LineTemplate(None, claimed.origin, careful=claimed.text is not None or bool(others))
 
 
-def guarded(claimed: Template) -> Template | None:
+def prove_guarded(claimed: LineTemplate) -> LineTemplate | None:
     """The line with the condition that it leaves out elsewhere, for data at which it is 0 / 0: a norm of 0."""
     if claimed.text is None or claimed.origin.equation is None or "; " in claimed.text:
         return None
-    text = with_guards(claimed.origin.program, claimed.origin.equation, claimed.text, claimed.origin.wanted)
+    text = add_guards(claimed.origin.program, claimed.origin.equation, claimed.text, claimed.origin.wanted)
     rules = tuple(rule for rule in claimed.rules if rule not in UNGUARDED)
     return None if text is None else replace(claimed, text=text, rules=rules, careful=True)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def masked(origin: Origin) -> Template | None:
+def prove_masked(origin: LineOrigin) -> LineTemplate | None:
     """The line with a mask for the classes that are left out."""
     try:
         form = derive_masked_form(origin.program, origin.sweep, origin.wanted)
     except SymgradError:
         return None
-    return None if form is None else Template(form.text, origin, tuple(s.rule for s in form.steps), True)
+    return None if form is None else LineTemplate(form.text, origin, tuple(s.rule for s in form.steps), True)
 
 
-def asked_of(
-    form: Standard, group: Group, reached: Collection[str], unit: bool, values: Values | None, short: bool = False
-) -> Iterator[tuple[str, Template]]:
+def templates_of_group(
+    form: StandardGroup, group: Group, reached: Collection[str], unit: bool, values: Values | None, short: bool = False
+) -> Iterator[tuple[str, LineTemplate]]:
     """The line for each tensor that a group reads and that is ``reached``, by its standard name."""
     for own, name in form.names.items():
         if name in group.reads and name in reached and flows(form.program, own):
-            yield own, template(form, own, unit, values, short)
+            yield own, template_for(form, own, unit, values, short)
 
 
-def as_arrays(standard: Standard, claimed: Template, values: Values) -> Template:
+def prove_array_operations(standard: StandardGroup, claimed: LineTemplate, values: Values) -> LineTemplate:
     """The line as array operations, where no notation is shorter; with the reason where there is none."""
     origin = claimed.origin
-    text = written_out(origin)
+    text = write_array_line(origin)
     if text is None:
-        return Template(None, origin, reason="no array operations of torch express this")
-    points = count_grid(origin.sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
+        return LineTemplate(None, origin, reason="no array operations of torch express this")
+    points = count_grid(origin.sweep.equation.right, group_values(standard, values).sizes)  # no size has a slot in it
     if points > MOST_IN_GRID:
-        return Template(None, origin, (), True, reason=f"array operations would lay out a grid of {points:,} points")
-    long = Template(chosen(text) if _run.get() else text, origin, ("array operations",), lowered=True)
-    if proven(long, standard, values):
+        reason = f"array operations would lay out a grid of {points:,} points"
+        return LineTemplate(None, origin, (), True, reason=reason)
+    long = LineTemplate(products_to_where(text) if _run.get() else text, origin, ("array operations",), lowered=True)
+    if is_proven(long, standard, values):
         return long
-    return Template(None, origin, (), True, reason="the array operations were not confirmed")
+    return LineTemplate(None, origin, (), True, reason="the array operations were not confirmed")
 
 
 @lru_cache(maxsize=REMEMBERED)
-def written_out(origin: Origin) -> str | None:
+def write_array_line(origin: LineOrigin) -> str | None:
     """The line as array operations, before it is proven."""
     return write_array_operations(origin.program, origin.sweep, origin.wanted)
 
 
-def defined(found: Template, standard: Standard, values: Values) -> bool:
+def is_finite_text(found: LineTemplate, standard: StandardGroup, values: Values) -> bool:
     """Whether a text has a finite value at the point: 0/0 there is not what was proven elsewhere."""
-    text = filled(str(found.text), standard.numbers)
-    if always_defined(text):
+    text = fill_slots(str(found.text), standard.numbers)
+    if is_always_finite(text):
         return True
-    own = own_values(standard, values)
-    known = {"v": np.ones(np.shape(own["out"])), "out": own["out"], **of_inputs(standard.program, own)}
-    value = read_back(text, known, found.lowered)
+    own = group_values(standard, values)
+    known = {"v": np.ones(np.shape(own["out"])), "out": own["out"], **input_values(standard.program, own)}
+    value = evaluate_line(text, known, found.lowered)
     return value is not None and bool(np.isfinite(as_float(value)).all())
 
 
-def of_inputs(program: Program, values: Values) -> dict[str, Array]:
+def input_values(program: Program, values: Values) -> dict[str, Array]:
     """The values of the inputs alone."""
     return {tensor.name: values[tensor.name] for tensor in program.inputs}
 
 
-def read_back(text: str, known: Mapping[str, Array], as_lowered: bool) -> Array | None:
+def evaluate_line(text: str, known: Mapping[str, Array], as_lowered: bool) -> Array | None:
     """What a text comes to; None where it cannot be read, as a form that reads the output itself."""
     try:
         with np.errstate(all="ignore"):
@@ -215,26 +226,26 @@ def read_back(text: str, known: Mapping[str, Array], as_lowered: bool) -> Array 
         return None
 
 
-def proven(claimed: Template, standard: Standard, values: Values) -> bool:
+def is_proven(claimed: LineTemplate, standard: StandardGroup, values: Values) -> bool:
     """Whether a text agrees with the index equation: at the point, and where that is cheap near it and elsewhere.
 
     With slots, at several positions: those at hand, the first, the last, and the ends against each other.
     """
-    own, sweep, unit = own_values(standard, values), claimed.origin.sweep, claimed.origin.unit
+    own, sweep, unit = group_values(standard, values), claimed.origin.sweep, claimed.origin.unit
     if not standard.slots.found:
-        return proven_at(str(claimed.text), claimed.lowered, sweep, standard, own, unit)
-    for n, positions in enumerate(tried(standard, own)):
+        return agrees_at(str(claimed.text), claimed.lowered, sweep, standard, own, unit)
+    for n, positions in enumerate(positions_to_try(standard, own)):
         here = standard.at(positions)
         numbers = {slot: sp.Integer(position) for slot, position in positions.items()}
         program = replace(here.program, sizes=own.sizes)
-        point = forward(program, of_inputs(program, own)) if n else own
-        text = filled(str(claimed.text), tuple((slot.name, position) for slot, position in positions.items()))
-        if not proven_at(text, claimed.lowered, called_at(sweep, numbers), here, point, unit):
+        point = forward(program, input_values(program, own)) if n else own
+        text = fill_slots(str(claimed.text), tuple((slot.name, position) for slot, position in positions.items()))
+        if not agrees_at(text, claimed.lowered, put_positions_in(sweep, numbers), here, point, unit):
             return False
     return True
 
 
-def tried(standard: Standard, values: Values) -> Iterator[Mapping[Slot, int]]:
+def positions_to_try(standard: StandardGroup, values: Values) -> Iterator[Mapping[Slot, int]]:
     """The positions at hand, and others that may stand in the slots."""
     slots, most = standard.slots, {}
     for slot, size in standard.slots.most.items():
@@ -248,46 +259,46 @@ def tried(standard: Standard, values: Values) -> Iterator[Mapping[Slot, int]]:
             yield positions
 
 
-def called_at(sweep: Sweep, numbers: Mapping[Slot, Size]) -> Sweep:
+def put_positions_in(sweep: Sweep, numbers: Mapping[Slot, Size]) -> Sweep:
     """``sweep`` with positions in its slots."""
     stages = tuple((name, Equation(e.axes, e.right.xreplace(dict(numbers)))) for name, e in sweep.stages)
     return replace(sweep, stages=stages)
 
 
-def proven_at(text: str, as_lowered: bool, sweep: Sweep, standard: Standard, recorded: Values, unit: bool) -> bool:
+def agrees_at(text: str, as_lowered: bool, sweep: Sweep, standard: StandardGroup, recorded: Values, unit: bool) -> bool:
     """Whether a text agrees with the index equation, without slots."""
     program = replace(standard.program, sizes=recorded.sizes)
-    points = (recorded, *recomputed(program, recorded))
-    return any(agrees(text, as_lowered, sweep, standard, program, own, unit) for own in points)
+    points = (recorded, *recompute_in_float64(program, recorded))
+    return any(agrees_with_equation(text, as_lowered, sweep, standard, program, own, unit) for own in points)
 
 
-def recomputed(program: Program, recorded: Values) -> Iterator[Values]:
+def recompute_in_float64(program: Program, recorded: Values) -> Iterator[Values]:
     """The values of a group in full precision: a run in floats of 32 bits rounds each of them, its output too."""
     try:
-        found = forward(program, of_inputs(program, recorded))
+        found = forward(program, input_values(program, recorded))
     except SymgradError:
         return
     yield recorded.with_arrays(found.arrays)
 
 
-def agrees(
-    text: str, as_lowered: bool, sweep: Sweep, standard: Standard, program: Program, own: Values, unit: bool
+def agrees_with_equation(
+    text: str, as_lowered: bool, sweep: Sweep, standard: StandardGroup, program: Program, own: Values, unit: bool
 ) -> bool:
-    """`proven_at` for one set of values of a group."""
+    """`agrees_at` for one set of values of a group."""
     shape = np.shape(own["out"])
     seed = np.ones(()) if unit else np.random.default_rng(5).integers(-4, 5, size=shape)
     if not is_exact(own["out"]):  # whole numbers beside floats would be computed in fractions
         seed = seed.astype(float)
-    if not read_by([text.rpartition("; ")[2]]):  # a number reads back as no tensor
+    if not names_in_code([text.rpartition("; ")[2]]):  # a number reads back as no tensor
         text = f"{text} + 0 * v"
     if sum(np.size(a) for a in own.arrays.values()) <= SMALL:
         held = {name: found.inner for name, found in standard.held.items()}
         return check_form(text, program, sweep, own, seed, as_lowered, held).passed is True
-    return at_the_point(text, sweep, program, own, seed, as_lowered)
+    return agrees_at_point(text, sweep, program, own, seed, as_lowered)
 
 
-def at_the_point(text: str, sweep: Sweep, program: Program, values: Values, seed: Array, as_lowered: bool) -> bool:
+def agrees_at_point(text: str, sweep: Sweep, program: Program, values: Values, seed: Array, as_lowered: bool) -> bool:
     """Whether a text gives what the index equation gives at one point."""
-    written = read_back(text, {"v": seed, "out": values["out"], **of_inputs(program, values)}, as_lowered)
+    written = evaluate_line(text, {"v": seed, "out": values["out"], **input_values(program, values)}, as_lowered)
     raw = evaluate(sweep.equation, {**values.arrays, "v": seed}, values.sizes)
     return written is not None and compare("the line, read back and evaluated", raw, written).passed is True

@@ -2,9 +2,9 @@
 
     h → v_h      the seed of the only output → v      x → x.grad
 
-Comes in: a program, the names of the user, what is asked for. Goes out: names of Python, and what is shown for them.
-What a function of the user's is asked has words in the place of code that nobody here wrote: ``Lin.apply(…, w)``,
-``Lin.backward(v_h)[1]``, ``hook(v_h)``; the step that stands for its call says by `Slots` where its tensors are given.
+Comes in: a program, the names of the user, the inputs to differentiate with respect to. Goes out: names of Python, and
+what is shown for them. Where a function of the user's computes a gradient, the call itself stands in the line:
+``Lin.apply(…, w)``, ``Lin.backward(v_h)[1]``, ``hook(v_h)``; `ArgumentSlots` says where its tensors are given.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from keyword import iskeyword
 
-from symgrad.backward.code import MODULES, with_modules
+from symgrad.backward.code import MODULES, write_with_modules
 from symgrad.program import SEEDS, Apply, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")
 """What tensors are called that nobody gave a name."""
 
 
-def with_names(program: Program, change: Mapping[str, str]) -> Program:
+def rename_results(program: Program, change: Mapping[str, str]) -> Program:
     """The same program with other names for what its steps compute."""
 
     def step(of: Apply) -> Apply:
@@ -33,7 +33,7 @@ def with_names(program: Program, change: Mapping[str, str]) -> Program:
     return replace(program, steps=tuple(map(step, program.steps)), output=change.get(program.output, program.output))
 
 
-class Names:
+class PageNames:
     """The names of one page."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Names:
 
     def shown(self, text: str) -> str:
         """``text`` with the labels of the user where they are no names of Python: ``fc1.weight``; and with modules."""
-        text = with_modules(text)
+        text = write_with_modules(text)
         return text if self._pattern is None else self._pattern.sub(lambda m: self._labels[m[1]], text)
 
 
@@ -129,7 +129,7 @@ OPTION = "slots"
 
 
 @dataclass(frozen=True)
-class Slots:
+class ArgumentSlots:
     """A user's call: ``places`` among so many arguments ``given``, for each tensor that a gradient goes to.
 
     The step computes ``result`` of so many ``results``; ``call`` tells calls apart.
@@ -143,12 +143,12 @@ class Slots:
 
 
 @dataclass(frozen=True)
-class Asked:
+class OpaqueCall:
     """What comes back to one argument: ``called`` is given the ``weight`` of one result."""
 
     called: str
     weight: str
-    slots: Slots
+    slots: ArgumentSlots
     argument: int
 
     def gives(self, weights: Sequence[str]) -> str:
@@ -157,36 +157,36 @@ class Asked:
         return " + ".join(f"{call}[{place}]" if many else call for place in self.slots.places[self.argument])
 
 
-def slots_of(step: Apply) -> Slots | None:
+def find_argument_slots(step: Apply) -> ArgumentSlots | None:
     """Where the tensors of a user's function stand; None for other black boxes."""
     found = dict(step.options).get(OPTION)
-    return found if isinstance(found, Slots) else None
+    return found if isinstance(found, ArgumentSlots) else None
 
 
-def asked(step: Apply, argument: int, weight: str) -> Asked | None:
+def opaque_call_for(step: Apply, argument: int, weight: str) -> OpaqueCall | None:
     """What a step is asked for one of its arguments."""
-    slots, own = slots_of(step), step.called.removesuffix(".apply")
+    slots, own = find_argument_slots(step), step.called.removesuffix(".apply")
     called = own if own == step.called else f"{own}.backward"
-    return None if slots is None else Asked(called, weight, slots, argument)
+    return None if slots is None else OpaqueCall(called, weight, slots, argument)
 
 
-def answers(questions: Sequence[Asked]) -> list[str]:
+def write_calls(questions: Sequence[OpaqueCall]) -> list[str]:
     """What is asked in words; the results of one call are asked at once, nothing (0) for what no line leads to."""
-    together: dict[tuple[str, int], list[Asked]] = {}
+    together: dict[tuple[str, int], list[OpaqueCall]] = {}
     for one in questions:
         together.setdefault((one.slots.call, one.argument), []).append(one)
-    return [first.gives(weights([first, *rest])) for first, *rest in together.values()]
+    return [first.gives(result_weights([first, *rest])) for first, *rest in together.values()]
 
 
-def weights(questions: Sequence[Asked]) -> list[str]:
+def result_weights(questions: Sequence[OpaqueCall]) -> list[str]:
     """The weights of all results of one call."""
     known = {one.slots.result: one.weight for one in questions}
     return [known.get(result, "0") for result in range(questions[0].slots.results)]
 
 
-def applied(step: Apply, arguments: Sequence[str]) -> str:
+def write_apply_call(step: Apply, arguments: Sequence[str]) -> str:
     """``Split.apply(x, …, y)[1]``: a black box forward; ``…`` is what is no tensor that a gradient goes to."""
-    slots = slots_of(step)
+    slots = find_argument_slots(step)
     if slots is None:
         return f"{step.called}({', '.join(arguments)})"
     own = {place: text for text, places in zip(arguments, slots.places, strict=True) for place in places}

@@ -1,7 +1,7 @@
 """A group of steps as a program of its own: in standard names, at standard sizes, with slots for positions.
 
-Comes in: a group and the tensors around it. Goes out: a `Standard`. Groups that are built alike have one program, be
-their names, their sizes or the positions that they read what they may: what is derived for one holds for all.
+Comes in: a group and the tensors around it. Goes out: a `StandardGroup`. Groups of one structure have one program,
+whatever their names, their sizes and the positions that they read: what is derived for one holds for all.
 
 A step that joins many tensors has a program for each: what stands before that one, it, and what stands behind it. It is
 as short for the hundredth of an unrolled loop as for the first; with all of them in it, each would be derived through
@@ -20,7 +20,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.groups import MOST, Group
-from symgrad.backward.trees import Numbers, filled
+from symgrad.backward.trees import Numbers, fill_slots
 from symgrad.calculus.local import known_name
 from symgrad.calculus.reuse import Slots
 from symgrad.numeric import Values
@@ -31,7 +31,7 @@ from symgrad.shapes import Shape, Size, Slot
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldIndices:
     """Whole numbers that an operation found: which entry was the largest.
 
     ``inner`` is their name in a group's equations, ``own`` that in the program's values; ``step`` found them.
@@ -43,7 +43,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Piece:
+class GroupInput:
     """The entries of ``whole`` from ``begin`` up to ``end`` along an axis."""
 
     whole: str
@@ -53,7 +53,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Standard:
+class StandardGroup:
     """A group in standard names, and what they and its sizes are called in the program.
 
     ``held`` are the whole numbers that its operations found, as further inputs; ``slots`` hold the positions that its
@@ -64,9 +64,9 @@ class Standard:
     program: Program
     names: Mapping[str, str]
     sizes: Mapping[Size, Size]
-    held: Mapping[str, Held]
+    held: Mapping[str, HeldIndices]
     slots: Slots = field(default_factory=Slots)
-    pieces: Mapping[str, Piece] = field(default_factory=dict)
+    pieces: Mapping[str, GroupInput] = field(default_factory=dict)
 
     @property
     def numbers(self) -> Numbers:
@@ -78,26 +78,26 @@ class Standard:
         lengths = tuple((f"{name}_length", piece.end - piece.begin) for name, piece in self.pieces.items())
         for name, piece in self.pieces.items():
             text = text.replace(f"{name}.shape[{piece.axis}]", f"{name}_length")
-        return filled(text, (*self.numbers, *lengths))
+        return fill_slots(text, (*self.numbers, *lengths))
 
     @property
     def own_sizes(self) -> Mapping[Size, Size]:
         """What its sizes and its slots are in the program."""
         return {**self.sizes, **{slot: sp.Integer(position) for slot, position in self.slots.found.items()}}
 
-    def at(self, positions: Mapping[Slot, int]) -> Standard:
+    def at(self, positions: Mapping[Slot, int]) -> StandardGroup:
         """The same with these positions, and no slots."""
         numbers = {slot: sp.Integer(position) for slot, position in positions.items()}
-        return Standard(put_in(self.program, numbers), self.names, self.sizes, self.held)
+        return StandardGroup(resize_program(self.program, numbers), self.names, self.sizes, self.held)
 
-    def inner(self, held: Held) -> str:
+    def inner(self, held: HeldIndices) -> str:
         """The standard name of what a step computes."""
         return held.inner.partition("·")[2]
 
 
-def standard_group(
+def standardise_group(
     group: Group, tensors: Mapping[str, Tensor], values: Values | None, required: tuple[Size, ...] = ()
-) -> Standard:
+) -> StandardGroup:
     """``group`` as a program of its own: it reads a0, a1, …, and gives out.
 
     What is ``required`` of the sizes is what is not negative, as in a program.
@@ -109,7 +109,7 @@ def standard_group(
     for n, step in enumerate((*group.steps, *group.beside)):
         new.setdefault(step.result.name, f"t{n}")
     new[group.output] = "out"
-    others = [name for name in sized_like(group, new, tensors) if name not in new]
+    others = [name for name in find_size_tensors(group, new, tensors) if name not in new]
     new |= {name: f"a{len(group.reads) + n}" for n, name in enumerate(others)}
     shapes = [tensors[name].shape for name in new]
     symbols = dict.fromkeys(s for shape in shapes for size in shape for s in sorted(size.free_symbols, key=str))
@@ -117,34 +117,34 @@ def standard_group(
 
     every = (*group.steps, *group.beside)
     found = [
-        Held(f"{key}·{new[step.result.name]}", dict(step.beside).get(key, known_name(step, key)), step)
+        HeldIndices(f"{key}·{new[step.result.name]}", dict(step.beside).get(key, known_name(step, key)), step)
         for step in every
         for key in found_letters(step.op)
     ]
-    shape_of = {h.own: output_shape(h.step, tensors) for h in found}
+    shape_of = {h.own: shape_of_result(h.step, tensors) for h in found}
     same = [h for h in found if h.own in arrays and np.ndim(arrays[h.own]) == len(shape_of[h.own])]
     held = {f"n{n}": h for n, h in enumerate(same)}
     held = {name: replace(h, inner=name) if isinstance(h.step.op, Pullback) else h for name, h in held.items()}
     given = {h.own: name for name, h in held.items() if h.inner == name}
-    numbers = [Tensor(name, sized(shape_of[h.own], swap)) for name, h in held.items()]
+    numbers = [Tensor(name, resize(shape_of[h.own], swap)) for name, h in held.items()]
 
-    steps = [step_in(own, {**given, **new}, swap) for own in every]
+    steps = [rename_step(own, {**given, **new}, swap) for own in every]
     slots = Slots()
     if not held:
-        shapes_of = {new[name]: sized(tensors[name].shape, swap) for name in new}
-        steps = [opened(own, shapes_of, slots) for own in steps]
-    inputs = (*(Tensor(new[name], sized(tensors[name].shape, swap)) for name in (*group.reads, *others)), *numbers)
+        shapes_of = {new[name]: resize(tensors[name].shape, swap) for name in new}
+        steps = [add_position_slots(own, shapes_of, slots) for own in steps]
+    inputs = (*(Tensor(new[name], resize(tensors[name].shape, swap)) for name in (*group.reads, *others)), *numbers)
     known = set(swap.values())
-    needs = tuple(n for n in (sized(size, swap) for size in required) if n.free_symbols and n.free_symbols <= known)
+    needs = tuple(n for n in (resize(size, swap) for size in required) if n.free_symbols and n.free_symbols <= known)
     said = [most - slots.found[slot] for slot, most in slots.most.items()]  # of the positions at hand: here of all
     needs = tuple(n for n in needs if not any((n - own).is_nonnegative for own in said))
     needs += tuple(most - slot for slot, most in slots.most.items())
     program = Program(inputs, tuple(steps), "out", required=needs)
     names, sizes = {std: own for own, std in new.items()}, {s: old for old, s in swap.items()}
-    return Standard(program, names, sizes, held, slots)
+    return StandardGroup(program, names, sizes, held, slots)
 
 
-def sized_like(group: Group, names: Collection[str], tensors: Mapping[str, Tensor]) -> Iterator[str]:
+def find_size_tensors(group: Group, names: Collection[str], tensors: Mapping[str, Tensor]) -> Iterator[str]:
     """Tensors that have the sizes a group computes with and no tensor of its own has: the 4 of ``/ A.shape[0]``."""
     own = {symbol for name in names for size in tensors[name].shape for symbol in size.free_symbols}
     read = [a.value for step in (*group.steps, *group.beside) for a in step.arguments if isinstance(a, Constant)]
@@ -155,40 +155,41 @@ def sized_like(group: Group, names: Collection[str], tensors: Mapping[str, Tenso
             yield tensor.name
 
 
-def opened(own: Apply, shapes: Mapping[str, Shape], slots: Slots) -> Apply:
+def add_position_slots(own: Apply, shapes: Mapping[str, Shape], slots: Slots) -> Apply:
     """A step with slots for its positions."""
     read = [shapes[a] if isinstance(a, str) else None for a in own.arguments]
     return replace(own, options=slots.opened(own.op, read, own.options))
 
 
-def put_in(program: Program, numbers: Mapping[Size, Size]) -> Program:
+def resize_program(program: Program, numbers: Mapping[Size, Size]) -> Program:
     """``program`` at other sizes, or with positions in its slots."""
     needs = tuple(size for size in (n.xreplace(dict(numbers)) for n in program.required) if size.free_symbols)
     same = {tensor.name: tensor.name for tensor in program.tensors()}
-    inputs = tuple(Tensor(tensor.name, sized(tensor.shape, numbers)) for tensor in program.inputs)
-    steps = tuple(step_in(own, same, numbers) for own in program.steps)
+    inputs = tuple(Tensor(tensor.name, resize(tensor.shape, numbers)) for tensor in program.inputs)
+    steps = tuple(rename_step(own, same, numbers) for own in program.steps)
     return Program(inputs, steps, program.output, required=needs)
 
 
-def step_in(own: Apply, names: Mapping[str, str], swap: Mapping[Size, Size]) -> Apply:
+def rename_step(own: Apply, names: Mapping[str, str], swap: Mapping[Size, Size]) -> Apply:
     """A step under other names and at other sizes; what is read beside and has no name there is left out."""
-    arguments = tuple(names[a] if isinstance(a, str) else replace(a, value=sized(a.value, swap)) for a in own.arguments)
+    given = own.arguments
+    arguments = tuple(names[a] if isinstance(a, str) else replace(a, value=resize(a.value, swap)) for a in given)
     beside = tuple((letter, names[name]) for letter, name in own.beside if name in names)  # others: second order's
-    result = Tensor(names[own.result.name], sized(own.result.shape, swap))
-    return Apply(own.op, arguments, sized(own.options, swap), result, None, beside)
+    result = Tensor(names[own.result.name], resize(own.result.shape, swap))
+    return Apply(own.op, arguments, resize(own.options, swap), result, None, beside)
 
 
-def sized(value: Any, swap: Mapping[Size, Size]) -> Any:
+def resize(value: Any, swap: Mapping[Size, Size]) -> Any:
     """A shape, an option or a constant with other sizes; a position is a number of Python's."""
     if isinstance(value, tuple):
-        return tuple(sized(part, swap) for part in value)
+        return tuple(resize(part, swap) for part in value)
     if not isinstance(value, sp.Expr):
         return value
     found = value.xreplace(dict(swap))
     return int(found) if found.is_Integer and value.has(Slot) else found
 
 
-def output_shape(step: Apply, tensors: Mapping[str, Tensor]) -> Shape:
+def shape_of_result(step: Apply, tensors: Mapping[str, Tensor]) -> Shape:
     """The shape of what a step computes, or of what the operation computes that it is the pullback of: that of v."""
     if isinstance(step.op, Pullback):
         weight = step.arguments[0]
@@ -196,7 +197,7 @@ def output_shape(step: Apply, tensors: Mapping[str, Tensor]) -> Shape:
     return step.result.shape
 
 
-def own_values(standard: Standard, values: Values) -> Values:
+def group_values(standard: StandardGroup, values: Values) -> Values:
     """The values of a group under its standard names, what its operations computed beside among them."""
     arrays = {std: values[own] for std, own in standard.names.items() if own in values.arrays}
     for name, found in standard.held.items():
@@ -212,7 +213,7 @@ def own_values(standard: Standard, values: Values) -> Values:
 BEFORE, OWN, BEHIND, OUT = "a0", "a1", "a2", "out"
 
 
-def is_wide(group: Group, tensors: Mapping[str, Tensor]) -> bool:
+def is_wide_join(group: Group, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a group is one step that joins many different tensors, of sizes that are numbers."""
     step = group.steps[-1]
     joins = plays(step.op, Role.JOINS) or plays(step.op, Role.STACKS)
@@ -222,42 +223,42 @@ def is_wide(group: Group, tensors: Mapping[str, Tensor]) -> bool:
     return numbers and len(set(step.tensors)) == len(step.arguments)
 
 
-def in_three(group: Group, tensors: Mapping[str, Tensor]) -> Iterator[Standard]:
+def split_wide_join(group: Group, tensors: Mapping[str, Tensor]) -> Iterator[StandardGroup]:
     """A program for each tensor that is joined."""
     step, begin = group.steps[-1], 0
     dim, new = int(str(dict(step.options)["dim"])), plays(step.op, Role.STACKS)
     for name in step.tensors:
         shape = tensors[name].shape
         width = 1 if new else int(shape[dim])
-        yield around(step, Tensor(name, shape), dim, begin, begin + width)
+        yield merge_neighbours(step, Tensor(name, shape), dim, begin, begin + width)
         begin += width
 
 
-def around(step: Apply, tensor: Tensor, dim: int, begin: int, end: int) -> Standard:
+def merge_neighbours(step: Apply, tensor: Tensor, dim: int, begin: int, end: int) -> StandardGroup:
     """``step`` with what stands before and behind one tensor as one tensor each, where anything does."""
     whole = step.result
     ends = {BEFORE: (0, begin), OWN: (begin, end), BEHIND: (end, int(whole.shape[dim]))}
     ends = {name: span for name, span in ends.items() if span[0] < span[1]}
     lengths = {name: sp.Symbol(f"s_{name}", integer=True, positive=True) for name in ends if name != OWN}
-    inputs = [Tensor(name, with_size(whole.shape, dim, length)) for name, length in lengths.items()]
+    inputs = [Tensor(name, replace_size(whole.shape, dim, length)) for name, length in lengths.items()]
     width = sp.Integer(end - begin)
     opened = len(tensor.shape) < len(whole.shape)
-    one = Apply(playing(Role.OPENS).name, (OWN,), (("dim", dim),), Tensor("t0", with_size(whole.shape, dim, width)))
-    shape = with_size(whole.shape, dim, sp.Add(*lengths.values(), width))
+    one = Apply(playing(Role.OPENS).name, (OWN,), (("dim", dim),), Tensor("t0", replace_size(whole.shape, dim, width)))
+    shape = replace_size(whole.shape, dim, sp.Add(*lengths.values(), width))
     parts = tuple("t0" if opened and name == OWN else name for name in ends)
     joined = Apply(playing(Role.JOINS).name, parts, (("dim", dim),), Tensor(OUT, shape))
     program = Program((Tensor(OWN, tensor.shape), *inputs), (one, joined) if opened else (joined,), OUT)
-    pieces = {name: Piece(whole.name, dim, *ends[name]) for name in lengths}
+    pieces = {name: GroupInput(whole.name, dim, *ends[name]) for name in lengths}
     sizes = {length: sp.Integer(pieces[name].end - pieces[name].begin) for name, length in lengths.items()}
-    return Standard(program, {OWN: tensor.name, OUT: whole.name}, sizes, {}, pieces=pieces)
+    return StandardGroup(program, {OWN: tensor.name, OUT: whole.name}, sizes, {}, pieces=pieces)
 
 
-def with_size(shape: Shape, dim: int, size: Size) -> Shape:
+def replace_size(shape: Shape, dim: int, size: Size) -> Shape:
     """A shape with another size along one axis."""
     return (*shape[:dim], size, *shape[dim + 1 :])
 
 
-def stated(step: Apply, values: Values, known: Mapping[str, Shape] | None = None) -> Standard:
+def program_of_pullback(step: Apply, values: Values, known: Mapping[str, Shape] | None = None) -> StandardGroup:
     """The operation that ``step`` is the pullback of, as a program: a0, a1, … are its operands, b… is read beside."""
     assert isinstance(step.op, Pullback)
     swap = {} if known is not None else {size: sp.Integer(number) for size, number in values.sizes.items()}
@@ -275,9 +276,9 @@ def stated(step: Apply, values: Values, known: Mapping[str, Shape] | None = None
     names |= {std: str(a) for std, a in besides.values()}
     shapes = {std: shape(name) for std, name in names.items()}
     inputs = tuple(Tensor(std, own) for std, own in shapes.items())
-    arguments = tuple(f"a{n}" if isinstance(a, str) else Constant(sized(a.value, swap)) for n, a in operands)
+    arguments = tuple(f"a{n}" if isinstance(a, str) else Constant(resize(a.value, swap)) for n, a in operands)
     result = Tensor("out", shape(weight) if isinstance(weight, str) else ())
     read = tuple((letter, std) for letter, (std, _) in besides.items())
-    program = Program(inputs, (Apply(step.op.of, arguments, sized(step.options, swap), result, None, read),), "out")
+    program = Program(inputs, (Apply(step.op.of, arguments, resize(step.options, swap), result, None, read),), "out")
     names |= {std: name for std, name in (("v", weight), ("out", out)) if isinstance(name, str)}
-    return Standard(program, names, {}, {})
+    return StandardGroup(program, names, {}, {})

@@ -1,7 +1,7 @@
-"""What is known of lines: a memo, which later runs have too.
+"""The line templates that were claimed or proven, in memory and in a file that later runs read.
 
-Comes in: the group that a line belongs to, in standard names, and how it is to be said. Goes out: the `Template` that
-was claimed or proven for it, if one was. What was proven for some data alone is no proof in a later run.
+Comes in: a `TemplateKey`: a group in standard names, and the kind of line. Goes out: the `LineTemplate` that was found
+for it, if one was. What was proven for some data alone is no proof in a later run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.backward.line_data import Origin
+from symgrad.backward.line_data import LineOrigin
 from symgrad.errors import Source, SymgradError
 from symgrad.files import in_use, keep, recall
 from symgrad.language.parser import parse_script
@@ -25,7 +25,7 @@ from symgrad.program import Apply, Constant, Program, Pullback, Stated, Tensor
 
 
 @dataclass(frozen=True)
-class Template:
+class LineTemplate:
     """``text`` in standard names, None where there is no notation; it is derived from ``origin``.
 
     ``rules`` led to the text; with ``careful`` it holds, or is missing, only for some data (no class left out), and is
@@ -34,7 +34,7 @@ class Template:
     """
 
     text: str | None
-    origin: Origin
+    origin: LineOrigin
     rules: tuple[str, ...] = ()
     careful: bool = False
     lowered: bool = False
@@ -47,10 +47,10 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Question:
+class TemplateKey:
     """What a line is asked for: of which group, and how it is to be said: which way, without which calls, to be run."""
 
-    origin: Origin
+    origin: LineOrigin
     way: str
     unsaid: frozenset[str] = frozenset()
     run: bool = False
@@ -63,62 +63,62 @@ BESIDE = frozenset({
     "view_as_real", "zeros",
 })  # fmt: skip
 """What lines call beside operations of the table."""
-_settled: OrderedDict[Question, Template] = OrderedDict()
+_settled: OrderedDict[TemplateKey, LineTemplate] = OrderedDict()
 
 
-def forget() -> None:
+def forget_templates() -> None:
     """Prove every line anew."""
     _settled.clear()
 
 
-def known(question: Question) -> Template | None:
+def find_known_template(question: TemplateKey) -> LineTemplate | None:
     """What was proven, by this run or an earlier one."""
     found = _settled.get(question)
     if found is None:
-        found = recalled(question)
+        found = load_template(question)
         if found is not None:
-            settle(question, found)
+            keep_for_this_run(question, found)
     return found
 
 
-def remember(question: Question, found: Template) -> None:
+def remember_template(question: TemplateKey, found: LineTemplate) -> None:
     """Have it known; what holds for all data is known to later runs, too."""
-    settle(question, found)
+    keep_for_this_run(question, found)
     if not found.careful:
-        left(question, found)
+        save_template(question, found)
 
 
-def settle(question: Question, found: Template) -> None:
+def keep_for_this_run(question: TemplateKey, found: LineTemplate) -> None:
     """Have it known in this run."""
     _settled[question] = found
     if len(_settled) > REMEMBERED:
         _settled.popitem(last=False)
 
 
-def recalled(question: Question) -> Template | None:
+def load_template(question: TemplateKey) -> LineTemplate | None:
     """What an earlier run left."""
-    spelled = spelling(question) if in_use() else None
-    return None if spelled is None else read_back(recall(spelled), question.origin)
+    spelled = spell_key(question) if in_use() else None
+    return None if spelled is None else decode_template(recall(spelled), question.origin)
 
 
-def left(question: Question, found: Template) -> None:
+def save_template(question: TemplateKey, found: LineTemplate) -> None:
     """Leave it for later runs, if they could read it."""
-    spelled = spelling(question) if in_use() else None
+    spelled = spell_key(question) if in_use() else None
     value = [found.text, [*found.rules], found.careful, found.lowered, found.reason]
-    if spelled is not None and read_back(value, found.origin) == found:
+    if spelled is not None and decode_template(value, found.origin) == found:
         keep(spelled, value)
 
 
-def read_back(value: Any, origin: Origin) -> Template | None:
+def decode_template(value: Any, origin: LineOrigin) -> LineTemplate | None:
     """A template out of what a file holds; None where that is none."""
     match value:
         case [str() | None as text, [*rules], bool(), bool(), str()] if all(isinstance(rule, str) for rule in rules):
-            if text is None or is_line(text):
-                return Template(text, origin, tuple(rules), *value[2:])
+            if text is None or is_own_language(text):
+                return LineTemplate(text, origin, tuple(rules), *value[2:])
     return None
 
 
-def is_line(text: str) -> bool:
+def is_own_language(text: str) -> bool:
     """Whether a text is definitions and an expression in symgrad's own language, and calls what is in the table."""
     try:
         parse_script(Source(text))
@@ -132,19 +132,19 @@ def is_line(text: str) -> bool:
     return whole and all(name in BESIDE or find(name) is not None for name in names)
 
 
-def spelling(value: Any) -> str | None:
+def spell_key(value: Any) -> str | None:
     """A question as text that no other question has; None where it holds what has no such text."""
     try:
-        return _spelling(value)
+        return _spell_value(value)
     except TypeError:
         return None
 
 
-PLAIN = (Question, Origin, Program, Tensor, Apply, Constant, Pullback, Stated)
+PLAIN = (TemplateKey, LineOrigin, Program, Tensor, Apply, Constant, Pullback, Stated)
 """What is spelled by its fields."""
 
 
-def _spelling(value: Any) -> str:
+def _spell_value(value: Any) -> str:
     match value:
         case None | bool() | int() | float() | str() | Fraction() | Enum():
             return repr(value)
@@ -153,11 +153,11 @@ def _spelling(value: Any) -> str:
         case type():
             return value.__qualname__
         case tuple():
-            return f"({','.join(map(_spelling, value))})"
+            return f"({','.join(map(_spell_value, value))})"
         case frozenset():
-            return f"{{{','.join(sorted(map(_spelling, value)))}}}"
+            return f"{{{','.join(sorted(map(_spell_value, value)))}}}"
         case _ if isinstance(value, PLAIN):
-            own = [_spelling(getattr(value, field.name)) for field in fields(value) if field.compare]
+            own = [_spell_value(getattr(value, field.name)) for field in fields(value) if field.compare]
             return f"{type(value).__name__}({','.join(own)})"
     raise TypeError(type(value))
 

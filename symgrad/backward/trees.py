@@ -19,10 +19,10 @@ Rule = Callable[[ast.expr], ast.expr]
 Tree = TypeVar("Tree", bound=ast.AST)
 
 
-def in_parts(text: str) -> tuple[list[tuple[str, ast.expr]], ast.expr]:
+def split_definitions(text: str) -> tuple[list[tuple[str, ast.expr]], ast.expr]:
     """A form's definitions, each a name and what it stands for, and the expression after them.
 
-    >>> [name for name, _ in in_parts("w = x * 2; v @ w")[0]]
+    >>> [name for name, _ in split_definitions("w = x * 2; v @ w")[0]]
     ['w']
     """
     *definitions, last = ast.parse(text.replace("; ", "\n")).body
@@ -36,7 +36,7 @@ def in_parts(text: str) -> tuple[list[tuple[str, ast.expr]], ast.expr]:
     return found, last.value
 
 
-class FromWithin(ast.NodeTransformer):
+class InsideOutRewriter(ast.NodeTransformer):
     """Each expression of a tree made another by a rule, what stands in it first."""
 
     def __init__(self, rule: Rule) -> None:
@@ -48,53 +48,53 @@ class FromWithin(ast.NodeTransformer):
         return self.rule(node) if isinstance(node, ast.expr) else node
 
 
-def rewritten(tree: Tree, rule: Rule) -> Tree:
+def rewrite_tree(tree: Tree, rule: Rule) -> Tree:
     """A tree with a rule applied to every expression in it, from within; the given one is written over."""
-    return FromWithin(rule).visit(tree)  # type: ignore[return-value]  # a rule makes expressions of expressions
+    return InsideOutRewriter(rule).visit(tree)  # type: ignore[return-value]  # a rule makes expressions of expressions
 
 
-def names_in(tree: ast.AST) -> frozenset[str]:
+def tensor_names(tree: ast.AST) -> frozenset[str]:
     """The names of tensors that are read, functions left out: a tensor is never called, whatever its name."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called)
 
 
-def read_by(codes: Iterable[str]) -> frozenset[str]:
+def names_in_code(codes: Iterable[str]) -> frozenset[str]:
     """The names that are read."""
-    return frozenset().union(*(names_in(ast.parse(code, mode="eval")) for code in codes))
+    return frozenset().union(*(tensor_names(ast.parse(code, mode="eval")) for code in codes))
 
 
 Copied = TypeVar("Copied")
 
 
-def copied(tree: Copied) -> Copied:
+def copy_tree(tree: Copied) -> Copied:
     """A tree of its own, without places in a source: a tenth of what `copy.deepcopy` takes."""
     if isinstance(tree, list):
-        return [copied(part) for part in tree]  # type: ignore[return-value]  # a list of the same
+        return [copy_tree(part) for part in tree]  # type: ignore[return-value]  # a list of the same
     if not isinstance(tree, ast.AST) or isinstance(tree, (ast.operator, ast.unaryop, ast.cmpop, ast.expr_context)):
         return tree
-    return type(tree)(*(copied(getattr(tree, field, None)) for field in tree._fields))
+    return type(tree)(*(copy_tree(getattr(tree, field, None)) for field in tree._fields))
 
 
-def put(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
+def replace_names(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
     """``expression`` with names replaced; the given tree stays as it is."""
-    return rewritten(copied(expression), lambda n: definitions.get(n.id, n) if isinstance(n, ast.Name) else n)
+    return rewrite_tree(copy_tree(expression), lambda n: definitions.get(n.id, n) if isinstance(n, ast.Name) else n)
 
 
-def as_one(text: str, definitions: Mapping[str, ast.expr]) -> ast.expr:
+def inline_names(text: str, definitions: Mapping[str, ast.expr]) -> ast.expr:
     """A form as one expression: names replaced, and those that it defines by what they stand for.
 
-    >>> ast.unparse(as_one("w = x * 2; v @ w", {"x": ast.Name("a")}))
+    >>> ast.unparse(inline_names("w = x * 2; v @ w", {"x": ast.Name("a")}))
     'v @ (a * 2)'
     """
     known = dict(definitions)
-    own, last = in_parts(text)
+    own, last = split_definitions(text)
     for name, value in own:
-        known[name] = put(value, known)
-    return put(last, known)
+        known[name] = replace_names(value, known)
+    return replace_names(last, known)
 
 
-def mentions(expression: ast.AST, name: str) -> int:
+def count_mentions(expression: ast.AST, name: str) -> int:
     """How often a name is read."""
     return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(expression))
 
@@ -104,22 +104,22 @@ Numbers = tuple[tuple[str, int], ...]
 
 
 @lru_cache(maxsize=1024)
-def filled(text: str, numbers: Numbers) -> str:
+def fill_slots(text: str, numbers: Numbers) -> str:
     """Text with numbers in its slots.
 
-    >>> filled("k = x[p0:p0 + 2]; pad(k, (p0, x.shape[0] - p0 - 2))", (("p0", 3),))
+    >>> fill_slots("k = x[p0:p0 + 2]; pad(k, (p0, x.shape[0] - p0 - 2))", (("p0", 3),))
     'k = x[3:5]; pad(k, (3, x.shape[0] - 5))'
     """
     tree = ast.parse(text.replace("; ", "\n"))
-    return "; ".join(ast.unparse(Fill(numbers).visit(node)) for node in tree.body)
+    return "; ".join(ast.unparse(SlotFiller(numbers).visit(node)) for node in tree.body)
 
 
-def filled_tree(tree: ast.expr, numbers: Numbers) -> ast.expr:
+def fill_tree_slots(tree: ast.expr, numbers: Numbers) -> ast.expr:
     """An expression with numbers in its slots."""
-    return ast.parse(filled(ast.unparse(tree), numbers), mode="eval").body if numbers else tree
+    return ast.parse(fill_slots(ast.unparse(tree), numbers), mode="eval").body if numbers else tree
 
 
-class Fill(ast.NodeTransformer):
+class SlotFiller(ast.NodeTransformer):
     """Numbers in the place of slots; sums and differences with a slot in them are put in order, numbers last."""
 
     def __init__(self, numbers: Numbers) -> None:
@@ -136,7 +136,7 @@ class Fill(ast.NodeTransformer):
 
     def added(self, node: ast.expr) -> Any:
         """A sum with its numbers added up, if a slot is one of its terms."""
-        terms = signed(node, 1)
+        terms = split_terms(node, 1)
         if not any(isinstance(term, ast.Name) and term.id in self.numbers for term, _ in terms):
             return self.generic_visit(node)
         known = [
@@ -158,15 +158,15 @@ class Fill(ast.NodeTransformer):
         return whole
 
 
-def signed(node: ast.expr, sign: int) -> list[tuple[ast.expr, int]]:
+def split_terms(node: ast.expr, sign: int) -> list[tuple[ast.expr, int]]:
     """The terms of a sum, each with its sign."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return signed(node.operand, -sign)
+        return split_terms(node.operand, -sign)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and ast.unparse(node.left) == "-1":
-        return signed(node.right, -sign)
+        return split_terms(node.right, -sign)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         other = sign if isinstance(node.op, ast.Add) else -sign
-        return [*signed(node.left, sign), *signed(node.right, other)]
+        return [*split_terms(node.left, sign), *split_terms(node.right, other)]
     return [(node, sign)]
 
 
@@ -174,45 +174,45 @@ Fraction = tuple[list[ast.expr], list[ast.expr]]
 """What is multiplied, and what it is divided by."""
 
 
-def fraction(node: ast.expr) -> Fraction:
+def split_fraction(node: ast.expr) -> Fraction:
     """The factors of an expression from the left, and its divisors."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
-        above, below = fraction(node.left)
+        above, below = split_fraction(node.left)
         if isinstance(node.op, ast.Div):
             return above, [*below, node.right]
-        over, under = fraction(node.right)
+        over, under = split_fraction(node.right)
         return [*above, *over], [*below, *under]
     if isinstance(node, ast.Subscript):
-        return numbers_out(node)
+        return pull_numbers_out(node)
     return [node], []
 
 
-def numbers_out(node: ast.Subscript) -> Fraction:
+def pull_numbers_out(node: ast.Subscript) -> Fraction:
     """2 and a[:, None], of (2 * a)[:, None]."""
-    above, below = fraction(node.value)
-    over, under = ([part for part in own if is_whole(part)] for own in (above, below))
-    rest = [part for part in above if not is_whole(part)]
+    above, below = split_fraction(node.value)
+    over, under = ([part for part in own if is_natural(part)] for own in (above, below))
+    rest = [part for part in above if not is_natural(part)]
     if not rest or not (over or under):
         return [node], []
-    inside = written((rest, [part for part in below if not is_whole(part)]))
+    inside = build_fraction((rest, [part for part in below if not is_natural(part)]))
     return [*over, ast.Subscript(inside, node.slice, node.ctx)], under
 
 
-def is_whole(node: ast.expr) -> bool:
+def is_natural(node: ast.expr) -> bool:
     """Whether a whole number that is not 0 stands there."""
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
 
 
-def written(parts: Fraction) -> ast.expr:
+def build_fraction(parts: Fraction) -> ast.expr:
     """a * b / c / d"""
     above, below = parts
-    whole = product(above) if above else ast.Constant(1)
+    whole = build_product(above) if above else ast.Constant(1)
     for part in below:
         whole = ast.BinOp(whole, ast.Div(), part)
     return whole
 
 
-def product(parts: list[ast.expr]) -> ast.expr:
+def build_product(parts: list[ast.expr]) -> ast.expr:
     """Factors multiplied, from the left."""
     whole, *rest = parts
     for part in rest:

@@ -34,7 +34,7 @@ from symgrad.closed_form.fragments import (
     shape_in_scope,
     split_signs,
 )
-from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MULTIPLY, POWER, NoForm, bracketed, write_size
+from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MULTIPLY, POWER, NoForm, in_brackets, write_size
 from symgrad.closed_form.rewriting import APART, apply_rules
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_boolean, reads_tensor
 from symgrad.closed_form.writing import RELATIONS, FormWriter
@@ -197,7 +197,7 @@ class ArrayText(FormWriter):
         times = [self.number(i.size).inside(MULTIPLY) for i in missing if word == ADDED_UP]
         binds = ATOM if places else inner.binds
         return (
-            Fragment(" * ".join([*times, bracketed(text, binds, MULTIPLY)]), MULTIPLY, rest)
+            Fragment(" * ".join([*times, in_brackets(text, binds, MULTIPLY)]), MULTIPLY, rest)
             if times
             else Fragment(text, binds, rest)
         )
@@ -236,14 +236,16 @@ class ArrayText(FormWriter):
         if not all(map(is_integer_expression, places)):
             raise NoForm
         items = [self.clamped(*along) for along in zip(texts, places, shape, strict=True)]
-        return Fragment(f"{bracketed(*self.texts.tensor(name_of(node)), ATOM)}[{', '.join(items)}]", ATOM, common.axes)
+        return Fragment(
+            f"{in_brackets(*self.texts.tensor(name_of(node)), ATOM)}[{', '.join(items)}]", ATOM, common.axes
+        )
 
     def clamped(self, text: str, place: Expr, size: Size) -> str:
         """A position, clamped where it may lie outside, as a class that is left out does."""
         if self.within(place, size) and not is_access(place):
             return text
         last = self.texts.size(sp.expand(size - 1))
-        return f"{text if text.isidentifier() else bracketed(text, ADD, ATOM)}.clamp(0, {last})"
+        return f"{text if text.isidentifier() else in_brackets(text, ADD, ATOM)}.clamp(0, {last})"
 
     def numbered(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """Row-major numbers, their parts, whole quotients and remainders."""
@@ -266,8 +268,8 @@ class ArrayText(FormWriter):
             raise NoForm
         for sign, size in by:
             if sign == "%" or size != 1:
-                text = f"{bracketed(text, ADD, ATOM) if not text.isidentifier() else text} {sign} "
-                text += bracketed(*write_size(size, self.program.inputs), ATOM)
+                text = f"{in_brackets(text, ADD, ATOM) if not text.isidentifier() else text} {sign} "
+                text += in_brackets(*write_size(size, self.program.inputs), ATOM)
         return Fragment(text, MULTIPLY, common.axes)
 
 

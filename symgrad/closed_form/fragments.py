@@ -18,7 +18,17 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, NoForm, bracketed, subscripted
+from symgrad.closed_form.number_text import (
+    ADD,
+    ATOM,
+    COMPARE,
+    MATMUL,
+    MULTIPLY,
+    NEGATE,
+    NoForm,
+    in_brackets,
+    write_subscript,
+)
 from symgrad.closed_form.rewriting.scalar_rules import is_written_out
 from symgrad.closed_form.rewriting.shorthands import TRUTHS, is_boolean
 from symgrad.closed_form.source_text import SourceWriter
@@ -49,7 +59,7 @@ class Fragment:
 
     def inside(self, operator: int) -> str:
         """The text as an operand of an operator, in brackets if it binds less tightly."""
-        return bracketed(self.text, self.binds, operator)
+        return in_brackets(self.text, self.binds, operator)
 
     def indices(self) -> tuple[Index, ...]:
         """The indices, without axes of size 1."""
@@ -82,7 +92,7 @@ def drop_size_one_axes(piece: Fragment) -> Fragment:
     if None not in piece.axes:
         return piece
     items = ["0" if axis is None else ":" for axis in piece.axes]
-    return Fragment(subscripted(piece.inside(ATOM), items), ATOM, piece.indices())
+    return Fragment(write_subscript(piece.inside(ATOM), items), ATOM, piece.indices())
 
 
 def permute_axes(piece: Fragment, order: Sequence[Index]) -> Fragment:

@@ -37,12 +37,12 @@ class NoForm(Exception):
     """There is no matrix notation for this; the index formula is the answer."""
 
 
-def bracketed(text: str, binds: int, operator: int) -> str:
+def in_brackets(text: str, binds: int, operator: int) -> str:
     """``text`` as an operand: in brackets if it binds less tightly, or where * and @ would meet."""
     return text if binds >= operator and {binds, operator} != {MULTIPLY, MATMUL} else f"({text})"
 
 
-def subscripted(text: str, items: Sequence[str]) -> str:
+def write_subscript(text: str, items: Sequence[str]) -> str:
     """``text[items]`` without the colons at the end, which say nothing."""
     needed = len(items)
     while needed and items[needed - 1] == ":":
@@ -244,11 +244,11 @@ def write_size(size: Size, tensors: Sequence[Tensor]) -> Text:
         return write_size_sum(size, tensors)
     if size.is_Mul:
         first, *others = size.args
-        parts = [bracketed(*write_size(first, tensors), MULTIPLY)]
-        parts += [bracketed(*write_size(part, tensors), POWER) for part in others]  # 2 * (n // 3) is not 2 * n // 3
+        parts = [in_brackets(*write_size(first, tensors), MULTIPLY)]
+        parts += [in_brackets(*write_size(part, tensors), POWER) for part in others]  # 2 * (n // 3) is not 2 * n // 3
         return " * ".join(parts), MULTIPLY
     if size.is_Pow and size.exp.is_Rational:
-        return f"{bracketed(*write_size(size.base, tensors), ATOM)} ** {float(size.exp)!r}", POWER
+        return f"{in_brackets(*write_size(size.base, tensors), ATOM)} ** {float(size.exp)!r}", POWER
     raise NoForm
 
 
@@ -269,7 +269,7 @@ def find_size_in_shapes(size: Size, tensors: Sequence[Tensor]) -> Text | None:
 
 def write_size_operation(sign: str, left: Size, right: Size, tensors: Sequence[Tensor]) -> Text:
     """Two sizes with a sign that binds like *; what is written with * stands in brackets beside it."""
-    sides = [bracketed(*write_size(side, tensors), ATOM if sign == "%" else POWER) for side in (left, right)]
+    sides = [in_brackets(*write_size(side, tensors), ATOM if sign == "%" else POWER) for side in (left, right)]
     return f"{sides[0]} {sign} {sides[1]}", MULTIPLY
 
 
@@ -281,6 +281,6 @@ def write_size_sum(size: Size, tensors: Sequence[Tensor]) -> Text:
     text = ""
     for term in terms:
         minus = bool(text) and term.could_extract_minus_sign()
-        part = bracketed(*write_size(-term if minus else term, tensors), MULTIPLY if minus else ADD)
+        part = in_brackets(*write_size(-term if minus else term, tensors), MULTIPLY if minus else ADD)
         text = f"{text} {'-' if minus else '+'} {part}" if text else part
     return text, ADD

@@ -26,8 +26,8 @@ from symgrad.closed_form.number_text import (
     POWER,
     NoForm,
     Text,
-    bracketed,
     find_exact_text,
+    in_brackets,
     write_number,
     write_size,
 )
@@ -123,29 +123,29 @@ class SourceWriter:
         if plays(step.op, Role.HANDS_ON):
             return arguments[0]
         if step.op in PREFIX:
-            return f"{PREFIX[step.op]}{bracketed(*arguments[0], NEGATE)}", NEGATE
+            return f"{PREFIX[step.op]}{in_brackets(*arguments[0], NEGATE)}", NEGATE
         if step.op in INFIX:
             sign = INFIX[step.op]
             binds = BINDS[sign]
             left, right = (
-                bracketed(*arguments[0], binds),
-                bracketed(*arguments[1], NEGATE if binds in (MULTIPLY, MATMUL) else binds + 1),
+                in_brackets(*arguments[0], binds),
+                in_brackets(*arguments[1], NEGATE if binds in (MULTIPLY, MATMUL) else binds + 1),
             )
             if binds == POWER:
-                left = bracketed(*arguments[0], ATOM)
-                right = bracketed(*arguments[1], POWER)
+                left = in_brackets(*arguments[0], ATOM)
+                right = in_brackets(*arguments[1], POWER)
             return f"{left} {sign} {right}", binds
         if op.name in ATTRIBUTES:
             word = "T" if len(step.result.shape) == 2 else op.name
-            return f"{bracketed(*arguments[0], ATOM)}.{word}", ATOM
+            return f"{in_brackets(*arguments[0], ATOM)}.{word}", ATOM
         if op.traits.role is Role.INDEXES:
-            return f"{bracketed(*arguments[0], ATOM)}[{write_key(dict(step.options)['key'])}]", ATOM
+            return f"{in_brackets(*arguments[0], ATOM)}[{write_key(dict(step.options)['key'])}]", ATOM
         if (
             op.traits.role is Role.PICKS
             and [len(self.program.tensor(name).shape) > 0 for name in step.tensors] == [True] * 2
         ):
             before = ":, " * int(str(dict(step.options)["dim"]))
-            return f"{bracketed(*arguments[0], ATOM)}[{before}{arguments[1][0]}]", ATOM
+            return f"{in_brackets(*arguments[0], ATOM)}[{before}{arguments[1][0]}]", ATOM
         return self.call(step, found)
 
     def maker(self, argument: Argument) -> Apply | None:
@@ -196,7 +196,7 @@ class SourceWriter:
         first, *rest = self.arguments(step, operands)
         pair = ".values" if "values" in op.spelling.returns and dict(step.options)["dim"] is not None else ""
         if f"Tensor.{step.op}" in op.spellings and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spellings):
-            owner = bracketed(*(operands[0] or (first, ATOM)), ATOM)
+            owner = in_brackets(*(operands[0] or (first, ATOM)), ATOM)
             sizes = [self.option(value).strip("(),") or "()" for _, value in step.options]
             return f"{owner}.{step.op}({', '.join(sizes)})", ATOM
         if "part" in op.spelling.returns:
@@ -312,7 +312,7 @@ def write_complex_step(writer: SourceWriter, step: Apply) -> Text:
     ]
     if sign := sign_of(step.op):
         binds = BINDS[sign]
-        return f"{bracketed(*operands[0], binds)} {sign} {bracketed(*operands[1], NEGATE)}", binds
+        return f"{in_brackets(*operands[0], binds)} {sign} {in_brackets(*operands[1], NEGATE)}", binds
     word = op.spellings[0] if op.spellings else f"torch.{op.name.removeprefix('complex_')}"
     text = f"{word}({', '.join(writer.arguments(step, list(operands)))})"
     return (f"{text}.resolve_conj()" if word.endswith("ihfft") else text), ATOM
@@ -324,7 +324,7 @@ def view_pairs_as_complex(writer: SourceWriter, argument: Argument) -> Text:
     if maker is not None and "out" in named(maker.op).traits.complex_pairs:
         return write_complex_step(writer, maker)
     text, binds = writer.operand(argument) or ("", ATOM)
-    rows = text if text.isidentifier() else f"{bracketed(text, binds, ATOM)}.contiguous()"
+    rows = text if text.isidentifier() else f"{in_brackets(text, binds, ATOM)}.contiguous()"
     return f"view_as_complex({rows})", ATOM
 
 

@@ -133,7 +133,7 @@ class Spelling:
     options that torch requires although they have a default here, ``dim if keepdim`` only beside that one.
     ``implied_axis`` is the axis of a spelling that has no ``dim``, ``between_two`` the entry that torch means by the
     same word between two tensors. ``arrays`` is the body of a function of torch's arguments for NumPy and jax
-    (`symgrad.exporting.arrays`).
+    (`symgrad.exporting.numpy_text`).
     """
 
     template: str = ""

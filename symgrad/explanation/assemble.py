@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.code import with_modules
+from symgrad.backward.code import write_with_modules
 from symgrad.calculus import Sweep, back, second_derivative
 from symgrad.closed_form import derive_closed_form
 from symgrad.errors import Hint, InputError, ShapeError
@@ -82,7 +82,7 @@ def build(
         if derived.jacobian == 0 and not finite(values[program.output]).all():
             matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
-            name, with_modules(form.text) if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
+            name, write_with_modules(form.text) if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
             form.steps if form else (), program, values.with_arrays({program.seed: weights}),
             None if proofs and proofs.lost else met,
         )  # fmt: skip
@@ -257,7 +257,7 @@ def _form(
     if written is None:
         return None, None
     checked = check_form(written.text, program, sweep, values, seed)
-    return (with_modules(written.text), checked) if checked.passed else (None, None)
+    return (write_with_modules(written.text), checked) if checked.passed else (None, None)
 
 
 def _constant(program: Program, formula: Expr, inputs: tuple[str, str]) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from symgrad.backward import Backward, backward
+from symgrad.backward import Backward, derive_backward
 from symgrad.calculus import Step, Sweep, local
 from symgrad.closed_form import assign_form
 from symgrad.errors import Hint, InputError
@@ -184,7 +184,7 @@ class Explanation(Written):
 
         ``v_h`` has the shape of ``h`` and is the derivative of Σ v·out by it; ``.code()`` gives them as a function.
         """
-        return backward(
+        return derive_backward(
             self.program, tuple(self.gradients), values=self.values, ones=self.seed_info.origin == "scalar",
             pull=lambda program, values, names, _: numeric_pullback(program, values, self.seed, names),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.code import with_modules
+from symgrad.backward.code import write_with_modules
 from symgrad.calculus import Sweep, jacobians, pullback, pullbacks
 from symgrad.calculus.sweeps import Whole
 from symgrad.closed_form import Form, derive_masked_form, find_closed_form
@@ -106,7 +106,7 @@ def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None =
 def shown_form(derived: Derived, points: Sequence[Sample]) -> Form | None:
     """The closed form as a page shows it, where it is proven."""
     form = proven_form(derived, *points[0])[0] if points else None
-    return None if form is None else replace(form, text=with_modules(form.text))
+    return None if form is None else replace(form, text=write_with_modules(form.text))
 
 
 def proven_structure(derived: Derived, points: Sequence[Sample]) -> Structure:

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward import Backward, backward
-from symgrad.backward.line_templates import to_be_run, without
+from symgrad.backward import Backward, derive_backward
+from symgrad.backward.line_templates import for_running, without_calls
 from symgrad.calculus import flows
 from symgrad.closed_form.writing.convolution_gradients import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.explanation.formulas import Shapes, derive, sample
-from symgrad.exporting.arrays import of_arrays
-from symgrad.exporting.module import Told, name_for, of_torch
-from symgrad.exporting.parts import Parts, parts_of
+from symgrad.exporting.module import ModuleText, choose_function_name, write_torch_module
+from symgrad.exporting.numpy_text import write_array_module
+from symgrad.exporting.parts import Passes, split_backward
 from symgrad.language import ParsedProgram, arguments, expand_composites, read_program
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import assumed_value
@@ -41,7 +41,7 @@ STYLES = ("class", "functions")
 
 
 @dataclass(frozen=True)
-class Source:
+class ExportSource:
     """What is exported: the program, its lines, and what is called how.
 
     ``pointwise``: with any number of axes, all inputs in one shape. ``cast`` is what torch computes in, whatever floats
@@ -56,7 +56,7 @@ class Source:
     cast: str = ""
 
 
-@to_be_run()
+@for_running()
 def export(
     source: Any,
     *,
@@ -85,29 +85,29 @@ def export(
         a_grad = x.T @ v
         return x_grad, a_grad
     """
-    chosen = one_of(to, LIBRARIES, "library")
-    way = one_of(("functions" if chosen == "numpy" else "class") if style is None else style, STYLES, "style")
+    chosen = choose_one_of(to, LIBRARIES, "library")
+    way = choose_one_of(("functions" if chosen == "numpy" else "class") if style is None else style, STYLES, "style")
     forward_only = arguments.require_flag(forward_only, "forward_only")
     if chosen == "numpy" and way == "class":
         raise InputError("NumPy differentiates nothing: there is no class", hints=('style="functions"',))
     name = None if name is None else arguments.require_text(name, "name")
     wished = arguments.require_names(wrt, "wrt")
-    found = captured(source, wished) if isinstance(source, Capture) else texts(source, wished, shapes)
+    found = source_of_capture(source, wished) if isinstance(source, Capture) else source_of_text(source, wished, shapes)
     try:
-        return written(found, chosen, way, name, forward_only)
+        return write_module(found, chosen, way, name, forward_only)
     except UnsupportedError:
         if isinstance(source, Capture) or chosen == "torch":
             raise
         opened = expand_composites(found.program)  # what a library has no word for it may have the parts of
         if opened == found.program:
-            with without(CONVOLUTIONS):
-                return written(texts(source, wished, shapes), chosen, way, name, forward_only)
-        return written(
-            of_program(found.title, opened, list(found.lines.gradients), shapes), chosen, way, name, forward_only
+            with without_calls(CONVOLUTIONS):
+                return write_module(source_of_text(source, wished, shapes), chosen, way, name, forward_only)
+        return write_module(
+            source_of_program(found.title, opened, list(found.lines.gradients), shapes), chosen, way, name, forward_only
         )
 
 
-def one_of(wish: object, every: Sequence[str], what: str) -> str:
+def choose_one_of(wish: object, every: Sequence[str], what: str) -> str:
     """``wish``, if it is one of ``every``."""
     if isinstance(wish, str) and wish in every:
         return wish
@@ -115,10 +115,10 @@ def one_of(wish: object, every: Sequence[str], what: str) -> str:
     raise InputError(f"there is no {what} {told}", found=(", ".join(every),))
 
 
-def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> Source:
+def source_of_text(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> ExportSource:
     """An expression, with open sizes."""
     text, known = arguments.require_text(source, "the expression"), arguments.require_shapes(shapes)
-    reading = read_program(text, shapes=known) if known else in_general(text)
+    reading = read_program(text, shapes=known) if known else read_with_open_sizes(text)
     program = reading.program
     if program.made:
         hints = tuple(
@@ -140,8 +140,8 @@ def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> S
     chosen = wanted or [name for name in names if flows(program, name)]
     if not chosen:
         raise UnsupportedError("no gradient flows back to any input: there is no backward to write")
-    found = of_program(text, program, chosen, known)
-    pointwise, cast = not known and is_pointwise(text, found, chosen), cast_of(text, *point_of(program, known))
+    found = source_of_program(text, program, chosen, known)
+    pointwise, cast = not known and is_pointwise(text, found, chosen), cast_of(text, *find_point(program, known))
     return replace(found, pointwise=pointwise, cast=cast)
 
 
@@ -149,7 +149,7 @@ ANYHOW = ((2, 3), (2, 3, 2))
 """Shapes at which what is right for a vector may be right as it stands."""
 
 
-def is_pointwise(text: str, found: Source, wanted: Sequence[str]) -> bool:
+def is_pointwise(text: str, found: ExportSource, wanted: Sequence[str]) -> bool:
     """Whether the lines are the same whatever axes the inputs have, one shape for all of them."""
     inputs = found.program.inputs
     if (
@@ -158,18 +158,18 @@ def is_pointwise(text: str, found: Source, wanted: Sequence[str]) -> bool:
         or any(len(t.shape) != 1 or t.shape != inputs[0].shape or t.shape[0].is_Integer for t in inputs)
     ):
         return False
-    own, names = parts_of(found.lines), [t.name for t in inputs]
+    own, names = split_backward(found.lines), [t.name for t in inputs]
     try:
         return all(
-            alike(own, parts_of(of_program(text, read_program(text, shapes=dict.fromkeys(names, s)).program,
-                                           wanted, None).lines))
-            for s in ANYHOW
+            have_same_statements(own, split_backward(source_of_program(text, program, wanted, None).lines))
+            for shape in ANYHOW
+            for program in [read_program(text, shapes=dict.fromkeys(names, shape)).program]
         )  # fmt: skip
     except SymgradError:
         return False
 
 
-def in_general(text: str) -> ParsedProgram:
+def read_with_open_sizes(text: str) -> ParsedProgram:
     """An expression of whose shapes nothing is known: every size open, if that can be read."""
     try:
         reading = read_program(text, symbolic=True)
@@ -178,32 +178,32 @@ def in_general(text: str) -> ParsedProgram:
     return read_program(text) if sample(reading.program, {}) is None else reading
 
 
-def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shapes | None) -> Source:
+def source_of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shapes | None) -> ExportSource:
     """A program at a point inside its domain; its lines hold for every size, or the sizes stand in it as numbers."""
-    sized, values = point_of(program, shapes or {})
+    sized, values = find_point(program, shapes or {})
     moving = [name for name in wanted if np.asarray(values[name]).dtype.kind == "f"]
-    others = [o for o in resized(values, sized, moving) if long(sized, o)]
-    if others and not long(sized, values):
+    others = [o for o in resized(values, sized, moving) if has_no_unit_axis(sized, o)]
+    if others and not has_no_unit_axis(sized, values):
         sized, values = replace(sized, sizes=others[0].sizes), others[0]
-    lines = backward(sized, moving, values=values)
-    own = parts_of(lines)
+    lines = derive_backward(sized, moving, values=values)
+    own = split_backward(lines)
     if any(tensor.shape != other.shape for tensor, other in zip(sized.inputs, lines.source.inputs, strict=True)):
         raise UnsupportedError("this cannot be exported: its inputs are read in another shape")
-    general = all(same(own, sized, moving, other) for other in others)
-    told = tuple(formulas(sized, moving))
+    general = all(has_same_lines_at(own, sized, moving, other) for other in others)
+    told = tuple(write_short_formulas(sized, moving))
     if not general:
         numbers = tuple(replace(t, shape=tuple(map(sp.Integer, sized.numbers(t.shape)))) for t in sized.inputs)
         lines = replace(lines, source=replace(lines.source, inputs=numbers, required=()))
-    return Source(title, lines.source, lines, told)
+    return ExportSource(title, lines.source, lines, told)
 
 
-def long(program: Program, values: Values) -> bool:
+def has_no_unit_axis(program: Program, values: Values) -> bool:
     """Whether no axis has the length 1: what stands there may be said in a shorter way, for that length alone."""
     sized = replace(program, sizes=values.sizes)
     return all(number != 1 for tensor in sized.inputs for number in sized.numbers(tensor.shape))
 
 
-def point_of(program: Program, shapes: Shapes) -> tuple[Program, Values]:
+def find_point(program: Program, shapes: Shapes) -> tuple[Program, Values]:
     """Numbers for every size and every input, inside the domain: whole ones where nothing else will do."""
     point = sample(program, shapes)
     if point is not None:
@@ -225,48 +225,48 @@ def point_of(program: Program, shapes: Shapes) -> tuple[Program, Values]:
     return program, values
 
 
-def same(own: Parts, program: Program, wanted: Sequence[str], values: Any) -> bool:
+def has_same_lines_at(own: Passes, program: Program, wanted: Sequence[str], values: Any) -> bool:
     """Whether the lines are the same at other sizes."""
     try:
-        other = parts_of(backward(replace(program, sizes=values.sizes), wanted, values=values))
+        other = split_backward(derive_backward(replace(program, sizes=values.sizes), wanted, values=values))
     except SymgradError:
         return False
-    return alike(own, other)
+    return have_same_statements(own, other)
 
 
-def alike(one: Parts, other: Parts) -> bool:
+def have_same_statements(one: Passes, other: Passes) -> bool:
     """Whether the statements are the same."""
     first, second = ([ast.unparse(s.value) for s in (*parts.forward, *parts.backward)] for parts in (one, other))
     return first == second
 
 
-def captured(program: Capture, wanted: Sequence[str] | None) -> Source:
+def source_of_capture(program: Capture, wanted: Sequence[str] | None) -> ExportSource:
     """What was captured: one run, in the shapes that it had."""
     if program.complexes:
         raise UnsupportedError("this cannot be exported: it is complex, and the lines are of pairs of real numbers")
     lines = program.lines_for_any_seed(wanted)
-    return Source(program.title, lines.source, lines, ())
+    return ExportSource(program.title, lines.source, lines, ())
 
 
-def written(found: Source, to: str, style: str, name: str | None, forward_only: bool) -> str:
+def write_module(found: ExportSource, to: str, style: str, name: str | None, forward_only: bool) -> str:
     """The module."""
-    parts = parts_of(found.lines)
-    called = name_for(name, found.program, parts)
+    parts = split_backward(found.lines)
+    called = choose_function_name(name, found.program, parts)
     page = [replace(tensor, name=own) for tensor, own in zip(found.program.inputs, parts.inputs, strict=True)]
-    told = Told(
+    told = ModuleText(
         found.title, called, tuple(page), found.program.required, found.told, found.lines.provisos, found.pointwise,
         dict.fromkeys(parts.gradients, found.cast) if found.cast else {},
     )  # fmt: skip
     if to == "torch":
-        return of_torch(parts, told, style, forward_only)
-    return of_arrays(parts, told, to, style, forward_only)
+        return write_torch_module(parts, told, style, forward_only)
+    return write_array_module(parts, told, to, style, forward_only)
 
 
 WIDEST, MOST_STEPS = 100, 24
 """Characters of a formula, and steps of a program, beyond which the code says it better."""
 
 
-def formulas(program: Program, wanted: Sequence[str]) -> Iterator[str]:
+def write_short_formulas(program: Program, wanted: Sequence[str]) -> Iterator[str]:
     """``out[i] = …`` and ``x.grad[p] = …``, where they are short."""
     if len(program.steps) > MOST_STEPS:
         return

@@ -1,6 +1,6 @@
 """A whole module for torch: imports, docstrings, the class or the functions, and the check of shapes.
 
-Comes in: `Parts` and what is `Told` about them. Goes out: source.
+Comes in: `Passes` and a `ModuleText` about them. Goes out: source.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from symgrad.backward.code import IMPORTS, function_name, quoted
-from symgrad.exporting.parts import Parts, as_functions, free, indented, misfit, one_shape
-from symgrad.exporting.torch_text import function_class, in_torch
+from symgrad.backward.code import IMPORTS, check_function_name, quote_docstring
+from symgrad.exporting.parts import (
+    Passes,
+    find_free_name,
+    indent,
+    write_one_shape_misfit,
+    write_passes,
+    write_shape_misfit,
+)
+from symgrad.exporting.torch_text import to_torch, write_function_class
 from symgrad.ops.lookup import plays
 from symgrad.program import Program, Role, Tensor
 from symgrad.shapes import Size
@@ -23,7 +30,7 @@ RANK = "{}.dim()"
 
 
 @dataclass(frozen=True)
-class Told:
+class ModuleText:
     """What the source is about: its ``title`` and ``name``, the ``inputs`` as tensors, and what the docstring says."""
 
     title: str
@@ -36,16 +43,16 @@ class Told:
     casts: Mapping[str, str] = field(default_factory=dict)
 
 
-def name_for(wish: str | None, program: Program, parts: Parts) -> str:
+def choose_function_name(wish: str | None, program: Program, parts: Passes) -> str:
     """What the function is called: as wished, else by the last step; raises `InputError` for what is no name."""
     if wish is not None:
-        return function_name(wish)
+        return check_function_name(wish)
     called = [step.called for step in program.steps if not plays(step.op, Role.COPIES)]
     own = called[0] if len(called) == 1 and re.fullmatch(r"[a-z][a-z0-9_]*", called[0]) else "formula"
-    return free(f"{own}_" if keyword.iskeyword(own) else own, {*parts.names, "torch", "math", "np"})
+    return find_free_name(f"{own}_" if keyword.iskeyword(own) else own, {*parts.names, "torch", "math", "np"})
 
 
-def docstring(told: Told, first: str = "", indent: int = 4) -> list[str]:
+def describe_module(told: ModuleText, first: str = "", indent: int = 4) -> list[str]:
     """The docstring, in lines: the title, the formulas, where they do not hold."""
     title = " ".join(told.title.split()) or told.name
     head = textwrap.wrap(f"{first}{title}", WIDTH - indent) if title else [told.name]
@@ -55,15 +62,15 @@ def docstring(told: Told, first: str = "", indent: int = 4) -> list[str]:
         lines += ["", *(f"    {text}" for text in told.formulas)]
     if told.provisos:
         lines += ["", *(line for text in told.provisos for line in textwrap.wrap(text, WIDTH - indent))]
-    return quoted(lines)
+    return quote_docstring(lines)
 
 
-def checked(told: Told, rank: str) -> list[str]:
+def check_shapes(told: ModuleText, rank: str) -> list[str]:
     """The check of shapes, as statements."""
     if told.pointwise:
-        condition, words = one_shape([t.name for t in told.inputs])
+        condition, words = write_one_shape_misfit([t.name for t in told.inputs])
     else:
-        condition, words = misfit(told.inputs, told.required, rank)
+        condition, words = write_shape_misfit(told.inputs, told.required, rank)
     if not condition:
         return []
     first = f"if {condition}:"
@@ -78,39 +85,39 @@ def checked(told: Told, rank: str) -> list[str]:
     return [*first.splitlines(), *body]
 
 
-def of_torch(parts: Parts, told: Told, style: str, forward_only: bool) -> str:
+def write_torch_module(parts: Passes, told: ModuleText, style: str, forward_only: bool) -> str:
     """The module for torch."""
     if forward_only or style == "functions":
-        return whole_module(told, in_functions(as_functions(parts, told.name, in_torch), told, forward_only), IMPORTS)
-    kind = class_name(told.name, parts)
+        return add_imports(told, join_functions(write_passes(parts, told.name, to_torch), told, forward_only), IMPORTS)
+    kind = name_class(told.name, parts)
     arguments = ", ".join(parts.inputs)
     several = len(parts.outputs)
-    body = [*docstring(told), "", *function_class(parts, told.name)]
+    body = [*describe_module(told), "", *write_function_class(parts, told.name)]
     given = [f"{name}.to({told.casts[name]})" if name in told.casts else name for name in parts.inputs]
     call = f"{kind}.apply({', '.join(given)})"
     extra = any("mark_non_differentiable" in line for line in body)
     cut = "" if not extra else "[0]" if several == 1 else f"[:{several}]"
-    wrapper = [*checked(told, RANK), f"return {call}{cut}"]
+    wrapper = [*check_shapes(told, RANK), f"return {call}{cut}"]
     words = [f'"""{told.name} by `{kind}`: differentiable twice."""']
-    first = [f"class {kind}(torch.autograd.Function):", *indented(body)]
-    second = [f"def {told.name}({arguments}):", *indented([*words, *wrapper])]
-    return whole_module(told, [*first, "", "", *second], IMPORTS)
+    first = [f"class {kind}(torch.autograd.Function):", *indent(body)]
+    second = [f"def {told.name}({arguments}):", *indent([*words, *wrapper])]
+    return add_imports(told, [*first, "", "", *second], IMPORTS)
 
 
-def in_functions(
-    functions: Mapping[str, Sequence[str]], told: Told, forward_only: bool, rank: str = RANK
+def join_functions(
+    functions: Mapping[str, Sequence[str]], told: ModuleText, forward_only: bool, rank: str = RANK
 ) -> list[str]:  # fmt: skip
     """Functions below one another, or the first alone, which has the check and the docstring."""
     lines: list[str] = []
     for number, (head, body) in enumerate([*functions.items()][: 1 if forward_only else None]):
-        words = docstring(told) if number == 0 else [f'"""vᵀJ of `{told.name}`: a gradient for each input."""']
-        check = checked(told, rank) if number == 0 else []
+        words = describe_module(told) if number == 0 else [f'"""vᵀJ of `{told.name}`: a gradient for each input."""']
+        check = check_shapes(told, rank) if number == 0 else []
         check += [f"{name} = {name}.to({cast})" for name, cast in told.casts.items()] if rank == RANK else []
-        lines += [*(["", ""] if number else []), head, *indented([*words, *check, *body])]
+        lines += [*(["", ""] if number else []), head, *indent([*words, *check, *body])]
     return lines
 
 
-def whole_module(told: Told, lines: Sequence[str], imports: Mapping[str, str]) -> str:
+def add_imports(told: ModuleText, lines: Sequence[str], imports: Mapping[str, str]) -> str:
     """Imports, then the lines."""
     text = "\n".join(line for line in lines if not line.lstrip().startswith('"""'))
     needed = [line for name, line in imports.items() if re.search(rf"(?<![\w.]){re.escape(name)}", text)]
@@ -122,8 +129,8 @@ def whole_module(told: Told, lines: Sequence[str], imports: Mapping[str, str]) -
     return "\n".join([head, *([""] if every else []), *every, "", "", *lines]) + "\n"
 
 
-def class_name(name: str, parts: Parts) -> str:
+def name_class(name: str, parts: Passes) -> str:
     """``layer_norm`` → ``LayerNorm``."""
     found = "".join(part[:1].upper() + part[1:] for part in name.split("_")) or "Function"
     found = found if found.isidentifier() and found != name else f"{found}Function"
-    return free(found, {*parts.names, name})
+    return find_free_name(found, {*parts.names, name})

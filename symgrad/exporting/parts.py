@@ -1,8 +1,8 @@
-"""The lines of a forward and a backward pass as one function's parts, before anyone says in which library.
+"""The forward and the backward pass of a function as statements, before they are written for a library.
 
-Comes in: a `Backward`. Goes out: `Parts`: statements as syntax trees, in the names of the page, and as lines of source,
-of which one that is too long is broken at its outermost sign or comma. Of the shapes of the inputs, sizes as symbols
-where any number will do, there is a check: the condition under which they do not fit, and the words for it.
+Comes in: a `Backward`. Goes out: `Passes`: statements as syntax trees, in the names of the page, and as lines of
+source, of which one that is too long is broken at its outermost operator or comma. For the shapes of the inputs, whose
+sizes are symbols where any number will do, there is a check: the condition under which they do not fit, and its words.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.code import with_conditions
-from symgrad.backward.trees import names_in, put, read_by, rewritten
+from symgrad.backward.code import compare_conditions
+from symgrad.backward.trees import names_in_code, replace_names, rewrite_tree, tensor_names
 from symgrad.closed_form import tidy_exponents
 from symgrad.closed_form.number_text import NoForm, describe_least_sizes, write_size
 from symgrad.errors import UnsupportedError
@@ -25,71 +25,71 @@ WIDTH = 96
 STEP = "    "
 
 
-def assignment(statement: Statement, after: str = "") -> list[str]:
+def write_statement(statement: Assignment, after: str = "") -> list[str]:
     """``target = value`` and what comes ``after`` it, in as many lines as it takes."""
     text = tidy_exponents(f"{statement.target} = {ast.unparse(statement.value)}{after}")
     if len(text) <= WIDTH:
         return [text]
-    body = [f"{STEP}{tidy_exponents(line)}" for line in broken(statement.value)]
+    body = [f"{STEP}{tidy_exponents(line)}" for line in break_lines(statement.value)]
     if after:
         body.append(f"{STEP}{after.strip()}")
     return [f"{statement.target} = (", *body, ")"]
 
 
-def broken(value: ast.expr) -> list[str]:
+def break_lines(value: ast.expr) -> list[str]:
     """An expression in lines, to stand between brackets."""
     text = ast.unparse(value)
     if len(text) <= WIDTH:
         return [text]
     if isinstance(value, ast.BinOp):
         lines = []
-        for sign, operand in operands(value):
-            first, *rest = bracketed(operand, value.op)
+        for sign, operand in split_operands(value):
+            first, *rest = break_operand(operand, value.op)
             lines += [f"{sign}{first}", *rest]
         return lines
     if isinstance(value, ast.Compare):
         sign = ast.unparse(ast.Compare(ast.Name("a"), value.ops, [ast.Name("b")]))[2:-1]
-        first, *rest = bracketed(value.comparators[0], ast.BitOr())
-        return [*bracketed(value.left, ast.BitOr()), f"{sign}{first}", *rest]
+        first, *rest = break_operand(value.comparators[0], ast.BitOr())
+        return [*break_operand(value.left, ast.BitOr()), f"{sign}{first}", *rest]
     if isinstance(value, ast.Call):
-        head = function_lines(value.func)
+        head = break_function(value.func)
         arguments: list[ast.expr | ast.keyword] = [*value.args, *value.keywords]
         tail = ", ".join(map(ast.unparse, arguments))
         if len(head[-1]) + len(tail) < WIDTH:
             return [*head[:-1], f"{head[-1]}({tail})"]
-        inner = [line for argument in arguments for line in with_comma(argument)]
+        inner = [line for argument in arguments for line in break_argument(argument)]
         return [*head[:-1], f"{head[-1]}(", *(f"{STEP}{line}" for line in inner), ")"]
     if isinstance(value, ast.Subscript):
-        head = function_lines(value.value)
+        head = break_function(value.value)
         places = value.slice.elts if isinstance(value.slice, ast.Tuple) else [value.slice]
-        inner = [line for place in places for line in with_comma(place)]
+        inner = [line for place in places for line in break_argument(place)]
         if not isinstance(value.slice, ast.Tuple):
             inner[-1] = inner[-1].removesuffix(",")
         return [*head[:-1], f"{head[-1]}[", *(f"{STEP}{line}" for line in inner), "]"]
     return [text]
 
 
-def function_lines(function: ast.expr) -> list[str]:
+def break_function(function: ast.expr) -> list[str]:
     """What is called, or looked up, in lines; the last one ends where a bracket may open."""
     text = ast.unparse(function)
     signed = isinstance(function, (ast.BinOp, ast.Compare, ast.UnaryOp))
     if len(text) <= WIDTH:
         return [f"({text})" if signed else text]
     if signed:
-        return ["(", *(f"{STEP}{line}" for line in broken(function)), ")"]
+        return ["(", *(f"{STEP}{line}" for line in break_lines(function)), ")"]
     if isinstance(function, ast.Attribute):
-        owner = function_lines(function.value)
+        owner = break_function(function.value)
         return [*owner[:-1], f"{owner[-1]}.{function.attr}"]
-    return broken(function)
+    return break_lines(function)
 
 
-def with_comma(argument: ast.expr | ast.keyword) -> list[str]:
+def break_argument(argument: ast.expr | ast.keyword) -> list[str]:
     """An argument in lines, the last of which ends in a comma."""
-    lines = [ast.unparse(argument)] if isinstance(argument, ast.keyword) else broken(argument)
+    lines = [ast.unparse(argument)] if isinstance(argument, ast.keyword) else break_lines(argument)
     return [*lines[:-1], f"{lines[-1]},"]
 
 
-def operands(value: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
+def split_operands(value: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
     """The operands of a chain of one kind of sign, each with the sign before it."""
     alike = (ast.Add, ast.Sub) if isinstance(value.op, (ast.Add, ast.Sub)) else (type(value.op),)
     chain: list[tuple[str, ast.expr]] = []
@@ -103,42 +103,42 @@ def operands(value: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
     return iter([("", node), *reversed(chain)])
 
 
-def bracketed(operand: ast.expr, sign: ast.operator) -> list[str]:
+def break_operand(operand: ast.expr, sign: ast.operator) -> list[str]:
     """An operand in lines, in brackets where Python needs them beside ``sign``."""
     whole = ast.unparse(ast.BinOp(ast.Name("a"), sign, operand)).removeprefix("a ").partition(" ")[2]
     if len(whole) <= WIDTH:
         return [whole]
-    lines = broken(operand)
+    lines = break_lines(operand)
     if isinstance(operand, (ast.BinOp, ast.Compare)):
         return ["(", *(f"{STEP}{line}" for line in lines), ")"]
     return lines
 
 
-def indented(lines: Iterable[str]) -> list[str]:
+def indent(lines: Iterable[str]) -> list[str]:
     """Four spaces to the right."""
     return [f"{STEP}{line}" if line else "" for line in lines]
 
 
-def returned(names: Sequence[str]) -> list[str]:
+def write_return(names: Sequence[str]) -> list[str]:
     """``return a, b``."""
     text = f"return {', '.join(names)}"
     return [text] if len(text) <= WIDTH else ["return (", *(f"{STEP}{name}," for name in names), ")"]
 
 
-def misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tuple[str, str]:
+def write_shape_misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tuple[str, str]:
     """A condition, true where shapes do not fit, and what they have to be: ``x.dim() != 2``, "x: m×n".
 
     ``rank`` is how a library says how many axes a tensor has.
     """
     wrong = []
     for number, tensor in enumerate(inputs):
-        sizes = [known_size(size, inputs[:number], tensor, axis) for axis, size in enumerate(tensor.shape)]
+        sizes = [find_axis_size(size, inputs[:number], tensor, axis) for axis, size in enumerate(tensor.shape)]
         if None in sizes or any(f"{tensor.name}." in str(text) for text in sizes):
             wrong.append(f"{rank.format(tensor.name)} != {len(sizes)}")
         own = [text or f"{tensor.name}.shape[{axis}]" for axis, text in enumerate(sizes)]
         if set(sizes) != {None}:
             wrong.append(f"{tensor.name}.shape != ({', '.join(own)}{',' * (len(own) == 1)})")
-    needs = [in_text(size, inputs) for size in required]
+    needs = [write_size_over_shapes(size, inputs) for size in required]
     wrong += [f"{text} < 0" for text in needs if text is not None]
     said = [f"{t.name}: {'×'.join(str(s).replace(' ', '') for s in t.shape) or 'one number'}" for t in inputs]
     said += describe_least_sizes(required)
@@ -146,20 +146,20 @@ def misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tup
     return " or ".join(wrong).replace(".numel()", count), ", ".join(said)
 
 
-def one_shape(names: Sequence[str]) -> tuple[str, str]:
+def write_one_shape_misfit(names: Sequence[str]) -> tuple[str, str]:
     """The same, where all have one shape, which may be any."""
     first, *others = names
     wrong = " or ".join(f"{name}.shape != {first}.shape" for name in others)
     return wrong, f"{', '.join(names)} in one shape"
 
 
-def known_size(size: Size, before: Sequence[Tensor], tensor: Tensor, axis: int) -> str | None:
+def find_axis_size(size: Size, before: Sequence[Tensor], tensor: Tensor, axis: int) -> str | None:
     """What an axis has to be as long as, by the tensors and the axes ``before`` it; None where anything will do."""
-    found = in_text(size, [*before, Tensor(tensor.name, tensor.shape[:axis])])
+    found = write_size_over_shapes(size, [*before, Tensor(tensor.name, tensor.shape[:axis])])
     return None if found is not None and f"{tensor.name}.numel" in found else found
 
 
-def in_text(size: Size, tensors: Sequence[Tensor]) -> str | None:
+def write_size_over_shapes(size: Size, tensors: Sequence[Tensor]) -> str | None:
     """A size as Python over shapes; None where no tensor has it."""
     try:
         return write_size(size, tensors)[0]
@@ -167,24 +167,24 @@ def in_text(size: Size, tensors: Sequence[Tensor]) -> str | None:
         return None
 
 
-def only_shapes(statements: Iterable[Statement]) -> frozenset[str]:
+def names_read_by_shape(statements: Iterable[Assignment]) -> frozenset[str]:
     """The names of which nothing but the shape, or the number of entries, is read."""
     whole: set[str] = set()
     shaped: set[str] = set()
     for statement in statements:
-        inside = {id(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Attribute) and is_shape(n)}
+        inside = {id(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Attribute) and is_shape_access(n)}
         for node in ast.walk(statement.value):
             if isinstance(node, ast.Name):
                 (shaped if id(node) in inside else whole).add(node.id)
     return frozenset(shaped - whole)
 
 
-def is_shape(node: ast.Attribute) -> bool:
+def is_shape_access(node: ast.Attribute) -> bool:
     """``x.shape`` or ``x.numel``."""
     return node.attr in ("shape", "numel") and isinstance(node.value, ast.Name)
 
 
-def without_shapes(statement: Statement, names: Collection[str], way: str) -> Statement:
+def replace_shapes(statement: Assignment, names: Collection[str], way: str) -> Assignment:
     """``x.shape`` as what it was kept as, ``way``; ``x.numel()`` too."""
 
     def kept(node: ast.expr) -> ast.expr:
@@ -194,7 +194,7 @@ def without_shapes(statement: Statement, names: Collection[str], way: str) -> St
                 return whole if word == "shape" else ast.Attribute(whole, word)
         return node
 
-    return Statement(statement.target, rewritten(ast.parse(ast.unparse(statement.value), mode="eval"), kept).body)
+    return Assignment(statement.target, rewrite_tree(ast.parse(ast.unparse(statement.value), mode="eval"), kept).body)
 
 
 RESERVED = frozenset({"ctx", "inputs", "output", "jax", "jnp", "special", "ValueError", "staticmethod", "tuple"})
@@ -202,7 +202,7 @@ RESERVED = frozenset({"ctx", "inputs", "output", "jax", "jnp", "special", "Value
 
 
 @dataclass(frozen=True)
-class Statement:
+class Assignment:
     """``target = value``."""
 
     target: str
@@ -211,18 +211,18 @@ class Statement:
     @property
     def reads(self) -> frozenset[str]:
         """The names that it reads."""
-        return names_in(self.value)
+        return tensor_names(self.value)
 
 
 @dataclass(frozen=True)
-class Parts:
+class Passes:
     """``forward`` computes ``outputs`` from ``inputs``; ``backward`` the ``gradients``, by inputs, from ``seeds``."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    forward: tuple[Statement, ...]
+    forward: tuple[Assignment, ...]
     seeds: tuple[str, ...]
-    backward: tuple[Statement, ...]
+    backward: tuple[Assignment, ...]
     gradients: Mapping[str, str]
 
     @property
@@ -234,10 +234,10 @@ class Parts:
         """What a function calls all seeds, where ``own`` is taken there, and the line that takes several apart."""
         if len(self.seeds) == 1:
             return self.seeds[0], []
-        seeds = free("v", {*self.inputs, *self.seeds, *own})
+        seeds = find_free_name("v", {*self.inputs, *self.seeds, *own})
         return seeds, [f"{', '.join(self.seeds)} = {seeds}"] if self.seeds else []
 
-    def ahead(self, wanted: Collection[str], known: Collection[str]) -> tuple[Statement, ...]:
+    def ahead(self, wanted: Collection[str], known: Collection[str]) -> tuple[Assignment, ...]:
         """The forward statements that compute ``wanted`` from what is ``known``."""
         needed, kept = set(wanted) - set(known), []
         for statement in reversed(self.forward):
@@ -253,28 +253,28 @@ class Parts:
         return frozenset(own & frozenset().union(*(statement.reads for statement in self.backward)))
 
 
-def parts_of(lines: Backward) -> Parts:
+def split_backward(lines: Backward) -> Passes:
     """The parts of a backward; raises `UnsupportedError` where a line has no code."""
     page = {tensor.name: name for tensor, name in zip(lines.source.inputs, lines.inputs, strict=True)}
     page |= {line.of: line.target for line in reversed(lines.forward)}  # what an operation finds beside comes after it
     taken = {*lines.inputs, *(line.target for line in (*lines.forward, *lines.statements)), *filter(None, lines.seeds)}
-    new = {name: free(name, taken) for name in sorted(taken & RESERVED)}
+    new = {name: find_free_name(name, taken) for name in sorted(taken & RESERVED)}
 
     def called(name: str) -> str:
         return new.get(name, name)
 
-    def statement(line: Line) -> Statement:
+    def statement(line: Line) -> Assignment:
         if line.code is None:
             hints = (line.own,) if line.own else ()
             raise UnsupportedError(f"this cannot be exported: {line.name} has no code", found=hints)
-        tree = with_conditions(ast.parse(line.code, mode="eval"), lines.inputs).body
-        return Statement(called(line.target), put(tree, {old: ast.Name(name) for old, name in new.items()}))
+        tree = compare_conditions(ast.parse(line.code, mode="eval"), lines.inputs).body
+        return Assignment(called(line.target), replace_names(tree, {old: ast.Name(name) for old, name in new.items()}))
 
     ends = tuple(dict.fromkeys(page[end] for end in lines.seeds))
-    read = read_by(line.code for line in (*lines.forward, *lines.statements) if line.code is not None)
+    read = names_in_code(line.code for line in (*lines.forward, *lines.statements) if line.code is not None)
     forward = [statement(line) for line in lines.forward if line.target in read or line.target in ends]
-    return without_aliases(
-        Parts(
+    return drop_aliases(
+        Passes(
             tuple(map(called, lines.inputs)),
             tuple(map(called, ends)),
             tuple(forward),
@@ -285,50 +285,50 @@ def parts_of(lines: Backward) -> Parts:
     )
 
 
-def without_aliases(parts: Parts) -> Parts:
+def drop_aliases(parts: Passes) -> Passes:
     """The same with one name for one tensor: after ``out = h`` a Function's result *is* what it saves on the way."""
     same: dict[str, ast.expr] = {}
     forward = []
     for statement in parts.forward:
-        value = put(statement.value, same)
+        value = replace_names(statement.value, same)
         if isinstance(value, ast.Name):
             same[statement.target] = value
         else:
-            forward.append(Statement(statement.target, value))
+            forward.append(Assignment(statement.target, value))
     names = {old: value.id for old, value in same.items() if isinstance(value, ast.Name)}
     outputs = tuple(names.get(name, name) for name in parts.outputs)
-    backward = tuple(Statement(s.target, put(s.value, same)) for s in parts.backward)
+    backward = tuple(Assignment(s.target, replace_names(s.value, same)) for s in parts.backward)
     return replace(parts, forward=tuple(forward), outputs=outputs, backward=backward)
 
 
-def free(name: str, taken: Collection[str]) -> str:
+def find_free_name(name: str, taken: Collection[str]) -> str:
     """``name`` with underscores after it, until nothing is called so."""
     while name in taken or name in RESERVED:
         name += "_"
     return name
 
 
-def as_functions(parts: Parts, name: str, place: Callable[[Statement, str], Statement]) -> dict[str, list[str]]:
+def write_passes(parts: Passes, name: str, place: Callable[[Assignment, str], Assignment]) -> dict[str, list[str]]:
     """Two functions: the forward pass, and the backward from the seeds and the inputs; each by its first line.
 
     ``place`` puts a statement into the words of a library, beside a tensor that the function is given.
     """
     arguments, first = ", ".join(parts.inputs), parts.inputs[0]
-    ahead = [line for s in parts.ahead(parts.outputs, parts.inputs) for line in assignment(place(s, first))]
+    ahead = [line for s in parts.ahead(parts.outputs, parts.inputs) for line in write_statement(place(s, first))]
     seeds, behind = parts.taken_apart()
     for statement in (*parts.ahead(parts.mentioned, parts.inputs), *parts.backward):
-        behind += assignment(place(statement, parts.seeds[0] if parts.seeds else first))
+        behind += write_statement(place(statement, parts.seeds[0] if parts.seeds else first))
     return {
-        f"def {name}({arguments}):": [*ahead, *returned(parts.outputs)],
-        f"def {name}_backward({seeds}, {arguments}):": [*behind, *returned([*parts.gradients.values()])],
+        f"def {name}({arguments}):": [*ahead, *write_return(parts.outputs)],
+        f"def {name}_backward({seeds}, {arguments}):": [*behind, *write_return([*parts.gradients.values()])],
     }
 
 
-def read_of(statements: Iterable[Statement]) -> frozenset[str]:
+def names_read_in(statements: Iterable[Assignment]) -> frozenset[str]:
     """The names that some statements read."""
     return frozenset().union(*(statement.reads for statement in statements))
 
 
-def listed(names: Sequence[str]) -> str:
+def write_targets(names: Sequence[str]) -> str:
     """Several targets, or one: ``x, a``, ``(x,)``."""
     return f"({names[0]},)" if len(names) == 1 else ", ".join(names)

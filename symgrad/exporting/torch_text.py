@@ -1,6 +1,6 @@
 """The parts as torch: every function where torch has it, and what is made anew on the device of what it goes with.
 
-Comes in: `Parts`. Goes out: lines of a `torch.autograd.Function` with ``setup_context``, or of two plain functions.
+Comes in: `Passes`. Goes out: lines of a `torch.autograd.Function` with ``setup_context``, or of two plain functions.
 
 A Function may save what came in and what goes out, and its second derivative is right. What lies between is saved as an
 output that has no derivative, and computed again where the backward itself is differentiated (``create_graph=True``):
@@ -17,20 +17,20 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.backward.code import at_home
-from symgrad.backward.simplify.broadcasting import is_number
-from symgrad.backward.trees import names_in, put, rewritten
+from symgrad.backward.code import qualify
+from symgrad.backward.simplify.broadcasting import is_tensor_free
+from symgrad.backward.trees import replace_names, rewrite_tree, tensor_names
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.parts import (
-    Parts,
-    Statement,
-    assignment,
-    indented,
-    listed,
-    only_shapes,
-    read_of,
-    returned,
-    without_shapes,
+    Assignment,
+    Passes,
+    indent,
+    names_read_by_shape,
+    names_read_in,
+    replace_shapes,
+    write_return,
+    write_statement,
+    write_targets,
 )
 from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.registry import SHARING
@@ -42,7 +42,7 @@ AGAIN = "  # differentiated again: saved tensors have to depend on the inputs"
 
 
 @dataclass(frozen=True)
-class Beside:
+class DeviceSetter:
     """What torch makes of numbers alone, on the device and in the type of a tensor ``beside`` it.
 
     ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``. Of two numbers ``torch.where`` would make float32, and
@@ -54,19 +54,19 @@ class Beside:
     def made(self, node: ast.expr) -> ast.expr:
         """One expression; for ``softmax(x) - one_hot(y)``, 1 is taken away in one place of each row."""
         match node:
-            case ast.BinOp(left, ast.Div(), right) if is_number(left) and is_count(right):
+            case ast.BinOp(left, ast.Div(), right) if is_tensor_free(left) and is_count(right):
                 node.left = self.typed(left)
-            case ast.BinOp(left, ast.Sub(), ast.Call(args=[classes, *_]) as right) if is_call(
+            case ast.BinOp(left, ast.Sub(), ast.Call(args=[classes, *_]) as right) if is_call_of(
                 left, "torch.softmax"
-            ) and is_call(right, "F.one_hot"):  # no array of whole numbers is made
+            ) and is_call_of(right, "F.one_hot"):  # no array of whole numbers is made
                 ones = f"{self.beside}.new_full((*_n.shape, 1), -1)"
                 text = f"_.scatter_add(-1, {ast.unparse(classes)}.unsqueeze(-1), {ones})"
-                return put(ast.parse(text, mode="eval").body, {"_": left, "_n": classes})
+                return replace_names(ast.parse(text, mode="eval").body, {"_": left, "_n": classes})
             case ast.Call(keywords=options) if ast.unparse(node.func) in ANEW:
                 if not any(option.arg == "device" for option in options):
                     options.append(ast.keyword("device", ast.Attribute(ast.Name(self.beside), "device")))
-            case ast.Call(args=[_, first, second]) if is_call(node, "torch.where"):
-                node.args[1] = self.typed(first) if is_number(first) and is_number(second) else first
+            case ast.Call(args=[_, first, second]) if is_call_of(node, "torch.where"):
+                node.args[1] = self.typed(first) if is_tensor_free(first) and is_tensor_free(second) else first
             case ast.Call(args=[owner, *_], keywords=options) if ast.unparse(node.func) in MISREAD:
                 if any(option.arg == "dim" for option in options):
                     node.args[0] = ast.Call(ast.Attribute(owner, "contiguous"), [], [])
@@ -77,7 +77,7 @@ class Beside:
         return ast.Call(ast.Attribute(ast.Name(self.beside), "new_full"), [ast.Tuple([]), value], [])
 
 
-def is_call(value: ast.expr, name: str) -> bool:
+def is_call_of(value: ast.expr, name: str) -> bool:
     """Whether a function is called."""
     return isinstance(value, ast.Call) and ast.unparse(value.func) == name
 
@@ -87,7 +87,7 @@ def is_count(value: ast.expr) -> bool:
     if isinstance(value, ast.Compare):
         return True
     if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Sub, ast.Mult, ast.BitAnd)):
-        sides = [side for side in (value.left, value.right) if not is_number(side)]
+        sides = [side for side in (value.left, value.right) if not is_tensor_free(side)]
         return bool(sides) and all(map(is_count, sides))
     return isinstance(value, ast.Call) and (
         ast.unparse(value.func) in ("F.one_hot", "torch.arange")
@@ -97,30 +97,30 @@ def is_count(value: ast.expr) -> bool:
     )
 
 
-def in_torch(statement: Statement, beside: str) -> Statement:
+def to_torch(statement: Assignment, beside: str) -> Assignment:
     """A statement with torch's functions; ``beside`` is a tensor on whose device it is computed."""
     tree = ast.parse(ast.unparse(statement.value), mode="eval")
-    if "np" in names_in(tree):
+    if "np" in tensor_names(tree):
         raise UnsupportedError(f"NumPy's own has no counterpart in torch: {ast.unparse(tree)}", hints=('to="numpy"',))
-    return Statement(statement.target, rewritten(rewritten(tree, at_home), Beside(beside).made).body)
+    return Assignment(statement.target, rewrite_tree(rewrite_tree(tree, qualify), DeviceSetter(beside).made).body)
 
 
-def is_view(value: ast.expr) -> bool:
+def is_view_expression(value: ast.expr) -> bool:
     """Whether nothing is computed: ``x.T``, ``x[:, 0]``, ``x.reshape(3, 2)``."""
     if isinstance(value, ast.Name):
         return True
     if isinstance(value, ast.Attribute):
-        return value.attr in ATTRIBUTES and is_view(value.value)
+        return value.attr in ATTRIBUTES and is_view_expression(value.value)
     if isinstance(value, ast.Subscript):
-        return is_view(value.value) and not names_in(value.slice)
+        return is_view_expression(value.value) and not tensor_names(value.slice)
     return (
         isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SHARING
-        and is_view(value.func.value)
+        and is_view_expression(value.func.value)
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedTensors:
     """What a backward needs: ``whole`` tensors that go in or out, ``between`` from the way, ``again`` of views.
 
     ``shapes`` are the tensors of which only the shape is read; ``redone`` computes ``between`` anew.
@@ -128,9 +128,9 @@ class Saved:
 
     whole: tuple[str, ...]
     between: tuple[str, ...]
-    again: tuple[Statement, ...]
+    again: tuple[Assignment, ...]
     shapes: tuple[str, ...]
-    redone: tuple[Statement, ...]
+    redone: tuple[Assignment, ...]
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -138,10 +138,10 @@ class Saved:
         return (*self.whole, *self.between)
 
 
-def saved_by(parts: Parts) -> Saved:
+def find_saved_tensors(parts: Passes) -> SavedTensors:
     """What has to be saved for a backward; what is only moved is moved again."""
     ends = {*parts.inputs, *parts.outputs}
-    views = {s.target: s for s in parts.forward if is_view(s.value) and s.target not in parts.outputs}
+    views = {s.target: s for s in parts.forward if is_view_expression(s.value) and s.target not in parts.outputs}
     needed, again = set(parts.mentioned), []
     for statement in reversed(parts.forward):
         if statement.target in needed and statement.target in views:
@@ -149,10 +149,10 @@ def saved_by(parts: Parts) -> Saved:
             needed = needed - {statement.target} | statement.reads
     between = tuple(s.target for s in parts.forward if s.target in needed and s.target not in ends)
     redone = parts.ahead(between, ends)
-    shaped = only_shapes([*again, *parts.backward, *redone])
-    needed |= read_of(redone) & ends
+    shaped = names_read_by_shape([*again, *parts.backward, *redone])
+    needed |= names_read_in(redone) & ends
     in_order = [name for name in dict.fromkeys((*parts.inputs, *parts.outputs)) if name in needed]
-    return Saved(
+    return SavedTensors(
         tuple(name for name in in_order if name not in shaped),
         between,
         tuple(reversed(again)),
@@ -161,38 +161,38 @@ def saved_by(parts: Parts) -> Saved:
     )
 
 
-def function_class(parts: Parts, name: str) -> Iterator[str]:
+def write_function_class(parts: Passes, name: str) -> Iterator[str]:
     """The body of a `torch.autograd.Function`, after its docstring."""
-    parts = with_statistics(parts)
-    saved = saved_by(parts)
+    parts = move_norm_scales(parts)
+    saved = find_saved_tensors(parts)
     first = parts.inputs[0]
     results = (*parts.outputs, *saved.between)
     yield from ["generate_vmap_rule = True", "", "@staticmethod", f"def forward({', '.join(parts.inputs)}):"]
-    for lines in in_lines([in_torch(statement, first) for statement in parts.ahead(results, parts.inputs)]):
-        yield from indented(lines)
+    for lines in write_forward_lines([to_torch(statement, first) for statement in parts.ahead(results, parts.inputs)]):
+        yield from indent(lines)
     # torch may hand back what it was given
-    flat = [s.target for s in parts.forward if is_view(s.value) and ".flatten(" in ast.unparse(s.value)]
+    flat = [s.target for s in parts.forward if is_view_expression(s.value) and ".flatten(" in ast.unparse(s.value)]
     given = [f"{e}.view_as({e})" if e in (*flat, *parts.inputs, *results[:n]) else e for n, e in enumerate(results)]
-    yield from indented([f"return {', '.join(given)}"])
+    yield from indent([f"return {', '.join(given)}"])
     yield from ["", "@staticmethod", "def setup_context(ctx, inputs, output):"]
-    yield from indented(context(parts, saved, results))
-    yield from ["", "@staticmethod", f"def backward(ctx, {', '.join(received(parts, saved))}):"]
-    yield from indented(backward(parts, saved))
+    yield from indent(write_setup_context(parts, saved, results))
+    yield from ["", "@staticmethod", f"def backward(ctx, {', '.join(backward_arguments(parts, saved))}):"]
+    yield from indent(write_backward_body(parts, saved))
 
 
-def received(parts: Parts, saved: Saved) -> Sequence[str]:
+def backward_arguments(parts: Passes, saved: SavedTensors) -> Sequence[str]:
     """What torch hands to a backward: a seed for each result, and nothing for those that have no derivative."""
     rest = len(saved.between)
     return [*parts.seeds, *(["_"] if rest == 1 else ["*_"] if rest else [])]
 
 
-def context(parts: Parts, saved: Saved, results: Sequence[str]) -> Iterator[str]:
+def write_setup_context(parts: Passes, saved: SavedTensors, results: Sequence[str]) -> Iterator[str]:
     """What ``setup_context`` does."""
     kept = {*saved.tensors, *saved.shapes}
     for whole, before, names in (("inputs", (), parts.inputs), ("output", parts.inputs, results)):
         read = [n if n in kept and n not in (*before, *names[:place]) else "_" for place, n in enumerate(names)]
         if set(read) != {"_"}:
-            yield f"{listed(read) if whole == 'inputs' or len(read) > 1 else read[0]} = {whole}"
+            yield f"{write_targets(read) if whole == 'inputs' or len(read) > 1 else read[0]} = {whole}"
     if saved.tensors:
         yield f"ctx.save_for_backward({', '.join(saved.tensors)})"
     if saved.between:
@@ -203,42 +203,42 @@ def context(parts: Parts, saved: Saved, results: Sequence[str]) -> Iterator[str]
         yield "pass"
 
 
-def backward(parts: Parts, saved: Saved) -> Iterator[str]:
+def write_backward_body(parts: Passes, saved: SavedTensors) -> Iterator[str]:
     """What ``backward`` does; what nobody asked for is not computed."""
     seed = parts.seeds[0]
     if saved.tensors:
-        yield f"{listed(saved.tensors)} = ctx.saved_tensors"
-    again = [without_shapes(in_torch(s, seed), saved.shapes, "ctx.{}_shape") for s in saved.again]
-    redone = [without_shapes(in_torch(s, seed), saved.shapes, "ctx.{}_shape") for s in saved.redone]
+        yield f"{write_targets(saved.tensors)} = ctx.saved_tensors"
+    again = [replace_shapes(to_torch(s, seed), saved.shapes, "ctx.{}_shape") for s in saved.again]
+    redone = [replace_shapes(to_torch(s, seed), saved.shapes, "ctx.{}_shape") for s in saved.redone]
     if redone:
         yield f"if torch.is_grad_enabled():{AGAIN}"
         for statement in redone:
-            yield from indented(assignment(statement))
+            yield from indent(write_statement(statement))
     for statement in again:
-        yield from assignment(statement)
-    read = read_of(parts.backward)
+        yield from write_statement(statement)
+    read = names_read_in(parts.backward)
     places = {target: parts.inputs.index(name) for name, target in parts.gradients.items()}
     guarded = {t: place for t, place in places.items() if t not in read and len(places) > 1}
     for statement in parts.backward:
-        placed = without_shapes(in_torch(statement, seed), saved.shapes, "ctx.{}_shape")
+        placed = replace_shapes(to_torch(statement, seed), saved.shapes, "ctx.{}_shape")
         place = guarded.get(statement.target)
-        yield from assignment(placed, "" if place is None else f" if ctx.needs_input_grad[{place}] else None")
-    yield from returned([parts.gradients.get(name, "None") for name in parts.inputs])
+        yield from write_statement(placed, "" if place is None else f" if ctx.needs_input_grad[{place}] else None")
+    yield from write_return([parts.gradients.get(name, "None") for name in parts.inputs])
 
 
 EPSILON = "1e-05"
 """Of a layer norm that is given none."""
 
 
-def with_statistics(parts: Parts) -> Parts:
+def move_norm_scales(parts: Passes) -> Passes:
     """The parts with each 1/√(var + ε) of the backward computed behind the layer norm that has it."""
-    forward: list[Statement] = []
+    forward: list[Assignment] = []
     moved: set[str] = set()
     for statement in parts.forward:
         forward.append(statement)
-        norm = norm_of(statement.value)
+        norm = find_layer_norm(statement.value)
         for other in parts.backward if norm is not None else ():
-            if other.target not in moved and scale_of(other.value) == norm:
+            if other.target not in moved and find_norm_scale(other.value) == norm:
                 forward.append(other)
                 moved.add(other.target)
                 break
@@ -246,14 +246,14 @@ def with_statistics(parts: Parts) -> Parts:
     return replace(parts, forward=tuple(forward), backward=rest) if moved else parts
 
 
-def in_lines(statements: Sequence[Statement]) -> Iterator[list[str]]:
+def write_forward_lines(statements: Sequence[Assignment]) -> Iterator[list[str]]:
     """Statements of a forward pass as lines; a layer norm and its scale are one call of the kernel."""
     waiting = list(statements)
     while waiting:
         first = waiting.pop(0)
-        norm = norm_of(first.value)
-        if norm is None or not waiting or scale_of(waiting[0].value) != norm:
-            yield assignment(first)
+        norm = find_layer_norm(first.value)
+        if norm is None or not waiting or find_norm_scale(waiting[0].value) != norm:
+            yield write_statement(first)
             continue
         scale = waiting.pop(0)
         call = f"torch.native_layer_norm({norm.what}, {norm.shape}, None, None, {norm.epsilon})"
@@ -261,7 +261,7 @@ def in_lines(statements: Sequence[Statement]) -> Iterator[list[str]]:
 
 
 @dataclass(frozen=True)
-class Norm:
+class NormCall:
     """Of ``what``, over how many of its last axes, with which ε; a layer norm also says their ``shape``."""
 
     what: str
@@ -270,42 +270,43 @@ class Norm:
     shape: str = field(default="", compare=False)
 
 
-def norm_of(value: ast.expr) -> Norm | None:
+def find_layer_norm(value: ast.expr) -> NormCall | None:
     """``layer_norm(x, normalized_shape=(4,))``, without weights."""
-    if not isinstance(value, ast.Call) or called(value.func) != "layer_norm" or len(value.args) != 1:
+    if not isinstance(value, ast.Call) or last_name(value.func) != "layer_norm" or len(value.args) != 1:
         return None
-    options = given(value)
+    options = options_in(value)
     shape = options.get("normalized_shape")
     if not isinstance(shape, ast.Tuple) or not options.keys() <= {"normalized_shape", "eps"}:
         return None
     epsilon = ast.unparse(options["eps"]) if "eps" in options else EPSILON
-    return Norm(ast.unparse(value.args[0]), len(shape.elts), epsilon, ast.unparse(shape))
+    return NormCall(ast.unparse(value.args[0]), len(shape.elts), epsilon, ast.unparse(shape))
 
 
-def scale_of(value: ast.expr) -> Norm | None:
+def find_norm_scale(value: ast.expr) -> NormCall | None:
     """``1 / (x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()``."""
     if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) and ast.unparse(value.left) == "1"):
         return None
     root = value.right
-    if not (isinstance(root, ast.Call) and called(root.func) == "sqrt" and isinstance(root.func, ast.Attribute)):
+    if not (isinstance(root, ast.Call) and last_name(root.func) == "sqrt" and isinstance(root.func, ast.Attribute)):
         return None
     added = root.func.value
-    if not (isinstance(added, ast.BinOp) and isinstance(added.op, ast.Add) and is_number(added.right)):
+    if not (isinstance(added, ast.BinOp) and isinstance(added.op, ast.Add) and is_tensor_free(added.right)):
         return None
     var = added.left
-    if not (isinstance(var, ast.Call) and called(var.func) == "var" and isinstance(var.func, ast.Attribute)):
+    if not (isinstance(var, ast.Call) and last_name(var.func) == "var" and isinstance(var.func, ast.Attribute)):
         return None
-    if {n: ast.unparse(o) for n, o in given(var).items()} != {"correction": "0", "keepdim": "True"} or not var.args:
+    options = {name: ast.unparse(option) for name, option in options_in(var).items()}
+    if options != {"correction": "0", "keepdim": "True"} or not var.args:
         return None
     axes = var.args[0].elts if isinstance(var.args[0], ast.Tuple) else [var.args[0]]
-    return Norm(ast.unparse(var.func.value), len(axes), ast.unparse(added.right))
+    return NormCall(ast.unparse(var.func.value), len(axes), ast.unparse(added.right))
 
 
-def called(function: ast.expr) -> str:
+def last_name(function: ast.expr) -> str:
     """The last name of a function."""
     return function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
 
 
-def given(call: ast.Call) -> Mapping[str, ast.expr]:
+def options_in(call: ast.Call) -> Mapping[str, ast.expr]:
     """The options of a call."""
     return {str(keyword.arg): keyword.value for keyword in call.keywords}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.page_names import with_names
+from symgrad.backward.page_names import rename_results
 from symgrad.explanation import Explanation
 from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Array, as_float, euclidean, term_sizes
@@ -68,7 +68,7 @@ def program_picture(explanation: Explanation) -> str:
     if later is not None:
         made = [step.result.name for step in later.program.steps]
         change = {own: free_name((own,), {*shapes, *made}) for own in made if own in shapes}
-        teller, behind = teller_of(later.program, later.expression), with_names(later.program, change)
+        teller, behind = teller_of(later.program, later.expression), rename_results(later.program, change)
         said |= {change.get(s.result.name, s.result.name): teller.code(s) for s in later.program.forward_steps}
         shapes |= {change.get(t.name, t.name): np.shape(later.values[t.name]) for t in later.program.tensors()}
         lengths |= {(change.get(a, a), change.get(b, b)): size for (a, b), size in lengths_of(later).items()}

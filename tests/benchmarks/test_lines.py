@@ -71,8 +71,8 @@ class Loop(nn.Module):
 
 def forget() -> None:
     """Empty every cache that a line could be found in."""
-    template_cache.forget()
-    for cached in (line_templates.derived, local.derive, local.local_pullback, local.standard_key):
+    template_cache.forget_templates()
+    for cached in (line_templates.derive_template, local.derive, local.local_pullback, local.standard_key):
         cached.cache_clear()
     clear_cache()
 

@@ -24,24 +24,24 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from symgrad.backward.page_names import Asked, answers
+from symgrad.backward.page_names import OpaqueCall, write_calls
 from symgrad.backward.simplify import broadcasting as products
-from symgrad.backward.simplify.broadcasting import ELEMENTWISE, is_number, of_ones
+from symgrad.backward.simplify.broadcasting import ELEMENTWISE, is_tensor_free, make_ones
 from symgrad.backward.simplify.concat import (
-    Sizes,
-    side_by_side,
-    taking_turns,
-    with_common_conditions,
-    with_common_margins,
-    without_margins,
+    TensorShapes,
+    drop_empty_margins,
+    merge_adjacent,
+    merge_common_conditions,
+    merge_common_margins,
+    merge_interleaved,
 )
-from symgrad.backward.simplify.factors import negated, times_ones, with_signs, without_turns
-from symgrad.backward.trees import copied, mentions, put
+from symgrad.backward.simplify.factors import drop_double_transposes, fill_ones, order_signs, strip_minus
+from symgrad.backward.trees import copy_tree, count_mentions, replace_names
 from symgrad.shapes import Shape
 
 
 @dataclass
-class Numbers(ast.NodeTransformer):
+class NumberInserter(ast.NodeTransformer):
     """``number`` for ``name``, the cotangent of ``like``; ``everywhere``, or only where a number cannot be named."""
 
     name: str
@@ -54,12 +54,12 @@ class Numbers(ast.NodeTransformer):
         """The parts of an expression, which reckons with them or does something else: then they have to be tensors."""
         before, self.reckons = self.reckons, reckons
         were = dict(ast.iter_fields(node)) if not reckons else {}
-        were = {name: is_number(part) for name, part in were.items() if isinstance(part, ast.expr)}
+        were = {name: is_tensor_free(part) for name, part in were.items() if isinstance(part, ast.expr)}
         found = super().generic_visit(node)
         for name, was_number in were.items():
             part = getattr(found, name)
-            if not was_number and is_number(part):
-                setattr(found, name, times_ones(part, of_ones(self.like)))
+            if not was_number and is_tensor_free(part):
+                setattr(found, name, fill_ones(part, make_ones(self.like)))
         self.reckons = before
         return found
 
@@ -67,34 +67,34 @@ class Numbers(ast.NodeTransformer):
         """The number for the name, or a tensor of it; a number that is expanded is ones, so many times."""
         match node:
             case ast.Name(name) if name == self.name and not (self.reckons and not self.everywhere):
-                return copied(self.number if self.reckons else times_ones(self.number, products.of_ones(self.like)))
-            case ast.Call() if (found := products.expanded(node)) is not None:
+                return copy_tree(self.number if self.reckons else fill_ones(self.number, products.make_ones(self.like)))
+            case ast.Call() if (found := products.split_expand(node)) is not None:
                 alone = type(self)(self.name, self.number, self.like, everywhere=True)
-                inner: ast.expr = alone.visit(copied(found[0]))
-                if products.is_number(inner):
-                    return times_ones(inner, products.of_ones(found[1]))
+                inner: ast.expr = alone.visit(copy_tree(found[0]))
+                if products.is_tensor_free(inner):
+                    return fill_ones(inner, products.make_ones(found[1]))
         reckons = isinstance(node, ast.UnaryOp) or (isinstance(node, ast.BinOp) and isinstance(node.op, ELEMENTWISE))
         return node if isinstance(node, ast.Name) else self.inside(node, reckons)
 
 
-def with_number(expression: ast.expr, name: str, number: ast.expr, like: str, everywhere: bool = True) -> ast.expr:
+def put_number_in(expression: ast.expr, name: str, number: ast.expr, like: str, everywhere: bool = True) -> ast.expr:
     """``expression`` with ``number`` for the cotangent ``name`` of ``like``; the given tree stays as it is.
 
     >>> def told(text, everywhere=True):
-    ...     tree = with_number(ast.parse(text, mode="eval").body, "v_s", ast.Constant(2), "s", everywhere)
+    ...     tree = put_number_in(ast.parse(text, mode="eval").body, "v_s", ast.Constant(2), "s", everywhere)
     ...     return ast.unparse(tree)
     >>> told("(v_s / 3)[:, None]"), told("(v_s * t)[None]"), told("(v_s / 3) @ w")
     ('(2 * ones_like(s) / 3)[:, None]', '(2 * t)[None]', '2 * ones_like(s) / 3 @ w')
     >>> told("v_s.expand(t.shape)"), told("v_s[None] + v_s * t"), told("v_s @ w + v_s", everywhere=False)
     ('2 * ones_like(t)', '(2 * ones_like(s))[None] + 2 * t', '2 * ones_like(s) @ w + v_s')
     """
-    found: ast.expr = Numbers(name, number, like, everywhere).visit(copied(expression))
+    found: ast.expr = NumberInserter(name, number, like, everywhere).visit(copy_tree(expression))
     return found
 
 
-def counts_with(expression: ast.expr, name: str) -> bool:
+def is_only_arithmetic(expression: ast.expr, name: str) -> bool:
     """Whether a name stands in arithmetic only, where a number may be put for it: 2 has no ``.expand``."""
-    found = with_number(expression, name, ast.Constant(1), "like", everywhere=False)
+    found = put_number_in(expression, name, ast.Constant(1), "like", everywhere=False)
     return ast.dump(found) == ast.dump(expression)
 
 
@@ -105,7 +105,7 @@ SHORT = 12
 
 
 @dataclass
-class Term:
+class Summand:
     """What reaches a tensor ``through`` others, whose cotangents it reads; None is a part without code.
 
     ``asked`` stands in the place of code that nobody here wrote: ``hook(v_h)``.
@@ -113,7 +113,7 @@ class Term:
 
     through: tuple[str, ...]
     value: ast.expr | None
-    asked: Asked | None = None
+    asked: OpaqueCall | None = None
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Draft:
     """
 
     of: str
-    terms: list[Term]
+    terms: list[Summand]
     shape: Shape | None = None
     shapes: products.Shapes = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
@@ -135,16 +135,16 @@ class Draft:
     def without_margins(self, shapes: products.Shapes) -> None:
         """Leave out what is 0 around a tensor at these sizes."""
         for term in self.terms:
-            found = None if term.value is None else without_margins(term.value, shapes)
+            found = None if term.value is None else drop_empty_margins(term.value, shapes)
             if found is not None and term.value is not None and ast.dump(found) != ast.dump(term.value):
                 term.value = found
                 self.rules.append("no margin")
 
     def without_expands(self, shapes: products.Shapes) -> None:
         """Leave out what arithmetic broadcasts by itself, where another term or factor has the whole shape."""
-        broadcast = products.Broadcast(shapes)
+        broadcast = products.ExpandRemover(shapes)
         for term in self.terms:
-            term.value = None if term.value is None else products.without_expands(term.value, shapes)
+            term.value = None if term.value is None else products.drop_expands(term.value, shapes)
         values = [term.value for term in self.terms]
         for n, term in enumerate(self.terms):
             others = [value for value in (*values[:n], *values[n + 1 :]) if value is not None]
@@ -163,7 +163,7 @@ class Draft:
         """The sum of the terms in words, where some have no code and all can be said."""
         questions = [term.asked for term in self.terms if term.asked is not None]
         known = [ast.unparse(term.value) for term in self.terms if term.value is not None]
-        return " + ".join([*answers(questions), *known]) if len(questions) + len(known) == len(self.terms) else None
+        return " + ".join([*write_calls(questions), *known]) if len(questions) + len(known) == len(self.terms) else None
 
     @property
     def value(self) -> ast.expr | None:
@@ -171,22 +171,22 @@ class Draft:
         values = [term.value for term in self.terms]
         if not values or any(value is None for value in values):
             return None
-        found = with_common_conditions(with_common_margins([value for value in values if value is not None]))
+        found = merge_common_conditions(merge_common_margins([value for value in values if value is not None]))
         if self.shape is not None:
-            found = side_by_side(taking_turns(found, self.shape), self.shape, Sizes(self.shapes))
-        return with_signs(added(found))
+            found = merge_adjacent(merge_interleaved(found, self.shape), self.shape, TensorShapes(self.shapes))
+        return order_signs(add_terms(found))
 
 
-def added(terms: list[ast.expr]) -> ast.expr:
+def add_terms(terms: list[ast.expr]) -> ast.expr:
     """a + b − c"""
-    total, *rest = sorted(terms, key=lambda term: negated(term) is not None)
+    total, *rest = sorted(terms, key=lambda term: strip_minus(term) is not None)
     for term in rest:
-        without = negated(term)
+        without = strip_minus(term)
         total = ast.BinOp(total, ast.Add() if without is None else ast.Sub(), term if without is None else without)
     return total
 
 
-def merged(
+def merge_drafts(
     drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection[str], shapes: products.Shapes
 ) -> list[Draft]:
     """``drafts`` in order, merged by the rules; ``cotangents`` are the names by tensor, ``fixed`` stay lines.
@@ -201,21 +201,21 @@ def merged(
     for draft in drafts:
         value, name = draft.value, cotangents[draft.of]
         near = readers.get(draft.of, [])
-        if value is not None and draft.page and products.is_number(value):
-            kept += put_everywhere(draft, value, near, cotangents, fixed, shapes)
+        if value is not None and draft.page and products.is_tensor_free(value):
+            kept += put_numbers_in(draft, value, near, cotangents, fixed, shapes)
             continue
-        rule = None if draft.of in fixed or value is None else applicable(value, name, draft, near, shapes)
+        rule = None if draft.of in fixed or value is None else choose_rule(value, name, draft, near, shapes)
         if rule is None or value is None:
             kept.append(draft)
             continue
         for reader in near:
-            reader.terms = [replaced(term, draft, name, value, shapes) for term in reader.terms]
+            reader.terms = [inline_cotangent(term, draft, name, value, shapes) for term in reader.terms]
             reader.rules += [*draft.rules, rule]
-    mark_filled(kept, cotangents)
+    mark_tensors_needed(kept, cotangents)
     return kept
 
 
-def mark_filled(drafts: list[Draft], cotangents: Mapping[str, str]) -> None:
+def mark_tensors_needed(drafts: list[Draft], cotangents: Mapping[str, str]) -> None:
     """Mark what a line turns, pads or multiplies as a matrix, directly or through lines that reckon with it."""
     known = {draft.of: draft for draft in drafts}
     for reader in reversed(drafts):
@@ -225,7 +225,7 @@ def mark_filled(drafts: list[Draft], cotangents: Mapping[str, str]) -> None:
                 draft.filled |= reader.filled or any(needs_tensor(t, draft, cotangents[of]) for t in reader.terms)
 
 
-def put_everywhere(
+def put_numbers_in(
     draft: Draft,
     number: ast.expr,
     readers: list[Draft],
@@ -236,10 +236,10 @@ def put_everywhere(
     """Let what reads a cotangent read its number; the line itself where it still has readers, or has to be."""
     name = cotangents[draft.of]
     scalar = shapes.get(name) == ()
-    everywhere = (scalar or draft.of not in fixed) and goes_everywhere(number, name, draft, readers)
+    everywhere = (scalar or draft.of not in fixed) and can_put_number(number, name, draft, readers)
     for reader in readers:
-        read = [number_read(term, draft, name, number, cotangents[reader.of], shapes) for term in reader.terms]
-        in_numbers = all(term.value is not None and products.is_number(term.value) for term in read)
+        read = [put_number(term, draft, name, number, cotangents[reader.of], shapes) for term in reader.terms]
+        in_numbers = all(term.value is not None and products.is_tensor_free(term.value) for term in read)
         if not (everywhere or in_numbers or scalar):
             continue
         if not (everywhere or in_numbers):
@@ -249,42 +249,42 @@ def put_everywhere(
     return [] if everywhere and draft.of not in fixed else [draft]
 
 
-def goes_everywhere(number: ast.expr, name: str, draft: Draft, readers: list[Draft]) -> bool:
+def can_put_number(number: ast.expr, name: str, draft: Draft, readers: list[Draft]) -> bool:
     """Whether what reads a cotangent reads its number, so that it needs no line."""
     values = [term.value for reader in readers for term in reader.terms if draft.of in term.through]
-    count = sum(mentions(value, name) for value in values if value is not None)
+    count = sum(count_mentions(value, name) for value in values if value is not None)
     return bool(values) and None not in values and (count == 1 or len(ast.unparse(number)) <= SHORT)
 
 
-def needs_tensor(term: Term, draft: Draft, name: str) -> bool:
+def needs_tensor(term: Summand, draft: Draft, name: str) -> bool:
     """Whether a term does more than reckon with a cotangent."""
-    return draft.of in term.through and term.value is not None and not counts_with(term.value, name)
+    return draft.of in term.through and term.value is not None and not is_only_arithmetic(term.value, name)
 
 
-def number_read(term: Term, draft: Draft, name: str, number: ast.expr, own: str, shapes: products.Shapes) -> Term:
+def put_number(term: Summand, draft: Draft, name: str, number: ast.expr, own: str, shapes: products.Shapes) -> Summand:
     """A term of the cotangent ``own`` with a number in the place of a cotangent's name."""
     if draft.of not in term.through or term.value is None:
         return term
-    whole = products.in_lowest_terms(with_number(term.value, name, number, draft.page), shapes)
-    bare = products.Broadcast(shapes).bare(whole, ast.Name(own))
-    value = bare if products.is_number(bare) else whole  # a row is not read as if it were filled
-    return Term(through_both(term, draft), value)
+    whole = products.cancel_fractions(put_number_in(term.value, name, number, draft.page), shapes)
+    bare = products.ExpandRemover(shapes).bare(whole, ast.Name(own))
+    value = bare if products.is_tensor_free(bare) else whole  # a row is not read as if it were filled
+    return Summand(merge_through(term, draft), value)
 
 
-def replaced(term: Term, draft: Draft, name: str, value: ast.expr, shapes: products.Shapes) -> Term:
+def inline_cotangent(term: Summand, draft: Draft, name: str, value: ast.expr, shapes: products.Shapes) -> Summand:
     """A term with a cotangent's value in the place of its name."""
     if draft.of not in term.through or term.value is None:
         return term
-    whole = without_turns(put(term.value, {name: value}))
-    return Term(through_both(term, draft), products.in_lowest_terms(whole, shapes))
+    whole = drop_double_transposes(replace_names(term.value, {name: value}))
+    return Summand(merge_through(term, draft), products.cancel_fractions(whole, shapes))
 
 
-def through_both(term: Term, draft: Draft) -> tuple[str, ...]:
+def merge_through(term: Summand, draft: Draft) -> tuple[str, ...]:
     """What a term reads that has a cotangent's value in the place of its name: what that read, too."""
     return (*(read for read in term.through if read != draft.of), *draft.reads)
 
 
-def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft], shapes: products.Shapes) -> str | None:
+def choose_rule(value: ast.expr, name: str, draft: Draft, readers: list[Draft], shapes: products.Shapes) -> str | None:
     """The rule by which a line goes into those that read it."""
     terms = [term for reader in readers for term in reader.terms if draft.of in term.through]
     if not terms or any(term.value is None for term in terms):
@@ -293,8 +293,8 @@ def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft], s
         return "alias"
     if len(readers[0].terms) > LONGEST / len("a + "):  # each trial would add them all up
         return None
-    if sum(mentions(term.value, name) for term in terms if term.value is not None) != 1:
+    if sum(count_mentions(term.value, name) for term in terms if term.value is not None) != 1:
         return None
-    terms = [replaced(term, draft, name, value, shapes) for term in readers[0].terms]
+    terms = [inline_cotangent(term, draft, name, value, shapes) for term in readers[0].terms]
     trial = Draft("", terms, readers[0].shape, readers[0].shapes).value
     return "inline" if trial is not None and len(ast.unparse(trial)) <= LONGEST else None

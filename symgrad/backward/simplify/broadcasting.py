@@ -24,16 +24,24 @@ from math import prod
 import sympy as sp
 
 from symgrad.backward.simplify.factors import (
-    cancelled,
-    laid_out,
-    negative,
-    powers,
-    raised,
-    times_ones,
-    without_minus,
-    without_minus_one,
+    cancel_integers,
+    collect_powers,
+    drop_minus_one,
+    fill_ones,
+    negate_product,
+    split_minus,
+    split_power,
+    strip_reshape,
 )
-from symgrad.backward.trees import Fraction, copied, fraction, is_whole, product, rewritten, written
+from symgrad.backward.trees import (
+    Fraction,
+    build_fraction,
+    build_product,
+    copy_tree,
+    is_natural,
+    rewrite_tree,
+    split_fraction,
+)
 from symgrad.ops import TABLE
 from symgrad.ops.lookup import playing
 from symgrad.program import Role
@@ -50,13 +58,13 @@ def is_zero(term: ast.expr | None) -> bool:
     return isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == "zeros_like"
 
 
-def without_expands(expression: ast.expr, shapes: Shapes) -> ast.expr:
+def drop_expands(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without what broadcasting does by itself; the given tree stays as it is."""
-    return rewritten(copied(expression), Broadcast(shapes).inside)
+    return rewrite_tree(copy_tree(expression), ExpandRemover(shapes).inside)
 
 
 @dataclass(frozen=True)
-class Broadcast:
+class ExpandRemover:
     """What stands at every place of a shape, and where that need not be said: another part has the whole shape."""
 
     shapes: Shapes
@@ -68,25 +76,25 @@ class Broadcast:
                 first = self.bare(left, right)
                 return ast.BinOp(first, sign, self.bare(right, first))
             case ast.BinOp(_, ast.Mult() | ast.Div()):
-                above, below = fraction(node)
+                above, below = split_fraction(node)
                 for n, part in enumerate(above):
                     inner = self.bare(part, *above[:n], *above[n + 1 :], *below)
                     if inner is not part:
-                        over, under = fraction(inner)
-                        return written(cancelled(([*above[:n], *over, *above[n + 1 :]], [*under, *below])))
+                        over, under = split_fraction(inner)
+                        return build_fraction(cancel_integers(([*above[:n], *over, *above[n + 1 :]], [*under, *below])))
             case ast.Call(ast.Attribute(inner), [ast.Attribute(ast.Name(name), "shape")], []) if name in self.shapes:
-                ones = ones_times(inner)
-                if ones is not None and (expanded(node) or laid_out(node)):  # ones that are laid out anew
-                    return times_ones(ones[0], of_ones(name))
-                if expanded(node):
+                ones = split_ones_like(inner)
+                if ones is not None and (split_expand(node) or strip_reshape(node)):  # ones that are laid out anew
+                    return fill_ones(ones[0], make_ones(name))
+                if split_expand(node):
                     return self.laid_out_as(inner, name) or node
         return node
 
     def laid_out_as(self, inner: ast.expr, name: str) -> ast.expr | None:
         """``a.reshape(t.shape)``, of ``a.reshape(8, 5)`` with as many entries as t."""
-        first = laid_out(inner)
+        first = strip_reshape(inner)
         match inner:
-            case ast.Call(ast.Attribute(_, word), sizes, []) if first is not None and all(map(is_whole, sizes)):
+            case ast.Call(ast.Attribute(_, word), sizes, []) if first is not None and all(map(is_natural, sizes)):
                 if prod(int(ast.unparse(size)) for size in sizes) == prod(self.shapes[name]):
                     return ast.Call(ast.Attribute(first, word), [ast.Attribute(ast.Name(name), "shape")], [])
         return None
@@ -104,14 +112,14 @@ class Broadcast:
 
     def filled(self, node: ast.expr) -> tuple[ast.expr, Shape] | None:
         """What stands at every place of a shape, and which: 2 and (3, 1), of ``(2 * ones_like(t))[:, None]``."""
-        found = expanded(node) or ones_times(node)
+        found = split_expand(node) or split_ones_like(node)
         if found is not None:
             return (found[0], self.shapes[found[1]]) if found[1] in self.shapes else None
         match node:
             case ast.Subscript(value, key):
-                ones, parts = ones_times(value), key.elts if isinstance(key, ast.Tuple) else [key]
+                ones, parts = split_ones_like(value), key.elts if isinstance(key, ast.Tuple) else [key]
                 if ones is not None and ones[1] in self.shapes:
-                    shape = opened(self.shapes[ones[1]], parts)
+                    shape = shape_with_new_axes(self.shapes[ones[1]], parts)
                     return None if shape is None else (ones[0], shape)
         return None
 
@@ -119,34 +127,34 @@ class Broadcast:
         """Whether an expression is known to have a shape, or one that it broadcasts to; of several, one of them."""
         match node:
             case ast.Name(name):
-                return name in self.shapes and broadcasts(shape, self.shapes[name])
+                return name in self.shapes and can_broadcast_to(shape, self.shapes[name])
             case ast.BinOp(left, sign, right) if isinstance(sign, ELEMENTWISE):
                 return self.fills(left, shape) or self.fills(right, shape)
             case ast.UnaryOp(_, operand):
                 return self.fills(operand, shape)
             case ast.Compare(left, _, [right]):
                 return self.fills(left, shape) or self.fills(right, shape)
-            case ast.Call(ast.Attribute(inner, word), [], []) if by_entry(word):
+            case ast.Call(ast.Attribute(inner, word), [], []) if is_elementwise_call(word):
                 return self.fills(inner, shape)
-            case ast.Call(ast.Name(word), parts, []) if by_entry(word):
+            case ast.Call(ast.Name(word), parts, []) if is_elementwise_call(word):
                 return any(self.fills(part, shape) for part in parts)
         found = self.filled(node)
-        return found is not None and broadcasts(shape, found[1])
+        return found is not None and can_broadcast_to(shape, found[1])
 
 
 @cache
-def by_entry(word: str) -> bool:
+def is_elementwise_call(word: str) -> bool:
     """Whether an operation computes each entry of its result from the entries at that place."""
     return word in TABLE and not re.search(r"[^\W\d_]\w*\[", TABLE[word].definition or "x[i]")
 
 
-def broadcasts(shape: Shape, other: Shape) -> bool:
+def can_broadcast_to(shape: Shape, other: Shape) -> bool:
     """Whether the first shape is the second, or becomes it beside it."""
     behind = other[len(other) - len(shape) :]
     return len(shape) <= len(other) and all(size in (1, into) for size, into in zip(shape, behind, strict=True))
 
 
-def opened(shape: Shape, parts: Sequence[ast.expr]) -> Shape | None:
+def shape_with_new_axes(shape: Shape, parts: Sequence[ast.expr]) -> Shape | None:
     """A shape with an axis of one for each None of an index; None where the index picks entries."""
     left, found = [*shape], list[Size]()
     for part in parts:
@@ -160,7 +168,7 @@ def opened(shape: Shape, parts: Sequence[ast.expr]) -> Shape | None:
     return (*found, *left)
 
 
-def expanded(node: ast.expr) -> tuple[ast.expr, str] | None:
+def split_expand(node: ast.expr) -> tuple[ast.expr, str] | None:
     """a and t, of ``a.expand(t.shape)``."""
     match node:
         case ast.Call(ast.Attribute(inner, word), [ast.Attribute(ast.Name(name), "shape")], []):
@@ -168,60 +176,60 @@ def expanded(node: ast.expr) -> tuple[ast.expr, str] | None:
     return None
 
 
-def ones_times(node: ast.expr) -> tuple[ast.expr, str] | None:
+def split_ones_like(node: ast.expr) -> tuple[ast.expr, str] | None:
     """2 / 3 and t, of ``2 * ones_like(t) / 3``."""
     match node:
         case ast.Call(ast.Name(word), [ast.Name(name)], []) if word == ONES:
             return ast.Constant(1), name
         case ast.UnaryOp(ast.USub() as sign, inner):
-            found = ones_times(inner)
+            found = split_ones_like(inner)
             return None if found is None else (ast.UnaryOp(sign, found[0]), found[1])
-        case ast.BinOp(left, ast.Div() as sign, right) if is_number(right):
-            found = ones_times(left)
+        case ast.BinOp(left, ast.Div() as sign, right) if is_tensor_free(right):
+            found = split_ones_like(left)
             return None if found is None else (ast.BinOp(found[0], sign, right), found[1])
-        case ast.BinOp(left, ast.Mult(), right) if is_number(left):
-            found = ones_times(right)
+        case ast.BinOp(left, ast.Mult(), right) if is_tensor_free(left):
+            found = split_ones_like(right)
             if found is not None:
-                return (left if ast.unparse(found[0]) == "1" else product([left, found[0]])), found[1]
+                return (left if ast.unparse(found[0]) == "1" else build_product([left, found[0]])), found[1]
     return None
 
 
-def of_ones(name: str) -> ast.expr:
+def make_ones(name: str) -> ast.expr:
     """Ones, as many as a tensor has entries."""
     return ast.Call(ast.Name(ONES), [ast.Name(name)], [])
 
 
-def is_number(node: ast.AST) -> bool:
+def is_tensor_free(node: ast.AST) -> bool:
     """Whether no tensor is read, but for its sizes: what Python computes by itself."""
     if isinstance(node, ast.Attribute):
         return node.attr in ("shape", "numel") or (isinstance(node.value, ast.Name) and node.value.id == "math")
-    return not isinstance(node, ast.Name) and all(map(is_number, ast.iter_child_nodes(node)))
+    return not isinstance(node, ast.Name) and all(map(is_tensor_free, ast.iter_child_nodes(node)))
 
 
 @dataclass(frozen=True)
-class Cancelled:
+class FractionCanceller:
     """Fractions in lowest terms, where what goes has the shape of something that stays."""
 
-    broadcast: Broadcast
+    broadcast: ExpandRemover
 
     def lowest(self, node: ast.expr) -> ast.expr:
         """A product with all that it is divided by, in lowest terms; anything else as it is."""
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
             return node
-        above, below = fraction(node)
-        minus, above = without_minus(above)
-        above, below = cancelled(self.without_common((above, below)))
-        above = negative(above) if minus else above
-        return written((without_minus_one(powers(above)), powers(below)))
+        above, below = split_fraction(node)
+        minus, above = split_minus(above)
+        above, below = cancel_integers(self.without_common((above, below)))
+        above = negate_product(above) if minus else above
+        return build_fraction((drop_minus_one(collect_powers(above)), collect_powers(below)))
 
     def without_common(self, parts: Fraction) -> Fraction:
         """Without the tensors that are multiplied and divided by."""
         above, below = parts
         for name in [part for part in above if isinstance(part, ast.Name)]:
-            bases = [raised(part) for part in below]
+            bases = [split_power(part) for part in below]
             squared = next((n for n, (base, times) in enumerate(bases) if base == name.id and times > 1), None)
             if squared is not None:  # t, of t ** 2; t ** 2, of t ** 3
-                less = powers([ast.Name(name.id)] * (bases[squared][1] - 1))
+                less = collect_powers([ast.Name(name.id)] * (bases[squared][1] - 1))
                 above = [part for part in above if part is not name]
                 below = [*below[:squared], *less, *below[squared + 1 :]]
                 continue
@@ -233,14 +241,14 @@ class Cancelled:
         return above, below
 
 
-def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
+def cancel_fractions(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without expands, and without what is multiplied and divided by; the given tree stays as it is.
 
-    >>> ast.unparse(in_lowest_terms(ast.parse("2 * n * t / n @ (2 * (a / 2))", mode="eval").body, {"n": ()}))
+    >>> ast.unparse(cancel_fractions(ast.parse("2 * n * t / n @ (2 * (a / 2))", mode="eval").body, {"n": ()}))
     '2 * t @ a'
-    >>> ast.unparse(in_lowest_terms(ast.parse("-0.0625 * 0.5 * t", mode="eval").body, {}))
+    >>> ast.unparse(cancel_fractions(ast.parse("-0.0625 * 0.5 * t", mode="eval").body, {}))
     '-t / 32'
-    >>> ast.unparse(in_lowest_terms(ast.parse("v * t * u / t ** 2 / u ** 3", mode="eval").body, {}))
+    >>> ast.unparse(cancel_fractions(ast.parse("v * t * u / t ** 2 / u ** 3", mode="eval").body, {}))
     'v / t / u ** 2'
     """
-    return rewritten(without_expands(expression, shapes), Cancelled(Broadcast(shapes)).lowest)
+    return rewrite_tree(drop_expands(expression, shapes), FractionCanceller(ExpandRemover(shapes)).lowest)

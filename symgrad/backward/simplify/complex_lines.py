@@ -12,9 +12,9 @@ import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.backward.code import shortened
+from symgrad.backward.code import shorten_expression
 from symgrad.backward.line_data import Backward, Line
-from symgrad.backward.simplify.broadcasting import is_number, is_zero
+from symgrad.backward.simplify.broadcasting import is_tensor_free, is_zero
 from symgrad.backward.simplify.concat import PAD
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
@@ -40,11 +40,11 @@ REAL, COMPLEX, PAIRS = range(3)
 Spoken = tuple[ast.expr, int]
 
 
-class OfPairs(Exception):
+class PairsNeeded(Exception):
     """A line means pairs, or a half of them."""
 
 
-class Words:
+class ComplexRewriter:
     """Expressions in complex words; ``names`` are the tensors of pairs so far, ``ranks`` how many axes tensors have."""
 
     def __init__(self, names: Collection[str], ranks: Mapping[str, int]) -> None:
@@ -65,7 +65,7 @@ class Words:
             return self.call(node)
         if isinstance(node, ast.Attribute):
             inner, kind = self.plain(node.value)
-            return ast.Attribute(inner, node.attr), given_by(node.attr, kind)
+            return ast.Attribute(inner, node.attr), complex_kind(node.attr, kind)
         if isinstance(node, ast.Subscript):
             return self.part(node)
         return self.untouched(node), REAL
@@ -73,14 +73,14 @@ class Words:
     def untouched(self, node: ast.expr) -> ast.expr:
         """What has nothing to do with complex numbers."""
         if any(isinstance(n, ast.Name) and n.id in {*self.names, AS_COMPLEX, AS_PAIRS} for n in ast.walk(node)):
-            raise OfPairs
+            raise PairsNeeded
         return node
 
     def plain(self, node: ast.expr) -> Spoken:
         """What a function is applied to: numbers, no pairs."""
         found = self.of(node)
         if found[1] == PAIRS:
-            raise OfPairs
+            raise PairsNeeded
         return found
 
     def both(self, node: ast.BinOp) -> Spoken:
@@ -91,8 +91,8 @@ class Words:
         if isinstance(node.op, (ast.Add, ast.Sub)) and a == b:
             return ast.BinOp(left, node.op, right), PAIRS
         if a == b or not isinstance(node.op, (ast.Mult, ast.Div)) or (b == PAIRS and isinstance(node.op, ast.Div)):
-            raise OfPairs
-        left, right = (part if kind == PAIRS else factor(part) for part, kind in ((left, a), (right, b)))
+            raise PairsNeeded
+        left, right = (part if kind == PAIRS else find_real_factor(part) for part, kind in ((left, a), (right, b)))
         return ast.BinOp(left, node.op, right), PAIRS
 
     def call(self, node: ast.Call) -> Spoken:
@@ -101,20 +101,20 @@ class Words:
             inner, kind = self.of(node.args[0])
             wanted = PAIRS if node.func.id == AS_COMPLEX else COMPLEX
             if kind != wanted:
-                raise OfPairs
+                raise PairsNeeded
             return inner, COMPLEX if wanted == PAIRS else PAIRS
         if ast.unparse(node.func) == OF_HALVES:
             return self.of_halves(*node.args)
-        if (place := placed(node)) is not None:
-            half = factor(self.plain(node.args[0])[0])
-            return (beside_zero(half) if place else times_i(half)), PAIRS
-        if (meant := meant_by(node)) is not None:
+        if (place := is_real_pad(node)) is not None:
+            half = find_real_factor(self.plain(node.args[0])[0])
+            return (real_to_complex(half) if place else multiply_by_i(half)), PAIRS
+        if (meant := drop_conversion(node)) is not None:
             return self.of(meant)
         if is_zero(node):
             return node, self.of(node.args[0])[1]
         given = [self.plain(part) for part in node.args]
         kinds, function, word = [kind for _, kind in given], node.func, ""
-        if isinstance(function, ast.Attribute) and not is_module(function.value):
+        if isinstance(function, ast.Attribute) and not is_torch_module(function.value):
             owner, kind = self.plain(function.value)
             function, kinds, word = ast.Attribute(owner, function.attr), [*kinds, kind], function.attr
         else:
@@ -122,14 +122,14 @@ class Words:
         if word == CONJUGATE:
             return ast.Call(ast.Attribute(given[0][0], "conj"), [], []), kinds[0]
         keywords = [ast.keyword(k.arg, self.untouched(k.value)) for k in node.keywords]
-        return ast.Call(function, [part for part, _ in given], keywords), given_by(word, max(kinds, default=REAL))
+        return ast.Call(function, [part for part, _ in given], keywords), complex_kind(word, max(kinds, default=REAL))
 
     def of_halves(self, real: ast.expr, imag: ast.expr) -> Spoken:
         """torch.complex(a, zeros_like(a)) → a + 0j, torch.complex(zeros_like(a), a) → 1j * a"""
         real, imag = self.untouched(real), self.untouched(imag)
         if is_zero(imag):
-            return beside_zero(real), COMPLEX
-        return times_i(imag) if is_zero(real) else ast.BinOp(real, ast.Add(), times_i(imag)), COMPLEX
+            return real_to_complex(real), COMPLEX
+        return multiply_by_i(imag) if is_zero(real) else ast.BinOp(real, ast.Add(), multiply_by_i(imag)), COMPLEX
 
     def part(self, node: ast.Subscript) -> Spoken:
         """Entries along axes that are not that of pairs."""
@@ -137,12 +137,12 @@ class Words:
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if kind == PAIRS:
             rank = self.rank(inner)
-            half = half_of(items, rank or 0)
+            half = find_half(items, rank or 0)
             if half is not None:
                 return ast.Attribute(inner, half), REAL
             counted = [item for item in items if not (isinstance(item, ast.Constant) and item.value is None)]
-            if rank is None or len(counted) >= rank or not all(map(is_plain, counted)):
-                raise OfPairs
+            if rank is None or len(counted) >= rank or not all(map(is_forward_index, counted)):
+                raise PairsNeeded
         return ast.Subscript(inner, self.untouched(node.slice)), kind
 
     def rank(self, node: ast.expr) -> int | None:
@@ -154,19 +154,19 @@ class Words:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
             return self.rank(node.func.value) if node.func.attr == "conj" else None
         if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
-            found = [self.rank(side) for side in (node.left, node.right) if not is_number(side)]
+            found = [self.rank(side) for side in (node.left, node.right) if not is_tensor_free(side)]
             return None if None in found else max(map(int, filter(None, found)), default=None)
         return None
 
 
-def is_module(node: ast.expr) -> bool:
+def is_torch_module(node: ast.expr) -> bool:
     """Whether a function's home: ``torch``, ``torch.special``."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id in ("torch", "F", "math")
 
 
-def meant_by(node: ast.Call) -> ast.expr | None:
+def drop_conversion(node: ast.Call) -> ast.expr | None:
     """``t > 0`` of ``(t > 0).to(t)``, and z of ``z.clone()``: what the page says without; None for other calls."""
     function = node.func
     if not isinstance(function, ast.Attribute):
@@ -175,62 +175,62 @@ def meant_by(node: ast.Call) -> ast.expr | None:
     return function.value if cast or function.attr in UNSPOKEN else None
 
 
-def half_of(items: Sequence[ast.expr], rank: int) -> str | None:
+def find_half(items: Sequence[ast.expr], rank: int) -> str | None:
     """``z[:, 0]`` is z.real, ``z[:, 1]`` z.imag, for pairs of that many axes."""
     *others, last = items
-    if len(items) != rank or not all(map(is_whole, others)) or not isinstance(last, ast.Constant):
+    if len(items) != rank or not all(map(is_full_slice, others)) or not isinstance(last, ast.Constant):
         return None
     return dict(enumerate(HALVES)).get(last.value)  # type: ignore[arg-type]  # what is no place has none
 
 
-def placed(node: ast.Call) -> bool | None:
+def is_real_pad(node: ast.Call) -> bool | None:
     """Whether ``pad(a[:, None], (0, 1))`` puts a real part beside an imaginary one of 0; None for other calls."""
     if ast.unparse(node.func) != PAD or len(node.args) != 2 or node.keywords:
         return None
     return {"(0, 1)": True, "(1, 0)": False}.get(ast.unparse(node.args[1]))
 
 
-def beside_zero(real: ast.expr) -> ast.expr:
+def real_to_complex(real: ast.expr) -> ast.expr:
     """A complex number of its real part."""
     return ast.BinOp(real, ast.Add(), ast.Constant(0j))
 
 
-def times_i(imag: ast.expr) -> ast.expr:
+def multiply_by_i(imag: ast.expr) -> ast.expr:
     """A complex number of its imaginary part."""
     return ast.BinOp(ast.Constant(1j), ast.Mult(), imag)
 
 
-def is_plain(item: ast.expr) -> bool:
+def is_forward_index(item: ast.expr) -> bool:
     """Whether an index is a slice or a number, and counts from the front."""
-    return isinstance(item, ast.Slice) or is_number(item)
+    return isinstance(item, ast.Slice) or is_tensor_free(item)
 
 
-def is_whole(item: ast.expr) -> bool:
+def is_full_slice(item: ast.expr) -> bool:
     """Whether an index is a colon alone."""
     return isinstance(item, ast.Slice) and item.lower is item.upper is item.step is None
 
 
-def given_by(word: str, kind: int) -> int:
+def complex_kind(word: str, kind: int) -> int:
     """What a function gives: the length of a complex number is real."""
     return REAL if kind == COMPLEX and (word in GIVES_REAL or word in HALVES) else kind
 
 
-def factor(node: ast.expr) -> ast.expr:
+def find_real_factor(node: ast.expr) -> ast.expr:
     """A real factor of pairs: a number, or a tensor without the axis that was put in for them."""
-    if is_number(node):
+    if is_tensor_free(node):
         return node
     if not isinstance(node, ast.Subscript):
-        raise OfPairs
+        raise PairsNeeded
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     *rest, last = items
     if not (isinstance(last, ast.Constant) and last.value is None):
-        raise OfPairs
-    while rest and is_whole(rest[-1]):
+        raise PairsNeeded
+    while rest and is_full_slice(rest[-1]):
         rest.pop()
     return ast.Subscript(node.value, ast.Tuple(rest) if len(rest) > 1 else rest[0]) if rest else node.value
 
 
-def in_complex_words(
+def rewrite_pairs_as_complex(
     lines: Backward, names: Collection[str], ranks: Mapping[str, int], page: Callable[[str], str],
     shown: Callable[[str], str],
 ) -> Backward:  # fmt: skip
@@ -240,18 +240,18 @@ def in_complex_words(
     ranks = {**ranks} | {
         line.target: len(line.shape) for line in (*lines.forward, *lines.statements) if line.shape is not None
     }
-    words = Words(names, ranks)
+    words = ComplexRewriter(names, ranks)
 
     def said(line: Line) -> Line:
         if line.code is None:
-            raise OfPairs
+            raise PairsNeeded
         value, kind = words.of(ast.parse(line.code, mode="eval").body)
         own = line.shape is not None and page(line.of)
         if kind == COMPLEX or (line.target != own and (kind == PAIRS) != (own in words.names)):
-            raise OfPairs
+            raise PairsNeeded
         if kind == PAIRS:
             words.names.add(line.target)
-        return replace(line, text=shown(shortened(value)))
+        return replace(line, text=shown(shorten_expression(value)))
 
     try:
         forward = tuple(map(said, lines.forward))
@@ -259,6 +259,6 @@ def in_complex_words(
         words.names |= {seed for end, seed in lines.seeds.items() if seed and ends}
         back = tuple(map(said, lines.lines))
         gradients = {name: said(line) for name, line in lines.gradients.items()}
-    except OfPairs:
+    except PairsNeeded:
         return lines
     return replace(lines, forward=forward, lines=back, gradients=gradients)

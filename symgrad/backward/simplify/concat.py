@@ -26,7 +26,7 @@ from functools import reduce
 import sympy as sp
 
 from symgrad.backward.simplify.broadcasting import is_zero
-from symgrad.backward.trees import copied, rewritten
+from symgrad.backward.trees import copy_tree, rewrite_tree
 from symgrad.ops.lookup import playing, plays
 from symgrad.program import Role
 from symgrad.shapes import Shape
@@ -38,9 +38,9 @@ SIGNS: dict[type[ast.operator], Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
 Shapes = Mapping[str, Shape]
 
 
-def without_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
+def drop_empty_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without what is 0 around a tensor; the given tree stays as it is."""
-    sizes = Sizes(shapes)
+    sizes = TensorShapes(shapes)
 
     def nothing(node: ast.expr) -> bool:
         """Whether numbers, which may depend on sizes, are all 0."""
@@ -58,11 +58,11 @@ def without_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
             return ast.Call(node.func, node.args, kept)
         return node
 
-    return rewritten(copied(expression), without)
+    return rewrite_tree(copy_tree(expression), without)
 
 
 @dataclass(frozen=True)
-class Sizes:
+class TensorShapes:
     """The shapes of tensors, in numbers or letters."""
 
     shapes: Shapes
@@ -88,7 +88,7 @@ PAD = "pad"
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddedPart:
     """``inner`` stands from ``first`` up to ``last`` on an axis counted from the end, with zeros around it.
 
     ``margins`` is how many zeros before and behind, as it is written.
@@ -101,24 +101,24 @@ class Padded:
     margins: tuple[ast.expr, ast.expr]
 
 
-def side_by_side(terms: Sequence[ast.expr], shape: Shape, sizes: Sizes) -> list[ast.expr]:
+def merge_adjacent(terms: Sequence[ast.expr], shape: Shape, sizes: TensorShapes) -> list[ast.expr]:
     """The terms, those that follow each other on an axis without gap or overlap as one call."""
-    parts = {n: found for n, term in enumerate(terms) if (found := padded(term, shape, sizes)) is not None}
+    parts = {n: found for n, term in enumerate(terms) if (found := build_pad(term, shape, sizes)) is not None}
     whole = dict(enumerate(terms))
-    for chain in chains(parts):
-        whole[min(chain)] = in_a_row([parts[n] for n in chain], shape)
+    for chain in find_chains(parts):
+        whole[min(chain)] = concatenate_chain([parts[n] for n in chain], shape)
         for n in {*chain} - {min(chain)}:
             del whole[n]
     return [*whole.values()]
 
 
-def chains(parts: Mapping[int, Padded]) -> Iterator[list[int]]:
+def find_chains(parts: Mapping[int, PaddedPart]) -> Iterator[list[int]]:
     """Parts of which each begins where one ends, on its axis; of two or more."""
     left = dict(parts)
     while left:
         ends = {(part.axis, part.last) for part in left.values()}
         chain = [next((n for n, part in left.items() if (part.axis, part.first) not in ends), min(left))]
-        part: Padded | None = left.pop(chain[0])
+        part: PaddedPart | None = left.pop(chain[0])
         while part is not None:
             after = (n for n, other in left.items() if (other.axis, other.first) == (part.axis, part.last))
             following = next(after, None)
@@ -128,11 +128,11 @@ def chains(parts: Mapping[int, Padded]) -> Iterator[list[int]]:
             yield chain
 
 
-def in_a_row(found: Sequence[Padded], shape: Shape) -> ast.expr:
+def concatenate_chain(found: Sequence[PaddedPart], shape: Shape) -> ast.expr:
     """What lies side by side, with zeros around where it does not fill its axis."""
     axis = found[0].axis
     place = ast.Constant(axis if axis == -1 else len(shape) + axis)
-    inner = [added_axis(part.inner, len(shape) + axis) for part in found]
+    inner = [strip_new_axis(part.inner, len(shape) + axis) for part in found]
     pieces = [rest for rest in inner if rest is not None]
     if len(pieces) == len(found):
         at = [] if axis == -len(shape) else [place]
@@ -146,11 +146,11 @@ def in_a_row(found: Sequence[Padded], shape: Shape) -> ast.expr:
     return ast.Call(ast.Name(PAD), [whole, margins], [])
 
 
-def with_common_margins(terms: Sequence[ast.expr]) -> list[ast.expr]:
+def merge_common_margins(terms: Sequence[ast.expr]) -> list[ast.expr]:
     """The terms, those with the same zeros around them as one.
 
     >>> terms = [ast.parse(text, mode="eval").body for text in ("pad(a[None], (0, 1))", "pad(b[None], (0, 1))")]
-    >>> [ast.unparse(term) for term in with_common_margins(terms)]
+    >>> [ast.unparse(term) for term in merge_common_margins(terms)]
     ['pad((a + b)[None], (0, 1))']
     """
     groups: dict[str, list[ast.expr]] = {}
@@ -160,14 +160,15 @@ def with_common_margins(terms: Sequence[ast.expr]) -> list[ast.expr]:
                 groups.setdefault(ast.unparse(margins), []).append(term)
             case _:
                 groups[str(n)] = [term]
-    return [group[0] if len(group) == 1 else ast.Call(ast.Name(PAD), inside(group), []) for group in groups.values()]
+    every, pad = groups.values(), ast.Name(PAD)
+    return [group[0] if len(group) == 1 else ast.Call(pad, add_inside_margins(group), []) for group in every]
 
 
-def with_common_conditions(terms: Sequence[ast.expr]) -> list[ast.expr]:
+def merge_common_conditions(terms: Sequence[ast.expr]) -> list[ast.expr]:
     """The terms, those under one condition as one.
 
     >>> terms = [ast.parse(text, mode="eval").body for text in ("a * (t > 0)", "b @ w", "2 * c * (t > 0)")]
-    >>> [ast.unparse(term) for term in with_common_conditions(terms)]
+    >>> [ast.unparse(term) for term in merge_common_conditions(terms)]
     ['(a + 2 * c) * (t > 0)', 'b @ w']
     """
     groups: dict[str, list[tuple[ast.expr, ast.expr | None]]] = {}
@@ -177,29 +178,29 @@ def with_common_conditions(terms: Sequence[ast.expr]) -> list[ast.expr]:
                 groups.setdefault(ast.unparse(condition), []).append((left, condition))
             case _:
                 groups[str(n)] = [(term, None)]
-    sums = [(in_sum([part for part, _ in group]), group[0][1]) for group in groups.values()]
+    sums = [(build_sum([part for part, _ in group]), group[0][1]) for group in groups.values()]
     return [part if under is None else ast.BinOp(part, ast.Mult(), under) for part, under in sums]
 
 
-def inside(pads: Sequence[ast.expr]) -> list[ast.expr]:
+def add_inside_margins(pads: Sequence[ast.expr]) -> list[ast.expr]:
     """What is padded, added up, and the margins that all of it has."""
     calls = [pad for pad in pads if isinstance(pad, ast.Call)]
     parts = [call.args[0] for call in calls]
     subscripts = {ast.unparse(part.slice) if isinstance(part, ast.Subscript) else "" for part in parts}
-    bare = [added_axis(part) for part in parts]
+    bare = [strip_new_axis(part) for part in parts]
     if len(subscripts) > 1 or any(part is None for part in bare):
-        return [in_sum(parts), calls[0].args[1]]
+        return [build_sum(parts), calls[0].args[1]]
     first = parts[0]
-    inner = in_sum([part for part in bare if part is not None])
+    inner = build_sum([part for part in bare if part is not None])
     return [ast.Subscript(inner, first.slice if isinstance(first, ast.Subscript) else first), calls[0].args[1]]
 
 
-def in_sum(parts: Sequence[ast.expr]) -> ast.expr:
+def build_sum(parts: Sequence[ast.expr]) -> ast.expr:
     """a + b + c"""
     return reduce(lambda total, part: ast.BinOp(total, ast.Add(), part), parts)
 
 
-def padded(term: ast.expr, shape: Shape, sizes: Sizes) -> Padded | None:
+def build_pad(term: ast.expr, shape: Shape, sizes: TensorShapes) -> PaddedPart | None:
     """``pad(inner, margins)`` with margins on one axis; the margins are those of the last axis first."""
     if not (isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == PAD):
         return None
@@ -214,10 +215,10 @@ def padded(term: ast.expr, shape: Shape, sizes: Sizes) -> Padded | None:
     if len(wide) != 1:
         return None
     at, axis = 2 * wide[0], -1 - wide[0]
-    return Padded(term.args[0], axis, known[at], shape[axis] - known[at + 1], (entries[at], entries[at + 1]))
+    return PaddedPart(term.args[0], axis, known[at], shape[axis] - known[at + 1], (entries[at], entries[at + 1]))
 
 
-def added_axis(inner: ast.expr, place: int = 0) -> ast.expr | None:
+def strip_new_axis(inner: ast.expr, place: int = 0) -> ast.expr | None:
     """a, of a[None, :] with the new axis at ``place``."""
     if not isinstance(inner, ast.Subscript):
         return None
@@ -229,7 +230,7 @@ def added_axis(inner: ast.expr, place: int = 0) -> ast.expr | None:
 
 
 @dataclass(frozen=True)
-class Turn:
+class StridedPart:
     """``inner`` stands at every ``step``-th entry of an axis, from ``first`` on."""
 
     inner: ast.expr
@@ -243,29 +244,29 @@ class Turn:
         return ast.Call(self.call.func, [*self.call.args[:2], inner], [])
 
 
-def taking_turns(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
+def merge_interleaved(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
     """The terms, those that fill an axis between them as one call."""
-    terms = at_one_place(terms, shape)
-    turns = {n: found for n, term in enumerate(terms) if (found := turn(term, shape)) is not None}
+    terms = merge_at_same_steps(terms, shape)
+    turns = {n: found for n, term in enumerate(terms) if (found := find_strided_part(term, shape)) is not None}
     whole = dict(enumerate(terms))
     for axis, step in sorted({(found.axis, found.step) for found in turns.values()}):
         own = {n: found for n, found in turns.items() if (found.axis, found.step) == (axis, step)}
         if sorted(found.first for found in own.values()) == list(range(step)):
-            whole[min(own)] = in_turn(sorted(own.values(), key=lambda found: found.first), shape)
+            whole[min(own)] = build_interleaved(sorted(own.values(), key=lambda found: found.first), shape)
             for n in {*own} - {min(own)}:
                 del whole[n]
     return [*whole.values()]
 
 
-def at_one_place(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
+def merge_at_same_steps(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
     """The terms, those that stand at the same entries of an axis, and fill another there, as one."""
     whole, places = dict(enumerate(terms)), dict[tuple[int, int, int], list[int]]()
-    turns = {n: found for n, term in enumerate(terms) if (found := turn(term, shape)) is not None}
+    turns = {n: found for n, term in enumerate(terms) if (found := find_strided_part(term, shape)) is not None}
     for n, found in turns.items():
         places.setdefault((found.axis, found.first, found.step), []).append(n)
     for (axis, _, step), own in places.items():
         inner = [turns[n].inner for n in own]
-        one = taking_turns(inner, (*shape[:axis], shape[axis] // step, *shape[axis + 1 :])) if len(own) > 1 else []
+        one = merge_interleaved(inner, (*shape[:axis], shape[axis] // step, *shape[axis + 1 :])) if len(own) > 1 else []
         if len(one) == 1:
             whole[own[0]] = turns[own[0]].with_inner(one[0])
             for n in own[1:]:
@@ -273,7 +274,7 @@ def at_one_place(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
     return [*whole.values()]
 
 
-def in_turn(turns: Sequence[Turn], shape: Shape) -> ast.expr:
+def build_interleaved(turns: Sequence[StridedPart], shape: Shape) -> ast.expr:
     """``stack([a, b], -1).flatten(-2)``: side by side on an axis of their own, which goes into the one before it."""
     axis, last = turns[0].axis, len(shape) - 1
     new, joined = (-1, [-2]) if axis == last else (axis + 1, [axis, axis + 1])
@@ -282,7 +283,7 @@ def in_turn(turns: Sequence[Turn], shape: Shape) -> ast.expr:
     return ast.Call(ast.Attribute(row, playing(Role.FLATTENS).name), [*map(ast.Constant, joined)], [])
 
 
-def turn(term: ast.expr, shape: Shape) -> Turn | None:
+def find_strided_part(term: ast.expr, shape: Shape) -> StridedPart | None:
     """What stands at every n-th entry, of ``zeros_like(x).index_add(axis, arange(…)[first::n], inner)``."""
     match term:
         case ast.Call(
@@ -290,12 +291,13 @@ def turn(term: ast.expr, shape: Shape) -> Turn | None:
         ) as call:
             if not (is_zero(zeros) and plays(word, Role.ADDS)) or at.upper is not None:
                 return None
-            first, every = number(at.lower, 0), number(at.step, 1)
-            return Turn(inner, axis, first, every, call) if 0 <= first < every and shape[axis] % every == 0 else None
+            first, every = read_integer(at.lower, 0), read_integer(at.step, 1)
+            fits = 0 <= first < every and shape[axis] % every == 0
+            return StridedPart(inner, axis, first, every, call) if fits else None
     return None
 
 
-def number(node: ast.expr | None, without: int) -> int:
+def read_integer(node: ast.expr | None, without: int) -> int:
     """A whole number, or what stands for none; −1 for anything else."""
     if node is None:
         return without

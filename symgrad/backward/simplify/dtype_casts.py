@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
-from symgrad.backward.simplify.factors import is_truth
-from symgrad.backward.trees import copied, names_in, rewritten
+from symgrad.backward.simplify.factors import computes_truths
+from symgrad.backward.trees import copy_tree, rewrite_tree, tensor_names
 from symgrad.entries.read_off import KEPT, REAL, held_as, is_non_differentiable
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 
 
-class Kind(Enum):
+class HeldKind(Enum):
     """What torch holds: numbers of Python's, truth values, whole numbers, floats."""
 
     NUMBER = 0
@@ -40,13 +40,13 @@ COUNTS = frozenset({"counted"})
 """What is said of an operation that makes whole numbers of truth values."""
 
 
-def said_of(word: str) -> frozenset[str]:
+def dtype_facts(word: str) -> frozenset[str]:
     """What type the results of a method of one tensor have; nothing of others."""
     op = TABLE.get(word)
     return held_as(op) if op is not None and len(op.operands) == 1 else frozenset()
 
 
-def asked_by(call: ast.Call) -> ast.expr | None:
+def condition_of_call(call: ast.Call) -> ast.expr | None:
     """The argument by which a call chooses: m of ``where(m, a, b)`` and ``x.masked_fill(m, 0)``."""
     own = isinstance(call.func, ast.Attribute)
     word = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
@@ -57,42 +57,42 @@ def asked_by(call: ast.Call) -> ast.expr | None:
     return call.args[place] if 0 <= place < len(call.args) else None
 
 
-def makes_truths(op: Operation) -> bool:
+def gives_truths(op: Operation) -> bool:
     """Whether an operation of the table makes truth values, whatever comes in."""
     return op in TABLE and "truth" in held_as(TABLE[str(op)])
 
 
-def in_floats(
+def cast_to_float(
     value: ast.expr, like: str, truths: Collection[str] = (), wholes: Collection[str] = ()
 ) -> tuple[ast.expr, bool]:
     """``value`` in the type of ``like`` wherever torch would not have it in floats, and whether it held true and false.
 
     The given tree stays as it is.
 
-    >>> ast.unparse(in_floats(ast.parse("w * m + m @ w - m - (w > 0)", mode="eval").body, "t", {"m"})[0])
+    >>> ast.unparse(cast_to_float(ast.parse("w * m + m @ w - m - (w > 0)", mode="eval").body, "t", {"m"})[0])
     'w * m + m.to(t) @ w - m.to(t) - (w > 0).to(t)'
-    >>> ast.unparse(in_floats(ast.parse("pad((w > 0)[None], (0, 2)) - w", mode="eval").body, "t")[0])
+    >>> ast.unparse(cast_to_float(ast.parse("pad((w > 0)[None], (0, 2)) - w", mode="eval").body, "t")[0])
     'pad((w > 0)[None], (0, 2)).to(t) - w'
-    >>> ast.unparse(in_floats(ast.parse("v @ n + v * n", mode="eval").body, "t", (), {"n"})[0])
+    >>> ast.unparse(cast_to_float(ast.parse("v @ n + v * n", mode="eval").body, "t", (), {"n"})[0])
     'v @ n.to(t) + v * n'
     """
-    typed = Typed(like, truths, wholes)
-    found, kind = typed.seen(copied(value))
-    return typed.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found, kind is Kind.TRUTH
+    typed = CastInserter(like, truths, wholes)
+    found, kind = typed.seen(copy_tree(value))
+    return typed.cast(found) if kind in (HeldKind.TRUTH, HeldKind.WHOLE) else found, kind is HeldKind.TRUTH
 
 
-def as_numbers(value: ast.expr, like: str, truths: Collection[str], wholes: Collection[str] = ()) -> ast.expr:
+def cast_where_needed(value: ast.expr, like: str, truths: Collection[str], wholes: Collection[str] = ()) -> ast.expr:
     """``value`` in the type of ``like`` wherever torch takes numbers alone, but for the whole: a condition stays one.
 
-    >>> ast.unparse(as_numbers(ast.parse("y * m.mean(0) - m", mode="eval").body, "y", {"m"}))
+    >>> ast.unparse(cast_where_needed(ast.parse("y * m.mean(0) - m", mode="eval").body, "y", {"m"}))
     'y * m.to(y).mean(0) - m.to(y)'
     """
-    found, kind = Typed(like, truths, wholes).seen(copied(value))
-    counted = kind is Kind.WHOLE and isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute)
-    return Typed(like, truths).cast(found) if counted else found
+    found, kind = CastInserter(like, truths, wholes).seen(copy_tree(value))
+    counted = kind is HeldKind.WHOLE and isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute)
+    return CastInserter(like, truths).cast(found) if counted else found
 
 
-def without_casts(value: ast.expr) -> ast.expr:
+def drop_casts(value: ast.expr) -> ast.expr:
     """``value`` as the page says it, t of t.to(x); the given tree stays as it is."""
 
     def owner(node: ast.expr) -> ast.expr:
@@ -101,19 +101,19 @@ def without_casts(value: ast.expr) -> ast.expr:
                 return inner
         return node
 
-    return rewritten(copied(value), owner)
+    return rewrite_tree(copy_tree(value), owner)
 
 
-def is_condition(name: str, truths: Collection[str], readers: Iterable[ast.expr]) -> bool:
+def is_asked_only(name: str, truths: Collection[str], readers: Iterable[ast.expr]) -> bool:
     """Whether a tensor of truth values is only asked, or multiplied by floats entry by entry: it need be no number.
 
-    >>> [is_condition("m", {"m"}, [ast.parse(t, mode="eval").body]) for t in ("x * m", "where(m != 0, x, 0)", "m @ x")]
+    >>> [is_asked_only("m", {"m"}, [ast.parse(t, mode="eval").body]) for t in ("x * m", "where(m != 0, x, 0)", "m @ x")]
     [True, True, False]
     """
-    return not any(AsNumber(name, truths).wanted(reader) for reader in readers)
+    return not any(TruthUseFinder(name, truths).wanted(reader) for reader in readers)
 
 
-def as_read(
+def find_truths_read(
     values: Mapping[str, ast.expr], readers: Sequence[ast.expr], truths: Collection[str]
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """Which tensors hold truth values; which of those that are computed would, and are read as numbers; and subtracted.
@@ -126,19 +126,19 @@ def as_read(
             held.add(name)
     mentioning: dict[str, list[ast.expr]] = {}
     for reader in (*values.values(), *readers):
-        for name in names_in(reader) & held:
+        for name in tensor_names(reader) & held:
             mentioning.setdefault(name, []).append(reader)
     computed = held & set(values)
-    numbers = frozenset(name for name in computed if not is_condition(name, held, mentioning.get(name, ())))
-    return frozenset(held) - numbers, numbers, taken_away((*values.values(), *readers), numbers)
+    numbers = frozenset(name for name in computed if not is_asked_only(name, held, mentioning.get(name, ())))
+    return frozenset(held) - numbers, numbers, find_subtracted_truths((*values.values(), *readers), numbers)
 
 
-def taken_away(readers: Iterable[ast.expr], truths: Collection[str]) -> frozenset[str]:
+def find_subtracted_truths(readers: Iterable[ast.expr], truths: Collection[str]) -> frozenset[str]:
     """Which tensors of truth values stand where those are subtracted, which torch refuses.
 
-    >>> sorted(taken_away([ast.parse("n * (w > 0) - m", mode="eval").body], {"m", "n"}))
+    >>> sorted(find_subtracted_truths([ast.parse("n * (w > 0) - m", mode="eval").body], {"m", "n"}))
     ['m', 'n']
-    >>> sorted(taken_away([ast.parse("v * n - v * m", mode="eval").body], {"m", "n"}))
+    >>> sorted(find_subtracted_truths([ast.parse("v * n - v * m", mode="eval").body], {"m", "n"}))
     []
     """
     found: set[str] = set()
@@ -150,7 +150,7 @@ def taken_away(readers: Iterable[ast.expr], truths: Collection[str]) -> frozense
 
 
 @dataclass(frozen=True)
-class AsNumber:
+class TruthUseFinder:
     """Where the tensor ``name`` of truth values stands, and torch takes numbers, or makes others of it."""
 
     name: str
@@ -161,14 +161,14 @@ class AsNumber:
         match node:
             case ast.Compare() | ast.UnaryOp(ast.Invert()) | ast.BinOp(_, ast.BitAnd() | ast.BitOr(), _):
                 return any(self.wanted(part) for part in self.parts(node))
-            case ast.Call(ast.Name() | ast.Attribute()) if (asked := asked_by(node)) is not None:
+            case ast.Call(ast.Name() | ast.Attribute()) if (asked := condition_of_call(node)) is not None:
                 rest = [part for part in ast.iter_child_nodes(node) if part is not asked]
                 return any(self.wanted(part) for part in (*self.parts(node, [asked]), *rest))
             case ast.Subscript(inner, places):
                 return any(self.wanted(part) for part in (inner, *self.parts(node, [places])))
             case ast.BinOp(left, ast.Mult(), right):
-                kinds = {Typed("", self.truths).seen(copied(side))[1] for side in (left, right)}
-                within = self.parts(node) if Kind.FLOAT in kinds else (left, right)
+                kinds = {CastInserter("", self.truths).seen(copy_tree(side))[1] for side in (left, right)}
+                within = self.parts(node) if HeldKind.FLOAT in kinds else (left, right)
                 return any(self.wanted(part) for part in within)
             case ast.Name(name):
                 return name == self.name
@@ -177,10 +177,10 @@ class AsNumber:
     def parts(self, node: ast.AST, among: Sequence[ast.expr] = ()) -> list[ast.AST]:
         """What stands in ``node`` and is not the tensor itself, or a view of it."""
         every: Sequence[ast.AST] = among or list(ast.iter_child_nodes(node))
-        return [part for part in every if self.name != viewed(part)]
+        return [part for part in every if self.name != strip_views(part)]
 
 
-def viewed(node: ast.AST) -> str:
+def strip_views(node: ast.AST) -> str:
     """m, of ``m[0].T``; nothing of what is no view of a tensor."""
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
@@ -189,15 +189,15 @@ def viewed(node: ast.AST) -> str:
 
 def holds_truth(value: ast.expr, truths: Collection[str] = ()) -> bool:
     """Whether torch would hold true and false here, which it neither negates nor multiplies as matrices."""
-    return Typed("", truths).seen(copied(value))[1] is Kind.TRUTH
+    return CastInserter("", truths).seen(copy_tree(value))[1] is HeldKind.TRUTH
 
 
 def holds_wholes(value: ast.expr, truths: Collection[str] = ()) -> bool:
     """Whether torch would hold whole numbers here: classes, counts."""
-    return Typed("", truths).seen(copied(value))[1] is Kind.WHOLE
+    return CastInserter("", truths).seen(copy_tree(value))[1] is HeldKind.WHOLE
 
 
-class Typed:
+class CastInserter:
     """Looks at an expression from the inside out; ``truths`` and ``wholes`` name the tensors that hold those."""
 
     def __init__(self, like: str, truths: Collection[str] = (), wholes: Collection[str] = ()) -> None:
@@ -207,75 +207,75 @@ class Typed:
         """In the type of the line's tensor."""
         return ast.Call(ast.Attribute(node, "to"), [ast.Name(self.like)], [])
 
-    def seen(self, node: ast.expr) -> tuple[ast.expr, Kind]:
+    def seen(self, node: ast.expr) -> tuple[ast.expr, HeldKind]:
         """An expression as torch wants it, and what it holds."""
         match node:
             case ast.Constant() | ast.Attribute(attr="shape" | "pi"):
-                return node, Kind.NUMBER
+                return node, HeldKind.NUMBER
             case ast.BinOp(left, sign, right):
                 return self.of_two(left, sign, right)
             case ast.Name(name) if name in self.truths:
-                return node, Kind.TRUTH
+                return node, HeldKind.TRUTH
             case ast.UnaryOp(ast.Invert()):
-                return node, Kind.TRUTH
+                return node, HeldKind.TRUTH
             case ast.UnaryOp(sign, operand):
                 found, kind = self.seen(operand)
-                found = self.cast(found) if kind is Kind.TRUTH else found
-                return ast.UnaryOp(sign, found), Kind.FLOAT if kind is Kind.TRUTH else kind
+                found = self.cast(found) if kind is HeldKind.TRUTH else found
+                return ast.UnaryOp(sign, found), HeldKind.FLOAT if kind is HeldKind.TRUTH else kind
             case ast.Subscript(inner, places, context):
                 found, kind = self.seen(inner)
                 return ast.Subscript(found, places, context), kind
-            case ast.Attribute(inner, word) if said_of(word) == KEPT:
+            case ast.Attribute(inner, word) if dtype_facts(word) == KEPT:
                 found, kind = self.seen(inner)
                 return ast.Attribute(found, word), kind
-            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if said_of(word) in (KEPT, COUNTS):
+            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if dtype_facts(word) in (KEPT, COUNTS):
                 found, kind = self.seen(inner)
-                added = kind is Kind.TRUTH and said_of(word) == COUNTS
-                return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.WHOLE if added else kind
+                added = kind is HeldKind.TRUTH and dtype_facts(word) == COUNTS
+                return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.WHOLE if added else kind
             case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (x > 0).mean(-1)
-                found = self.in_floats(inner) if said_of(word) == REAL else self.seen(inner)[0]
-                return ast.Call(ast.Attribute(found, word), arguments, keywords), Kind.FLOAT
+                found = self.in_floats(inner) if dtype_facts(word) == REAL else self.seen(inner)[0]
+                return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.FLOAT
             case ast.Call(ast.Name(word), [ast.List(several), *_], _) if word in TABLE and held_as(TABLE[word]) == KEPT:
                 kinds = {self.seen(part)[1] for part in several}  # cat([x > 0, y > 0])
-                return node, Kind.TRUTH if kinds == {Kind.TRUTH} else Kind.FLOAT
-            case ast.Call(ast.Name(word), [inner, *rest], keywords) if said_of(word) in MOVED:  # pad(x > 0, (1, 0))
+                return node, HeldKind.TRUTH if kinds == {HeldKind.TRUTH} else HeldKind.FLOAT
+            case ast.Call(ast.Name(word), [inner, *rest], keywords) if dtype_facts(word) in MOVED:  # pad(x > 0, (1, 0))
                 found, kind = self.seen(inner)
                 return ast.Call(ast.Name(word), [found, *rest], keywords), kind
-            case ast.Call(ast.Name(word), [inner, *rest], keywords) if said_of(word) == REAL:  # mean(x > 0, dim=1)
-                return ast.Call(ast.Name(word), [self.in_floats(inner), *rest], keywords), Kind.FLOAT
+            case ast.Call(ast.Name(word), [inner, *rest], keywords) if dtype_facts(word) == REAL:  # mean(x > 0, dim=1)
+                return ast.Call(ast.Name(word), [self.in_floats(inner), *rest], keywords), HeldKind.FLOAT
             case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:
                 if is_non_differentiable(SPELLINGS[word]):  # one_hot(y, n)
-                    return node, Kind.WHOLE
-                if is_truth(condition) and all(self.seen(branch)[1] is Kind.NUMBER for branch in branches):
-                    return self.cast(node), Kind.FLOAT
-        return node, Kind.TRUTH if is_truth(node) else Kind.FLOAT
+                    return node, HeldKind.WHOLE
+                if computes_truths(condition) and all(self.seen(branch)[1] is HeldKind.NUMBER for branch in branches):
+                    return self.cast(node), HeldKind.FLOAT
+        return node, HeldKind.TRUTH if computes_truths(node) else HeldKind.FLOAT
 
     def in_floats(self, node: ast.expr) -> ast.expr:
         """An expression as what torch has for numbers alone wants it."""
         found, kind = self.seen(node)
-        return self.cast(found) if kind in (Kind.TRUTH, Kind.WHOLE) else found
+        return self.cast(found) if kind in (HeldKind.TRUTH, HeldKind.WHOLE) else found
 
-    def of_two(self, left: ast.expr, sign: ast.operator, right: ast.expr) -> tuple[ast.expr, Kind]:
+    def of_two(self, left: ast.expr, sign: ast.operator, right: ast.expr) -> tuple[ast.expr, HeldKind]:
         """a + b, a @ b: floats on one side make floats of the other, but for products of matrices."""
         sides = [self.seen(side) for side in (left, right)]
         if isinstance(sign, ast.MatMult):  # elsewhere whole numbers stay: they may be positions
-            sides = [(side, Kind.WHOLE if viewed(side) in self.wholes else kind) for side, kind in sides]
+            sides = [(side, HeldKind.WHOLE if strip_views(side) in self.wholes else kind) for side, kind in sides]
         kinds = {kind for _, kind in sides}
-        rough = isinstance(sign, ast.Div) or any(is_broken(side) for side, _ in sides)
-        signs = isinstance(sign, (ast.Add, ast.Sub)) and kinds == {Kind.TRUTH}
-        less = isinstance(sign, ast.Sub) and Kind.TRUTH in kinds  # torch subtracts no truth values, from nothing
-        exact = isinstance(sign, ELEMENTWISE) and not less and (Kind.FLOAT in kinds or not (rough or signs))
-        if isinstance(sign, ast.BitAnd) or exact or kinds == {Kind.NUMBER}:
+        rough = isinstance(sign, ast.Div) or any(is_fraction(side) for side, _ in sides)
+        signs = isinstance(sign, (ast.Add, ast.Sub)) and kinds == {HeldKind.TRUTH}
+        less = isinstance(sign, ast.Sub) and HeldKind.TRUTH in kinds  # torch subtracts no truth values, from nothing
+        exact = isinstance(sign, ELEMENTWISE) and not less and (HeldKind.FLOAT in kinds or not (rough or signs))
+        if isinstance(sign, ast.BitAnd) or exact or kinds == {HeldKind.NUMBER}:
             most = max(kinds, key=lambda kind: kind.value)
             return ast.BinOp(sides[0][0], sign, sides[1][0]), most
-        cast = [self.cast(side) if kind in (Kind.TRUTH, Kind.WHOLE) else side for side, kind in sides]
-        return ast.BinOp(cast[0], sign, cast[1]), Kind.FLOAT
+        cast = [self.cast(side) if kind in (HeldKind.TRUTH, HeldKind.WHOLE) else side for side, kind in sides]
+        return ast.BinOp(cast[0], sign, cast[1]), HeldKind.FLOAT
 
 
-def as_truth(value: ast.expr, truths: Collection[str]) -> ast.expr:
+def negate_truths(value: ast.expr, truths: Collection[str]) -> ast.expr:
     """``value`` with ~m for (m == 0), where m holds truth values; the given tree stays as it is.
 
-    >>> ast.unparse(as_truth(ast.parse("v * (m == 0) + v * (m != 0) * (n == 0)", mode="eval").body, {"m"}))
+    >>> ast.unparse(negate_truths(ast.parse("v * (m == 0) + v * (m != 0) * (n == 0)", mode="eval").body, {"m"}))
     'v * ~m + v * m * (n == 0)'
     """
 
@@ -288,11 +288,11 @@ def as_truth(value: ast.expr, truths: Collection[str]) -> ast.expr:
                 return left
         return node
 
-    return rewritten(copied(value), told)
+    return rewrite_tree(copy_tree(value), told)
 
 
-def is_broken(node: ast.expr) -> bool:
+def is_fraction(node: ast.expr) -> bool:
     """Whether a number stands there that is not whole."""
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Div) or is_broken(node.left) or is_broken(node.right)
+        return isinstance(node.op, ast.Div) or is_fraction(node.left) or is_fraction(node.right)
     return isinstance(node, ast.Constant) and isinstance(node.value, float)

@@ -20,7 +20,7 @@ import ast
 from decimal import Decimal
 from math import gcd, inf, prod
 
-from symgrad.backward.trees import Fraction, copied, fraction, is_whole, names_in, rewritten
+from symgrad.backward.trees import Fraction, copy_tree, is_natural, rewrite_tree, split_fraction, tensor_names
 from symgrad.closed_form.array_text import CALLS
 from symgrad.functions import finite
 from symgrad.ops import TABLE
@@ -29,20 +29,20 @@ DIGITS = 6
 """Characters of a decimal that was multiplied out."""
 
 
-def powers(factors: list[ast.expr]) -> list[ast.expr]:
+def collect_powers(factors: list[ast.expr]) -> list[ast.expr]:
     """x ** 3, of x ** 2 * x: names as often as they are multiplied."""
     found: list[ast.expr] = []
     for factor in factors:
-        name, times = raised(factor)
-        same = next((n for n, other in enumerate(found) if name is not None and raised(other)[0] == name), None)
+        name, times = split_power(factor)
+        same = next((n for n, other in enumerate(found) if name is not None and split_power(other)[0] == name), None)
         if same is None or name is None:
             found.append(factor)
         else:
-            found[same] = ast.BinOp(ast.Name(name), ast.Pow(), ast.Constant(raised(found[same])[1] + times))
+            found[same] = ast.BinOp(ast.Name(name), ast.Pow(), ast.Constant(split_power(found[same])[1] + times))
     return found
 
 
-def raised(factor: ast.expr) -> tuple[str | None, int]:
+def split_power(factor: ast.expr) -> tuple[str | None, int]:
     """x and 2, of x ** 2; x and 1, of x."""
     match factor:
         case ast.Name(name):
@@ -52,56 +52,56 @@ def raised(factor: ast.expr) -> tuple[str | None, int]:
     return None, 1
 
 
-def without_minus(factors: list[ast.expr]) -> tuple[bool, list[ast.expr]]:
+def split_minus(factors: list[ast.expr]) -> tuple[bool, list[ast.expr]]:
     """Whether the factors have a minus together, and the factors without theirs; a condition has none."""
     plain, minus = [*factors], False
     for n, factor in enumerate(factors):
         match factor:
-            case ast.UnaryOp(ast.USub(), operand) if not is_truth(operand):
+            case ast.UnaryOp(ast.USub(), operand) if not computes_truths(operand):
                 plain[n], minus = operand, not minus
     return minus, plain
 
 
-def negative(factors: list[ast.expr]) -> list[ast.expr]:
+def negate_product(factors: list[ast.expr]) -> list[ast.expr]:
     """−2 * v, of 2 * v; −1 * v, of v."""
-    first = factors[0] if factors and is_positive(factors[0]) else None
+    first = factors[0] if factors and is_positive_number(factors[0]) else None
     rest = factors if first is None else factors[1:]
     return [ast.UnaryOp(ast.USub(), first or ast.Constant(1)), *rest]
 
 
-def is_positive(node: ast.expr) -> bool:
+def is_positive_number(node: ast.expr) -> bool:
     """Whether a number above 0 stands there."""
-    return is_whole(node) or has_point(node)
+    return is_natural(node) or is_positive_decimal(node)
 
 
-def without_minus_one(factors: list[ast.expr]) -> list[ast.expr]:
+def drop_minus_one(factors: list[ast.expr]) -> list[ast.expr]:
     """−t * v, of −1 * t * v; a condition has no minus."""
     first, *rest = factors or [ast.Constant(1)]
     match first:
-        case ast.UnaryOp(ast.USub() as sign, ast.Constant(1)) if rest and not is_truth(rest[0]):
+        case ast.UnaryOp(ast.USub() as sign, ast.Constant(1)) if rest and not computes_truths(rest[0]):
             return [ast.UnaryOp(sign, rest[0]), *rest[1:]]
     return factors
 
 
-def cancelled(parts: Fraction) -> Fraction:
+def cancel_integers(parts: Fraction) -> Fraction:
     """Whole numbers in lowest terms, which are not 0; 1 is no factor."""
-    above, over_decimals = with_decimals(parts[0])
+    above, over_decimals = multiply_decimals(parts[0])
     below = [*parts[1], *over_decimals]
-    flat = [factor for part in below for factor in (fraction(part)[0] if not fraction(part)[1] else [part])]
-    numbers = [[part for part in own if is_whole(part)] for own in (above, flat)]
+    flat = [factor for part in below for factor in (split_fraction(part)[0] if not split_fraction(part)[1] else [part])]
+    numbers = [[part for part in own if is_natural(part)] for own in (above, flat)]
     if not numbers[0]:
-        return without_ones(above), below
+        return drop_ones(above), below
     over, under = (prod(int(ast.unparse(part)) for part in own) for own in numbers)
     shared = gcd(over, under)
-    rest, left = ([part for part in own if not is_whole(part)] for own in (above, flat))
+    rest, left = ([part for part in own if not is_natural(part)] for own in (above, flat))
     last = [] if under == shared else [ast.Constant(under // shared)]
-    return without_ones([ast.Constant(over // shared), *rest]), [*left, *last]
+    return drop_ones([ast.Constant(over // shared), *rest]), [*left, *last]
 
 
-def with_decimals(factors: list[ast.expr]) -> Fraction:
+def multiply_decimals(factors: list[ast.expr]) -> Fraction:
     """t, of 2 * t * 0.5; 0.6 * t, of 2 * 0.3 * t; t / 32, of 0.0625 * 0.5 * t: a decimal times the other numbers."""
-    numbers = [factor for factor in factors if is_whole(factor) or has_point(factor)]
-    if len(numbers) < 2 or not any(map(has_point, numbers)):
+    numbers = [factor for factor in factors if is_natural(factor) or is_positive_decimal(factor)]
+    if len(numbers) < 2 or not any(map(is_positive_decimal, numbers)):
         return factors, []
     value = prod((Decimal(ast.unparse(number)) for number in numbers), start=Decimal(1))
     rest = [factor for factor in factors if factor not in numbers]
@@ -111,20 +111,20 @@ def with_decimals(factors: list[ast.expr]) -> Fraction:
     return (rest, [ast.Constant(below)]) if below * value == 1 else (factors, [])
 
 
-def without_ones(factors: list[ast.expr]) -> list[ast.expr]:
+def drop_ones(factors: list[ast.expr]) -> list[ast.expr]:
     """Without the factors 1, but beside truth values alone: torch neither subtracts nor negates those."""
     rest = [factor for factor in factors if ast.unparse(factor) != "1"]
-    needed = len(rest) < len(factors) and rest and all(map(is_truth, rest))
+    needed = len(rest) < len(factors) and rest and all(map(computes_truths, rest))
     return [ast.Constant(1), *rest] if needed else rest
 
 
-def is_truth(node: ast.expr) -> bool:
+def computes_truths(node: ast.expr) -> bool:
     """Whether true and false are computed, no numbers."""
     finds = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == CALLS[finite]
     return isinstance(node, ast.Compare) or finds
 
 
-def has_point(node: ast.expr) -> bool:
+def is_positive_decimal(node: ast.expr) -> bool:
     """Whether a number with a point stands there that is above 0."""
     return isinstance(node, ast.Constant) and type(node.value) is float and 0 < node.value < inf
 
@@ -132,45 +132,45 @@ def has_point(node: ast.expr) -> bool:
 SCALING = (ast.Mult, ast.Div)
 
 
-def with_signs(expression: ast.expr) -> ast.expr:
+def order_signs(expression: ast.expr) -> ast.expr:
     """``expression`` with its signs in order; the given tree stays as it is.
 
-    >>> ast.unparse(with_signs(ast.parse("-(-a / 4) / b + -c / 2", mode="eval").body))
+    >>> ast.unparse(order_signs(ast.parse("-(-a / 4) / b + -c / 2", mode="eval").body))
     'a / 4 / b - c / 2'
     """
-    return rewritten(copied(expression), signed_once)
+    return rewrite_tree(copy_tree(expression), simplify_signs)
 
 
-def negated(term: ast.expr) -> ast.expr | None:
+def strip_minus(term: ast.expr) -> ast.expr | None:
     """a, of −a; a / 2, of −a / 2; None without a minus in front."""
     if isinstance(term, ast.UnaryOp) and isinstance(term.op, ast.USub):
         return term.operand
     if isinstance(term, ast.BinOp) and isinstance(term.op, (*SCALING, ast.MatMult)):
-        left = negated(term.left)
+        left = strip_minus(term.left)
         return None if left is None else ast.BinOp(left, term.op, term.right)
     return None
 
 
-def minus(term: ast.expr) -> ast.expr:
+def add_minus(term: ast.expr) -> ast.expr:
     """−a, the sign at the first factor of a product."""
-    without = negated(term)
+    without = strip_minus(term)
     if without is not None:
         return without
     if isinstance(term, ast.BinOp) and isinstance(term.op, SCALING):
-        return ast.BinOp(minus(term.left), term.op, term.right)
+        return ast.BinOp(add_minus(term.left), term.op, term.right)
     return ast.UnaryOp(ast.USub(), term)
 
 
-def signed_once(node: ast.expr) -> ast.expr:
+def simplify_signs(node: ast.expr) -> ast.expr:
     """Two minus signs are none, a negative term is subtracted, and stands behind a positive one."""
     match node:
         case ast.UnaryOp(ast.USub(), operand):
-            return minus(operand)
+            return add_minus(operand)
         case ast.BinOp(left, ast.Add() | ast.Sub() as sign, right):
             plus = isinstance(sign, ast.Add)
-            if (without := negated(right)) is not None:
+            if (without := strip_minus(right)) is not None:
                 return ast.BinOp(left, ast.Sub() if plus else ast.Add(), without)
-            if plus and (without := negated(left)) is not None:
+            if plus and (without := strip_minus(left)) is not None:
                 return ast.BinOp(right, ast.Sub(), without)
     return node
 
@@ -182,45 +182,45 @@ ROOT = "r"
 Definitions = list[tuple[str, ast.expr]]
 
 
-def with_a_root(definitions: Definitions, last: ast.expr) -> tuple[Definitions, ast.expr]:
+def name_divisor(definitions: Definitions, last: ast.expr) -> tuple[Definitions, ast.expr]:
     """A long quotient with its divisor, which reads no cotangent, named; anything else as it is.
 
     >>> long = "v * x - v.mean(-1, keepdim=True) - x * (v * x).mean(-1, keepdim=True)"
-    >>> names, last = with_a_root([], ast.parse(f"({long}) / (x.var(-1, keepdim=True) + 1).sqrt()", mode="eval").body)
+    >>> names, last = name_divisor([], ast.parse(f"({long}) / (x.var(-1, keepdim=True) + 1).sqrt()", mode="eval").body)
     >>> print(ast.unparse(names[0][1]), "|", ast.unparse(last)[:9])
     1 / (x.var(-1, keepdim=True) + 1).sqrt() | r * (v *
     """
     known = {name for name, _ in definitions}
     if len(ast.unparse(last)) <= LONG or not isinstance(last, ast.BinOp) or not isinstance(last.op, ast.Div):
         return definitions, last
-    names = names_in(last.right)
+    names = tensor_names(last.right)
     if not names or "v" in names or names & known or ROOT in known or len(ast.unparse(last.right)) <= DEEP:
         return definitions, last
     over = ast.BinOp(ast.Constant(1), ast.Div(), last.right)
     return [*definitions, (ROOT, over)], ast.BinOp(ast.Name(ROOT), ast.Mult(), last.left)
 
 
-def without_ones_like(value: ast.expr, like: str) -> ast.expr:
+def drop_ones_like(value: ast.expr, like: str) -> ast.expr:
     """``1 / 8``, of ``ones_like(a0) / 8`` where ``like`` is a0: what a number gives in the place of a tensor.
 
-    >>> ast.unparse(without_ones_like(ast.parse("ones_like(a0) / 8", mode="eval").body, "a0"))
+    >>> ast.unparse(drop_ones_like(ast.parse("ones_like(a0) / 8", mode="eval").body, "a0"))
     '1 / 8'
     """
     if isinstance(value, ast.UnaryOp):
-        inner = without_ones_like(value.operand, like)
+        inner = drop_ones_like(value.operand, like)
         return value if inner is value.operand else ast.UnaryOp(value.op, inner)
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div):
         return value
-    above = ast.Constant(1) if ast.unparse(value.left) == f"ones_like({like})" else without_ones_like(value.left, like)
+    above = ast.Constant(1) if ast.unparse(value.left) == f"ones_like({like})" else drop_ones_like(value.left, like)
     return value if above is value.left else ast.BinOp(above, ast.Div(), value.right)
 
 
-def times_ones(number: ast.expr, ones: ast.expr) -> ast.expr:
+def fill_ones(number: ast.expr, ones: ast.expr) -> ast.expr:
     """A number everywhere, the other way round.
 
-    >>> ast.unparse(times_ones(ast.parse("-1 / 8", mode="eval").body, ast.Name("ones")))
+    >>> ast.unparse(fill_ones(ast.parse("-1 / 8", mode="eval").body, ast.Name("ones")))
     '-ones / 8'
-    >>> ast.unparse(times_ones(ast.Constant(-1), ast.Name("ones")))
+    >>> ast.unparse(fill_ones(ast.Constant(-1), ast.Name("ones")))
     '-ones'
     """
     if isinstance(number, ast.Constant) and number.value == 1:
@@ -228,18 +228,18 @@ def times_ones(number: ast.expr, ones: ast.expr) -> ast.expr:
     if isinstance(number, ast.Constant) and number.value == -1:
         return ast.UnaryOp(ast.USub(), ones)
     if isinstance(number, ast.UnaryOp):
-        return ast.UnaryOp(number.op, times_ones(number.operand, ones))
+        return ast.UnaryOp(number.op, fill_ones(number.operand, ones))
     if isinstance(number, ast.BinOp) and isinstance(number.op, ast.Div):
-        return ast.BinOp(times_ones(number.left, ones), ast.Div(), number.right)
+        return ast.BinOp(fill_ones(number.left, ones), ast.Div(), number.right)
     return ast.BinOp(number, ast.Mult(), ones)
 
 
-def turned(node: ast.expr) -> ast.expr | None:
+def strip_transpose(node: ast.expr) -> ast.expr | None:
     """What is turned: x of x.T."""
     return node.value if isinstance(node, ast.Attribute) and node.attr == "T" else None
 
 
-def laid_out(node: ast.expr) -> ast.expr | None:
+def strip_reshape(node: ast.expr) -> ast.expr | None:
     """x, of x.reshape(…)."""
     match node:
         case ast.Call(ast.Attribute(inner, word), _, []) if word in TABLE:
@@ -248,24 +248,24 @@ def laid_out(node: ast.expr) -> ast.expr | None:
     return None
 
 
-def turned_once(node: ast.expr) -> ast.expr:
+def cancel_transposes(node: ast.expr) -> ast.expr:
     """(a.T @ b).T → b.T @ a, v.reshape(t.shape).reshape(x.shape) → v.reshape(x.shape)"""
     match node:
         case ast.Call(ast.Attribute(_, word)):
-            inner = laid_out(node)
-            first = None if inner is None else laid_out(inner)
+            inner = strip_reshape(node)
+            first = None if inner is None else strip_reshape(inner)
             if first is not None:
                 node.func = ast.Attribute(first, word)
-        case ast.Attribute(ast.BinOp(left, ast.MatMult(), right), word) if turned(node) is not None:
-            first = turned(left)
+        case ast.Attribute(ast.BinOp(left, ast.MatMult(), right), word) if strip_transpose(node) is not None:
+            first = strip_transpose(left)
             return node if first is None else ast.BinOp(ast.Attribute(right, word), ast.MatMult(), first)
     return node
 
 
-def without_turns(value: ast.expr) -> ast.expr:
+def drop_double_transposes(value: ast.expr) -> ast.expr:
     """Products that are not turned twice.
 
-    >>> ast.unparse(without_turns(ast.parse("(x.T @ v).T", mode="eval").body))
+    >>> ast.unparse(drop_double_transposes(ast.parse("(x.T @ v).T", mode="eval").body))
     'v.T @ x'
     """
-    return rewritten(value, turned_once)
+    return rewrite_tree(value, cancel_transposes)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import sympy as sp
 
 from symgrad.closed_form.fragments import Axes, Fragment, Notation, call_method, drop_size_one_axes, shape_in_scope
-from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, subscripted
+from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, write_subscript
 from symgrad.closed_form.rewriting.conditions import ignores_class
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.indexing import Index, Ravel, Unravel
@@ -71,7 +71,7 @@ def write_access(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -
             turns += [turn] if turn else []
     if not turns and all(item == ":" for item in items):
         return Fragment(text, binds, tuple(axes))
-    return Fragment(".".join([subscripted(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
+    return Fragment(".".join([write_subscript(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
 
 
 def write_transposed_product(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:

@@ -21,7 +21,7 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.closed_form.fragments import Notation, shape_in_scope
-from symgrad.closed_form.number_text import ATOM, NoForm, bracketed
+from symgrad.closed_form.number_text import ATOM, NoForm, in_brackets
 from symgrad.closed_form.rewriting.sum_rules import BAR, FourierSums, FourierTransform, group_sums_by_range
 from symgrad.closed_form.source_text import view_pairs_as_complex
 from symgrad.closed_form.writing.shorthand_writers import expand_intermediate
@@ -222,7 +222,7 @@ class ComplexLetters:
         """Pairs as complex numbers; what comes back lies in memory as it likes, also at an odd place."""
         if name == self.notation.program.seed:
             return f"view_as_complex({name}.contiguous().clone())"
-        return bracketed(*view_pairs_as_complex(self.notation.texts, name), ATOM)
+        return in_brackets(*view_pairs_as_complex(self.notation.texts, name), ATOM)
 
     def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> str:
         """A letter in torch's words."""
@@ -231,7 +231,7 @@ class ComplexLetters:
             whole = self.call(name) if name in self.made else self.seen(name)
             return f"{whole}.{word}" if word else whole
         own = {tensor.name for tensor in self.notation.program.tensors()}
-        return bracketed(*self.notation.texts.tensor(letter), ATOM) if letter in own else letter
+        return in_brackets(*self.notation.texts.tensor(letter), ATOM) if letter in own else letter
 
 
 def write_entry_count(name: str, rank: int) -> str:

@@ -26,7 +26,7 @@ from itertools import product
 import sympy as sp
 
 from symgrad.closed_form.fragments import Notation, shape_in_scope
-from symgrad.closed_form.number_text import NoForm, subscripted
+from symgrad.closed_form.number_text import NoForm, write_subscript
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
 from symgrad.ops.convolutions import slid, spread
@@ -82,7 +82,7 @@ class ConvPair:
 
     def taken(self, text: str, sizes: Sequence[str]) -> str:
         """What the call gives, as far as the gradient goes."""
-        return subscripted(text, [":"] * (len(self.axes) - len(sizes)) + [*sizes])
+        return write_subscript(text, [":"] * (len(self.axes) - len(sizes)) + [*sizes])
 
     def by_channel(self, text: str, batch: bool) -> str:
         """A tensor with its channels in the place of the batch."""
@@ -102,7 +102,7 @@ class ChannellessPair(ConvPair):
 
     def taken(self, text: str, sizes: Sequence[str]) -> str:
         """Without them."""
-        return subscripted(text, ["0", *sizes])
+        return write_subscript(text, ["0", *sizes])
 
     def by_channel(self, text: str, batch: bool) -> str:
         """As it is: there is no other channel."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, axis_number, call_method, drop_size_one_axes, permute_axes
-from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, subscripted
+from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, write_subscript
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
 from symgrad.closed_form.writing.convolution_gradients import use_remainders, write_one_or_each, write_option
@@ -325,7 +325,7 @@ def write_overlapping_windows(
     cut = [
         ":" if n.is_nonnegative else f":{notation.texts.size(w.place.size)}" for n, w in zip(left, windows, strict=True)
     ]
-    return Fragment(subscripted(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
+    return Fragment(write_subscript(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
 
 
 def sum_blocks(notation: Notation, body: Fragment, windows: Sequence[SumWindow], axes: tuple[Index, ...]) -> Fragment:

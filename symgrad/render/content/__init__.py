@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
-from symgrad.backward import Backward, backward
+from symgrad.backward import Backward, derive_backward
 from symgrad.calculus import flows
 from symgrad.closed_form.number_text import NoForm, describe_least_sizes
 from symgrad.closed_form.source_text import SourceWriter
@@ -112,7 +112,7 @@ def lines_of(program: Program, derived: Sequence[Derived]) -> Backward | None:
     if point is None:
         return None
     sized, values, _ = point
-    return backward(sized, [d.name for d in derived], values=values)
+    return derive_backward(sized, [d.name for d in derived], values=values)
 
 
 def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:

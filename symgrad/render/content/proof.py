@@ -14,7 +14,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from symgrad.backward import Backward, twice
+from symgrad.backward import Backward, derive_double_backward
 from symgrad.explanation import Explanation, Gradient, Hessian
 from symgrad.explanation.assemble import second_of
 from symgrad.explanation.formulas import Sample, sample
@@ -258,7 +258,7 @@ MOST_INPUTS = 2
 def second_lines(teller: Teller, wanted: Sequence[str]) -> Section:
     """The whole section."""
     point = sample(teller.program, {})
-    lines = None if point is None else twice(point[0], wanted, point[1], point[2])
+    lines = None if point is None else derive_double_backward(point[0], wanted, point[1], point[2])
     blocks: list[Block] = []
     if point is None:
         blocks.append(Paragraph(("No sizes were found at which a line could be proven.",)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symgrad.backward import backward
+from symgrad.backward import derive_backward
 from symgrad.calculus import flowing
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
@@ -72,7 +72,7 @@ def cotangent_lines(formula: Formula, name: str) -> dict[str, str]:
         return {}
     program, values = formula.programs[0], formula.values[0]
     names = [t.name for t in program.inputs if t.name in formula.wanted]
-    lines = {line.target: line for line in backward(program, names, values=values).statements}
+    lines = {line.target: line for line in derive_backward(program, names, values=values).statements}
     found: dict[str, str] = {}
     waiting = [name]
     while waiting:
@@ -88,7 +88,7 @@ def parts(formula: Formula, seed: Array, names: Sequence[str]) -> Iterator[tuple
     program, values = formula.programs[0], formula.values[0]
     arrays = {t.name: as_float(values[t.name]) for t in program.tensors()} | {program.seed: np.asarray(seed)}
     count = 0
-    lines = backward(program, names, values=values)
+    lines = derive_backward(program, names, values=values)
     for line in (*lines.forward, *lines.statements):
         if line.code is None:
             return

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.backward import Backward, backward
-from symgrad.backward.code import with_modules
+from symgrad.backward import Backward, derive_backward
+from symgrad.backward.code import write_with_modules
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import derive_closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
@@ -157,7 +157,7 @@ class Capture(Recorded, Listed):
     def _lines(self, wanted: Sequence[str], **told: Any) -> Backward:
         """`backward` by some inputs, from all outputs."""
         ends = tuple(dict.fromkeys(self.ends))
-        return backward(self.recording, wanted, ends=ends, labels=self.labels, values=self.values, **told)
+        return derive_backward(self.recording, wanted, ends=ends, labels=self.labels, values=self.values, **told)
 
     def backward_by(
         self,
@@ -208,7 +208,7 @@ class Capture(Recorded, Listed):
         program = self._derived(program, own, "a closed form")
         sweep = derive_pullback(program, own)
         form = derive_closed_form(program, sweep, own)
-        text = None if form is None else relabelled(with_modules(form.text), self.labels)
+        text = None if form is None else relabelled(write_with_modules(form.text), self.labels)
         if form is None or text is None or (most is not None and len(text) > most):
             return None
         seed = np.random.default_rng(0).integers(-3, 4, size=np.shape(self.arrays[program.output]))

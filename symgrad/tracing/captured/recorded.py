@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.forward_lines import code_of
-from symgrad.backward.trees import put
+from symgrad.backward.forward_lines import write_pullback_code
+from symgrad.backward.trees import replace_names
 from symgrad.errors import SymgradError
 from symgrad.language import arguments
 from symgrad.numeric import Array, Values
@@ -115,10 +115,10 @@ class Recorded:
         for step in self.recording.steps:
             if not cast_of(step) and (cast := cast_in(step, self.spellings)):
                 found[step.result.name] = f"{step.arguments[0]}.{cast}()"
-            code = code_of(step, self.values) if isinstance(step.op, Pullback) else None
+            code = write_pullback_code(step, self.values) if isinstance(step.op, Pullback) else None
             if code is not None:
                 places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
-                found[step.result.name] = ast.unparse(put(code, places))
+                found[step.result.name] = ast.unparse(replace_names(code, places))
         return found
 
 

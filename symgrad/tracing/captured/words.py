@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.code import with_modules
-from symgrad.backward.page_names import applied, with_names
-from symgrad.closed_form.number_text import ADD, NoForm, Text, bracketed
+from symgrad.backward.code import write_with_modules
+from symgrad.backward.page_names import rename_results, write_apply_call
+from symgrad.closed_form.number_text import ADD, NoForm, Text, in_brackets
 from symgrad.closed_form.source_text import SourceWriter, write_complex_step, write_constant
 from symgrad.ops import entry_of, named
 from symgrad.ops.lookup import plays
@@ -84,7 +84,7 @@ class Lines:
         """``h = relu(t1)``."""
         labels = {**self.labels, **other} if other else self.labels
         name = step.result.name
-        return f"{labels.get(name, name)} = {relabelled(with_modules(written(self.writer, step)), labels)}"
+        return f"{labels.get(name, name)} = {relabelled(write_with_modules(written(self.writer, step)), labels)}"
 
 
 def right_side(
@@ -101,7 +101,7 @@ def written(writer: OneStep, step: Apply) -> str:
     if step.result.name in writer.pulled:
         return writer.pulled[step.result.name]
     if entry_of(step.op) is None:
-        return applied(step, [*map(str, step.arguments)])
+        return write_apply_call(step, [*map(str, step.arguments)])
     if plays(step.op, Role.COPIES):
         return f"{step.arguments[0]}.expand({', '.join(map(str, step.result.shape))})"
     if plays(step.op, Role.HANDS_ON):
@@ -117,7 +117,7 @@ def _argument(argument: Any) -> str:
     if not isinstance(argument, Constant):
         return str(argument)
     try:
-        return bracketed(*write_constant(argument.value), ADD)
+        return in_brackets(*write_constant(argument.value), ADD)
     except NoForm:
         return str(argument.value)
 
@@ -152,7 +152,7 @@ def renamed(program: Program, labels: Mapping[str, str]) -> Program:
     kept = {t.name for t in program.tensors()} - set(change)
     if len(set(change.values())) < len(change) or kept & set(change.values()):
         return program
-    return with_names(program, change)
+    return rename_results(program, change)
 
 
 def listing(program: Recorded) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from torch.utils.hooks import RemovableHandle
 
-from symgrad.backward.page_names import Slots
+from symgrad.backward.page_names import ArgumentSlots
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.lift.boxes import BlackBox
@@ -146,10 +146,10 @@ def looked_at(box: BlackBox, node: Node) -> BlackBox:
     return Observed(box.name, box.spelling, box.reason, box.call, box.index, box.arguments)
 
 
-def stands(call: Call, index: int, read: Sequence[Node], first: str) -> Slots:
+def stands(call: Call, index: int, read: Sequence[Node], first: str) -> ArgumentSlots:
     """Where the tensors of a user's call stand; ``first`` is what its first result here is called."""
     places = tuple(tuple(n for n, own in enumerate(call.arguments) if own is node) for node in read)
-    return Slots(len(call.arguments), places, call.slots[index], call.slots[-1] + 1, first)
+    return ArgumentSlots(len(call.arguments), places, call.slots[index], call.slots[-1] + 1, first)
 
 
 SPELLING = "hook"

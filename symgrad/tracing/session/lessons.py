@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.backward.groups import moves
-from symgrad.backward.simplify.factors import turned
-from symgrad.backward.trees import put
+from symgrad.backward.groups import is_move
+from symgrad.backward.simplify.factors import strip_transpose
+from symgrad.backward.trees import replace_names
 from symgrad.errors import SymgradError
 from symgrad.explanation.notable import mean_in_words, means, read_again
 from symgrad.numeric import Array
@@ -108,7 +108,7 @@ def what_is_summed(program: Capture, end: str) -> str | None:
     """The tensor whose entries the last step adds, if it does."""
     maker = next((step for step in program.recording.steps if step.result.name == end), None)
     tensors = {tensor.name: tensor for tensor in program.recording.tensors()}
-    if maker is None or maker.result.name in program.boxes or len(maker.tensors) != 1 or not moves(maker, tensors):
+    if maker is None or maker.result.name in program.boxes or len(maker.tensors) != 1 or not is_move(maker, tensors):
         return None
     (name,) = maker.tensors
     weights = pulled(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
@@ -167,7 +167,7 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
         tree = ast.parse(line.code, mode="eval").body
         if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.MatMult) or not line.names <= known.keys():
             continue
-        left = turned(tree.left)
+        left = strip_transpose(tree.left)
         if not isinstance(left, ast.Name):
             continue
         one, other = (value_of(part, known) for part in (left, tree.right))
@@ -176,7 +176,7 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
         apart = one[:, :, None] * other[:, None, :]
         if row.added is None or not np.allclose(apart.sum(0), row.added, rtol=1e-4, atol=1e-6):
             continue
-        names = [relabelled(ast.unparse(put(part, {})), shown) for part in (left, tree.right)]
+        names = [relabelled(ast.unparse(replace_names(part, {})), shown) for part in (left, tree.right)]
         first, second = (f"({text})" if " " in text else text for text in names)
         yield (
             f"{row.name}: the product adds {len(one)} rows (samples); before that sum the gradients per sample are "

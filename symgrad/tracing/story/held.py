@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from symgrad.backward import Backward, Line
-from symgrad.backward.code import placed
-from symgrad.backward.trees import read_by
+from symgrad.backward.code import write_torch_code
+from symgrad.backward.trees import names_in_code
 from symgrad.calculus import local
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation as Entries
@@ -160,7 +160,7 @@ class Evaluated:
     def number(self, name: str) -> Any:
         """What a name stands for: recorded, derived, or computed by its line."""
         if self.numbers[name] is None and (code := self.codes.get(name)) is not None:
-            read = {own: self.number(own) for own in read_by([code]) if own in self.numbers}
+            read = {own: self.number(own) for own in names_in_code([code]) if own in self.numbers}
             if all(value is not None for value in read.values()):
                 with suppress(UnsupportedText, TextRejected, RecursionError):
                     self.numbers[name] = reference(code, read)
@@ -175,7 +175,7 @@ def is_found(line: Line) -> bool:
 def reference(code: str, known: Mapping[str, Any]) -> Any:
     """What code comes to in torch, in doubles."""
     tensors = {name: value if isinstance(value, torch.Tensor) else as_tensor(value) for name, value in known.items()}
-    text = placed(code)
+    text = write_torch_code(code)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert) and isinstance(node.operand, ast.Name):
             tensors[node.operand.id] = tensors[node.operand.id].bool()  # recorded as numbers

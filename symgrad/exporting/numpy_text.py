@@ -1,6 +1,6 @@
 """The parts as NumPy or jax: each call of torch's is put into the other library's words, or refused.
 
-Comes in: `Parts`. Goes out: a module of two functions, in jax also a `jax.custom_vjp` that joins them. Nothing is run:
+Comes in: `Passes`. Goes out: a module of two functions, in jax also a `jax.custom_vjp` that joins them. Nothing is run:
 syntax trees are rewritten by what the entries of the table say (`Op.arrays`); what no entry says is an error.
 
 ``np`` is the array library and ``special`` its special functions: ``scipy.special``, ``jax.scipy.special``. A method
@@ -14,11 +14,20 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 
-from symgrad.backward.trees import put
+from symgrad.backward.trees import replace_names
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
-from symgrad.exporting.module import Told, checked, docstring, in_functions, whole_module
-from symgrad.exporting.parts import Parts, Statement, as_functions, assignment, free, indented, listed, returned
+from symgrad.exporting.module import ModuleText, add_imports, check_shapes, describe_module, join_functions
+from symgrad.exporting.parts import (
+    Assignment,
+    Passes,
+    find_free_name,
+    indent,
+    write_passes,
+    write_return,
+    write_statement,
+    write_targets,
+)
 from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops import TABLE
 
@@ -45,7 +54,7 @@ RENAMED = {"dim": "axis", "dim0": "axis1", "dim1": "axis2", "keepdim": "keepdims
 """What options are called there; one with another name is given by its place, if it always is."""
 
 
-def in_arrays(op: Op) -> str | None:
+def numpy_spelling(op: Op) -> str | None:
     """An operation in the words of NumPy, as the text of a function: what its entry says, or its spelling there.
 
     NumPy's own comes first; torch.special has SciPy's names.
@@ -70,19 +79,19 @@ ABSENT = ("special.erfcx",)
 
 
 @cache
-def rules(library: str) -> Mapping[str, ast.Lambda]:
+def read_spelling(library: str) -> Mapping[str, ast.Lambda]:
     """What a function comes to: its arguments, and the body, of which options that were left out are left out."""
-    texts = {op.name: text for op in TABLE.values() if (text := in_arrays(op)) is not None} | BESIDE
+    texts = {op.name: text for op in TABLE.values() if (text := numpy_spelling(op)) is not None} | BESIDE
     networks = {"nn": ast.parse(NETWORKS[library], mode="eval").body}
     found = {}
     for name, text in texts.items():
-        tree = put(ast.parse(f"lambda {text}", mode="eval").body, networks)
+        tree = replace_names(ast.parse(f"lambda {text}", mode="eval").body, networks)
         assert isinstance(tree, ast.Lambda)
         found[name] = tree
     return found
 
 
-class InArrays(ast.NodeTransformer):
+class TorchToArrays(ast.NodeTransformer):
     """torch.softmax(x, dim=1) → special.softmax(x, axis=1)"""
 
     def __init__(self, library: str, known: frozenset[str]) -> None:
@@ -108,7 +117,7 @@ class InArrays(ast.NodeTransformer):
         """Places; of several results one is taken by another function."""
         if isinstance(node.value, ast.Call) and not isinstance(node.value.func, ast.Attribute):
             name = ast.unparse(node.value.func)
-            if name.rpartition(".")[2] not in rules(self.library):
+            if name.rpartition(".")[2] not in read_spelling(self.library):
                 raise self.refused(name)
         return self.generic_visit(node)
 
@@ -130,7 +139,7 @@ class InArrays(ast.NodeTransformer):
         options = {str(k.arg): self.visit(k.value) for k in node.keywords}
         if name == "pad" and not options and len(plain) == 2:
             return self.padded(*plain)
-        if name not in rules(self.library):
+        if name not in read_spelling(self.library):
             raise self.refused(name)
         return self.applied(name, plain, options)
 
@@ -142,7 +151,7 @@ class InArrays(ast.NodeTransformer):
 
     def applied(self, name: str, plain: list[ast.AST], options: Mapping[str, ast.AST]) -> ast.AST:
         """A rule on its arguments; an option that is not given is left out."""
-        rule = rules(self.library)[name]
+        rule = read_spelling(self.library)[name]
         slots = [slot.arg for slot in rule.args.args]
         bound = dict(zip(slots, plain, strict=False))
         rest = plain[len(slots) :]
@@ -159,13 +168,10 @@ class InArrays(ast.NodeTransformer):
                 return self.call("np.einsum", *bound.values()) if one else self.call("np.einsum", plain[0], *rest)
         body = deepcopy(rule.body)
         if isinstance(body, ast.Call):
-            body.keywords = [
-                k
-                for k in body.keywords
-                if not (isinstance(k.value, ast.Name) and k.value.id not in bound and nothing(defaults.get(k.value.id)))
-            ]
+            unused = {name for name, default in defaults.items() if name not in bound and is_default(default)}
+            body.keywords = [k for k in body.keywords if not (isinstance(k.value, ast.Name) and k.value.id in unused)]
         filled = {slot: bound.get(slot, defaults.get(slot)) for slot in (*slots, *bound)}
-        return put(body, {slot: value for slot, value in filled.items() if isinstance(value, ast.expr)})
+        return replace_names(body, {slot: value for slot, value in filled.items() if isinstance(value, ast.expr)})
 
     def padded(self, value: ast.AST, margins: ast.AST) -> ast.AST:
         """F.pad counts axes from the last."""
@@ -174,7 +180,7 @@ class InArrays(ast.NodeTransformer):
         texts = [ast.unparse(side) for side in margins.elts]
         pairs = [f"({texts[n]}, {texts[n + 1]})" for n in range(0, len(texts), 2)][::-1]
         whole = f"[(0, 0)] * (_padded.ndim - {len(pairs)}) + [{', '.join(pairs)}]"
-        inner = put(ast.parse(whole, mode="eval").body, {"_padded": value})  # type: ignore[dict-item]  # a tree of an expression
+        inner = replace_names(ast.parse(whole, mode="eval").body, {"_padded": value})  # type: ignore[dict-item]  # a tree of an expression
         return self.call("np.pad", value, inner)
 
     def call(self, name: str, *arguments: ast.AST) -> ast.Call:
@@ -182,59 +188,59 @@ class InArrays(ast.NodeTransformer):
         return ast.Call(ast.parse(name, mode="eval").body, list(arguments), [])  # type: ignore[arg-type]  # trees of expressions
 
 
-def nothing(default: ast.AST | None) -> bool:
+def is_default(default: ast.AST | None) -> bool:
     """Whether a default is what every library takes where nothing is said."""
     return isinstance(default, ast.Constant) and default.value in (None, False)
 
 
-def in_library(parts: Parts, library: str) -> Parts:
+def translate_parts(parts: Passes, library: str) -> Passes:
     """Every statement in the library's words."""
 
-    def placed(statement: Statement) -> Statement:
-        tree = InArrays(library, parts.names).visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
-        text = ast.unparse(put(tree, {"np": ast.Name("jnp")}) if library == "jax" else tree)  # type: ignore[arg-type]  # an expression
-        return Statement(statement.target, ast.parse(text, mode="eval").body)
+    def placed(statement: Assignment) -> Assignment:
+        tree = TorchToArrays(library, parts.names).visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
+        text = ast.unparse(replace_names(tree, {"np": ast.Name("jnp")}) if library == "jax" else tree)  # type: ignore[arg-type]  # an expression
+        return Assignment(statement.target, ast.parse(text, mode="eval").body)
 
     needed = {
         s.target for s in (*parts.ahead(parts.outputs, parts.inputs), *parts.ahead(parts.mentioned, parts.inputs))
     }
     forward = tuple(placed(s) for s in parts.forward if s.target in needed)
-    return Parts(parts.inputs, parts.outputs, forward, parts.seeds, tuple(map(placed, parts.backward)), parts.gradients)
+    backward = tuple(map(placed, parts.backward))
+    return Passes(parts.inputs, parts.outputs, forward, parts.seeds, backward, parts.gradients)
 
 
-def of_arrays(parts: Parts, told: Told, library: str, style: str, forward_only: bool) -> str:
+def write_array_module(parts: Passes, told: ModuleText, library: str, style: str, forward_only: bool) -> str:
     """The module for NumPy or jax."""
-    own = in_library(parts, library)
+    own = translate_parts(parts, library)
     names = MODULES[library]
     imports = {("jnp." if library == "jax" and name == "np" else f"{name}."): line for name, line in names.items()}
     if style == "class" and not forward_only:
-        return whole_module(told, [*custom_vjp(own, told)], imports)
-    functions = as_functions(own, told.name, lambda statement, _: statement)
-    return whole_module(told, in_functions(functions, told, forward_only, RANK), imports)
+        return add_imports(told, [*write_custom_vjp(own, told)], imports)
+    functions = write_passes(own, told.name, lambda statement, _: statement)
+    return add_imports(told, join_functions(functions, told, forward_only, RANK), imports)
 
 
-def custom_vjp(parts: Parts, told: Told) -> Iterator[str]:
+def write_custom_vjp(parts: Passes, told: ModuleText) -> Iterator[str]:
     """``jax.custom_vjp`` saves what it is told to, and is differentiated again through it."""
     inputs = ", ".join(parts.inputs)
-    ahead = [line for s in parts.ahead(parts.outputs, parts.inputs) for line in assignment(s)]
-    whole = [line for s in parts.ahead({*parts.outputs, *parts.mentioned}, parts.inputs) for line in assignment(s)]
+    ahead = [line for s in parts.ahead(parts.outputs, parts.inputs) for line in write_statement(s)]
+    whole = [line for s in parts.ahead({*parts.outputs, *parts.mentioned}, parts.inputs) for line in write_statement(s)]
     kept = [n for n in (*parts.inputs, *(s.target for s in parts.forward)) if n in parts.mentioned]
     outs = ", ".join(parts.outputs) if len(parts.outputs) == 1 else f"({', '.join(parts.outputs)})"
-    saved = free("saved", parts.names)
+    saved = find_free_name("saved", parts.names)
     yield "@jax.custom_vjp"
     yield f"def {told.name}({inputs}):"
-    yield from indented([*docstring(told), *checked(told, RANK), *ahead, *returned(parts.outputs)])
+    yield from indent([*describe_module(told), *check_shapes(told, RANK), *ahead, *write_return(parts.outputs)])
     pair = f"({', '.join(kept)}{',' * (len(kept) == 1)})"
     yield from ["", "", f"def {told.name}_forward({inputs}):"]
-    yield from indented(
-        [f'"""The result of `{told.name}`, and what its backward needs."""', *checked(told, RANK), *whole]
-    )
+    words = f'"""The result of `{told.name}`, and what its backward needs."""'
+    yield from indent([words, *check_shapes(told, RANK), *whole])
     yield f"    return {outs}, {pair}"
     seeds, several = parts.taken_apart({saved})
     yield from ["", "", f"def {told.name}_backward({saved}, {seeds}):"]
     behind = [f'"""vᵀJ of `{told.name}`: a gradient for each input."""']
-    behind += [f"{listed(kept)} = {saved}"] if kept else []
-    behind += [*several, *(line for s in parts.backward for line in assignment(s))]
+    behind += [f"{write_targets(kept)} = {saved}"] if kept else []
+    behind += [*several, *(line for s in parts.backward for line in write_statement(s))]
     gradients = [parts.gradients.get(name, "None") for name in parts.inputs]
-    yield from indented([*behind, f"return {listed(gradients)}"])
+    yield from indent([*behind, f"return {write_targets(gradients)}"])
     yield from ["", "", f"{told.name}.defvjp({told.name}_forward, {told.name}_backward)"]
