@@ -259,7 +259,7 @@ def test_two_draws_are_not_one() -> None:
 def derivations(program: Capture) -> int:
     """How many lines are derived for a program when nothing is known."""
     line_templates.derive_template.cache_clear()
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
     before = line_templates.derive_template.cache_info().misses
     program.backward(np.ones(np.shape(program.results[0])))
     return line_templates.derive_template.cache_info().misses - before
@@ -380,7 +380,7 @@ def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.Monke
 
 def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     line_templates.derive_template.cache_clear()
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
     honest = line_templates.find_closed_form
 
     def lies(*args: Any) -> Any:
@@ -394,7 +394,7 @@ def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedError, match="cannot be written as code"):
         lines.code()
     line_templates.derive_template.cache_clear()
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
 
 
 def test_a_line_that_holds_for_some_data_is_confirmed_on_every_run() -> None:
@@ -471,7 +471,7 @@ def test_whether_a_line_is_shown_does_not_depend_on_what_was_asked_before() -> N
     def shown(*x: float) -> str:
         return str(symgrad.explain("x.std() * 2", x=list(x), check=False).backward.gradients["x"].code)
 
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
     first, other, again = shown(1, 1), shown(1, 2), shown(1, 1)
     assert first == again == f"where(std(x) != 0, {other}, 0)"  # 0/0 there, where torch says 0
 

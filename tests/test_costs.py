@@ -49,7 +49,7 @@ def counted():
 
     def of(call):
         line_templates.derive_template.cache_clear()
-        template_cache.forget_templates()
+        template_cache.TEMPLATES.clear()
         for made in (local.derive, local.local_pullback, local.standard_key):
             made.cache_clear()
         call()
@@ -218,7 +218,7 @@ def written(text, place):
 
 def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkeypatch):
     """A form that forgets its slot is right at the first position, and refused because of the others."""
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
     own = line_templates.find_closed_form
 
     def forgetful(program, wanted, sweep_of):
@@ -230,12 +230,14 @@ def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkey
     found = symgrad.explain("tanh(x[0])", shapes={"x": (4,)}, check=False).backward
     assert found.gradients["x"].code is not None
     opened = [
-        found for key, found in template_cache._settled.items() if any(n.has(Slot) for n in key.origin.program.required)
+        found
+        for key, found in template_cache.TEMPLATES.items()
+        if any(n.has(Slot) for n in key.origin.program.required)
     ]
     assert opened
     assert not any(found.notation for found in opened)
     line_templates.derive_template.cache_clear()
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
 
 
 def test_numbers_in_slots():

@@ -74,7 +74,7 @@ class Runs:
         return "\n".join(event_text(event, 100) for event in told)
 
     def forget(self):
-        template_cache.forget_templates()
+        template_cache.TEMPLATES.clear()
         for made in (
             line_templates.derive_template,
             line_templates.prove_masked,

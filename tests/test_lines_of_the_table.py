@@ -248,7 +248,7 @@ def test_what_has_no_short_notation_is_said_in_array_operations(
 
 
 def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
     honest = line_templates.write_array_line
     monkeypatch.setattr(line_templates, "write_array_line", lambda *args: f"2 * {honest(*args)}")
     lines = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward
@@ -256,16 +256,16 @@ def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytes
     assert lines.gradients["x"].own == "the array operations were not confirmed"
     with pytest.raises(UnsupportedError, match="not confirmed"):
         lines.code()
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
 
 
 def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
     monkeypatch.setattr(line_templates, "MOST_IN_GRID", 7)
     line = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward.gradients["x"]
     assert line.code is None
     assert line.own == "array operations would lay out a grid of 16 points"
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
     i, j = fresh("i", 3), fresh("j", 4)
     assert count_grid(i * j, {}) == 12
 

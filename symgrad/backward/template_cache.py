@@ -63,17 +63,13 @@ BESIDE = frozenset({
     "view_as_real", "zeros",
 })  # fmt: skip
 """What lines call beside operations of the table."""
-_settled: OrderedDict[TemplateKey, LineTemplate] = OrderedDict()
-
-
-def forget_templates() -> None:
-    """Prove every line anew."""
-    _settled.clear()
+TEMPLATES: OrderedDict[TemplateKey, LineTemplate] = OrderedDict()
+"""What this run has claimed or proven; cleared, every line is proven anew."""
 
 
 def find_known_template(question: TemplateKey) -> LineTemplate | None:
     """What was proven, by this run or an earlier one."""
-    found = _settled.get(question)
+    found = TEMPLATES.get(question)
     if found is None:
         found = load_template(question)
         if found is not None:
@@ -90,9 +86,9 @@ def remember_template(question: TemplateKey, found: LineTemplate) -> None:
 
 def keep_for_this_run(question: TemplateKey, found: LineTemplate) -> None:
     """Have it known in this run."""
-    _settled[question] = found
-    if len(_settled) > REMEMBERED:
-        _settled.popitem(last=False)
+    TEMPLATES[question] = found
+    if len(TEMPLATES) > REMEMBERED:
+        TEMPLATES.popitem(last=False)
 
 
 def load_template(question: TemplateKey) -> LineTemplate | None:

@@ -71,7 +71,7 @@ class Loop(nn.Module):
 
 def forget() -> None:
     """Empty every cache that a line could be found in."""
-    template_cache.forget_templates()
+    template_cache.TEMPLATES.clear()
     for cached in (line_templates.derive_template, local.derive, local.local_pullback, local.standard_key):
         cached.cache_clear()
     clear_cache()
