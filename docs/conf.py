@@ -50,7 +50,7 @@ nitpick_ignore = [  # stages of the derivation: they stand in signatures, and ar
         "program.Program", "indexing.symbols.Index", "indexing.equation.Equation", "calculus.sweeps.Sweep",
         "calculus.differentiate.Step", "numeric.forward.Values", "explanation.claims.Claim", "explanation.kinks.Tie",
         "entries.spec.Op", "oracles.forms.Dropped",
-        "explanation.singular.Singular", "explanation.given.Writers", "backward.line_data.Origin",
+        "explanation.singular.Singular", "explanation.given.Writers", "backward.line_data.LineOrigin",
         "closed_form.form.Form", "errors.Setting",
     )
 ]  # fmt: skip
