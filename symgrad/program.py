@@ -22,7 +22,7 @@ from symgrad.shapes import Shape, Size, with_numbers
 Number = int | float | Fraction | Size
 """A constant; one that depends on sizes (``x.shape[0]``) is a SymPy expression in them."""
 Option = tuple[str, Hashable]
-BLACK_BOX = "black box "
+BLACK_BOX = "opaque "
 """What the name of an operation begins with that no table has."""
 SEEDS = ("v", "g", "u", "w", "s")
 """What the seed of ``backward`` is called: the first that no tensor is called."""

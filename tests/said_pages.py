@@ -458,7 +458,7 @@ REST = r"(?: \(largest difference \S+\))?(?:, but for .*: torch has no derivativ
 X, R = r"(?P<x>\w+)", r"(?P<rounding>, up to rounding,)?"
 CLAIMS: dict[str, Rule] = {
     rf"Equal to torch [\w.+]+ in every entry(?P<but> but those that follow| but (?P<lost>\d+), where torch has no number)?{REST}\.": equal_to_torch,
-    r"Torch itself refuses this text: .*": torch_refuses,
+    r"Torch refuses this text: .*": torch_refuses,
     r"Torch has no derivative of this: .*": torch_refuses,
     r"Nothing is compared with torch, which refuses this: .*": torch_refuses,
     rf"{X}\.grad is 0{R} because every weight in \w+ is 0\.": zero_by_weights,
@@ -566,10 +566,10 @@ READING: tuple[str, ...] = (
     r"Not made for .*",
     r"For \w+, .*: \d+ of \d+ entries are left out: .*",
     r"For \w+, .*: along \d+ random directions, .*",
-    r"For \w+, .*: torch\.func\.hessian, one (?:sweep|pass) forward through the gradient, has \d+ of \d+ entries here that .*",
+    r"For \w+, .*: torch\.func\.hessian, a forward pass through the gradient, has \d+ of \d+ entries here that .*",
     r"Assumed: .*",
     r"On this page .*",
-    r"Complex tensors stand here as pairs .*",
+    r"Complex tensors are shown as pairs .*",
     r"Differentiate this, and solve for the change of the result:",
 )  # fmt: skip
 

@@ -32,7 +32,7 @@ WORDS = [
     ("x.sum(0)", {"x": (2, 3)}, "sum", ""),
     ("x.mean(1)", {"x": (2, 3)}, "sum", ""),
     ("einsum('ii->i', x)", {"x": (3, 3)}, "selection", ""),
-    ("F.pad(x, (1, 2))", {"x": (3,)}, "part", ""),
+    ("F.pad(x, (1, 2))", {"x": (3,)}, "partial", ""),
     ("x * y", {"x": (2, 3), "y": (2, 3)}, "diagonal", "diag(y)"),
     ("x * y", {"x": (2, 3), "y": (3,)}, "diagonal", ""),
     ("x[:, None] * y", {"x": (4,), "y": (6,)}, "block-diagonal", ""),

@@ -116,7 +116,7 @@ def test_the_page_says_the_convention():
     assert sentence.startswith("z is complex, shown as pairs (re, im): torch's .grad is ∂L/∂re + i·∂L/∂im, which is 2")
     assert "2×2  float64, pairs (re, im)" in repr(program)
     assert symgrad.explain("abs(fft(x))", x=[1, 2]).conventions == (
-        "Complex tensors stand here as pairs (re, im), on one more axis of size 2",
+        "Complex tensors are shown as pairs (re, im), on one more axis of size 2",
     )
     assert symgrad.explain("abs(x)", x=[1, 2]).conventions == ()
 

@@ -45,7 +45,7 @@ def opening(explanation: Explanation, brief: bool = False) -> list[str]:
     opened, _, sections = rest.partition("\n1  ")
     assert brief is not bool(sections), "a brief page has no section, a whole one has"
     told = [line.strip() for line in opened.splitlines() if line.strip()]
-    remarks = ("Assumed:", "Complex tensors stand")
+    remarks = ("Assumed:", "Complex tensors are shown")
     return [line for line in told if not line.startswith(remarks) and " no gradient" not in line]
 
 

@@ -47,7 +47,7 @@ VERDICTS = [
         "softmax(x@w)",
         "x",
         f"3*({SOFTMAX})",
-        "wrong: what comes back to x through t1 = matmul(x, w) is 3 times what it should be",
+        "wrong: the gradient of x through t1 = matmul(x, w) is 3 times what it should be",
     ),
     ("softmax(x@w)", "x", "v @ w.T", "wrong: v passes softmax unchanged"),
     ("softmax(x@w)", "x", "(out * (v - (v*out).sum(0, keepdim=True))) @ w.T", "wrong: this is the result for axis 0"),

@@ -90,7 +90,7 @@ def test_a_target_that_torch_reads_as_a_number_is_one(operation: str, value: flo
 def test_what_is_refused_says_why() -> None:
     told = {
         "take_along_dim(x, n)": ([-1], "the position -1 is negative"),
-        "take_along_dim(x, n, 0)": ([0.5], "the position 0.5 is no whole number"),
+        "take_along_dim(x, n, 0)": ([0.5], "the position 0.5 is not an integer"),
         "x[n]": ([0.5], "no whole number"),
         "cov(x, fweights=n)": ([0], "sum to 0"),
     }

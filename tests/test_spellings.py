@@ -225,7 +225,7 @@ def test_what_no_wording_covers_is_refused() -> None:
         "x.expand(n, 2, 3)": r"n is a size, without a value",
         "x / 0": r"divides by zero everywhere\n",
         "x.clamp(float('inf'), 1)": "min of clamp has to be finite",
-        "x[[0], [True, False]]": "2 truth values do not fit an axis of 3",
+        "x[[0], [True, False]]": "2 booleans do not fit an axis of 3",
         "x.clamp_min(y > 0)": "integers",
         "x[0].vsplit(1)[0]": "at least 2 axes, not 1",
         "F.affine_grid(x[None], (2, 1, 2, 3))": "the sizes 1 and 2 do not fit",

@@ -164,7 +164,7 @@ REFUSED = {
     setup_context = staticmethod(lambda ctx, inputs, output: None)
     backward = staticmethod(lambda ctx, v: 2 * v)
 grad(lambda x: Twice.apply(x).sum())(x)""",
-        "Twice.apply is a function with a backward of its own",
+        "Twice.apply is a function with its own backward",
     ),
 }  # fmt: skip
 

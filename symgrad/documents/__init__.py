@@ -87,7 +87,7 @@ def index_page(ops: Sequence[Op]) -> Page:
             "Every page is generated: the derivatives are derived from the equation in the second column, and the "
             "numbers are checked against torch."
         ),
-        "The forum example stands on [its own page](forum.md).",
+        "The forum example is on [its own page](forum.md).",
         "",
         *table_lines(ops, lambda op: f"ops/{file_name(op)}"),
     ]

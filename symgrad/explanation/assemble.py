@@ -42,7 +42,7 @@ from symgrad.oracles import (
 from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
 from symgrad.program import Apply, Program, Tensor, free_name
 
-PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
+PAIRS = "Complex tensors are shown as pairs (re, im), on one more axis of size 2"
 
 
 def build(

@@ -71,7 +71,7 @@ def kink_of(op: Op, at: float) -> Kink:
     program = read_program(example.text, shapes=dict(example.shapes)).program
     name = next((n for n, _ in example.shapes if n not in op.data), None)
     if name is None or any(op.domain_of(n).whole for n, _ in example.shapes):
-        raise UnsupportedError(f"{op.name} reads positions: there is no one number to put everywhere")
+        raise UnsupportedError(f"{op.name} reads positions: one number for all entries makes no sense")
     inputs = {n: np.full(shape, float(at)) for n, shape in example.shapes}
     left, here, right = (_derivative(program, inputs, name, shift) for shift in (-STEP, 0.0, STEP))
     if not np.isfinite(here):

@@ -28,7 +28,7 @@ from symgrad.ops import entry_of, only_read
 from symgrad.ops.calls.written import sign_of
 from symgrad.program import Apply, Program, Pullback
 
-COMPOSED = certain("composed", "", "a product of the steps' Jacobians; its formula is too long to write out")
+COMPOSED = certain("product", "", "a product of the steps' Jacobians; its formula is too long to write out")
 LONGEST = 40
 """Characters of the longest notation of a block."""
 
@@ -93,7 +93,7 @@ def _copies(name: str, terms: Sequence[Term]) -> Iterator[Claim]:
         Structure("selection", "", f"a selection: each output copies one entry of {name}{where}"), tests.selection
     )
     partly = f"some outputs are entries of {name}; the others do not depend on it"
-    yield Claim(Structure("part", "", partly), tests.part)
+    yield Claim(Structure("partial", "", partly), tests.part)
     yield Claim(
         Structure("expansion", "", f"each entry of {name} is used in several outputs, whose weights are added"),
         tests.several_ways,

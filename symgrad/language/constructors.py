@@ -288,7 +288,7 @@ def integer_bounds(given: ConstructorArguments) -> tuple[int, int]:
     numbers = [given.number(v) for v in found if v is not None]
     low, high = (0, *numbers)[-2:]
     if not isinstance(low, int) or not isinstance(high, int) or high <= low:
-        raise InputError(f"{given.spelled} takes whole numbers, the second one larger", span=given.span)
+        raise InputError(f"{given.spelled} takes integers, the second one larger", span=given.span)
     return low, high
 
 

@@ -98,8 +98,8 @@ def require_whole_number(name: Name, meaning: Meaning) -> int:
         return int(meaning)
     hints = (Setting("let", name.name, "2", "{}, or the number itself in the text"),)
     if isinstance(meaning, Ref) or not is_constant_number(meaning):
-        raise InputError(f"{name.name} stands in an index: it has to be a whole number", span=name.span, hints=hints)
-    raise InputError(f"{name.name} is no whole number", span=name.span, hints=hints)
+        raise InputError(f"{name.name} is used in an index, so it has to be an integer", span=name.span, hints=hints)
+    raise InputError(f"{name.name} is not an integer", span=name.span, hints=hints)
 
 
 def put_numbers(statement: IndexEquation, numbers: Mapping[str, int]) -> IndexEquation:

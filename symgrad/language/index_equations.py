@@ -111,7 +111,7 @@ def parse_equation(text: str, start: int) -> EquationNode:
     for name in (*tensors, *counts, Name(statement.name, span=(left, left + len(statement.name)))):
         check_word(Token("name", name.name, name.span), "")
         if name.name in ("True", "False", "None"):
-            raise NotationError(f"{name.name} is no number and no tensor", span=name.span, hints=("1 or 0",))
+            raise NotationError(f"{name.name} is neither a number nor a tensor", span=name.span, hints=("1 or 0",))
     ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())
     return EquationNode(statement, tensors, counts, ranks, span=statement.span)
 
@@ -166,7 +166,7 @@ def check_scalar_functions(statement: IndexEquation) -> None:
             continue
         if find(node.function) is not None:
             raise UnknownNameError(
-                f"{node.function} is no function of single numbers",
+                f"{node.function} is not a function of single numbers",
                 span=(node.span[0], node.span[0] + len(node.function)),
                 hints=(f"a statement of its own, on a whole tensor: h = {node.function}(x); out[i] = h[i]",),
             )
@@ -220,7 +220,7 @@ def equation_from_terms(match: re.Match[str]) -> str:
     if "…" not in result and any("…" in term for term in terms):
         raise NotationError("the axes that … stands for have to be in the result", span=match.span(2))
     if len(set(result)) < len(result):
-        raise NotationError("a letter stands twice in the result", span=match.span(2))
+        raise NotationError("a letter occurs twice in the result", span=match.span(2))
     summed = dict.fromkeys(letter for term in terms for letter in term if letter not in result)
     under = f"Σ_{next(iter(summed))} " if len(summed) == 1 else f"Σ_{{{','.join(summed)}}} " if summed else ""
     product = "·".join(f"{name}[{','.join(term)}]" for name, term in zip(OPERANDS, terms, strict=False))

@@ -57,7 +57,7 @@ def index_key(
     for node in nodes:
         if isinstance(node, Dots):
             if dots is not None:
-                raise ShapeError("... stands only once in an index", span=node.span)
+                raise ShapeError("... can occur only once in an index", span=node.span)
             dots = len(items)
         else:
             items.append(index_item(node, meaning, whole))

@@ -62,10 +62,12 @@ class SubscriptReader:
         if isinstance(owner, MultipleResults) and len(node.items) == 1:
             kind, *part = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind != "int":
-                raise UnsupportedError("one part at a time", span=node.span, hints=("[0], [1], …",))
+                raise UnsupportedError("one result at a time", span=node.span, hints=("[0], [1], …",))
             count = 0 if part[0] >= 0 else count_results(owner, self.extents, self.builder, node.span)
             if count is None:
-                raise UnsupportedError("parts are counted from the front here", span=node.span, hints=("[0], [1], …",))
+                raise UnsupportedError(
+                    "results are counted from the front here", span=node.span, hints=("[0], [1], …",)
+                )
             if part[0] + count < 0:
                 raise ShapeError(f"there is no part {part[0]} among {count}", span=node.span)
             return self.part(owner, part[0] + count, node.span, name)
@@ -264,7 +266,7 @@ def make_positions(builder: StepBuilder, extents: SizeQueries, size: Any, index:
         if index.kind is DtypeKind.TRUTH:
             raise UnsupportedError("how many entries a mask keeps depends on its values", span=span, hints=MASK)
         if index.complex or index.pair:
-            raise UnsupportedError("positions are whole numbers", span=span)
+            raise UnsupportedError("positions are integers", span=span)
         said = literal_positions(builder, index)
         if len(index.shape) > 1 or all(n >= 0 for n in said):
             extents.need(size, least_size(said), span)
@@ -276,7 +278,7 @@ def make_positions(builder: StepBuilder, extents: SizeQueries, size: Any, index:
         hints = (f"x[{', '.join(map(str, lists))}]", f"x[torch.tensor({lists})]")
         raise UnsupportedError("a list of lists is ambiguous: write which is meant", span=span, hints=hints)
     if not all(isinstance(n, int) for n in index):
-        raise UnsupportedError("a list of positions holds whole numbers", span=span, hints=("x[[0, 2]]",))
+        raise UnsupportedError("a list of positions contains integers", span=span, hints=("x[[0, 2]]",))
     if index and all(isinstance(n, bool) for n in index):
         check_mask_length(extents, size, len(index), span)
         index = tuple(n for n, kept in enumerate(index) if kept)
@@ -338,5 +340,5 @@ def check_mask_length(extents: SizeQueries, size: Any, count: int, span: Span) -
     """A list of truth values has one for each entry of its axis."""
     found = extents.sizes.number(size)
     if found is not None and found != count:
-        raise ShapeError(f"{count} truth values do not fit an axis of {found}", span=span)
+        raise ShapeError(f"{count} booleans do not fit an axis of {found}", span=span)
     extents.sizes.unify(size, size_of(count))

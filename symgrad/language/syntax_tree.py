@@ -277,7 +277,7 @@ class PythonExpressionReader:
             raise InputError("this number is not finite", span=span, hints=("a number up to about 1.8e308",))
         if value is None or isinstance(value, (int, float, str)):
             return Literal(value, span=span)
-        raise NotationError("... stands inside brackets only", span=span, hints=("x[..., 0]",))
+        raise NotationError("... can only be used inside brackets", span=span, hints=("x[..., 0]",))
 
     def item(self, tree: ast.expr) -> SyntaxNode:
         """One index inside brackets."""

@@ -87,7 +87,7 @@ def check_index_is_integer(node: SyntaxNode, functions: Mapping[str, EquationFun
         broken = node.function in functions
     if broken:
         hints = ("⌊i/2⌋, which is floor(i/2)", "[i ≥ 1]·x[i − 1] + [i = 0]·x[0] for max(i − 1, 0)")
-        raise NotationError("an index has to be a sum of whole numbers", span=node.span, hints=hints)
+        raise NotationError("an index has to be a sum of integers", span=node.span, hints=hints)
     for part in () if isinstance(node, (Access, FlatEntry, Floor, Condition)) else node.parts:
         check_index_is_integer(part, functions)
 
@@ -158,7 +158,7 @@ def check_function_arguments(node: ScalarCall, word: EquationFunction) -> None:
     for place in sorted(word.numbers & frozenset(range(given))):
         if not all(isinstance(part, (Number, Negative, Binary)) for part in walk(node.arguments[place])):
             raise NotationError(
-                f"{node.function} takes a number here, that stands in the text", span=node.arguments[place].span
+                f"{node.function} takes a number here, written in the text", span=node.arguments[place].span
             )
 
 

@@ -122,7 +122,7 @@ class ExpressionParser(TokenCursor):
             token = self.letter()
             letters.append(Letter(token.word, span=token.span))
             if self.sees(","):
-                raise self.refusal("several letters stand in braces", self.next.span, (f"Σ_{{{token.word},…}}",))
+                raise self.refusal("several letters need braces", self.next.span, (f"Σ_{{{token.word},…}}",))
         with self.deeper(sign.span):
             body = self.product()
         return BigOperator(sign.word, tuple(letters), body, span=self.span_from(sign.span))
@@ -153,7 +153,7 @@ class ExpressionParser(TokenCursor):
     def superscript(self, token: Token) -> SyntaxNode:
         """The exponent that stands high: ² or ⁻¹."""
         if not re.fullmatch(r"-?[0-9]+", token.word):
-            raise self.refusal("this exponent is no number", token.span, ("x^(−2)",))
+            raise self.refusal("this exponent is not a number", token.span, ("x^(−2)",))
         number = Number(token.word.removeprefix("-"), span=token.span)
         return Negative(number, span=token.span) if token.word.startswith("-") else number
 

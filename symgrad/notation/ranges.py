@@ -287,7 +287,7 @@ class RangeFinder:
                 each = sp.Mul(*others)
                 many, length = self.sizes.number(size), self.sizes.number(each)
                 if length == 0 or (many is not None and length is not None and many % length):
-                    raise ShapeError(f"{many} entries are no whole number of rows of {length}", span=letter.span)
+                    raise ShapeError(f"{many} entries do not fill rows of {length}", span=letter.span)
                 return size / each
         return None
 

@@ -116,7 +116,7 @@ class DefinitionInliner:
         for place, letter in enumerate(self.statement.letters):
             if letter.name in self.own[:place]:
                 raise NotationError(
-                    f"{letter.name} stands twice on the left: each entry is defined once", span=letter.span,
+                    f"{letter.name} occurs twice on the left: each entry is defined once", span=letter.span,
                     hints=(f"[{letter.name} = k] on the right for what is not zero on a diagonal only",),
                 )  # fmt: skip
         inside = dict.fromkeys(self.own, None)
@@ -165,7 +165,7 @@ class DefinitionInliner:
         for letter in node.letters:
             if letter.name in inner:
                 raise NotationError(
-                    f"{letter.name} is an index already where this sum stands", span=letter.span,
+                    f"{letter.name} is already an index outside this sum", span=letter.span,
                     hints=("another letter under the sum",),
                 )  # fmt: skip
             bound = None if letter.bound is None else self.spelled(letter.bound, letters, within)
@@ -230,7 +230,7 @@ def classify_names(statement: IndexEquation, functions: Mapping[str, EquationFun
             check_access(node, letters, functions, statement)
             more = sum(isinstance(slot, Dots) for slot in node.slots)
             if more > 1:
-                raise NotationError("… stands once among the indices", span=node.span)
+                raise NotationError("… occurs once among the indices", span=node.span)
             front = next((n for n, slot in enumerate(node.slots) if isinstance(slot, Dots)), 0)
             found = AccessPattern(len(node.slots) - more, bool(more), front=front)
             before = tensors.setdefault(node.name, found)

@@ -129,7 +129,7 @@ def check_equation_number(word: str, following: str, span: Span) -> None:
     if following.isalpha() or following in ("_", "."):
         point = "a number has one point: 1.5" if "." in word else "the range of an index: Σ_{j<3}, from 0 on"
         raise NotationError(
-            f"{word}{following} is no number",
+            f"{word}{following} is not a number",
             span=(span[0], span[1] + 1),
             hints=(point if following == "." else "a product has a sign: 2·x or 2*x",),
         )
@@ -206,7 +206,7 @@ class TokenCursor:
             return self.take()
         if opened is not None and (self.next.kind == "end" or self.next.word in CLOSING):
             raise self.refusal(f"this {opened.word} is not closed by {word}", opened.span)
-        raise self.unexpected(f"here a {word} should stand")
+        raise self.unexpected(f"{word} is expected here")
 
     def listed(
         self, rule: Callable[[], Read], closing: str, opened: Token | None = None, empty: bool = False
@@ -255,7 +255,7 @@ class TokenCursor:
         elif token.word in CLOSING and token.kind != "end" and not hints:
             hints = (f"without it: nothing is open that {token.word} would close",)
         elif token.word == ",":
-            hints = ("one value for each entry: other statements stand behind ;, definitions behind where",)
+            hints = ("one value for each entry: separate statements by ;, put definitions after where",)
         if token.kind == "end":
             problem = "the equation ends too early"
         return self.refusal(problem, token.span, hints)
@@ -284,7 +284,7 @@ class TokenCursor:
                 return ("1 − [x[i] > 0]",)
             return (PRODUCT,) if token.word in ("(", "[") else (PRODUCT, "a function has brackets: tanh(x[i])")
         if before.word == "]" and token.word == "[":
-            return ("the indices of an entry stand together: x[i,j]", "a product needs a sign: x[i]·[i < j]")
+            return ("write the indices of an entry together: x[i,j]", "a product needs a sign: x[i]·[i < j]")
         if before.kind == "power" and token.word == "(" and self.tokens[self.place - 2].kind == "name":
             return (f"the power behind the brackets: {self.tokens[self.place - 2].word}(x[i])²", PRODUCT)
         return (PRODUCT,) if before.kind in ("number", "power", "delta") or before.word in (")", "]") else ()
@@ -305,6 +305,8 @@ class TokenCursor:
         token = self.name("an index is expected here, one letter such as i", counted)
         if not re.fullmatch(LETTER, token.word):
             raise self.refusal(
-                f"{token.word} is no index: an index is one Latin letter, such as i or k2", token.span, ("out[i] = …",)
+                f"{token.word} is not an index: an index is one Latin letter, such as i or k2",
+                token.span,
+                ("out[i] = …",),
             )
         return token

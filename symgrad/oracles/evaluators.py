@@ -119,7 +119,7 @@ class Walker:
         """Two operands with a sign between them; torch subtracts no truth values and multiplies no matrices of them."""
         truths = [getattr(side, "dtype", None) == np.bool_ for side in (left, right)]
         if any(truths) and sign in (ast.Sub, ast.MatMult, ast.FloorDiv, ast.Mod):
-            raise UnsupportedError("torch has no such arithmetic of truth values")
+            raise UnsupportedError("torch has no such arithmetic of booleans")
         fitting = (float(s) if isinstance(s, int) and s.bit_length() > 63 else s for s in (left, right))
         return SIGNS[sign](*fitting)
 

@@ -43,8 +43,8 @@ JUMPS = "right next to this point the derived number is another one"
 MOST_FORWARD = 64
 """Entries of the largest input of which torch.func.hessian is asked for, too."""
 OTHER = (
-    "torch.func.hessian, one sweep forward through the gradient, has {off} of {size} entries here that are {what}; "
-    "differences of the gradient find the derived numbers, so the point is no singularity of it, and "
+    "torch.func.hessian, a forward pass through the gradient, has {off} of {size} entries here that are {what}; "
+    "difference quotients of the gradient confirm the derived numbers, so it is smooth there, and "
     "torch.autograd.functional.hessian, a backward through the backward, has them"
 )
 LARGEST_SYMPY = 64

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-ORDER = ("derived", "black box", "refused", "wrong", "error")
+ORDER = ("derived", "not derived", "refused", "wrong", "error")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def page(found: Mapping[str, Sequence[Outcome]], version: str) -> str:
         ),
         "",
         (
-            "*Derived*: every step by its own equation. *Black box*: right, with torch's own product for some step. "
+            "*Derived*: every step by its own equation. *Not derived*: right, with torch's own product for some step. "
             "*Refused*: symgrad says why it does not answer. A variant is what the worst of its samples is."
         ),
         "",

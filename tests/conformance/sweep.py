@@ -75,7 +75,7 @@ def judge(op: Any, sample: Any, singular: bool = False, kinds: Sequence[str] = S
     """Capture, pull seeds of these kinds back, compare with torch.autograd.grad; the verdict, and why.
 
     At a ``singular`` point torch may have a rule that is no derivative, or lose it on its way: the slope on both sides of
-    what torch computes forward decides then. Of black boxes NaN and ∞ are one there.
+    what torch computes forward decides then. Of operations that are not derived NaN and ∞ are one there.
     """
     import torch
 
@@ -156,7 +156,7 @@ def judge(op: Any, sample: Any, singular: bool = False, kinds: Sequence[str] = S
                 gap = np.nanmax(np.abs(np.asarray(got, dtype=float) - right)) if right.size else 0
                 return "wrong", f"{name} differs by {gap:.3g}, {kind} seeds"
     boxes = program.black_boxes
-    return ("black box", boxes[0].reason or boxes[0].spelling) if boxes else ("derived", "")
+    return ("not derived", boxes[0].reason or boxes[0].spelling) if boxes else ("derived", "")
 
 
 def is_the_slope(
@@ -312,7 +312,7 @@ def swept(dtype: str, chosen: argparse.Namespace) -> list[Outcome]:
             outcomes.append(outcome)
             if chosen.verbose or outcome.status in ("wrong", "error"):
                 counted = f"{outcome.count('derived')} of {outcome.samples}"
-                rest = outcome.reasons("black box", "refused", "wrong", "error")
+                rest = outcome.reasons("not derived", "refused", "wrong", "error")
                 sys.stderr.write(f"{outcome.name:45} {outcome.status:10} {counted:12} {outcome.seconds:6.1f}s {rest}\n")
     return sorted(outcomes, key=lambda o: o.name)
 

@@ -341,10 +341,10 @@ def test_a_sum_along_too_many_axes_and_one_that_keeps_none_are_named(total: str,
 @pytest.mark.parametrize(
     ("weights", "kind", "said"),
     [
-        ((0, 1), "missing_path", "nothing from output 1, x ** 2"),
-        ((1, -1), "sign", "what from output 2, sin(x), has the wrong sign"),
-        ((1, 3), "scaled", "what from output 2, sin(x), is 3 times what it should be"),
-        ((0.25, 1), "scaled", "what from output 1, x ** 2, is 1/4 of what it should be"),
+        ((0, 1), "missing_path", "the gradient from output 1, x ** 2 is missing"),
+        ((1, -1), "sign", "the gradient from output 2, sin(x), has the wrong sign"),
+        ((1, 3), "scaled", "the gradient from output 2, sin(x), is 3 times what it should be"),
+        ((0.25, 1), "scaled", "the gradient from output 1, x ** 2, is 1/4 of what it should be"),
     ],
 )
 def test_what_comes_back_from_one_output_may_be_missing_subtracted_or_weighted(

@@ -117,7 +117,7 @@ class Served:
         """The answer to what a page of this server asked; nobody else knows its token."""
         given = request.headers.get("x-symgrad-token", "")
         if not hmac.compare_digest(given.encode(), self.token.encode()):
-            return refused(403, "this was not asked by a page of this server")
+            return refused(403, "this request did not come from a page of this server")
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return refused(415, "this takes JSON")
         body = b""
@@ -130,7 +130,7 @@ class Served:
         except ClientDisconnect:
             return refused(400, "the client has disconnected")
         except (ValueError, RecursionError):
-            return refused(400, "this is no JSON")
+            return refused(400, "this is not JSON")
         if not isinstance(found, dict) or not all(isinstance(found.get(n, ""), str) for n in fields):
             return refused(400, "texts by name are expected")
         job = {name: found.get(name, "") for name in fields}

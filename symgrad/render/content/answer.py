@@ -176,7 +176,7 @@ def _agreement(explanation: Explanation) -> Words:
     checks = [_by_torch(gradient) for name, gradient in explanation.gradients.items() if name not in data]
     if explanation.outcome in (Outcome.REFUSED, Outcome.UNDERIVED) and asked is not None:
         whole = explanation.outcome[:1].upper() + explanation.outcome[1:]
-        who = "Torch itself refuses this text" if asked.refused else whole
+        who = "Torch refuses this text" if asked.refused else whole
         return (f"{who}: {(asked.refused or asked.refusal or NO_GRADIENT).rstrip('.')}.",)
     refused = [check.note for check in checks if check is not None and check.note.startswith(REFUSES)]
     if refused:

@@ -75,7 +75,7 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
             )
         )
     if explanation.refused:
-        blocks.append(Paragraph((f"Torch itself refuses this text: {explanation.refused.rstrip('.')}.",), alarm=True))
+        blocks.append(Paragraph((f"Torch refuses this text: {explanation.refused.rstrip('.')}.",), alarm=True))
     elif not explanation.passed:
         blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
     exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))

@@ -262,7 +262,7 @@ class Trees:
         """A constant."""
         found = complex(node)
         if found.imag or not math.isfinite(found.real):
-            raise NotHereError("a constant in the formula is no number")
+            raise NotHereError("a constant in the formula is not a number")
         return int(node) if node.is_Integer and abs(int(node)) < FLOATS_HOLD else found.real
 
 

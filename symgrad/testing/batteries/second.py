@@ -37,7 +37,7 @@ def double_backward(bench: Bench) -> Outcome:
         pull = bench.candidate.second(name, bench.mixed, weights)
         if ONCE in pull.failure:
             compiled = "compiled" in pull.failure
-            return not_made("double_backward", "torch.compile has none" if compiled else "declared once-differentiable")
+            return not_made("double_backward", "torch.compile has none" if compiled else "marked once_differentiable")
         try:
             right = second(formula, bench, name, weights)
         except SymgradError as error:

@@ -220,7 +220,7 @@ def exactness(bench: Bench) -> Outcome:
     try:
         at = formula.at(whole)
         if set(names) != set(bench.candidate.names) or not at.whole or not linear(formula, whole, seeds):
-            return not_made("whole numbers", "not linear in each input with whole numbers")
+            return not_made("whole numbers", "not linear in each input with integers")
         way = Way(EPSILON[dtype])
         right = {n: np.zeros(bench.candidate.shapes[n]) for n in names}
         for number, seed in enumerate(seeds):
@@ -244,8 +244,8 @@ def exactness(bench: Bench) -> Outcome:
         where = tuple(int(i) for i in np.argwhere(came != expected)[0])
         yours, ours = apart(float(came[where]), float(expected[where]))
         far = float(np.abs(came - expected).max()) > bench.rounding.allowed * max(1.0, float(np.abs(expected).max()))
-        why = "this is no rounding" if far else "an intermediate value is rounded unnecessarily"
-        said = f"{place(f'{name}.grad', where)}: yours {yours}, right is {ours}, at small whole numbers, where {dtype} "
+        why = "this is not rounding" if far else "an intermediate value is rounded unnecessarily"
+        said = f"{place(f'{name}.grad', where)}: yours {yours}, right is {ours}, at small integers, where {dtype} "
         said += f"rounds nothing: {why}"
         evidence = {"got": float(came[where]), "expected": float(expected[where])}
         found.append(Finding("value" if far else "precision", name, place(f"{name}.grad", where), said, evidence))

@@ -20,7 +20,7 @@ from symgrad.testing.candidates.attempts import PLAIN, Change, Heard, Layout, Pu
 from symgrad.testing.candidates.watching import changed, functions_of, named, snapshot, spying
 from symgrad.tracing.record.given import graph_behind
 
-ONCE, ERROR = "declared once_differentiable", "torch::autograd::Error"
+ONCE, ERROR = "marked once_differentiable", "torch::autograd::Error"
 """The node that stands in the graph of a gradient that says that it cannot be differentiated again."""
 DONATED, NO_SECOND = "donated buffers", "does not currently support double backward"
 """What torch says of a compiled graph that is asked twice, or differentiated again."""

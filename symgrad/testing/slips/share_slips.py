@@ -236,7 +236,9 @@ def of_outputs(case: Case) -> Shares:
 
         text = f", {texts[n]}" if len(texts) == len(outputs) else ""
         way = f"from output {n + 1}{text}"
-        shares.append(Share(f"what {way}{text and ','}", part, f"nothing {way}", "missing_path"))
+        shares.append(
+            Share(f"the gradient {way}{text and ','}", part, f"the gradient {way} is missing", "missing_path")
+        )
     return Shares(case, shares)
 
 

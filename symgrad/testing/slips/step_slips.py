@@ -105,8 +105,8 @@ def through(case: Case, place: Place, counted: bool) -> Iterator[Slip]:
     zero = np.zeros(np.shape(place.operand))
     without = made(case, place, lambda cotangent: zero)
     sizes = {int(n) for a in (place.operand, place.result) for n in (*np.shape(a), np.size(a)) if n > 1} | {2}
-    way = f"comes back to {what} through {step.result.name} = {written(step)}"
-    share = Share(f"what {way}", lambda t: t.expected - without(t), f"nothing {way}", "missing_path")
+    way = f"gradient of {what} through {step.result.name} = {written(step)}"
+    share = Share(f"the {way}", lambda t: t.expected - without(t), f"the {way} is missing", "missing_path")
     times = [Fraction(a, b) for n in sorted(sizes) for a, b in ((n, 1), (1, n))]
     yield from Shares(case, [share]).each(times if counted else GONE)
 

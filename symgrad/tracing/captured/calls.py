@@ -112,7 +112,7 @@ def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
             hints=(f"a function, or an instance of a module: net = Net(), then {option}…:net",),
         )
     if not callable(found):
-        raise InputError(f"{path} is no function", found=(f"it is of type {type(found).__name__}",), hints=(form,))
+        raise InputError(f"{path} is not a function", found=(f"it is of type {type(found).__name__}",), hints=(form,))
     return found  # type: ignore[no-any-return]  # whatever the module holds
 
 

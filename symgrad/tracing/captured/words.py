@@ -173,7 +173,7 @@ def listing(program: Recorded) -> str:
     rows = []
     for step in program.told:
         text = step_text(program, step)
-        note = f"   ■ black box: {NOT_CHECKED}" if step.result.name in program.boxes else ""
+        note = f"   ■ {NOT_CHECKED}" if step.result.name in program.boxes else ""
         rows.append((text, shape_text(np.shape(arrays[step.result.name])) + note))
     wide = min(max((len(text) for text, _ in rows), default=0), 72)
     shown += [f"  {text.ljust(wide)}   {shape}" for text, shape in rows]

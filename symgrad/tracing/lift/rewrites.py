@@ -277,7 +277,7 @@ def weights_of(lifter: Bench, gradient: Gradient, ends: list[Ref]) -> dict[str, 
         else:
             weight = lifter.data("ones", np.ones([int(n) for n in ref.shape])).name if ref.shape else ONE
         if ref.name in found:
-            raise UnsupportedError("one output stands twice in a gradient that is differentiated again")
+            raise UnsupportedError("one output occurs twice in a gradient that is differentiated again")
         found[ref.name] = weight
     return found
 

@@ -299,7 +299,7 @@ def refusal(function: Any, known: Facts, args: tuple[Any, ...], keywords: dict[s
     """Why a call's results have no past here; empty where they have."""
     name = plain_spelling(known.spelling)
     if known.custom:
-        return f"{known.spelling} is a function with a backward of its own, which is not looked into there"
+        return f"{known.spelling} is a function with its own backward, which is not followed there"
     if known.writes or asks_in_place(function, args, keywords):
         return f"{known.spelling} writes in place, which is not followed inside a transform"
     if draws(known, function, args, keywords):

@@ -177,7 +177,7 @@ class Interception:
         if request.word != "linearize" or not any(t.requires_grad for t in tensors_in(request.given)):
             return True
         if not request.nested:
-            said = "an input requires a gradient of its own, which is not followed there"
+            said = "an input requires its own gradient, which is not followed there"
             self.watch.say(Note(request.where, f"{request.title}: not explained: {said}"))
         return False
 

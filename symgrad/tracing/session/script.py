@@ -41,7 +41,7 @@ def run(path: str, arguments: Sequence[str], **options: Any) -> Session:
     except OSError as error:
         raise InputError(f"cannot open the script {path}", found=(error.strerror or str(error),)) from None
     if len(source) > LONGEST:
-        raise InputError(f"{path} is no script: it holds more than {LONGEST:,} bytes")
+        raise InputError(f"{path} is not a script: it has more than {LONGEST:,} bytes")
     name = os.path.abspath(path)  # noqa: PTH100 -- as python names the script: absolute, links kept
     watch = Watch(path, **options)
     watch.session.source, watch.session.file = source.decode("utf-8", "replace"), name

@@ -319,9 +319,7 @@ def legend(session: Session) -> str:
     shown = [call for call in session.calls if call.explained and not call.failure] or failed
     letters = dict.fromkeys(call.letter for call in shown)
     sums = " or ".join(f"{letter}ᵀJ" for letter in letters)
-    weighs = (
-        f"{' or '.join(letters)} weighs the rows; the weighted rows add up to {sums}, which backward adds to .grad."
-    )
+    weighs = f"{' or '.join(letters)} weighs the rows; they add up to {sums}, which backward adds to .grad."
     lines = [ROWS, weighs, *([EQUAL] if any(leaf.agrees for leaf in told) else [])]
     lines += [OWN] if any(leaf.boxed for leaf in told) else []
     return "".join(f"{line}\n" for line in lines)
