@@ -22,7 +22,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
 
-from symgrad.backward.trees import Tree, copy_tree, names_in_code, rewrite_tree
+from symgrad.backward.trees import Tree, chain_operators, copy_tree, names_in_code, rewrite_tree
 from symgrad.closed_form import tidy_exponents, write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
@@ -237,10 +237,7 @@ class Shortener(ast.NodeTransformer):
         if not rest:
             return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
         (_, total), *terms = keep_ends([(ast.Add(), first), *reversed(rest)], self.terms, ellipsis_term)
-        total = self.visit(total)
-        for op, term in terms:
-            total = ast.BinOp(total, op, self.visit(term))
-        return total
+        return chain_operators(self.visit(total), [(op, self.visit(term)) for op, term in terms])
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         """A long decimal that is 1 over something."""

@@ -18,7 +18,7 @@ from symgrad.backward.forward_lines import ForwardLine, ForwardLines, select_sta
 from symgrad.backward.groups import Group, make_groups, merged_tensors
 from symgrad.backward.line_data import Backward, Contribution, Line
 from symgrad.backward.line_templates import templates_of_group
-from symgrad.backward.page_names import OpaqueCall, PageNames, opaque_call_for
+from symgrad.backward.page_names import OpaqueCall, PageNames, opaque_call_of
 from symgrad.backward.simplify import Draft, Summand, merge_drafts
 from symgrad.backward.simplify.broadcasting import is_tensor_free, is_zero, make_ones
 from symgrad.backward.simplify.dtype_casts import (
@@ -154,7 +154,7 @@ class CotangentLines:
             weight = self.names.shown(self.names.cotangent(group.output))
             for n, name in enumerate(group.steps[-1].arguments):
                 if isinstance(name, str) and name in self.reached:
-                    question = opaque_call_for(group.steps[-1], n, weight)
+                    question = opaque_call_of(group.steps[-1], n, weight)
                     self.gather(name, None, Contribution(group.output, None, {}, {}), own, question)
             return
         for form in split_wide_join(group, self.tensors) if is_wide_join(group, self.tensors) else [self.form(group)]:

@@ -163,7 +163,7 @@ def find_argument_slots(step: Apply) -> ArgumentSlots | None:
     return found if isinstance(found, ArgumentSlots) else None
 
 
-def opaque_call_for(step: Apply, argument: int, weight: str) -> OpaqueCall | None:
+def opaque_call_of(step: Apply, argument: int, weight: str) -> OpaqueCall | None:
     """What a step is asked for one of its arguments."""
     slots, own = find_argument_slots(step), step.called.removesuffix(".apply")
     called = own if own == step.called else f"{own}.backward"

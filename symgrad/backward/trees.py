@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeVar
 
 Rule = Callable[[ast.expr], ast.expr]
@@ -152,10 +152,8 @@ class SlotFiller(ast.NodeTransformer):
             rest.append((ast.Constant(abs(number)), 1 if number >= 0 else -1))
         rest.sort(key=lambda pair: pair[1] < 0 and not isinstance(pair[0], ast.Constant))
         (total, sign), *others = rest
-        whole = total if sign > 0 else ast.UnaryOp(ast.USub(), total)
-        for term, sign in others:
-            whole = ast.BinOp(whole, ast.Add() if sign > 0 else ast.Sub(), term)
-        return whole
+        first = total if sign > 0 else ast.UnaryOp(ast.USub(), total)
+        return chain_operators(first, ((ast.Add() if sign > 0 else ast.Sub(), term) for term, sign in others))
 
 
 def split_terms(node: ast.expr, sign: int) -> list[tuple[ast.expr, int]]:
@@ -205,16 +203,10 @@ def is_natural(node: ast.expr) -> bool:
 
 def build_fraction(parts: Fraction) -> ast.expr:
     """a * b / c / d"""
-    above, below = parts
-    whole = build_product(above) if above else ast.Constant(1)
-    for part in below:
-        whole = ast.BinOp(whole, ast.Div(), part)
-    return whole
+    (first, *above), below = parts[0] or [ast.Constant(1)], parts[1]
+    return chain_operators(first, [*((ast.Mult(), part) for part in above), *((ast.Div(), part) for part in below)])
 
 
-def build_product(parts: list[ast.expr]) -> ast.expr:
-    """Factors multiplied, from the left."""
-    whole, *rest = parts
-    for part in rest:
-        whole = ast.BinOp(whole, ast.Mult(), part)
-    return whole
+def chain_operators(first: ast.expr, rest: Iterable[tuple[ast.operator, ast.expr]]) -> ast.expr:
+    """a + b − c, from the left: each of the ``rest`` with the operator before it."""
+    return reduce(lambda total, term: ast.BinOp(total, *term), rest, first)

@@ -18,17 +18,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.closed_form.number_text import (
-    ADD,
-    ATOM,
-    COMPARE,
-    MATMUL,
-    MULTIPLY,
-    NEGATE,
-    NoForm,
-    in_brackets,
-    write_subscript,
-)
+from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, NoForm, add_index, in_brackets
 from symgrad.closed_form.rewriting.scalar_rules import is_written_out
 from symgrad.closed_form.rewriting.shorthands import TRUTHS, is_boolean
 from symgrad.closed_form.source_text import SourceWriter
@@ -92,7 +82,7 @@ def drop_size_one_axes(piece: Fragment) -> Fragment:
     if None not in piece.axes:
         return piece
     items = ["0" if axis is None else ":" for axis in piece.axes]
-    return Fragment(write_subscript(piece.inside(ATOM), items), ATOM, piece.indices())
+    return Fragment(add_index(piece.inside(ATOM), items), ATOM, piece.indices())
 
 
 def permute_axes(piece: Fragment, order: Sequence[Index]) -> Fragment:

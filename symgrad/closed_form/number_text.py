@@ -42,7 +42,7 @@ def in_brackets(text: str, binds: int, operator: int) -> str:
     return text if binds >= operator and {binds, operator} != {MULTIPLY, MATMUL} else f"({text})"
 
 
-def write_subscript(text: str, items: Sequence[str]) -> str:
+def add_index(text: str, items: Sequence[str]) -> str:
     """``text[items]`` without the colons at the end, which say nothing."""
     needed = len(items)
     while needed and items[needed - 1] == ":":

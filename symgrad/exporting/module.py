@@ -12,14 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symgrad.backward.code import IMPORTS, check_function_name, quote_docstring
-from symgrad.exporting.parts import (
-    Passes,
-    find_free_name,
-    indent,
-    write_one_shape_misfit,
-    write_passes,
-    write_shape_misfit,
-)
+from symgrad.exporting.parts import Passes, find_free_name, indent, write_misfit, write_one_shape_misfit, write_passes
 from symgrad.exporting.torch_text import to_torch, write_function_class
 from symgrad.ops.lookup import plays
 from symgrad.program import Program, Role, Tensor
@@ -70,7 +63,7 @@ def check_shapes(told: ModuleText, rank: str) -> list[str]:
     if told.pointwise:
         condition, words = write_one_shape_misfit([t.name for t in told.inputs])
     else:
-        condition, words = write_shape_misfit(told.inputs, told.required, rank)
+        condition, words = write_misfit(told.inputs, told.required, rank)
     if not condition:
         return []
     first = f"if {condition}:"

@@ -125,7 +125,7 @@ def write_return(names: Sequence[str]) -> list[str]:
     return [text] if len(text) <= WIDTH else ["return (", *(f"{STEP}{name}," for name in names), ")"]
 
 
-def write_shape_misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tuple[str, str]:
+def write_misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tuple[str, str]:
     """A condition, true where shapes do not fit, and what they have to be: ``x.dim() != 2``, "x: m×n".
 
     ``rank`` is how a library says how many axes a tensor has.

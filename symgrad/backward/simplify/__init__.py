@@ -35,7 +35,7 @@ from symgrad.backward.simplify.concat import (
     merge_common_margins,
     merge_interleaved,
 )
-from symgrad.backward.simplify.factors import drop_double_transposes, fill_ones, order_signs, strip_minus
+from symgrad.backward.simplify.factors import add_terms, drop_double_transposes, fill_ones, order_signs
 from symgrad.backward.trees import copy_tree, count_mentions, replace_names
 from symgrad.shapes import Shape
 
@@ -175,15 +175,6 @@ class Draft:
         if self.shape is not None:
             found = merge_adjacent(merge_interleaved(found, self.shape), self.shape, TensorShapes(self.shapes))
         return order_signs(add_terms(found))
-
-
-def add_terms(terms: list[ast.expr]) -> ast.expr:
-    """a + b − c"""
-    total, *rest = sorted(terms, key=lambda term: strip_minus(term) is not None)
-    for term in rest:
-        without = strip_minus(term)
-        total = ast.BinOp(total, ast.Add() if without is None else ast.Sub(), term if without is None else without)
-    return total
 
 
 def merge_drafts(

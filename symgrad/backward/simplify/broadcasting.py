@@ -33,15 +33,7 @@ from symgrad.backward.simplify.factors import (
     split_power,
     strip_reshape,
 )
-from symgrad.backward.trees import (
-    Fraction,
-    build_fraction,
-    build_product,
-    copy_tree,
-    is_natural,
-    rewrite_tree,
-    split_fraction,
-)
+from symgrad.backward.trees import Fraction, build_fraction, copy_tree, is_natural, rewrite_tree, split_fraction
 from symgrad.ops import TABLE
 from symgrad.ops.lookup import playing
 from symgrad.program import Role
@@ -190,7 +182,7 @@ def split_ones_like(node: ast.expr) -> tuple[ast.expr, str] | None:
         case ast.BinOp(left, ast.Mult(), right) if is_tensor_free(left):
             found = split_ones_like(right)
             if found is not None:
-                return (left if ast.unparse(found[0]) == "1" else build_product([left, found[0]])), found[1]
+                return (left if ast.unparse(found[0]) == "1" else build_fraction(([left, found[0]], []))), found[1]
     return None
 
 

@@ -21,11 +21,11 @@ import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import sympy as sp
 
 from symgrad.backward.simplify.broadcasting import is_zero
+from symgrad.backward.simplify.factors import add_terms
 from symgrad.backward.trees import copy_tree, rewrite_tree
 from symgrad.ops.lookup import playing, plays
 from symgrad.program import Role
@@ -103,7 +103,7 @@ class PaddedPart:
 
 def merge_adjacent(terms: Sequence[ast.expr], shape: Shape, sizes: TensorShapes) -> list[ast.expr]:
     """The terms, those that follow each other on an axis without gap or overlap as one call."""
-    parts = {n: found for n, term in enumerate(terms) if (found := build_pad(term, shape, sizes)) is not None}
+    parts = {n: found for n, term in enumerate(terms) if (found := find_padded_part(term, shape, sizes)) is not None}
     whole = dict(enumerate(terms))
     for chain in find_chains(parts):
         whole[min(chain)] = concatenate_chain([parts[n] for n in chain], shape)
@@ -178,7 +178,7 @@ def merge_common_conditions(terms: Sequence[ast.expr]) -> list[ast.expr]:
                 groups.setdefault(ast.unparse(condition), []).append((left, condition))
             case _:
                 groups[str(n)] = [(term, None)]
-    sums = [(build_sum([part for part, _ in group]), group[0][1]) for group in groups.values()]
+    sums = [(add_terms([part for part, _ in group]), group[0][1]) for group in groups.values()]
     return [part if under is None else ast.BinOp(part, ast.Mult(), under) for part, under in sums]
 
 
@@ -189,18 +189,13 @@ def add_inside_margins(pads: Sequence[ast.expr]) -> list[ast.expr]:
     subscripts = {ast.unparse(part.slice) if isinstance(part, ast.Subscript) else "" for part in parts}
     bare = [strip_new_axis(part) for part in parts]
     if len(subscripts) > 1 or any(part is None for part in bare):
-        return [build_sum(parts), calls[0].args[1]]
+        return [add_terms(parts), calls[0].args[1]]
     first = parts[0]
-    inner = build_sum([part for part in bare if part is not None])
+    inner = add_terms([part for part in bare if part is not None])
     return [ast.Subscript(inner, first.slice if isinstance(first, ast.Subscript) else first), calls[0].args[1]]
 
 
-def build_sum(parts: Sequence[ast.expr]) -> ast.expr:
-    """a + b + c"""
-    return reduce(lambda total, part: ast.BinOp(total, ast.Add(), part), parts)
-
-
-def build_pad(term: ast.expr, shape: Shape, sizes: TensorShapes) -> PaddedPart | None:
+def find_padded_part(term: ast.expr, shape: Shape, sizes: TensorShapes) -> PaddedPart | None:
     """``pad(inner, margins)`` with margins on one axis; the margins are those of the last axis first."""
     if not (isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == PAD):
         return None

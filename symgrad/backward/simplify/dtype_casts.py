@@ -104,10 +104,11 @@ def drop_casts(value: ast.expr) -> ast.expr:
     return rewrite_tree(copy_tree(value), owner)
 
 
-def is_asked_only(name: str, truths: Collection[str], readers: Iterable[ast.expr]) -> bool:
-    """Whether a tensor of truth values is only asked, or multiplied by floats entry by entry: it need be no number.
+def is_only_condition(name: str, truths: Collection[str], readers: Iterable[ast.expr]) -> bool:
+    """Whether a tensor of truth values is only a condition, or a factor of floats entry by entry: it need be no number.
 
-    >>> [is_asked_only("m", {"m"}, [ast.parse(t, mode="eval").body]) for t in ("x * m", "where(m != 0, x, 0)", "m @ x")]
+    >>> readers = [[ast.parse(text, mode="eval").body] for text in ("x * m", "where(m != 0, x, 0)", "m @ x")]
+    >>> [is_only_condition("m", {"m"}, reader) for reader in readers]
     [True, True, False]
     """
     return not any(TruthUseFinder(name, truths).wanted(reader) for reader in readers)
@@ -129,7 +130,7 @@ def find_truths_read(
         for name in tensor_names(reader) & held:
             mentioning.setdefault(name, []).append(reader)
     computed = held & set(values)
-    numbers = frozenset(name for name in computed if not is_asked_only(name, held, mentioning.get(name, ())))
+    numbers = frozenset(name for name in computed if not is_only_condition(name, held, mentioning.get(name, ())))
     return frozenset(held) - numbers, numbers, find_subtracted_truths((*values.values(), *readers), numbers)
 
 

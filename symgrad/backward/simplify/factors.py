@@ -17,10 +17,19 @@ would.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from decimal import Decimal
 from math import gcd, inf, prod
 
-from symgrad.backward.trees import Fraction, copy_tree, is_natural, rewrite_tree, split_fraction, tensor_names
+from symgrad.backward.trees import (
+    Fraction,
+    chain_operators,
+    copy_tree,
+    is_natural,
+    rewrite_tree,
+    split_fraction,
+    tensor_names,
+)
 from symgrad.closed_form.array_text import CALLS
 from symgrad.functions import finite
 from symgrad.ops import TABLE
@@ -269,3 +278,10 @@ def drop_double_transposes(value: ast.expr) -> ast.expr:
     'v.T @ x'
     """
     return rewrite_tree(value, cancel_transposes)
+
+
+def add_terms(terms: Sequence[ast.expr]) -> ast.expr:
+    """a + b − c: what is subtracted stands behind what is added."""
+    first, *rest = sorted(terms, key=lambda term: strip_minus(term) is not None)
+    bare = ((term, strip_minus(term)) for term in rest)
+    return chain_operators(first, ((ast.Add(), a) if b is None else (ast.Sub(), b) for a, b in bare))

@@ -17,9 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 import sympy as sp
 
 from symgrad.calculus.differentiate import Step
-from symgrad.closed_form.rewriting.shorthands import (
-    Cases,
-)
+from symgrad.closed_form.rewriting.shorthands import Cases
 from symgrad.indexing import Bracket, add_up
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
@@ -194,9 +192,7 @@ def mask_ignored_classes(expression: Expr, record: list[Step]) -> Expr:
         if not kept:
             return None
         masked = {entry: entry * mask for entry, mask in kept.items()}
-        found = [
-            rebuild(rebuild(f, changed), lambda n: mask_classes(n, masked)) for f in rest if f not in kept.values()
-        ]
+        found = [rebuild(rebuild(f, changed), lambda n: mask_class(n, masked)) for f in rest if f not in kept.values()]
         return sp.Mul(*found, *kept.values())
 
     found = rebuild(expression, changed)
@@ -211,7 +207,7 @@ def ignores_class(node: Expr) -> bool:
     return isinstance(relation, sp.Ne) and is_access(relation.lhs) and bool(relation.rhs.is_Integer)
 
 
-def mask_classes(node: Expr, masked: Mapping[Expr, Expr]) -> Expr | None:
+def mask_class(node: Expr, masked: Mapping[Expr, Expr]) -> Expr | None:
     """δ(q, t[i]) and w[t[i]] with the class as ``masked`` has it."""
     if not (is_access(node) or isinstance(node, sp.KroneckerDelta)) or node in masked:
         return None

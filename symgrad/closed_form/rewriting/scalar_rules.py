@@ -47,9 +47,7 @@ def merge_exponentials_into_sum(expression: Expr) -> Expr:
     raised = [f for f in expression.args if isinstance(f, sp.exp)] if expression.is_Mul else []
     totals = [f for f in expression.args if type(f) is sp.Sum] if raised else []
     for outer in (f for f in raised if not f.exp.is_number):
-        held = [
-            (total, inner) for total in totals if (inner := find_exponential(total, free_indices(outer))) is not None
-        ]
+        held = [(total, inner) for total in totals if (inner := find_exp_in(total, free_indices(outer))) is not None]
         if held:
             moved = [
                 over_same(total.function / inner * sp.exp(inner.exp + outer.exp / len(held)), total)
@@ -59,7 +57,7 @@ def merge_exponentials_into_sum(expression: Expr) -> Expr:
     return expression
 
 
-def find_exponential(total: Expr, indices: frozenset[Index]) -> Expr | None:
+def find_exp_in(total: Expr, indices: frozenset[Index]) -> Expr | None:
     """The eᶠ in a sum where f has all of these indices."""
     return next(
         (f for f in sp.Mul.make_args(total.function) if isinstance(f, sp.exp) and indices <= free_indices(f)), None

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import sympy as sp
 
 from symgrad.closed_form.fragments import Axes, Fragment, Notation, call_method, drop_size_one_axes, shape_in_scope
-from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, write_subscript
+from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, add_index
 from symgrad.closed_form.rewriting.conditions import ignores_class
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.indexing import Index, Ravel, Unravel
@@ -40,9 +40,7 @@ def write_access(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -
     if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
         if len(set(indices)) == len(indices):
             flipped = write_transposed_product(notation, name, indices)
-            return Fragment(
-                text, binds, indices, flipped=flipped, inverts=find_inverted_matrix(notation, name, indices)
-            )
+            return Fragment(text, binds, indices, flipped=flipped, inverts=find_inverted(notation, name, indices))
         if len(indices) == 2:
             return call_method(piece, "diag()", (indices[0],))
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
@@ -71,7 +69,7 @@ def write_access(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -
             turns += [turn] if turn else []
     if not turns and all(item == ":" for item in items):
         return Fragment(text, binds, tuple(axes))
-    return Fragment(".".join([write_subscript(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
+    return Fragment(".".join([add_index(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
 
 
 def write_transposed_product(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:
@@ -87,7 +85,7 @@ def write_transposed_product(notation: Notation, name: str, indices: Sequence[In
     return Fragment(text, MATMUL, tuple(reversed(indices)))
 
 
-def find_inverted_matrix(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:
+def find_inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:
     """The matrix of a linear system whose inverse is read: who solves wants to solve again, not to invert."""
     matrix = notation.solved.get(name)
     if matrix is None or len(indices) != 2:

@@ -26,7 +26,7 @@ from itertools import product
 import sympy as sp
 
 from symgrad.closed_form.fragments import Notation, shape_in_scope
-from symgrad.closed_form.number_text import NoForm, write_subscript
+from symgrad.closed_form.number_text import NoForm, add_index
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
 from symgrad.ops.convolutions import slid, spread
@@ -82,7 +82,7 @@ class ConvPair:
 
     def taken(self, text: str, sizes: Sequence[str]) -> str:
         """What the call gives, as far as the gradient goes."""
-        return write_subscript(text, [":"] * (len(self.axes) - len(sizes)) + [*sizes])
+        return add_index(text, [":"] * (len(self.axes) - len(sizes)) + [*sizes])
 
     def by_channel(self, text: str, batch: bool) -> str:
         """A tensor with its channels in the place of the batch."""
@@ -102,7 +102,7 @@ class ChannellessPair(ConvPair):
 
     def taken(self, text: str, sizes: Sequence[str]) -> str:
         """Without them."""
-        return write_subscript(text, ["0", *sizes])
+        return add_index(text, ["0", *sizes])
 
     def by_channel(self, text: str, batch: bool) -> str:
         """As it is: there is no other channel."""
@@ -197,7 +197,7 @@ def write_conv_call(pair: ConvPair, name: str, tensors: Sequence[str], slides: S
     return f"{name}{pair.space}d({', '.join(pair.given(tensors))}{write_slides(pair.notation, slides)}{more})"
 
 
-def use_remainders(size: Size) -> Size:
+def to_remainders(size: Size) -> Size:
     """A size with ⌊a/b⌋ as (a − a mod b) / b."""
     size = sp.expand(size)
     for floor in size.atoms(sp.floor):
@@ -226,7 +226,7 @@ def write_input_gradient(pair: ConvPair) -> str:
     require_all(pair.bound == running_indices(outputs, *moving) - {channel})
     slides = [find_slide(*along) for along in zip(kernel[2:], places, steps, strict=True)]
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
-    left = [use_remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
+    left = [to_remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     tensors = [pair.text(pair.v), pair.text(pair.other)]
     if all(n.is_nonnegative for n in left):
         slides = [widen_slide_step(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
@@ -338,7 +338,7 @@ def solve_straight(place: Expr, shift: Index, step: Expr) -> Slide:
 def window_lengths(long: Sequence[Size], windows: Sequence[Size], slides: Sequence[Slide]) -> list[Size]:
     """How many places a window has on each axis."""
     return [
-        slid(n, use_remainders(k), s.stride, s.padding, s.padding, s.dilation)
+        slid(n, to_remainders(k), s.stride, s.padding, s.padding, s.dilation)
         for n, k, s in zip(long, windows, slides, strict=True)
     ]
 

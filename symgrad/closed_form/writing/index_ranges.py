@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, axis_number, call_method, drop_size_one_axes, permute_axes
-from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, write_subscript
+from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, add_index
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
-from symgrad.closed_form.writing.convolution_gradients import use_remainders, write_one_or_each, write_option
+from symgrad.closed_form.writing.convolution_gradients import to_remainders, write_one_or_each, write_option
 from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
@@ -285,7 +285,7 @@ def repeat_block(notation: Notation, body: Fragment, windows: Sequence[SumWindow
     """Each entry as often as its window is long, where windows lie side by side."""
     margins: dict[Index, Size] = {}
     for w in windows:
-        left = use_remainders(w.place.size - w.length * w.step.size)
+        left = to_remainders(w.place.size - w.length * w.step.size)
         if w.stride != w.length or w.padding != 0 or not notation.is_size(left):
             raise NoForm
         margins[w.place] = left
@@ -308,9 +308,7 @@ def write_overlapping_windows(
     channels = axes[-space - 1]
     one = notation.program.inputs[0].name
     sizes = [notation.texts.size(n) for n in (channels.size, sp.S.One, *(w.length for w in windows))]
-    left = [
-        use_remainders(w.place.size - spread(w.step.size, w.length, w.stride, w.padding, sp.S.One)) for w in windows
-    ]
+    left = [to_remainders(w.place.size - spread(w.step.size, w.length, w.stride, w.padding, sp.S.One)) for w in windows]
     over = [sp.S.Zero if n.is_nonpositive else n for n in left]
     if not all(notation.is_size(n) for n in over):
         raise NoForm
@@ -325,7 +323,7 @@ def write_overlapping_windows(
     cut = [
         ":" if n.is_nonnegative else f":{notation.texts.size(w.place.size)}" for n, w in zip(left, windows, strict=True)
     ]
-    return Fragment(write_subscript(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
+    return Fragment(add_index(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
 
 
 def sum_blocks(notation: Notation, body: Fragment, windows: Sequence[SumWindow], axes: tuple[Index, ...]) -> Fragment:

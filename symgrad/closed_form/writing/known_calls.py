@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, drop_size_one_axes, shape_in_scope
-from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, in_brackets, write_size, write_subscript
+from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, add_index, in_brackets, write_size
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
 from symgrad.closed_form.writing.convolution_gradients import (
@@ -164,7 +164,7 @@ def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: st
         return None
     for place in reversed(places):
         items = [str(taken[n]) if n in places else ":" for n in range(place)]
-        whole = write_subscript(wanted, items) if set(items) - {":"} else wanted
+        whole = add_index(wanted, items) if set(items) - {":"} else wanted
         text = write_index_add_call(notation, whole, place, axes[place].size, f"[{taken[place]}]", text)
     return text
 
@@ -211,7 +211,7 @@ def write_unfolded_windows(notation: Notation, v: Expr, shift: Index, axes: Sequ
     ends = slice_stop(counts[place], many, sp.S.Zero, sp.S.One), slice_stop(width, shift.size, sp.S.Zero, sp.S.One)
     if None in ends or any(counts[n] != axis.size for n, axis in enumerate(axes) if n != place):
         return None
-    part = write_subscript("", [f":{end}" for end in ends])  # of the windows that there are
+    part = add_index("", [f":{end}" for end in ends])  # of the windows that there are
     windows = f".unfold(0, {notation.texts.size(shift.size)}, {slide.dilation}){part}.flatten()"
     moved = notation.texts.tensor(name_of(v))[0]
     if place < len(axes) - 1:
