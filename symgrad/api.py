@@ -37,15 +37,15 @@ from symgrad.numeric.limits import MOST_ENTRIES
 from symgrad.program import Program
 from symgrad.question import (
     ask,
-    fitting,
     given_by_name,
     given_values,
     known_shapes,
     names_wanted,
+    parse_given_value,
     read_once,
+    refuse_too_many_entries,
     scalars_of,
-    text_of,
-    value_of,
+    torch_expression,
 )
 from symgrad.render import WRITERS
 
@@ -111,7 +111,7 @@ def explain_values(
     wrt, then = arguments.require_names(wrt, "wrt"), None if then is None else arguments.require_text(then, "then")
     check, expand = arguments.require_flag(check, "check"), arguments.require_flag(expand, "expand")
     order = arguments.require_order(order)
-    weights = None if seed is None else value_of(seed, "the seed")
+    weights = None if seed is None else parse_given_value(seed, "the seed")
     own, later = find_inputs(expression, values), find_inputs(then, values) if then is not None else frozenset()
     given = given_by_name(values, own | later)
     late = {name for name in given if then is not None and name not in own}
@@ -124,9 +124,9 @@ def explain_values(
         raise InputError(
             "the text defines v itself", found=(f"backward({reading.seed[0]})",), hints=("one of the two",)
         )
-    weights = weights if reading.seed is None else value_of(reading.seed[1], reading.seed[0])
+    weights = weights if reading.seed is None else parse_given_value(reading.seed[1], reading.seed[0])
     program = expand_composites(reading.program) if expand else reading.program
-    fitting(reading, program, MOST_ENTRIES)
+    refuse_too_many_entries(reading, program, MOST_ENTRIES)
     inputs = given_values(program, here, shapes, reading.made)
     out_shape = program.numbers(program.out.shape)
     downstream = None
@@ -138,8 +138,8 @@ def explain_values(
                 "then calls the output out, and the expression has an input of that name",
                 hints=("another name for the input",),
             )
-        downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes, out_shape, check)
-    chosen = seed_of(weights, downstream, out_shape)
+        downstream = _explain_loss(then, program, inputs, {n: given[n] for n in late}, shapes, out_shape, check)
+    chosen = resolve_seed(weights, downstream, out_shape)
     if chosen.origin == "assumed" and not (given or reading.made):  # numbers that show something are nobody's loss
         value, words = assumed_seed(program, {g.name: g.value for g in inputs}, out_shape)
         chosen = Seed(value, "assumed", words)
@@ -148,7 +148,7 @@ def explain_values(
             reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,
             assumptions=(*assumptions_of(reading, inputs, chosen), *(downstream.assumptions if downstream else ())),
             hints=(*(downstream.hints if downstream else ()), *hints_of(reading, inputs, chosen)),
-            downstream=downstream, expanded=expand, writers=WRITERS, text=text_of(expression, reading, here),
+            downstream=downstream, expanded=expand, writers=WRITERS, text=torch_expression(expression, reading, here),
             remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())),
         )  # fmt: skip
     except InputError as error:
@@ -251,7 +251,7 @@ def hessian(
         program = question.program
         (first, last) = (names_wanted((name,), program)[0] for name in (wrt, second))
         out_shape = program.numbers(program.out.shape)
-        weights = seed_of(None if seed is None else value_of(seed, "the seed"), None, out_shape)
+        weights = resolve_seed(None if seed is None else parse_given_value(seed, "the seed"), None, out_shape)
         named_by_user(weights, out_shape)
         return second_of(program, question.values, weights, first, last, WRITERS)
     found = explain_values(expression, values, seed=seed, wrt=names, shapes=shapes, check=check, order=2)
@@ -287,7 +287,7 @@ def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] |
     return next((program.numbers(t.shape) for t in program.inputs if t.name == "out"), None)
 
 
-def seed_of(weights: Value | None, downstream: Explanation | None, shape: tuple[int, ...]) -> Seed:
+def resolve_seed(weights: Value | None, downstream: Explanation | None, shape: tuple[int, ...]) -> Seed:
     """v, and where it comes from."""
     if downstream is not None:
         form = slope_form(downstream, "out")
@@ -303,7 +303,7 @@ def seed_of(weights: Value | None, downstream: Explanation | None, shape: tuple[
     return Seed(weights.array(shape, "v"), "given", weights.text)
 
 
-def _downstream(
+def _explain_loss(
     then: str, program: Program, inputs: Sequence[Given], late: Mapping[str, Value], shapes: Shapes,
     out_shape: tuple[int, ...], check: bool,
 ) -> Explanation:  # fmt: skip
@@ -333,7 +333,7 @@ def _downstream(
         then, later, given, seed, ("out",), check=check,
         assumptions=[f"for the loss, {', '.join(said)}"] if (said := assumptions_of(reading, own)) else [],
         hints=[Setting("let", g.name) for g in own if not g.value_given],
-        remarks=reading.remarks, writers=WRITERS, text=text_of(then, reading, late),
+        remarks=reading.remarks, writers=WRITERS, text=torch_expression(then, reading, late),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ Comes in: a problem, and where it is known the span of text it is about, what wa
 Goes out: a message of up to four parts, always in the order what, where, found, try; below a traceback and on the
 command line the page about its kind is named, too. The parts stay attributes, so that a renderer never parses text.
 Where is the line of the user's text with carets under the span. What would do is a text, or a `Setting` in the words of
-the way in (a shell, Python, the fields of the local page, a directive): `asked_by` says which; nobody said it: Python.
+the way in (a shell, Python, the fields of the local page, a directive): `for_frontend` says which, Python by default.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, TypeVar
 What = Literal["let", "shape", "seed", "wrt", "then", "format", "run", "command"]
 
 
-class Way(Enum):
+class Frontend(Enum):
     """A way in, which has words of its own."""
 
     COMMAND = auto()
@@ -34,30 +34,30 @@ ELSEWHERE: Mapping[What, str] = {
     "format": "symgrad explain --format {value}", "run": "symgrad run {value}", "command": "symgrad {value}",
 }  # fmt: skip
 """What only a shell can do."""
-FORMS: Mapping[Way, Mapping[What, str]] = {
-    Way.COMMAND: {
+FORMS: Mapping[Frontend, Mapping[What, str]] = {
+    Frontend.COMMAND: {
         "let": "--let {name}={value}", "shape": "--shape {name}={value}", "seed": "--seed {value}",
         "wrt": "--wrt {name}", "then": '--then "{value}"', "format": "--format {value}", "run": "{value}",
         "command": ELSEWHERE["command"],
     },
-    Way.PYTHON: {
+    Frontend.PYTHON: {
         **ELSEWHERE, "let": "{name}={value}", "shape": 'shapes={{"{name}": ({value})}}', "seed": "seed={value}",
         "wrt": 'wrt="{name}"', "then": 'then="{value}"', "format": ".to_{value}()",
     },
-    Way.FIELDS: {
+    Frontend.FIELDS: {
         **ELSEWHERE, "let": "values: {name}={value}", "shape": "shapes: {name}={value}", "seed": "seed: {value}",
         "wrt": "by: {name}", "then": "symgrad explain --then",
     },
-    Way.DIRECTIVE: {
+    Frontend.DIRECTIVE: {
         **ELSEWHERE, "let": ":let: {name}={value}", "shape": ":shape: {name}={value}", "seed": ":seed: {value}",
         "wrt": ":wrt: {name}", "then": ":then: {value}",
     },
 }  # fmt: skip
-asking: ContextVar[Way] = ContextVar("asking", default=Way.PYTHON)
+asking: ContextVar[Frontend] = ContextVar("asking", default=Frontend.PYTHON)
 
 
 @contextmanager
-def asked_by(way: Way) -> Iterator[None]:
+def for_frontend(way: Frontend) -> Iterator[None]:
     """Inside, what would do is said in the words of ``way``."""
     before = asking.set(way)
     try:
@@ -73,7 +73,7 @@ class Setting:
     >>> said = Setting("shape", "x", "3")
     >>> str(said)
     'shapes={"x": (3,)}'
-    >>> with asked_by(Way.COMMAND):
+    >>> with for_frontend(Frontend.COMMAND):
     ...     str(said)
     '--shape x=3'
     """
@@ -86,9 +86,9 @@ class Setting:
     def __str__(self) -> str:
         way = asking.get()
         value = self.value
-        if way is Way.PYTHON and self.what == "shape":  # a tuple, as Python writes one
+        if way is Frontend.PYTHON and self.what == "shape":  # a tuple, as Python writes one
             value = ", ".join(value.split(",")) + "," * ("," not in value)
-        if way is Way.PYTHON and self.what == "let" and "(" in value:  # made by a word of the texts, not of Python
+        if way is Frontend.PYTHON and self.what == "let" and "(" in value:  # made by a word of the texts, not of Python
             value = f'"{value}"'
         return self.sentence.replace("{}", FORMS[way][self.what].format(name=self.name, value=value))
 
@@ -109,7 +109,7 @@ class SymgradError(Exception):
     """Something the user can mend.
 
     ``problem`` is one sentence; ``span`` the characters it is about; ``excerpt`` the source line with
-    the span underlined (filled in by `symgrad.errors.Source.locate`); ``found`` what was there instead;
+    the span underlined (filled in by `symgrad.errors.SourceText.locate`); ``found`` what was there instead;
     ``hints`` what would do, in the words of
     whoever asks (`symgrad.errors`).
     """
@@ -222,10 +222,10 @@ AnyError = TypeVar("AnyError", bound=SymgradError)
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A piece of text that the user wrote.
 
-    >>> print(Source("softmaks(x)").excerpt((0, 8)))
+    >>> print(SourceText("softmaks(x)").excerpt((0, 8)))
     softmaks(x)
     ^^^^^^^^
     """
@@ -253,7 +253,7 @@ class Source:
         return error
 
 
-def place_of(path: str) -> str:
+def file_or_cell_name(path: str) -> str:
     """A file by its name; a cell of a notebook, whose file is a number that nobody gave, as ``In[3]``."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     cell = shell.compile.format_code_name(path) if shell is not None else None

@@ -35,14 +35,14 @@ def write_whole(path: Path, text: str) -> Path:
     """Put ``text``, ending in one newline, into ``path``; raises `InputError` when it cannot be."""
     written = text.rstrip("\n") + "\n"
     try:
-        place = writable(path)
+        place = writable_file(path)
         if place is None:
             with path.open("w", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(written)
         else:
             replace_whole(place, written)
     except (OSError, ValueError) as error:
-        raise refusal(path, error) from None
+        raise why_not_writable(path, error) from None
     return path
 
 
@@ -74,18 +74,18 @@ class Growing:
         except OSError as error:
             self.failed = self.failed or error
         if self.failed is not None:
-            raise refusal(self.path, self.failed) from None
+            raise why_not_writable(self.path, self.failed) from None
 
 
 def check_place(path: Path) -> None:
     """Raise `InputError` where it is plain before any work that ``path`` cannot be written."""
     try:
-        writable(path)
+        writable_file(path)
     except (OSError, ValueError) as error:
-        raise refusal(path, error) from None
+        raise why_not_writable(path, error) from None
 
 
-def writable(path: Path) -> Path | None:
+def writable_file(path: Path) -> Path | None:
     """The regular file that ``path`` is or will be, links followed; None for what is written through.
 
     Raises `OSError` for a folder, for a file that may not be written, and where there is no folder to put it in.
@@ -123,7 +123,7 @@ def replace_whole(place: Path, text: str) -> None:
         beside.unlink(missing_ok=True)
 
 
-def refusal(path: Path, error: OSError | ValueError) -> InputError:
+def why_not_writable(path: Path, error: OSError | ValueError) -> InputError:
     """Why ``path`` cannot be written."""
     said = error.strerror if isinstance(error, OSError) else None
     return InputError(f"cannot write {path}", found=(said or str(error),))
@@ -185,7 +185,7 @@ _kept: ContextVar[Kept | None] = ContextVar("kept", default=None)
 @contextmanager
 def keeping(wanted: bool = True) -> Iterator[None]:
     """Inside, what was kept is known, and what is derived is kept."""
-    folder = place() if wanted else None
+    folder = cache_folder() if wanted else None
     kept = None if folder is None else Kept(folder)
     before = _kept.set(kept)
     try:
@@ -232,7 +232,7 @@ def made_by() -> str:
     return repr((sys.version, versions, sorted(files)))
 
 
-def place() -> Path | None:
+def cache_folder() -> Path | None:
     """The folder for caches, as each system has it; None where there is to be none."""
     named = os.environ.get(PLACE)
     if named is not None:

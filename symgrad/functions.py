@@ -102,7 +102,7 @@ class Stable(sp.Function):
         return self.definition(self.args[0])._eval_evalf(prec)
 
 
-def row(
+def register_function(
     name: str,
     says: str,
     definition: Callable[[Expr], Expr],
@@ -130,64 +130,66 @@ def i1e_slope(f: Expr, x: Expr) -> Expr:
     return i0e(x) - (1 - zero) * f / (x + zero) - sign(x) * f - zero / 2
 
 
-def same(x: Expr) -> Expr:
+def identity_value(x: Expr) -> Expr:
     """x itself."""
     return x
 
 
-sigmoid = row("sigmoid", "1 / (1 + e⁻ˣ).", lambda x: 1 / (1 + sp.exp(-x)), special.expit, lambda f, x: f * (1 - f))
-softplus = row(
+sigmoid = register_function(
+    "sigmoid", "1 / (1 + e⁻ˣ).", lambda x: 1 / (1 + sp.exp(-x)), special.expit, lambda f, x: f * (1 - f)
+)
+softplus = register_function(
     "softplus", "log(1 + eˣ).", lambda x: sp.log(1 + sp.exp(x)), partial(np.logaddexp, 0), lambda f, x: sigmoid(x)
 )
-sign = row(
+sign = register_function(
     "sign", "1, 0 or −1; constant between the edges. SymPy's own sign differentiates to a delta function at 0.",
     lambda x: sp.Piecewise((sp.S.One, x > 0), (sp.S.NegativeOne, x < 0), (sp.S.Zero, True)), np.sign, is_integer=True,
 )  # fmt: skip
-floor = row("floor", "The largest whole number up to x.", sp.floor, np.floor)
-ceil = row("ceil", "The smallest whole number from x on.", sp.ceiling, np.ceil)
-trunc = row(
+floor = register_function("floor", "The largest whole number up to x.", sp.floor, np.floor)
+ceil = register_function("ceil", "The smallest whole number from x on.", sp.ceiling, np.ceil)
+trunc = register_function(
     "trunc", "x without its fraction.", lambda x: sp.Piecewise((sp.floor(x), x >= 0), (sp.ceiling(x), True)), np.trunc
 )
-nearest = row(
+nearest = register_function(
     "nearest", "The nearest whole number; halves go to the even one.", lambda x: sp.floor(x + sp.Rational(1, 2)),
     np.round,
 )  # fmt: skip
-side = row(
+side = register_function(
     "side", "1 from 0 on, −1 below.", lambda x: sp.Piecewise((sp.S.One, x >= 0), (sp.S.NegativeOne, True)),
     partial(np.copysign, 1.0),
 )  # fmt: skip
-finite = row(
+finite = register_function(
     "finite", "1 for a number, 0 for ±∞ and what is none.", lambda x: sp.S.One, lambda x: np.isfinite(x).astype(float)
 )
-high = row(
+high = register_function(
     "high", "x, and +∞ in the place of what is not a number: for conditions in which that is larger than anything.",
-    same, largest_where_none, lambda f, x: sp.S.One,
+    identity_value, largest_where_none, lambda f, x: sp.S.One,
 )  # fmt: skip
-low = row(
+low = register_function(
     "low", "x, and −∞ in the place of what is not a number: for conditions in which that is less than anything.",
-    same, lambda x: -largest_where_none(-x), lambda f, x: sp.S.One, kind=high,
+    identity_value, lambda x: -largest_where_none(-x), lambda f, x: sp.S.One, kind=high,
 )  # fmt: skip
-number_or_zero = row(
-    "number_or_zero", "x, with finite numbers in the place of ±∞ and of what is not a number.", same, np.nan_to_num,
-    lambda f, x: finite(x),
+number_or_zero = register_function(
+    "number_or_zero", "x, with finite numbers in the place of ±∞ and of what is not a number.",
+    identity_value, np.nan_to_num, lambda f, x: finite(x),
 )  # fmt: skip
-i0e = row(
+i0e = register_function(
     "i0e", "exp(−|x|)·I₀(x), the Bessel function without its growth.",
     lambda x: sp.exp(-sp.Abs(x)) * sp.besseli(0, x), special.i0e, lambda f, x: i1e(x) - sign(x) * f,
 )  # fmt: skip
-i1e: type[Stable] = row(
+i1e: type[Stable] = register_function(
     "i1e", "exp(−|x|)·I₁(x).", lambda x: sp.exp(-sp.Abs(x)) * sp.besseli(1, x), special.i1e, i1e_slope
 )
-erfcx = row(
+erfcx = register_function(
     "erfcx", "exp(x²)·erfc(x).", lambda x: sp.exp(x**2) * sp.erfc(x), special.erfcx,
     lambda f, x: 2 * x * f - 2 / sp.sqrt(sp.pi),
 )  # fmt: skip
-log_ndtr = row(
+log_ndtr = register_function(
     "log_ndtr", "The logarithm of the normal distribution function.",
     lambda x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2), special.log_ndtr,
     lambda f, x: sp.exp(-(x**2) / 2 - f) / sp.sqrt(2 * sp.pi),
 )  # fmt: skip
-ndtri = row(
+ndtri = register_function(
     "ndtri", "The inverse of the normal distribution function; next to 0, 2x − 1 would round.",
     lambda x: sp.sqrt(2) * sp.erfinv(2 * x - 1), special.ndtri, lambda f, x: sp.sqrt(2 * sp.pi) * sp.exp(f**2 / 2),
 )  # fmt: skip

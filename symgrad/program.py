@@ -17,7 +17,7 @@ from functools import cached_property
 from math import prod
 
 from symgrad.errors import Span, bug
-from symgrad.shapes import Shape, Size, with_numbers
+from symgrad.shapes import Shape, Size, fill_sizes
 
 Number = int | float | Fraction | Size
 """A constant; one that depends on sizes (``x.shape[0]``) is a SymPy expression in them."""
@@ -223,7 +223,7 @@ class Program:
 
     def numbers(self, shape: Shape) -> tuple[int, ...]:
         """``shape`` in numbers; every size has to be known."""
-        values = [with_numbers(size, self.sizes) for size in shape]
+        values = [fill_sizes(size, self.sizes) for size in shape]
         unknown = [str(v) for v in values if not v.is_Integer]
         if unknown:
             raise bug(f"the sizes {', '.join(unknown)} have no number")
@@ -234,7 +234,7 @@ class Program:
         """How many entries each tensor has; 0 where a size is open."""
         found = {}
         for tensor in self.tensors():
-            sizes = [with_numbers(size, self.sizes) for size in tensor.shape]
+            sizes = [fill_sizes(size, self.sizes) for size in tensor.shape]
             found[tensor.name] = prod(map(int, sizes)) if all(size.is_Integer for size in sizes) else 0
         return found
 

@@ -1,6 +1,6 @@
 """What a user asks, read: the program that a text spells, and a value for each of its inputs.
 
-Comes in: a text, values, shapes. Goes out: a `Question`. The same text about the same shapes is read once.
+Comes in: a text, values, shapes. Goes out: a `ParsedQuestion`. The same text about the same shapes is read once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from symgrad.numeric.forward import Later
 from symgrad.numeric.limits import check_program
 from symgrad.oracles import Text
 from symgrad.program import Program
-from symgrad.shapes import with_numbers
+from symgrad.shapes import fill_sizes
 
 KEPT = 256
 """Readings that are kept."""
@@ -40,7 +40,7 @@ _READINGS: OrderedDict[str, ParsedProgram] = OrderedDict()
 
 
 @dataclass(frozen=True)
-class Question:
+class ParsedQuestion:
     """A reading, and what was given for it."""
 
     reading: ParsedProgram
@@ -63,12 +63,12 @@ class Question:
         return Values(Later(self.program, lambda: {g.name: g.value for g in self.inputs}), self.program.sizes)
 
 
-def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> Question:
+def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> ParsedQuestion:
     """The question about ``expression`` alone; raises `SymgradError`."""
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
     given = given_by_name(arguments.require_values(values), find_inputs(expression, values))
     reading = read_once(expression, known_shapes(given, shapes), None, OUTPUTS, (), given)
-    return Question(reading, given, shapes)
+    return ParsedQuestion(reading, given, shapes)
 
 
 def as_value(hint: Hint, given: Mapping[str, Value]) -> Hint:
@@ -78,7 +78,7 @@ def as_value(hint: Hint, given: Mapping[str, Value]) -> Hint:
     return hint if given[hint.name].shape is None else replace(hint, what="let", value=f"randn({hint.value})")
 
 
-def fitting(reading: ParsedProgram, program: Program, most: int) -> None:
+def refuse_too_many_entries(reading: ParsedProgram, program: Program, most: int) -> None:
     """Refuse a program whose tensors have too many entries, where the text says so."""
     try:
         check_program(program, most)
@@ -115,7 +115,7 @@ def read_once(
 
 def refuse_open_sizes(text: str, program: Program) -> None:
     """Refuse a program with a size that has a name, and that nothing says."""
-    open_ones = {s for t in program.tensors() for s in t.shape if not with_numbers(s, program.sizes).is_Integer}
+    open_ones = {s for t in program.tensors() for s in t.shape if not fill_sizes(s, program.sizes).is_Integer}
     if open_ones:
         names = sorted(find_inputs(text) - {tensor.name for tensor in program.inputs})
         raise InputError(
@@ -124,7 +124,7 @@ def refuse_open_sizes(text: str, program: Program) -> None:
         )
 
 
-def text_of(typed: str, reading: ParsedProgram, given: Mapping[str, Value]) -> Text:
+def torch_expression(typed: str, reading: ParsedProgram, given: Mapping[str, Value]) -> Text:
     """What torch is asked: the text as it was ``typed``."""
     truths = frozenset(name for name, value in given.items() if value.truths)
     made, fixed = frozenset(reading.made), frozenset(only_read(reading.program))
@@ -191,10 +191,10 @@ def given_by_name(values: Mapping[str, Any], inputs: Collection[str]) -> dict[st
     for name in values:
         if name not in inputs:
             raise unknown_tensor_error(name, sorted(inputs))
-    return {name: value_of(value, name) for name, value in values.items()}
+    return {name: parse_given_value(value, name) for name, value in values.items()}
 
 
-def value_of(value: Any, name: str) -> Value:
+def parse_given_value(value: Any, name: str) -> Value:
     """A value as it was given: an array of some kind, or a literal such as ``ones`` or ``onehot(0,1)``."""
     if isinstance(value, Value):
         return value

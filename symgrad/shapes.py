@@ -24,16 +24,16 @@ SEARCHED = 24
 """So many numbers are tried where a size stands in something rounded."""
 
 
-class Slot(sp.Symbol):  # type: ignore[misc]  # SymPy carries no type information
+class SlotSymbol(sp.Symbol):  # type: ignore[misc]  # SymPy carries no type information
     """A whole number from 0 up that a formula holds open: which position of an axis is read.
 
     What is derived with it holds for every position that lies on the axis, and its own number is put in when a
     formula is used.
     """
 
-    def __new__(cls, count: int) -> Slot:
+    def __new__(cls, count: int) -> SlotSymbol:
         """p0, p1, …"""
-        slot: Slot = super().__new__(cls, f"p{count}", integer=True, nonnegative=True)
+        slot: SlotSymbol = super().__new__(cls, f"p{count}", integer=True, nonnegative=True)
         return slot
 
 
@@ -43,12 +43,12 @@ def size_symbol(count: int) -> Size:
     return sp.Symbol(name, integer=True, positive=True)
 
 
-def size_of(value: Any) -> Size:
+def as_size(value: Any) -> Size:
     """A number or expression as a size."""
     return sp.sympify(value, strict=True)
 
 
-def with_numbers(expression: Any, sizes: Mapping[Size, int]) -> Any:
+def fill_sizes(expression: Any, sizes: Mapping[Size, int]) -> Any:
     """An expression in sizes with the numbers that ``sizes`` knows put in."""
     if expression.is_Integer:
         return expression
@@ -152,7 +152,7 @@ class Sizes:
 
     def parts(self) -> tuple[Size, ...]:
         """What has to be a whole number, with the numbers that are known."""
-        return tuple(with_numbers(self.find(size), self._value) for size in self._parts)
+        return tuple(fill_sizes(self.find(size), self._value) for size in self._parts)
 
     def required(self) -> tuple[Size, ...]:
         """What may not be negative for the program to mean what it was read as."""
@@ -289,7 +289,7 @@ class Sizes:
 
     def _solve(self, first: Size, second: Size) -> None:
         """Bind the one unknown of a linear equation between sizes, or keep the pair for later."""
-        difference = sp.numer(sp.together(with_numbers(first - second, self._value)))
+        difference = sp.numer(sp.together(fill_sizes(first - second, self._value)))
         unknown = sorted(difference.free_symbols, key=self._rank)
         if not unknown and difference != 0:
             raise SizeMismatch(first, second)
@@ -326,11 +326,11 @@ class Sizes:
         rounded is tried.
         """
         for first, second in self._few():
-            left = with_numbers(self.find(first), self._value)
-            right = with_numbers(self.find(second), self._value)
+            left = fill_sizes(self.find(first), self._value)
+            right = fill_sizes(self.find(second), self._value)
             if (left - right).free_symbols == {symbol} and (left - right).has(sp.floor):
                 tried = (*range(number, number + SEARCHED), *range(number - 1, 0, -1))
-                number = next((n for n in tried if with_numbers(left - right, {symbol: n}) == 0), number)
+                number = next((n for n in tried if fill_sizes(left - right, {symbol: n}) == 0), number)
                 continue
             whole, rest = (left, right) if left.is_Integer else (right, left)
             if not whole.is_Integer or symbol not in rest.free_symbols:

@@ -24,7 +24,7 @@ from symgrad.numeric import Values, forward
 from symgrad.ops import Example, Op, operations
 from symgrad.oracles.torch import only_data
 from symgrad.program import Apply, Program
-from symgrad.shapes import with_numbers
+from symgrad.shapes import fill_sizes
 from tests.sampling import draw_inputs, random_seed, seed_of
 
 
@@ -105,7 +105,7 @@ class Case:
             return None
         # A wide matrix may take other steps than a tall one, or its diagonal be as long as another axis: that is another
         # program, with forms of its own.
-        required = [with_numbers(size, other.sizes) for size in self.program.required]
+        required = [fill_sizes(size, other.sizes) for size in self.program.required]
         same = [s.op for s in other.steps] == [s.op for s in self.program.steps]
         return shapes if same and not any(number.is_negative for number in required) else None
 

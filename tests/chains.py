@@ -21,7 +21,7 @@ from symgrad.numeric import as_float, evaluate, forward
 from symgrad.oracles import check_form
 from symgrad.oracles.forms import evaluate_text
 from symgrad.program import Program
-from symgrad.shapes import with_numbers
+from symgrad.shapes import fill_sizes
 from tests.compare import assert_same
 
 BOUNDS = (None, 0, 1, 2, 3, -1, -2, -3, -4, 5, -5)
@@ -129,8 +129,8 @@ def sizes_to_try(program: Program, shape: tuple[int, ...], most: int) -> list[tu
     found = []
     for other in product(OTHER, repeat=len(shape)):
         sizes = {size: number for size, number in zip(own, other, strict=True) if size.is_Symbol}
-        same = all(with_numbers(size, sizes) == number for size, number in zip(own, other, strict=True))
-        if same and all(with_numbers(size, sizes) >= 0 for size in program.required):
+        same = all(fill_sizes(size, sizes) == number for size, number in zip(own, other, strict=True))
+        if same and all(fill_sizes(size, sizes) >= 0 for size in program.required):
             found.append(other)
     return Random(len(found)).sample(found, min(most, len(found)))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.entries.readings import Pointwise, numbers
+from symgrad.entries.readings import PointwiseEquation, numeric_options
 from symgrad.errors import bug
 from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.notation.tree import (
@@ -43,12 +43,12 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 CONSTANTS = {"π": np.pi, "pi": np.pi, "e": np.e, "∞": np.inf}
 
 
-def forward(reading: Pointwise, *arrays: Any, **options: Any) -> Any:
+def forward(reading: PointwiseEquation, *arrays: Any, **options: Any) -> Any:
     """The right-hand side on arrays."""
     given = dict(zip(reading.call.operands, arrays, strict=False))
     exactly = all(a is None or isinstance(a, int) or np.asarray(a).dtype == object for a in arrays)
     values: dict[str, Any] = {name: np.asarray(a) for name, a in given.items() if a is not None}
-    values |= {name: value if exactly else np.float64(value) for name, value in numbers(options)}
+    values |= {name: value if exactly else np.float64(value) for name, value in numeric_options(options)}
     found = Arrays(values, exactly).of(reading.tree(arrays, options).right)
     found = found.yes.astype(np.int64) if isinstance(found, Mask) else found
     return np.broadcast_to(found, np.broadcast_shapes(*(np.shape(a) for a in values.values())))
@@ -111,7 +111,7 @@ def _(node: ScalarCall, known: Arrays) -> Any:
     if entry.numpy is not None:
         return entry.numpy(*arguments, **entry.defaults)
     reading = getattr(entry.index, "__self__", None)
-    assert isinstance(reading, Pointwise)
+    assert isinstance(reading, PointwiseEquation)
     return forward(reading, *arguments, **entry.defaults)
 
 

@@ -13,12 +13,12 @@ import pytest
 import sympy as sp
 
 import symgrad
-from symgrad.entries.read_off import multilinear, terms_of
+from symgrad.entries.read_off import multilinear, polynomial_terms
 from symgrad.entries.spec import View
 from symgrad.indexing import fresh
 from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.calls.registry import OF_RUNS
-from symgrad.ops.lookup import named
+from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Constant
 from symgrad.tracing.lift.inside import DEFINITIONS
 from tests import torch_side
@@ -107,16 +107,16 @@ def test_the_terms_of_an_equation_say_in_what_it_is_linear(text: str, terms: set
     program = symgrad.language.read_program(text, shapes={"x": (3,), "y": (3,)} if "y" in text else {"x": (3,)}).program
     (step,) = program.steps
     shapes = [(sp.Integer(3),)] * len(step.arguments)
-    given = multilinear(named(step.op), shapes, [None] * len(shapes), step.result.shape, dict(step.options))
+    given = multilinear(entry_named(step.op), shapes, [None] * len(shapes), step.result.shape, dict(step.options))
     assert given == terms
 
 
 def test_a_coefficient_may_read_what_is_only_read() -> None:
     i, x, n = fresh("i", sp.Integer(3)), View("x", (sp.Integer(3),)), View("n", (sp.Integer(3),))
-    assert terms_of(n[i] * x[i], {"n"}) == {("x",)}
-    assert terms_of(x[n[i]], {"n"}) == {("x",)}
-    assert terms_of(x[n[i]]) is None
-    assert terms_of(n[i] * x[i]) == {("n", "x")}
+    assert polynomial_terms(n[i] * x[i], {"n"}) == {("x",)}
+    assert polynomial_terms(x[n[i]], {"n"}) == {("x",)}
+    assert polynomial_terms(x[n[i]]) is None
+    assert polynomial_terms(n[i] * x[i]) == {("n", "x")}
 
 
 RUNS_ONLY = {

@@ -24,7 +24,7 @@ from symgrad.language import find_inputs
 from symgrad.numeric import as_float, numeric_pullback
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.oracles.report import Outcome
-from symgrad.question import ask, text_of
+from symgrad.question import ask, torch_expression
 from symgrad.reference import TextRejected, UnsupportedText, run_reference
 from tests import random_texts
 from tests.compare import assert_same
@@ -85,7 +85,7 @@ def agrees(text: str) -> bool:
         values = question.values
         seed = np.ones(np.shape(values[program.output]))
         names = [t.name for t in program.inputs if t.name not in program.made]
-        found = ask_torch(text_of(text, question.reading, question.given), program, inputs, seed, names)
+        found = ask_torch(torch_expression(text, question.reading, question.given), program, inputs, seed, names)
     except (
         SymgradError,
         AssertionError,

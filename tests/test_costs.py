@@ -28,7 +28,7 @@ from symgrad.entries import readings as vocabulary
 from symgrad.language.input_names import UsedNames
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
-from symgrad.shapes import Slot
+from symgrad.shapes import SlotSymbol
 from symgrad.tracing import capture, run_script
 from symgrad.tracing.captured import words
 from symgrad.tracing.lift import values
@@ -232,7 +232,7 @@ def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkey
     opened = [
         found
         for key, found in template_cache.TEMPLATES.items()
-        if any(n.has(Slot) for n in key.origin.program.required)
+        if any(n.has(SlotSymbol) for n in key.origin.program.required)
     ]
     assert opened
     assert not any(found.notation for found in opened)
@@ -336,7 +336,7 @@ def test_ones_of_a_sparse_jacobian_are_not_laid_out_as_fractions() -> None:
 def test_what_an_equation_may_use_is_not_differentiated_to_be_listed(monkeypatch) -> None:
     """Whoever reads any equation lists the functions, and which of their arguments are numbers hardly anyone asks."""
     monkeypatch.setattr(sympy.Expr, "diff", lambda *_: pytest.fail("asked for a derivative"))
-    found = vocabulary.functions.__wrapped__()
+    found = vocabulary.equation_functions.__wrapped__()
     monkeypatch.undo()
     assert found["polygamma"].numbers == {0}
     assert found["max"].numbers == found["tanh"].numbers == set()

@@ -24,8 +24,8 @@ from symgrad.calculus import local
 from symgrad.documents.domains import sample_values
 from symgrad.entries import equations as mechanism
 from symgrad.entries import read_off, spec
-from symgrad.entries.torch_calls import plain as plain_option
-from symgrad.errors import Source, SymgradError
+from symgrad.entries.torch_calls import plain_option as plain_option
+from symgrad.errors import SourceText, SymgradError
 from symgrad.exporting.numpy_text import numpy_spelling
 from symgrad.functions import special
 from symgrad.indexing.symbols import accesses, name_of
@@ -34,7 +34,7 @@ from symgrad.language.input_names import candidate_ranks, find_names
 from symgrad.language.parser import parse_script
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import GROUPS, TABLE, Op
-from symgrad.ops.lookup import playing
+from symgrad.ops.lookup import role_entry
 from tests import torch_programs, torch_side
 from tests.cases import cases
 from tests.sampling import draw_inputs
@@ -162,9 +162,9 @@ def instead(op: Op) -> Iterator[None]:
         for spelling, own in list(spec.SPELLINGS.items()):
             if own.name == op.name:
                 patch.setitem(spec.SPELLINGS, spelling, op)
-        playing.cache_clear()
+        role_entry.cache_clear()
         yield
-    playing.cache_clear()
+    role_entry.cache_clear()
 
 
 def near(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int, ...]]]:
@@ -178,7 +178,7 @@ def near(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int,
 
 def answers(text: str, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
     """What an example comes to at shapes near its own, and at sizes that nobody knows; beside others' wishes for axes."""
-    script = parse_script(Source(text))
+    script = parse_script(SourceText(text))
     yield str(candidate_ranks(script, find_names(script)))
     for given in (*near(shapes), None):
         try:
@@ -286,12 +286,12 @@ def test_no_word_of_what_is_held_says_what_follows() -> None:
     """Words for what becomes of truth values and whole numbers, beside those that the equation gives."""
     found = []
     for name in (name for name in ROWS if "result_dtype" in rows()[name]):
-        less, words = without(rows()[name], "result_dtype"), read_off.held_as(TABLE[name])
+        less, words = without(rows()[name], "result_dtype"), read_off.dtype_words(TABLE[name])
         assert less is not None
         with instead(less):
-            read_off.found.cache_clear()
-            found += [name] * (read_off.held_as(less) == words)
-    read_off.found.cache_clear()
+            read_off.infer_dtype_words.cache_clear()
+            found += [name] * (read_off.dtype_words(less) == words)
+    read_off.infer_dtype_words.cache_clear()
     assert found == []
 
 

@@ -16,7 +16,7 @@ from symgrad.language import read_program
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.forward import constant, forward, options_of
 from symgrad.numeric.playing import play
-from symgrad.ops import named
+from symgrad.ops import entry_named
 from tests import torch_programs, torch_side
 from tests.cases import Case, cases, first_by_default
 from tests.compare import assert_same
@@ -38,7 +38,7 @@ def own_equation(case: Case) -> tuple[Equation, dict, dict] | None:
 def by_numpy(case: Case, arrays: dict) -> np.ndarray:
     """The operation's own forward."""
     step = case.last
-    op, options = named(step.op), options_of(step, case.program.sizes)
+    op, options = entry_named(step.op), options_of(step, case.program.sizes)
     given = [arrays[a] if isinstance(a, str) else constant(a, case.program.sizes) for a in step.arguments]
     with np.errstate(all="ignore"):
         return np.asarray(op.numpy(*(None if a is None else np.asarray(a, float) for a in given), **options), float)
@@ -60,7 +60,7 @@ def test_the_equation_is_the_forward(case: Case) -> None:
     assert mine is not None, "the equation has no plan"
     if case.op.name in MORE_DIGITS:
         expected = MORE_DIGITS[case.op.name](*(case.inputs[name] for name in case.names))
-    elif named(case.last.op).numpy is None:
+    elif entry_named(case.last.op).numpy is None:
         expected = torch_programs.function_of(case.program)(*(torch_side.tensor(case.inputs[n]) for n in case.names))
     else:
         expected = by_numpy(case, dict(case.values.arrays))

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.errors import SymgradError, Way, asked_by
+from symgrad.errors import Frontend, SymgradError, for_frontend
 from symgrad.exercises import asked
 from symgrad.numeric import as_float
 from symgrad.render.html import pieces
@@ -205,7 +205,7 @@ def test_the_commands_write_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     one = tmp_path / "one.html"
     result = run.invoke(main, ["explain", "x@a", "--format", "html", "-o", str(one)])
     assert (result.exit_code, shown) == (0, [])
-    with asked_by(Way.COMMAND):
+    with for_frontend(Frontend.COMMAND):
         expected = (explanation := symgrad.explain("x@a")).to_html(asked=asked(explanation))
     assert one.read_text(encoding="utf-8") == expected
     result = run.invoke(main, ["explain", "x@a", "--no-check", "--open", "-o", str(one)])

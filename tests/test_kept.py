@@ -306,7 +306,7 @@ def test_the_folder_is_the_one_for_caches(system, monkeypatch):
     for name, value in {"HOME": "/own", **given}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "platform", system.partition(",")[0])
-    assert kept.place().as_posix() == place
+    assert kept.cache_folder().as_posix() == place
 
 
 # --- the command ----------------------------------------------------------------------------------------------

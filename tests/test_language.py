@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.entries.spec import Rules, no_alignment
-from symgrad.errors import Setting, ShapeError, Source, SymgradError, UnsupportedError
+from symgrad.errors import Setting, ShapeError, SourceText, SymgradError, UnsupportedError
 from symgrad.language import LOSSES, ParsedProgram, expand_composites, parse_value, read_program
 from symgrad.language.constants import combine_constants
 from symgrad.language.inference import rank_assignments
@@ -31,7 +31,7 @@ from symgrad.language.syntax_tree import PythonCall
 from symgrad.language.tokens import DEPTH, LENGTH
 from symgrad.notation.tree import walk
 from symgrad.numeric.arranged import read_as_whole
-from symgrad.ops import SPELLINGS, named, operations
+from symgrad.ops import SPELLINGS, entry_named, operations
 from symgrad.program import Constant, Program
 from symgrad.shapes import Sizes
 from tests.compare import assert_same
@@ -251,7 +251,7 @@ def test_a_slip_of_the_table_is_told_by_the_ranks_it_expects_or_called_a_bug(mon
     def slip(*_: object, **__: object) -> object:
         raise IndexError
 
-    monkeypatch.setitem(SPELLINGS, "slip", replace(named("mv"), rules=Rules(shape=slip, align=no_alignment)))
+    monkeypatch.setitem(SPELLINGS, "slip", replace(entry_named("mv"), rules=Rules(shape=slip, align=no_alignment)))
     with pytest.raises(ShapeError, match="slip takes a tensor with 2 axes here, not 1"):
         read_program("slip(x, a)", shapes={"x": (3,)})
     with pytest.raises(
@@ -630,7 +630,7 @@ def test_constants_made_of_sizes_are_numbers_in_the_end() -> None:
 
 
 def test_a_rank_has_to_suit_every_use() -> None:
-    script = parse_script(Source("diag(x) + x.T + mm(a, b)"))
+    script = parse_script(SourceText("diag(x) + x.T + mm(a, b)"))
     assert candidate_ranks(script, find_names(script)) == {"x": ((2, 2),), "a": ((2, 0),), "b": ((2, 0),)}
 
 
@@ -904,7 +904,7 @@ def test_a_reading_is_the_reading_of_its_own_shapes(text: str) -> None:
 def test_every_node_of_the_tree_lies_where_it_says(text: str) -> None:
     wrapped = f"é = exp(x1 + {text!r})" if "'" not in text and "\\" not in repr(text) else "exp(x1)"
     try:
-        script = parse_script(Source(wrapped))
+        script = parse_script(SourceText(wrapped))
     except SymgradError:
         return
     (call,) = [node for node in walk(script.statements[0]) if isinstance(node, PythonCall)]

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.errors import SymgradError, Way, asked_by
+from symgrad.errors import Frontend, SymgradError, for_frontend
 from symgrad.language import Value, exact_array, parse_value
 from tests.compare import assert_same
 
@@ -78,7 +78,7 @@ def test_what_has_a_value_is_told_another_value_and_not_a_shape() -> None:
     assert list(map(str, caught.value.hints)) == ['y="randn(2)"', 'x="randn(3)"']
     with pytest.raises(SymgradError) as caught:
         symgrad.explain("x * y", shapes={"x": (2,)}, y=[1, 2, 3])
-    with asked_by(Way.COMMAND):
+    with for_frontend(Frontend.COMMAND):
         assert list(map(str, caught.value.hints)) == ["--let y=randn(2)", "--shape x=3"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.entries.read_off import found, held_as
+from symgrad.entries.read_off import dtype_words, infer_dtype_words
 from symgrad.ops import TABLE, Op, ground
 from tests.parsed import PARSED, nodes_of
 
@@ -237,4 +237,4 @@ def test_a_decision_by_an_entry_is_seen() -> None:
 
 @pytest.mark.parametrize("op", [op for op in TABLE.values() if op.traits.result_dtype], ids=lambda op: op.name)
 def test_what_an_entry_says_of_truth_values_does_not_follow_from_its_equation(op: object) -> None:
-    assert held_as(op) != found(op.name)  # type: ignore[arg-type,attr-defined]  # an entry
+    assert dtype_words(op) != infer_dtype_words(op.name)  # type: ignore[arg-type,attr-defined]  # an entry

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.errors import Source, SymgradError
+from symgrad.errors import SourceText, SymgradError
 from symgrad.language import read_program
 from symgrad.language.parser import parse_script
 from symgrad.notation import format_node, read_statement
@@ -101,7 +101,7 @@ def test_a_sum_reaches_to_the_end_of_its_product() -> None:
 
 
 def test_several_statements_keep_their_places() -> None:
-    first, second = parse_script(Source("h[i] = x[i]; out = sum_i h[i]")).statements
+    first, second = parse_script(SourceText("h[i] = x[i]; out = sum_i h[i]")).statements
     assert (first.target, second.target) == ("h", "out")
     assert "h[i] = x[i]; out = sum_i h[i]"[slice(*second.span)] == "out = sum_i h[i]"
 

@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.entries.readings import spelled
+from symgrad.entries.readings import parse_entry_equation
 from symgrad.entries.spec import View
 from symgrad.indexing import Equation, Index, access, accesses, add_up, canonical
 from symgrad.indexing.symbols import Expr, indices_of, name_of
@@ -19,7 +19,7 @@ from symgrad.notation.scope import inline_definitions
 from symgrad.notation.tokens import LENGTH
 from symgrad.notation.tree import Letter
 from symgrad.numeric import as_float, evaluate
-from symgrad.ops import functions
+from symgrad.ops import equation_functions
 from symgrad.program import Program
 from symgrad.render.formula_alphabets import formula_text
 from symgrad.render.letters import Names, names_of
@@ -50,7 +50,7 @@ def read_again(text: str, equation: Equation, names: Names, program: Program) ->
     slots = tuple(Letter(name, bound) for name, bound in zip(letters, bounds, strict=True))
     known = {name: size for name, size in symbols.items() if name not in letters}
     found = find_ranges(replace(whole, slots=slots), {n: v.shape for n, v in tensors.items()}, sizes, known).found
-    right = EquationMeaning(tensors, {**symbols, **letters}, found, functions()).of(whole.right)
+    right = EquationMeaning(tensors, {**symbols, **letters}, found, equation_functions()).of(whole.right)
     return Equation(equation.axes, canonical(right))
 
 
@@ -104,4 +104,4 @@ def test_what_a_page_prints_of_a_derivative_reads_back(case: Case) -> None:
 
 def test_an_entry_that_does_not_read_is_our_fault_and_shows_its_own_text():
     with pytest.raises(AssertionError, match=r"the equation 'out = \[x = ∞\]' does not read, at \(11, 12\)"):
-        spelled("out = [x = ∞]")
+        parse_entry_equation("out = [x = ∞]")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.errors import place_of
+from symgrad.errors import file_or_cell_name
 from symgrad.testing import check_backward
 
 EVIL = "<script>alert(1)</script>"
@@ -99,7 +99,7 @@ def test_a_cell_is_named_as_the_notebook_names_it(monkeypatch: pytest.MonkeyPatc
     cell = compiler.cache("def back(v, x):\n    return v * (1 - x)\n", number=7)
     shell = SimpleNamespace(compile=compiler)
     monkeypatch.setattr("IPython.get_ipython", lambda: shell)
-    assert (place_of(cell), place_of("/a/b/mlp.py")) == ("In[7]", "mlp.py")
+    assert (file_or_cell_name(cell), file_or_cell_name("/a/b/mlp.py")) == ("In[7]", "mlp.py")
 
 
 @pytest.fixture

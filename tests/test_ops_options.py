@@ -21,7 +21,7 @@ from symgrad.language import read_program
 from symgrad.language.builder import make_hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
 from symgrad.numeric.forward import options_of
-from symgrad.ops import Op, named
+from symgrad.ops import Op, entry_named
 from symgrad.program import Apply, Argument, Constant, Program, Tensor
 from symgrad.shapes import Size, Sizes
 from tests import torch_side
@@ -92,7 +92,7 @@ def by_torch(program: Program, leaves: dict[str, torch.Tensor]) -> torch.Tensor:
             else torch.tensor(float(a.value), dtype=torch.float64)
             for a in step.arguments
         ]
-        tensors[step.result.name] = named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
+        tensors[step.result.name] = entry_named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
     return tensors[program.output]
 
 
@@ -185,7 +185,7 @@ CASES: list[tuple[str, list[Given], dict[str, Any]]] = [
 def test_forward_pullback_and_pushforward_are_torchs(
     name: str, given: list[Given], options: dict[str, Any], numbers: bool
 ) -> None:
-    op = named(name)
+    op = entry_named(name)
     program = program_of(op, given, options, numbers)
     arrays = {f"x{n}": a for n, a in enumerate(given) if isinstance(a, np.ndarray)}
     values: Values = forward(program, arrays)
@@ -208,8 +208,8 @@ def test_forward_pullback_and_pushforward_are_torchs(
 
 def test_an_operand_that_may_be_left_out_says_so() -> None:
     for name, optional in {"linear": {"bias"}, "layer_norm": {"weight", "bias"}}.items():
-        assert named(name).optional == optional
-    assert named("linear").signature.parameters["bias"].default is None
+        assert entry_named(name).optional == optional
+    assert entry_named("linear").signature.parameters["bias"].default is None
 
 
 @pytest.mark.parametrize(

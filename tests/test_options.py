@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.entries.equations import op
-from symgrad.entries.operands import fitting
+from symgrad.entries.operands import parse_fit_pattern
 from symgrad.entries.signatures import call_of
 from symgrad.errors import InputError, ShapeError, SymgradError, UnsupportedError
 from symgrad.ops import TABLE, Op
@@ -58,7 +58,9 @@ def test_an_option_may_be_as_another_one_where_nobody_gives_it() -> None:
 def fits(pattern: str, **shapes: tuple[int, ...]) -> bool:
     """Whether shapes fit a pattern."""
     try:
-        fitting(pattern, tuple(shapes))(Sizes(), *(tuple(map(sp.Integer, shape)) for shape in shapes.values()))
+        parse_fit_pattern(pattern, tuple(shapes))(
+            Sizes(), *(tuple(map(sp.Integer, shape)) for shape in shapes.values())
+        )
     except (ShapeError, SizeMismatch):
         return False
     return True

@@ -17,10 +17,10 @@ from symgrad.api import explain_values
 from symgrad.entries.read_off import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.language.inference import read_program
-from symgrad.ops import COMPOUNDS, TABLE, named
+from symgrad.ops import COMPOUNDS, TABLE, entry_named
 from symgrad.ops.lookup import TORCHS
 from symgrad.oracles import ask_torch
-from symgrad.question import text_of
+from symgrad.question import torch_expression
 from tests import torch_side
 from tests.compare import assert_same
 from tests.torch_calls import call_text
@@ -87,7 +87,7 @@ def test_the_oracle_is_torch(word: str) -> None:
             reading = read_program(text, shapes={name: value.shape for name, value in given.items()})
             program = reading.program
             shape = program.numbers(program.out.shape)
-            text_read = text_of(text, reading, {})
+            text_read = torch_expression(text, reading, {})
             found = ask_torch(text_read, program, {**given, **reading.made}, np.ones(shape), tuple(given))
         except SymgradError:
             continue
@@ -134,7 +134,7 @@ def test_what_torch_takes_where_a_comparison_turns_over_is_its_gradient(text: st
 def test_torch_is_not_asked_for_a_call_by_what_stands_within_it() -> None:
     program = read_program("torch.clamp(x.exp(), y, z)", shapes=dict.fromkeys("xyz", (3,))).program
     compared = {
-        name for step in program.steps if is_non_differentiable(named(step.op)) for name in program.outside(step)
+        name for step in program.steps if is_non_differentiable(entry_named(step.op)) for name in program.outside(step)
     }
     (inner,) = (step.result.name for step in program.steps if step.op == "exp")
     assert compared == {inner, "y", "z"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.errors import ShapeError, SymgradError
-from symgrad.ops import functions
+from symgrad.ops import equation_functions
 from symgrad.render import derived as written_derived
 from symgrad.testing import assert_backward
 from tests.compare import assert_same
@@ -456,7 +456,7 @@ def test_an_option_that_is_a_number_counts(text: str, twin: Any) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_every_function_takes_so_many_arguments_and_says_so(part: int) -> None:
     """With each number of them: proven, or refused in words."""
-    for name, word in sorted(functions().items())[part::4]:
+    for name, word in sorted(equation_functions().items())[part::4]:
         for count in range(1, word.most + 2):
             parts = [str(n) if n in word.numbers else f"{'xyzuw'[n]}[i]/2" for n in range(count)]
             text = f"out[i] = {name}({', '.join(parts)})"

@@ -13,7 +13,7 @@ import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read_program
 from symgrad.numeric.arranged import read_as_whole
-from symgrad.ops import TABLE, named
+from symgrad.ops import TABLE, entry_named
 from symgrad.program import Program
 from symgrad.tracing import capture
 from tests.compare import assert_same
@@ -50,7 +50,7 @@ def torch_takes(program: Program, values: dict[str, np.ndarray]) -> bool:
     try:
         for step in program.steps:
             arguments = [known[a] if isinstance(a, str) else torch.tensor(float(a.value)) for a in step.arguments]
-            known[step.result.name] = named(step.op).torch(torch, *arguments, **dict(step.options))
+            known[step.result.name] = entry_named(step.op).torch(torch, *arguments, **dict(step.options))
     except (RuntimeError, IndexError, ValueError):
         return False
     return True

@@ -25,7 +25,7 @@ from scipy import special
 
 import symgrad
 from symgrad.calculus import local
-from symgrad.errors import Way, asked_by
+from symgrad.errors import Frontend, for_frontend
 from symgrad.explanation import Explanation
 from symgrad.functions import STABLE
 from symgrad.indexing import Equation
@@ -131,7 +131,7 @@ def flat(text: str) -> str:
 @lru_cache
 def forum_page() -> str:
     """The forum example's page, made once for all its sentences."""
-    with asked_by(Way.COMMAND):
+    with for_frontend(Frontend.COMMAND):
         return flat(forum().to_text())
 
 

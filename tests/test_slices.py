@@ -16,9 +16,9 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.explanation.formulas import derive
 from symgrad.language import read_program
 from symgrad.numeric import forward
-from symgrad.ops.subscripts import cut, falls_with_size
+from symgrad.ops.subscripts import falls_with_size, slice_bounds
 from symgrad.oracles import check_form
-from symgrad.shapes import Sizes, with_numbers
+from symgrad.shapes import Sizes, fill_sizes
 from symgrad.tracing import capture
 from tests.chains import FEW, Chain, chain, check
 from tests.compare import assert_same
@@ -39,16 +39,16 @@ def test_a_slice_is_pythons_at_its_size_and_at_every_other_that_it_is_said_to_ho
     for key in KEYS:
         sizes = Sizes()
         axis = sizes.given(size)
-        begin, count = (sizes.find(found) for found in cut(sizes, axis, *key))
+        begin, count = (sizes.find(found) for found in slice_bounds(sizes, axis, *key))
         numbers = {} if sizes.find(axis).is_Integer else {axis: list(range(1, 9))}
         for other in numbers.get(axis, [size]):
             at = {axis: other}
-            if any(with_numbers(size_, at) < 0 for size_ in sizes.required()):
+            if any(fill_sizes(size_, at) < 0 for size_ in sizes.required()):
                 continue
-            first, many = int(with_numbers(begin, at)), int(with_numbers(count, at))
+            first, many = int(fill_sizes(begin, at)), int(fill_sizes(count, at))
             assert many == python(other, key)[1], (key, other)
             assert many == 0 or first == python(other, key)[0], (key, other)
-        assert all(with_numbers(size_, {axis: size}) >= 0 for size_ in sizes.required()), key
+        assert all(fill_sizes(size_, {axis: size}) >= 0 for size_ in sizes.required()), key
         general += bool(numbers)
     assert general > len(KEYS) / 3
 
@@ -59,15 +59,15 @@ def test_a_slice_of_an_axis_of_any_size_holds_where_it_is_said_to() -> None:
         axis = sizes.fresh()
         if falls_with_size(*key[:2]):
             with pytest.raises(UnsupportedError):
-                cut(sizes, axis, *key)
+                slice_bounds(sizes, axis, *key)
             continue
-        begin, count = cut(sizes, axis, *key)
+        begin, count = slice_bounds(sizes, axis, *key)
         for other in range(1, 12):
             at = {axis: sp.Integer(other)}
-            if all(with_numbers(size, at) >= 0 for size in sizes.required()):
-                many = int(with_numbers(count, at))
+            if all(fill_sizes(size, at) >= 0 for size in sizes.required()):
+                many = int(fill_sizes(count, at))
                 assert many == python(other, key)[1], (key, other)
-                assert many == 0 or int(with_numbers(begin, at)) == python(other, key)[0], (key, other)
+                assert many == 0 or int(fill_sizes(begin, at)) == python(other, key)[0], (key, other)
 
 
 @pytest.mark.one_in(4)
@@ -108,7 +108,7 @@ def test_a_slice_whose_text_gives_no_size_holds_from_some_size_on() -> None:
     for text, least in (("x[-3:-1]", 3), ("x[2:]", 2), ("x[:-1][-1]", 2), ("x[1:-2]", 3)):
         program = read_program(text, symbolic=True).program
         (axis,) = program.inputs[0].shape
-        holds = [n for n in range(1, 8) if all(with_numbers(size, {axis: n}) >= 0 for size in program.required)]
+        holds = [n for n in range(1, 8) if all(fill_sizes(size, {axis: n}) >= 0 for size in program.required)]
         assert holds == list(range(least, 8)), text
 
 

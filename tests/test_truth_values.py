@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.entries.read_off import held_as
+from symgrad.entries.read_off import dtype_words
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read_program
 from symgrad.numeric import forward
@@ -146,7 +146,7 @@ WORDS = {
 
 
 def test_what_entries_say_of_truth_values_is_one_of_the_words_there_are() -> None:
-    assert {word for op in TABLE.values() for word in held_as(op)} == WORDS
+    assert {word for op in TABLE.values() for word in dtype_words(op)} == WORDS
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_what_entries_say_of_truth_values_is_one_of_the_words_there_are() -> Non
 )  # fmt: skip
 def test_sums_products_and_choices_of_whole_numbers_are_whole(name: str, words: set[str]) -> None:
     """Read off the equation, or said by the entry."""
-    assert held_as(TABLE[name]) == words
+    assert dtype_words(TABLE[name]) == words
 
 
 @pytest.mark.parametrize(

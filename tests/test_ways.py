@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.errors import FORMS, Setting, Way, asked_by
+from symgrad.errors import FORMS, Frontend, Setting, for_frontend
 from symgrad_cli.main import main
 from tests.parsed import PARSED, nodes_of
 
@@ -65,20 +65,20 @@ def test_the_same_hint_in_the_words_of_the_way_in(ask: Callable[[], tuple[str, s
 def test_a_way_is_left_as_it_was_entered() -> None:
     """Asked from within another way, and after an error in it."""
     hint = Setting("shape", "x", "3")
-    with asked_by(Way.COMMAND):
-        with asked_by(Way.FIELDS):
+    with for_frontend(Frontend.COMMAND):
+        with for_frontend(Frontend.FIELDS):
             assert str(hint) == "shapes: x=3"
-        with pytest.raises(symgrad.SymgradError), asked_by(Way.DIRECTIVE):
+        with pytest.raises(symgrad.SymgradError), for_frontend(Frontend.DIRECTIVE):
             symgrad.explain(WRONG, shapes=SIZES)
         assert str(hint) == "--shape x=3"
     assert str(hint) == 'shapes={"x": (3,)}'
 
 
-@pytest.mark.parametrize("way", Way)
-def test_every_way_has_words_for_every_setting(way: Way) -> None:
+@pytest.mark.parametrize("way", Frontend)
+def test_every_way_has_words_for_every_setting(way: Frontend) -> None:
     """None is missing, and each can be said."""
-    with asked_by(way):
-        for what in FORMS[Way.COMMAND]:
+    with for_frontend(way):
+        for what in FORMS[Frontend.COMMAND]:
             assert str(Setting(what, "x", "1,2"))
 
 
@@ -99,7 +99,7 @@ def test_no_text_of_the_library_names_an_option_of_the_shell() -> None:
     root = Path(symgrad.__file__).parent
     of_the_shell = {  # what only the shell reaches, with the reason
         "tracing/captured/calls.py": {"--call package.module:function", "--call "},  # --call itself is being read
-        "errors.py": {form for form in FORMS[Way.COMMAND].values() if OPTION.search(form)},  # its own words
+        "errors.py": {form for form in FORMS[Frontend.COMMAND].values() if OPTION.search(form)},  # its own words
     }
     found = {str(p.relative_to(root)): set(loose(p)) for p in root.rglob("*.py")}
     assert {place: texts for place, texts in found.items() if texts} == of_the_shell

@@ -12,8 +12,8 @@ from symgrad.errors import InputError, SymgradError
 from symgrad.language import read_program
 from symgrad.ops import COMPOUND_SPELLINGS, COMPOUNDS, TABLE
 from symgrad.ops.calls.registry import CALLED
-from symgrad.ops.calls.written import last_of, said
-from symgrad.ops.lookup import plays
+from symgrad.ops.calls.written import define_call, last_step_of_text
+from symgrad.ops.lookup import has_role
 from symgrad.program import Role
 
 
@@ -34,7 +34,7 @@ def steps_of(text: str, **names: Any) -> tuple[list[str], Any]:
         applied.append(f"{entry}{operands}{options or ''}")
         return f"t{len(applied)}"
 
-    return applied, last_of(text, apply, names)
+    return applied, last_step_of_text(text, apply, names)
 
 
 def test_signs_calls_options_and_shapes() -> None:
@@ -78,7 +78,7 @@ def test_anything_else_is_no_step(text: str) -> None:
 
 
 def test_a_call_that_is_written_is_one_like_the_others() -> None:
-    said(
+    define_call(
         "twice_less(x, y, *, by=1)",
         ("x + x - by", "y"),
         "2·x less a number; and y.",
@@ -139,7 +139,7 @@ def test_the_entries_that_a_text_applies_are_in_the_table() -> None:
 )
 def test_a_call_of_several_steps_has_no_step_that_hands_on(text: str) -> None:
     """The last of them has the name of the whole: a page does not say ``out[i] = out[i]``."""
-    assert not [step for step in read_program(text).program.steps if plays(step.op, Role.HANDS_ON)]
+    assert not [step for step in read_program(text).program.steps if has_role(step.op, Role.HANDS_ON)]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from symgrad.numeric.forward import numbers, options_of
-from symgrad.ops import named
+from symgrad.ops import entry_named
 from symgrad.oracles.torch import only_data
 from symgrad.program import Program
 from tests.torch_side import F64, MORE_DIGITS, gradients, tensors
@@ -29,7 +29,7 @@ def function_of(program: Program, digits: Mapping[str, Any] = MORE_DIGITS) -> Ca
             options = options_of(step, program.sizes)
             more = digits.get(step.op)
             known[step.result.name] = (
-                more(*arguments, **options) if more else named(step.op).torch(torch, *arguments, **options)
+                more(*arguments, **options) if more else entry_named(step.op).torch(torch, *arguments, **options)
             )
         return known[program.output]
 

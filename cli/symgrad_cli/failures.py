@@ -13,7 +13,7 @@ from typing import ParamSpec
 
 import click
 
-from symgrad.errors import SymgradError, UnsupportedError, Way, asked_by
+from symgrad.errors import Frontend, SymgradError, UnsupportedError, for_frontend
 
 P = ParamSpec("P")
 DISAGREED, MISUSED = 1, 2
@@ -50,7 +50,7 @@ def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        with asked_by(Way.COMMAND):
+        with for_frontend(Frontend.COMMAND):
             try:
                 status = command(*args, **kwargs)
             except SymgradError as error:

@@ -10,7 +10,7 @@ import symgrad
 from symgrad.documents import HEADING, kinks_of, row
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, kink_of
-from symgrad.ops import COMPOUNDS, Compound, Op, close, find, find_compound, operations
+from symgrad.ops import COMPOUNDS, Compound, Op, close_spellings, find, find_compound, operations
 from symgrad.render import derived as written
 from symgrad_cli import output
 
@@ -45,7 +45,7 @@ def wanted(name: str | None) -> Op | None:
         return None
     op = find(name)
     if op is None:
-        raise UnknownNameError(f"there is no operation {name}", hints=tuple(close(name)) or ("symgrad ops",))
+        raise UnknownNameError(f"there is no operation {name}", hints=tuple(close_spellings(name)) or ("symgrad ops",))
     return op
 
 

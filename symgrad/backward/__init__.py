@@ -31,8 +31,8 @@ from symgrad.language.expand import expand_steps, expansion_script
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.forward import compute
 from symgrad.numeric.limits import MOST_HELD, check_entries
-from symgrad.ops import named
-from symgrad.ops.lookup import plays
+from symgrad.ops import entry_named
+from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
 
 __all__ = ["LONG", "Backward", "Line", "derive_backward", "derive_double_backward"]
@@ -105,7 +105,7 @@ def add_opened_values(program: Program, wider: Program, values: Values) -> Value
     """
     known, made = {tensor.name for tensor in program.tensors()}, {step.result.name for step in program.steps}
     steps = [s for s in wider.steps if s.result.name not in known or (s.result.name in made and s not in program.steps)]
-    new = [s.result.name for s in steps if s.result.name not in known and not plays(s.op, Role.COPIES)]
+    new = [s.result.name for s in steps if s.result.name not in known and not has_role(s.op, Role.COPIES)]
     check_entries(sum(wider.entries[name] for name in new), MOST_HELD)
     arrays = dict(values.arrays)
     for step in steps:
@@ -118,7 +118,7 @@ def find_unreadable(program: Program, wanted: Sequence[str], values: Values | No
     tensors = {tensor.name: tensor for tensor in program.tensors()}
     reached = flowing(program, wanted)
     for group in make_groups(program, tensors):
-        if group.black or group.output not in reached or named(group.steps[-1].op).expands is None:
+        if group.black or group.output not in reached or entry_named(group.steps[-1].op).expands is None:
             continue
         form = standardise_group(group, tensors, values, program.required)
         texts = [found.notation for _, found in templates_of_group(form, group, reached, False, values, short=True)]

@@ -37,8 +37,8 @@ from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float, forward
-from symgrad.ops import entry_of, named
-from symgrad.ops.lookup import playing, plays
+from symgrad.ops import entry_named, entry_of
+from symgrad.ops.lookup import has_role, role_entry
 from symgrad.oracles.report import compare
 from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
 from symgrad.shapes import Shape
@@ -97,7 +97,7 @@ class ForwardLines:
         yield ForwardLine(group.output, target, None if found is None else self.put(found, names))
         for own, held in form.held.items():
             call = self.told(form, form.inner(held))
-            told = named(held.step.op).index_call(ast.unparse(call)) if call is not None else None
+            told = entry_named(held.step.op).index_call(ast.unparse(call)) if call is not None else None
             value = None if told is None else self.put(ast.parse(told, mode="eval").body, names)
             yield ForwardLine(held.step.result.name, names[own].id, value)
 
@@ -121,7 +121,7 @@ class ForwardLines:
                 return None
             source = names.get(copy.tensors[0], ast.Name(self.names.page(copy.tensors[0])))
             shape = ast.Attribute(ast.Name(self.names.page(like)), "shape")
-            names[copy.result.name] = ast.Call(ast.Attribute(source, playing(Role.COPIES).name), [shape], [])
+            names[copy.result.name] = ast.Call(ast.Attribute(source, role_entry(Role.COPIES).name), [shape], [])
         shapes = {self.names.page(name): own for name, own in self.shapes.items()}
         return drop_expands(replace_names(found, names), shapes)
 
@@ -176,7 +176,7 @@ def call_to_method(node: ast.expr, words: Collection[str]) -> ast.expr:
 
 def are_in_option_order(word: str, options: Sequence[str | None], before: int) -> bool:
     """Whether options stand in the order in which the operation takes them, without a gap."""
-    entry = named(word)
+    entry = entry_named(word)
     every = [name for name in entry.signature.parameters if name not in entry.operands]
     return every[before : before + len(options)] == list(options)
 
@@ -210,7 +210,7 @@ def select_statements(
 
 def is_reordering(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step has the entries of one tensor, each of them or each several times, and computes nothing."""
-    return entry_of(step.op) is not None and (plays(step.op, Role.COPIES) or only_moves_entries(step, tensors))
+    return entry_of(step.op) is not None and (has_role(step.op, Role.COPIES) or only_moves_entries(step, tensors))
 
 
 def inline_statements(statements: Sequence[ForwardLine], read: Collection[str]) -> list[ForwardLine]:

@@ -30,7 +30,7 @@ import sympy as sp
 from symgrad.calculus.local import Key, derive, standard
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role, Tensor
 
 MOST = 8
@@ -54,7 +54,7 @@ class Group:
     @property
     def computed(self) -> frozenset[str]:
         """What the steps give, but for those that only broadcast."""
-        return frozenset(step.result.name for step in self.steps if not plays(step.op, Role.COPIES))
+        return frozenset(step.result.name for step in self.steps if not has_role(step.op, Role.COPIES))
 
 
 def is_black_box(step: Apply) -> bool:
@@ -127,7 +127,7 @@ def is_hidden_broadcast(step: Apply, readers: Mapping[str, Sequence[Apply]], vis
     """Whether a step only broadcasts what its readers read, which have equations, and nobody calls it by a name."""
     name = step.result.name
     read = readers.get(name, ())
-    return plays(step.op, Role.COPIES) and name not in visible and bool(read) and not any(map(is_black_box, read))
+    return has_role(step.op, Role.COPIES) and name not in visible and bool(read) and not any(map(is_black_box, read))
 
 
 def collect_group(
@@ -231,7 +231,7 @@ def merge_equal_steps(program: Program, kept: Collection[str]) -> Program:
         own = name if name in kept else first.setdefault((step.op, told, step.options), name)
         if own != name and can_merge_step(step):
             equal[name] = own
-            if not (only_moves_entries(step, tensors) or plays(step.op, Role.COPIES)):
+            if not (only_moves_entries(step, tensors) or has_role(step.op, Role.COPIES)):
                 dropped[name] = own
                 continue
         arguments = tuple(dropped.get(a, a) if isinstance(a, str) else a for a in step.arguments)

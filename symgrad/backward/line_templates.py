@@ -40,7 +40,7 @@ from symgrad.numeric.limits import MOST_IN_GRID
 from symgrad.oracles.forms import check_form, reader_of
 from symgrad.oracles.report import compare
 from symgrad.program import Program
-from symgrad.shapes import Size, Slot
+from symgrad.shapes import Size, SlotSymbol
 
 SMALL = 20_000
 """Entries of a group up to which a line is proven at more points than the one at hand."""
@@ -245,21 +245,21 @@ def is_proven(claimed: LineTemplate, standard: StandardGroup, values: Values) ->
     return True
 
 
-def positions_to_try(standard: StandardGroup, values: Values) -> Iterator[Mapping[Slot, int]]:
+def positions_to_try(standard: StandardGroup, values: Values) -> Iterator[Mapping[SlotSymbol, int]]:
     """The positions at hand, and others that may stand in the slots."""
     slots, most = standard.slots, {}
     for slot, size in standard.slots.most.items():
         most[slot] = int(size.xreplace({own: sp.Integer(number) for own, number in values.sizes.items()}))
     first = dict.fromkeys(most, 0)
     mixed = {slot: last if n % 2 else 0 for n, (slot, last) in enumerate(most.items())}
-    seen: list[Mapping[Slot, int]] = []
+    seen: list[Mapping[SlotSymbol, int]] = []
     for positions in ({slot: int(at) for slot, at in slots.found.items()}, first, most, mixed):
         if positions not in seen:
             seen.append(positions)
             yield positions
 
 
-def put_positions_in(sweep: Sweep, numbers: Mapping[Slot, Size]) -> Sweep:
+def put_positions_in(sweep: Sweep, numbers: Mapping[SlotSymbol, Size]) -> Sweep:
     """``sweep`` with positions in its slots."""
     stages = tuple((name, Equation(e.axes, e.right.xreplace(dict(numbers)))) for name, e in sweep.stages)
     return replace(sweep, stages=stages)

@@ -24,10 +24,10 @@ from symgrad.backward.trees import Numbers, fill_slots
 from symgrad.calculus.local import known_name
 from symgrad.calculus.reuse import Slots
 from symgrad.numeric import Values
-from symgrad.ops import beside_letters, found_letters
-from symgrad.ops.lookup import playing, plays
+from symgrad.ops import auxiliary_letters, index_data_letters
+from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
-from symgrad.shapes import Shape, Size, Slot
+from symgrad.shapes import Shape, Size, SlotSymbol
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class StandardGroup:
         """What its sizes and its slots are in the program."""
         return {**self.sizes, **{slot: sp.Integer(position) for slot, position in self.slots.found.items()}}
 
-    def at(self, positions: Mapping[Slot, int]) -> StandardGroup:
+    def at(self, positions: Mapping[SlotSymbol, int]) -> StandardGroup:
         """The same with these positions, and no slots."""
         numbers = {slot: sp.Integer(position) for slot, position in positions.items()}
         return StandardGroup(resize_program(self.program, numbers), self.names, self.sizes, self.held)
@@ -119,7 +119,7 @@ def standardise_group(
     found = [
         HeldIndices(f"{key}·{new[step.result.name]}", dict(step.beside).get(key, known_name(step, key)), step)
         for step in every
-        for key in found_letters(step.op)
+        for key in index_data_letters(step.op)
     ]
     shape_of = {h.own: shape_of_result(h.step, tensors) for h in found}
     same = [h for h in found if h.own in arrays and np.ndim(arrays[h.own]) == len(shape_of[h.own])]
@@ -186,7 +186,7 @@ def resize(value: Any, swap: Mapping[Size, Size]) -> Any:
     if not isinstance(value, sp.Expr):
         return value
     found = value.xreplace(dict(swap))
-    return int(found) if found.is_Integer and value.has(Slot) else found
+    return int(found) if found.is_Integer and value.has(SlotSymbol) else found
 
 
 def shape_of_result(step: Apply, tensors: Mapping[str, Tensor]) -> Shape:
@@ -216,7 +216,7 @@ BEFORE, OWN, BEHIND, OUT = "a0", "a1", "a2", "out"
 def is_wide_join(group: Group, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a group is one step that joins many different tensors, of sizes that are numbers."""
     step = group.steps[-1]
-    joins = plays(step.op, Role.JOINS) or plays(step.op, Role.STACKS)
+    joins = has_role(step.op, Role.JOINS) or has_role(step.op, Role.STACKS)
     if not joins or len(group.steps) > 1 or group.beside or len(step.tensors) <= MOST:
         return False
     numbers = all(size.is_Integer for name in step.tensors for size in tensors[name].shape)
@@ -226,7 +226,7 @@ def is_wide_join(group: Group, tensors: Mapping[str, Tensor]) -> bool:
 def split_wide_join(group: Group, tensors: Mapping[str, Tensor]) -> Iterator[StandardGroup]:
     """A program for each tensor that is joined."""
     step, begin = group.steps[-1], 0
-    dim, new = int(str(dict(step.options)["dim"])), plays(step.op, Role.STACKS)
+    dim, new = int(str(dict(step.options)["dim"])), has_role(step.op, Role.STACKS)
     for name in step.tensors:
         shape = tensors[name].shape
         width = 1 if new else int(shape[dim])
@@ -243,10 +243,12 @@ def merge_neighbours(step: Apply, tensor: Tensor, dim: int, begin: int, end: int
     inputs = [Tensor(name, replace_size(whole.shape, dim, length)) for name, length in lengths.items()]
     width = sp.Integer(end - begin)
     opened = len(tensor.shape) < len(whole.shape)
-    one = Apply(playing(Role.OPENS).name, (OWN,), (("dim", dim),), Tensor("t0", replace_size(whole.shape, dim, width)))
+    one = Apply(
+        role_entry(Role.OPENS).name, (OWN,), (("dim", dim),), Tensor("t0", replace_size(whole.shape, dim, width))
+    )
     shape = replace_size(whole.shape, dim, sp.Add(*lengths.values(), width))
     parts = tuple("t0" if opened and name == OWN else name for name in ends)
-    joined = Apply(playing(Role.JOINS).name, parts, (("dim", dim),), Tensor(OUT, shape))
+    joined = Apply(role_entry(Role.JOINS).name, parts, (("dim", dim),), Tensor(OUT, shape))
     program = Program((Tensor(OWN, tensor.shape), *inputs), (one, joined) if opened else (joined,), OUT)
     pieces = {name: GroupInput(whole.name, dim, *ends[name]) for name in lengths}
     sizes = {length: sp.Integer(pieces[name].end - pieces[name].begin) for name, length in lengths.items()}
@@ -266,7 +268,7 @@ def program_of_pullback(step: Apply, values: Values, known: Mapping[str, Shape] 
     def shape(name: str) -> Shape:
         return tuple(map(sp.Integer, np.shape(values[name]))) if known is None else known[name]
 
-    letters = beside_letters(step.op.of)
+    letters = auxiliary_letters(step.op.of)
     weight, out, *rest = step.arguments
     operands = list(enumerate(rest[len(letters) :]))
     names = {f"a{n}": a for n, a in operands if isinstance(a, str)}

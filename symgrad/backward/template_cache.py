@@ -17,7 +17,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.backward.line_data import LineOrigin
-from symgrad.errors import Source, SymgradError
+from symgrad.errors import SourceText, SymgradError
 from symgrad.files import in_use, keep, recall
 from symgrad.language.parser import parse_script
 from symgrad.ops import find
@@ -117,7 +117,7 @@ def decode_template(value: Any, origin: LineOrigin) -> LineTemplate | None:
 def is_own_language(text: str) -> bool:
     """Whether a text is definitions and an expression in symgrad's own language, and calls what is in the table."""
     try:
-        parse_script(Source(text))
+        parse_script(SourceText(text))
         *definitions, last = ast.parse(text.replace("; ", "\n")).body
     except (SymgradError, SyntaxError, ValueError):
         return False

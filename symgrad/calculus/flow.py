@@ -37,7 +37,7 @@ from symgrad.calculus.local import (
 from symgrad.entries.read_off import is_non_differentiable
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing.symbols import accesses, name_of
-from symgrad.ops import beside_letters, entry_of, found_letters, named, only_read
+from symgrad.ops import auxiliary_letters, entry_named, entry_of, index_data_letters, is_data_argument
 from symgrad.program import Apply, Argument, Constant, Program, Pullback, Tensor, free_name
 
 Carried = TypeVar("Carried")
@@ -89,7 +89,7 @@ def positions(step: Apply, names: Container[str]) -> list[int]:
     if op is not None and is_non_differentiable(op):
         return []
     places = [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names]
-    return [n for n in places if not only_read(step.op, n)]
+    return [n for n in places if not is_data_argument(step.op, n)]
 
 
 def flowing(program: Program, names: Sequence[str]) -> frozenset[str]:
@@ -131,7 +131,7 @@ def reads_numbers(step: Apply, program: Program, names: Container[str]) -> bool:
         found = derive(form.key)
     except SymgradError:  # over no entries
         return True
-    decided = bool(found.residual) or bool(named(step.op).saved.names)
+    decided = bool(found.residual) or bool(entry_named(step.op).saved.names)
     return decided or any(form.names.get(name_of(entry)) in names for entry in accesses(found.equation.right))
 
 
@@ -144,7 +144,7 @@ def is_multilinear(program: Program) -> bool:
             found = derive(form.key)
         except SymgradError:
             return False
-        if entry_of(step.op) is None or found.residual or named(step.op).saved.names:
+        if entry_of(step.op) is None or found.residual or entry_named(step.op).saved.names:
             return False
         made_of[step.result.name] = frozenset[str]().union(*(made_of.get(name, ()) for name in step.tensors))
         for place, derivative in found.derivatives.items():
@@ -297,11 +297,11 @@ def added(terms: Sequence[Argument], tensor: Tensor, called: Called, made: list[
 def pullback_step(step: Apply, place: int, form: Standard, weight: Argument, result: Tensor) -> Apply:
     """The step that pulls ``weight``, of the result of ``step``, back to the operand at ``place``."""
     named = {name_of(entry) for entry in accesses(local_pullback(form.key, place).right)}
-    letters, beside = beside_letters(step.op), dict(step.beside)
+    letters, beside = auxiliary_letters(step.op), dict(step.beside)
     inner = (SEED, OUT, *map(letter_name, letters), *(operand(n) for n in range(len(step.arguments))))
     others = {OUT: step.result.name, **{letter_name(k): beside.get(k) for k in letters}}
     extra = (others[name] if name in named else None for name in inner[1 : 2 + len(letters)])
     arguments = (weight, *(Constant(None) if name is None else name for name in extra), *step.arguments)
     read = tuple(n for n, name in enumerate(inner) if name in named and isinstance(arguments[n], str))
-    found = [(k, beside.get(k, known_name(step, k))) for k in found_letters(step.op) if letter_name(k) in named]
+    found = [(k, beside.get(k, known_name(step, k))) for k in index_data_letters(step.op) if letter_name(k) in named]
     return Apply(Pullback(step.op, place, read), arguments, step.options, result, step.span, tuple(found))

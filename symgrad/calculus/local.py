@@ -23,9 +23,9 @@ from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import WEIGHTS, Expr, access
-from symgrad.ops import Held, View, beside_letters, named, only_read
+from symgrad.ops import HeldTensor, View, auxiliary_letters, entry_named, is_data_argument
 from symgrad.program import Apply, Constant, Operation, Program, Pullback
-from symgrad.shapes import Shape, Size, Slot
+from symgrad.shapes import Shape, Size, SlotSymbol
 
 INNER = "pqrs"
 """Letters for the entry one differentiates by."""
@@ -111,7 +111,7 @@ def standard_at(step: Apply, shapes: tuple[Shape | None, ...]) -> Standard:
     key, sizes = standard_key(Key(step.op, shapes, constants, step.options, step.result.shape))
     names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
     names[OUT] = step.result.name
-    names |= {letter_name(k): known_name(step, k) for k in named(step.op).saved.names if k != "out"}
+    names |= {letter_name(k): known_name(step, k) for k in entry_named(step.op).saved.names if k != "out"}
     names |= {letter_name(k): name for k, name in step.beside}
     return Standard(key, names, sizes)
 
@@ -223,9 +223,9 @@ def known_name(step: Apply, name: str) -> str:
 @lru_cache(maxsize=4096)
 def derive(key: Key) -> Local:
     """The derivation itself: state the equation, differentiate by each operand, name the output where it helps."""
-    op = named(key.op)
+    op = entry_named(key.op)
     views = [view_of(n, *pair) for n, pair in enumerate(zip(key.shapes, key.constants, strict=True))]
-    held = {k: Held(OUT if k == "out" else letter_name(k), key.result) for k in op.saved.names}
+    held = {k: HeldTensor(OUT if k == "out" else letter_name(k), key.result) for k in op.saved.names}
     if isinstance(key.op, Pullback):
         equation = pulled_back(key.op, key)
     else:
@@ -237,7 +237,7 @@ def derive(key: Key) -> Local:
     for position, shape in enumerate(key.shapes):
         if shape is None:
             continue
-        if only_read(key.op, position):
+        if is_data_argument(key.op, position):
             derivatives[position] = Derivative(at, fresh_axes(shape, INNER), sp.S.Zero, ())
             continue
         inner = fresh_axes(shape, INNER)
@@ -257,7 +257,7 @@ def derive(key: Key) -> Local:
 
 def pulled_back(op: Pullback, key: Key) -> Equation:
     """The equation of a pullback, derived from that of what it is the pullback of."""
-    letters = beside_letters(op.of)
+    letters = auxiliary_letters(op.of)
     own = 2 + len(letters)
     inner, sizes = standard_key(Key(op.of, key.shapes[own:], key.constants[own:], key.options, key.shapes[0] or ()))
     names = {SEED: operand(0), OUT: operand(1)}
@@ -283,7 +283,9 @@ def _sizes_in(key: Key) -> tuple[Size, ...]:
         elif isinstance(value, sp.Integer):
             found.update({value: None} if value > 1 else {})
         elif isinstance(value, sp.Expr):
-            found.update(dict.fromkeys(sorted((s for s in value.free_symbols if not isinstance(s, Slot)), key=str)))
+            found.update(
+                dict.fromkeys(sorted((s for s in value.free_symbols if not isinstance(s, SlotSymbol)), key=str))
+            )
 
     visit((key.shapes, key.constants, tuple(v for _, v in key.options), key.result))
     return tuple(found)

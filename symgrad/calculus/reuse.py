@@ -4,9 +4,9 @@ exp(x[p])/Σ_j exp(x[j]) is out[p]. Comes in: the Jacobian's formula and the equ
 the same function, with each product of factors that equals the definition at some indices replaced by that entry of the
 output. Rule: t·f(p) → t·out[p]   where out[i] = f(i) or out[i] = log f(i) is the definition.
 
-Whole numbers among an operation's options that are positions become a `Slot` each, so that one derivation serves all
-of them; also given are what stands there, and the largest number that may. Positions from the front and from the end
-are two families: ``x[3]`` and ``x[5]`` are one formula, ``x[-3]`` and ``x[-5]`` another.
+Whole numbers among an operation's options that are positions become a `SlotSymbol` each, so that one derivation serves
+all of them; also given are what stands there, and the largest number that may. Positions from the front and from the
+end are two families: ``x[3]`` and ``x[5]`` are one formula, ``x[-3]`` and ``x[-5]`` another.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from symgrad.indexing.sums import over_terms, split_factors
 from symgrad.indexing.symbols import Expr, Index, access, accesses, indices_of, name_of
 from symgrad.ops.lookup import entry_of
 from symgrad.program import Operation, Option
-from symgrad.shapes import Shape, Size, Slot
+from symgrad.shapes import Shape, Size, SlotSymbol
 
 Powers = dict[Expr, Expr]
 Place = tuple[str, tuple[Expr, ...]]
@@ -126,14 +126,14 @@ def _holds(present: Expr, wanted: Expr) -> bool:
 class Slots:
     """The slots of some steps, in order: ``found`` is the position in each, ``most`` the largest."""
 
-    found: dict[Slot, Any] = field(default_factory=dict)
-    most: dict[Slot, Size] = field(default_factory=dict)
+    found: dict[SlotSymbol, Any] = field(default_factory=dict)
+    most: dict[SlotSymbol, Size] = field(default_factory=dict)
 
     def open(self, position: Any, most: Size) -> Size:
         """A slot for a position from 0 to ``most``; for one from the end, −1 − a slot."""
         if not position >= 0:
             return -1 - self.open(-1 - position, most)
-        slot = Slot(len(self.found))
+        slot = SlotSymbol(len(self.found))
         self.found[slot], self.most[slot] = position, most
         return slot
 

@@ -32,7 +32,7 @@ from symgrad.indexing import Equation, Index, access, accesses, add_up, delta, f
 from symgrad.indexing.brackets import Bracket, told_once, within
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, name_of
-from symgrad.ops import only_read
+from symgrad.ops import is_data_argument
 from symgrad.program import Apply, Program, Pullback
 
 LIMIT = 60
@@ -168,7 +168,7 @@ def leads(step: Apply, position: int, needed: Collection[str]) -> bool:
     """
     argument = step.arguments[position]
     read = isinstance(argument, str) and argument in needed
-    return read and not (isinstance(step.op, Pullback) and only_read(step.op, position))
+    return read and not (isinstance(step.op, Pullback) and is_data_argument(step.op, position))
 
 
 def reads(equation: Equation, names: Collection[str]) -> bool:

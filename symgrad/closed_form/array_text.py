@@ -45,7 +45,7 @@ from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
 from symgrad.program import Program
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size, fill_sizes
 
 LONGEST = 3000
 """A longer text is read by nobody and parsed by nobody in time."""
@@ -311,5 +311,5 @@ def write_condition(program: Program, condition: Expr, axes: Sequence[Index], wa
 
 def count_grid(node: Expr, sizes: Mapping[Size, int]) -> int:
     """The most points of a grid of indices that an expression lays out."""
-    own = [with_numbers(i.size, sizes) for i in node.atoms(Index)]
+    own = [fill_sizes(i.size, sizes) for i in node.atoms(Index)]
     return math.prod(int(n) for n in own if n.is_Integer)

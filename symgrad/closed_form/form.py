@@ -29,7 +29,7 @@ from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical_at, values_of
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of, weight
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
 
 NAMED = (Softmax, Masked, Standardised, ReciprocalGap)
@@ -104,7 +104,7 @@ def find_duplicate_tensors(program: Program) -> dict[str, Equation]:
         own = first.setdefault((step.op, arguments, step.options), name)
         if name != program.output and own != program.output and own != name:
             same[name] = own
-        if plays(step.op, Role.INVERTS):
+        if has_role(step.op, Role.INVERTS):
             made[name] = str(arguments[0])
             if made[name] in made and name != program.output:
                 same[name] = made[made[name]]

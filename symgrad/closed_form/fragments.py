@@ -25,7 +25,7 @@ from symgrad.closed_form.source_text import SourceWriter
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
 from symgrad.shapes import Size
 
@@ -236,7 +236,7 @@ class Notation(ABC):
 
 def find_solved_matrices(program: Program) -> dict[str, str]:
     """What is read beside linear systems, and the matrices it is the inverses of."""
-    solutions = [step for step in program.steps if plays(step.op, Role.SOLVES)]
+    solutions = [step for step in program.steps if has_role(step.op, Role.SOLVES)]
     return {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
 
 

@@ -17,7 +17,7 @@ import sympy as sp
 from symgrad.closed_form.rewriting.shorthands import Root
 from symgrad.indexing.symbols import Expr
 from symgrad.program import Constant, Program, Tensor
-from symgrad.shapes import Size, Slot
+from symgrad.shapes import Size, SlotSymbol
 
 COMPARE, ADD, MULTIPLY, MATMUL, NEGATE, POWER, ATOM = range(7)
 """How tightly operators bind. In Python @ binds like *; a reader should not have to know that."""
@@ -231,7 +231,7 @@ def write_size(size: Size, tensors: Sequence[Tensor]) -> Text:
     """A size as text; `NoForm` where no tensor has a size to write it with."""
     if size.is_Integer:
         return str(size), NEGATE if size < 0 else ATOM
-    found = (str(size), ATOM) if isinstance(size, Slot) else find_size_in_shapes(size, tensors)
+    found = (str(size), ATOM) if isinstance(size, SlotSymbol) else find_size_in_shapes(size, tensors)
     if found is not None:
         return found
     if isinstance(size, sp.Mod):

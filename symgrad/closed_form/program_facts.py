@@ -26,7 +26,7 @@ from symgrad.indexing.canonical import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.calls.written import sign_of
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role
 
 
@@ -34,7 +34,7 @@ def rules_for_program(program: Program, known: Mapping[str, Equation]) -> tuple[
     """The rules that hold for the tensors of ``program``."""
     makers = {step.result.name: step for step in program.steps}
     inverses = find_inverses(program)
-    norms = {name: step for name, step in makers.items() if plays(step.op, Role.MEASURES)}
+    norms = {name: step for name, step in makers.items() if has_role(step.op, Role.MEASURES)}
     return (
         *([FormRule("inverse", "A⁻¹·A → I", lambda e: cancel_inverses(e, inverses))] if inverses else []),
         *([FormRule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: drop_norm_guards(e, program, norms))] if norms else []),
@@ -48,7 +48,7 @@ def rules_for_program(program: Program, known: Mapping[str, Equation]) -> tuple[
 
 def find_inverses(program: Program) -> dict[str, str]:
     """The tensors that are an inverse, and of which."""
-    return {step.result.name: str(step.arguments[0]) for step in program.steps if plays(step.op, Role.INVERTS)}
+    return {step.result.name: str(step.arguments[0]) for step in program.steps if has_role(step.op, Role.INVERTS)}
 
 
 def find_symmetric(program: Program, known: Mapping[str, Equation]) -> frozenset[str]:

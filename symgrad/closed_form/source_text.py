@@ -33,9 +33,9 @@ from symgrad.closed_form.number_text import (
 )
 from symgrad.errors import SymgradError
 from symgrad.language.input_names import ATTRIBUTES
-from symgrad.ops import named
+from symgrad.ops import entry_named
 from symgrad.ops.calls.written import INFIX, PREFIX, sign_of
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.shapes import Size, SizeMismatch, Sizes
 
@@ -115,12 +115,12 @@ class SourceWriter:
         """One operation and what it is applied to."""
         if not isinstance(step.op, str):
             raise NoForm  # no call of torch's computes it: a pullback has lines of its own, an equation its text
-        op = named(step.op)
+        op = entry_named(step.op)
         if op.traits.complex_pairs and self.in_torch:
             return write_complex_step_as_pairs(self, step)
         found = [self.operand(a) for a in self.operands(step)]
         arguments = [text for text in found if text is not None]
-        if plays(step.op, Role.HANDS_ON):
+        if has_role(step.op, Role.HANDS_ON):
             return arguments[0]
         if step.op in PREFIX:
             return f"{PREFIX[step.op]}{in_brackets(*arguments[0], NEGATE)}", NEGATE
@@ -173,7 +173,7 @@ class SourceWriter:
         )
         for numbers in (self.program.sizes, dict.fromkeys(self.program.sizes, 2)):
             try:
-                aligned = named(step.op).rules.align(Sizes.of((), numbers), shapes, **dict(step.options))
+                aligned = entry_named(step.op).rules.align(Sizes.of((), numbers), shapes, **dict(step.options))
             except (SizeMismatch, SymgradError):
                 return list(step.arguments)
             if aligned != targets:
@@ -183,11 +183,11 @@ class SourceWriter:
     def unexpanded(self, argument: Argument) -> Argument:
         """What was broadcast to give ``argument``, or itself."""
         maker = self._steps.get(argument) if isinstance(argument, str) else None
-        return argument if maker is None or not plays(maker.op, Role.COPIES) else maker.arguments[0]
+        return argument if maker is None or not has_role(maker.op, Role.COPIES) else maker.arguments[0]
 
     def call(self, step: Apply, operands: list[Text | None]) -> Text:
         """A call; as a method where torch has only that."""
-        op = named(step.op)
+        op = entry_named(step.op)
         if op.variadic:
             tensors = ", ".join(text for text, _ in filter(None, operands))
             if op.subscripts:
@@ -211,7 +211,7 @@ class SourceWriter:
 
     def arguments(self, step: Apply, operands: list[Text | None]) -> list[str]:
         """Operands and options in the order of the signature, by name behind the operands or what is left out."""
-        op, options, tensors, gap = named(step.op), self.options(step), iter(operands), False
+        op, options, tensors, gap = entry_named(step.op), self.options(step), iter(operands), False
         last = max((n for n, name in enumerate(op.operands) if name not in op.data), default=0)
         before = {
             name
@@ -236,7 +236,7 @@ class SourceWriter:
 
     def options(self, step: Apply) -> dict[str, str]:
         """The options that are not what the operation takes by itself, as ``name=value``."""
-        op, own = named(step.op), dict(step.options)
+        op, own = entry_named(step.op), dict(step.options)
         defaults = {n: p.default for n, p in op.signature.parameters.items() if n not in op.operands}
         given = {n: own.get(n) if d is inspect.Parameter.empty else d for n, d in defaults.items()}
         shapes = tuple(self.program.tensor(a).shape if isinstance(a, str) else () for a in step.arguments)
@@ -300,12 +300,12 @@ def write_key(key: Any) -> str:
 def write_complex_step_as_pairs(writer: SourceWriter, step: Apply) -> Text:
     """The step in torch's words, a complex result as pairs."""
     text, binds = write_complex_step(writer, step)
-    return (f"view_as_real({text})", ATOM) if "out" in named(step.op).traits.complex_pairs else (text, binds)
+    return (f"view_as_real({text})", ATOM) if "out" in entry_named(step.op).traits.complex_pairs else (text, binds)
 
 
 def write_complex_step(writer: SourceWriter, step: Apply) -> Text:
     """The step in torch's words, a complex result as it is."""
-    op = named(step.op)
+    op = entry_named(step.op)
     operands = [
         view_pairs_as_complex(writer, a) if name in op.traits.complex_pairs else write_real_operand(writer, step, a)
         for name, a in zip(op.operands, writer.operands(step), strict=True)
@@ -321,7 +321,7 @@ def write_complex_step(writer: SourceWriter, step: Apply) -> Text:
 def view_pairs_as_complex(writer: SourceWriter, argument: Argument) -> Text:
     """Pairs as complex numbers."""
     maker = writer.maker(argument)
-    if maker is not None and "out" in named(maker.op).traits.complex_pairs:
+    if maker is not None and "out" in entry_named(maker.op).traits.complex_pairs:
         return write_complex_step(writer, maker)
     text, binds = writer.operand(argument) or ("", ATOM)
     rows = text if text.isidentifier() else f"{in_brackets(text, binds, ATOM)}.contiguous()"

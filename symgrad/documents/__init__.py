@@ -25,7 +25,7 @@ from symgrad.documents.operation import article, family_of, family_says
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.files import write_whole
-from symgrad.ops import COMPOUNDS, GROUPS, Compound, Op, belongs_to, close, find, operations
+from symgrad.ops import COMPOUNDS, GROUPS, Compound, Op, belongs_to, close_spellings, find, operations
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -232,7 +232,9 @@ def chosen(names: Sequence[str]) -> list[Op]:
     for name in names:
         op = find(name)
         if op is None:
-            raise UnknownNameError(f"there is no operation {name}", hints=tuple(close(name)) or ("symgrad ops",))
+            raise UnknownNameError(
+                f"there is no operation {name}", hints=tuple(close_spellings(name)) or ("symgrad ops",)
+            )
         wanted.append(op.name)
     return [op for op in operations() if op.name in wanted]
 

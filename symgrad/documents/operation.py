@@ -23,7 +23,7 @@ from symgrad.language import read_program
 from symgrad.ops import FAMILIES, Example, Op
 from symgrad.oracles.torch_rules import torch_rules
 from symgrad.program import Program
-from symgrad.question import text_of
+from symgrad.question import torch_expression
 from symgrad.render import WRITERS
 from symgrad.render.content import derivatives, lines_of, page_of, pullbacks, second_order_section
 from symgrad.render.content.teller import teller_of
@@ -172,7 +172,7 @@ def worked(op: Op, example: Example, check: bool) -> Explanation:
     inputs = [Given(t.name, values[t.name], True, True) for t in program.inputs]
     seed = Seed(sample_seed(program.numbers(program.out.shape)), "given", "1, 2, 3, …")
     names = [t.name for t in program.inputs]
-    text = text_of(example.text, reading, {})
+    text = torch_expression(example.text, reading, {})
     return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS, text=text)
 
 

@@ -1,8 +1,8 @@
 """What the equation of one line means on every line of a tensor, along one axis, several, or all; and losses of it.
 
 Comes in: the text, the operands and options at hand. Goes out: the right-hand side in SymPy at the output's indices,
-and the shape. The equation is written for one line; the indices on the other axes are the output's own. A `Loss` is the
-equation of one entry or of one line, added up or averaged as its ``reduction`` says.
+and the shape. The equation is written for one line; the indices on the other axes are the output's own. A `LossReading`
+is the equation of one entry or of one line, added up or averaged as its ``reduction`` says.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.operands import at_least, axes_of, axis_of, common_shape, reduced_shape
-from symgrad.entries.readings import Pointwise, Text, Whole, functions, known, without
-from symgrad.entries.spec import At, Held, Options, View, kept
+from symgrad.entries.operands import axes_of, axis_of, common_shape, reduced_shape, require_rank
+from symgrad.entries.readings import (
+    EquationText,
+    PointwiseEquation,
+    PointwiseView,
+    drop_absent_operands,
+    equation_functions,
+    exact_options,
+)
+from symgrad.entries.spec import At, HeldTensor, Options, View, shape_of_first
 from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import EquationMeaning
@@ -25,7 +32,7 @@ from symgrad.shapes import Shape, Sizes
 
 
 @dataclass(frozen=True)
-class Line:
+class LineView:
     """An operand along some of its axes: ``x[j]``, the indices on the other axes those of the output.
 
     One index for several axes, which no letter is, counts through them row by row.
@@ -59,7 +66,7 @@ class InLines(EquationMeaning):
     def introduced(self, letters: Sequence[str]) -> tuple[Mapping[str, Any], tuple[Index, ...]]:
         """An index on each axis for each letter."""
         found = {name: tuple(fresh(name, size) for size in self.axes) for name in letters}
-        values = {name: together(indices) for name, indices in found.items()}
+        values = {name: combined_letter(indices) for name, indices in found.items()}
         return values, tuple(index for indices in found.values() for index in indices)
 
     def product(self, letters: Sequence[str], body: SyntaxNode) -> Expr:
@@ -68,14 +75,14 @@ class InLines(EquationMeaning):
 
         def over(chosen: tuple[Expr, ...]) -> Expr:
             if len(chosen) == len(self.axes):
-                inner = {**self.letters, letter: together(chosen)}
+                inner = {**self.letters, letter: combined_letter(chosen)}
                 return InLines(self.tensors, inner, {}, self.functions, axes=self.axes).of(body)
             return multiply_up(self.axes[len(chosen)], lambda j: over((*chosen, j)), letter)
 
         return over(())
 
 
-def together(indices: tuple[Expr, ...]) -> Any:
+def combined_letter(indices: tuple[Expr, ...]) -> Any:
     """What a letter is that stands for so many axes."""
     return indices[0] if len(indices) == 1 else indices or sp.S.Zero
 
@@ -93,7 +100,7 @@ REST = "all but "
 
 
 @dataclass(frozen=True)
-class Along(Text):
+class EquationAlongAxes(EquationText):
     """An equation for one line of a tensor, ``option`` saying along which axes, the one axis' number, or a place.
 
     An operand that the text names without indices has the axes that are not the line's, or is a vector over the
@@ -132,7 +139,7 @@ class Along(Text):
     def prepare(self, shapes: tuple[Shape | None, ...], **options: Hashable) -> dict[str, Hashable]:
         """The axes from the front."""
         longest = max((shape for shape in shapes if shape is not None), key=len)
-        found, rank = {**self.call.usual, **options}, len(at_least(longest, self.least))
+        found, rank = {**self.call.usual, **options}, len(require_rank(longest, self.least))
         if self.option.isdigit() or self.option in SPACES:
             return found
         option = self.option.removeprefix(REST)
@@ -145,7 +152,7 @@ class Along(Text):
     def shape(self) -> Callable[..., Shape]:
         """The operands' common shape, without the axes or with 1 there where one line gives one entry."""
         if not self.reduces:
-            return kept if len(self.call.operands) == 1 else self.common
+            return shape_of_first if len(self.call.operands) == 1 else self.common
         return reduced_shape if self.several else self.without_one
 
     def axes(self, options: Options, rank: int) -> tuple[int, ...]:
@@ -159,11 +166,11 @@ class Along(Text):
             return tuple(range(rank - len(dim), rank))
         return tuple(range(rank)) if dim is None else (dim if isinstance(dim, tuple) else (dim,)) if rank else ()
 
-    def line(self, view: View, axes: tuple[int, ...], others: tuple[Expr, ...], rank: int) -> Line:
+    def line(self, view: View, axes: tuple[int, ...], others: tuple[Expr, ...], rank: int) -> LineView:
         """An operand on a line."""
         if view.constant is None and (view.rank < rank or not rank):
-            return Line(view, tuple(range(view.rank)), ())
-        return Line(view, axes, others)
+            return LineView(view, tuple(range(view.rank)), ())
+        return LineView(view, axes, others)
 
     def common(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
         """The operands' common shape."""
@@ -197,12 +204,17 @@ class Along(Text):
 
         return called
 
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
         """The right-hand side, on the line that the output's indices lie on."""
         return self.of(self.tree(views, options), at, views, held, options)
 
     def of(
-        self, tree: IndexEquation, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options
+        self,
+        tree: IndexEquation,
+        at: At,
+        views: Sequence[View | None],
+        held: Mapping[str, HeldTensor],
+        options: Options,
     ) -> Expr:
         """The right-hand side of this equation there."""
         given = self.call.given(views)
@@ -214,12 +226,14 @@ class Along(Text):
         tensors: dict[str, Any] = {name: self.line(view, axes, others, len(shape)) for name, view in given.items()}
         for name, view in given.items():
             if name not in read:
-                tensors[name] = Whole(view, others if view.rank == len(others) else at[1:2] if view.rank else ())
-        tensors |= {name: Whole(view, at) for name, view in held.items()}
-        tensors |= {name: Whole(View(name, (), value), at) for name, value in known(options).items()}
-        letters = {letter.name: together(tuple(at[a] for a in axes)) for letter in tree.letters}
+                tensors[name] = PointwiseView(
+                    view, others if view.rank == len(others) else at[1:2] if view.rank else ()
+                )
+        tensors |= {name: PointwiseView(view, at) for name, view in held.items()}
+        tensors |= {name: PointwiseView(View(name, (), value), at) for name, value in exact_options(options).items()}
+        letters = {letter.name: combined_letter(tuple(at[a] for a in axes)) for letter in tree.letters}
         sizes = tuple(shape[a] for a in axes)
-        return InLines(tensors, letters, {}, functions(), axes=sizes).of(tree.right)
+        return InLines(tensors, letters, {}, equation_functions(), axes=sizes).of(tree.right)
 
 
 SIZE_AVERAGE, REDUCE = "size_average: reduction=None", "reduce: reduction=None"
@@ -229,14 +243,14 @@ BY_WORD = "reduction: 'mean' | 'sum' | 'none'='mean'"
 
 
 @dataclass(frozen=True)
-class Loss:
+class LossReading:
     """The loss of one entry, or of one line, added up or averaged as ``reduction`` says.
 
     Where the equation defines a w the mean is weighed: divided by the sum of w. ``values`` computes it on arrays, with
     its w beside it if there is one.
     """
 
-    entry: Pointwise | Along
+    entry: PointwiseEquation | EquationAlongAxes
     values: Callable[..., Any] | None = None
 
     @property
@@ -251,21 +265,25 @@ class Loss:
         if reduction != "none":
             return ()
         first = shapes[0] or ()
-        return self.entry.without_one(sizes, (first,)) if isinstance(self.entry, Along) else common_shape(sizes, shapes)
+        return (
+            self.entry.without_one(sizes, (first,))
+            if isinstance(self.entry, EquationAlongAxes)
+            else common_shape(sizes, shapes)
+        )
 
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
         """The right-hand side at each entry, and their sum or mean."""
         rest = {name: value for name, value in options.items() if name != "reduction"}
         reduction = options["reduction"]
         if reduction == "none":
             return self.entry.index(at, views, held, rest)
         whole = next((v.shape for v in views if v is not None and v.constant is None), ())
-        axes = self.entry.axes(rest, len(whole)) if isinstance(self.entry, Along) else ()
+        axes = self.entry.axes(rest, len(whole)) if isinstance(self.entry, EquationAlongAxes) else ()
         shape = tuple(size for a, size in enumerate(whole) if a not in axes)
         inner = fresh_axes(shape)
         total = add_up(self.entry.index(inner, views, held, rest), inner)
         weight = self.weight(views, rest)
-        if reduction == "mean" and weight is not None and isinstance(self.entry, Along):
+        if reduction == "mean" and weight is not None and isinstance(self.entry, EquationAlongAxes):
             return total / add_up(self.entry.of(weight, inner, views, held, rest), inner)
         count = shape[:1] if reduction == "batchmean" else () if reduction == "sum" else shape
         return total / sp.Mul(*count)
@@ -274,7 +292,7 @@ class Loss:
         """What the equation defines as w."""
         text, absent = self.entry.written(views, options)
         definitions = text.partition(" where ")[2]
-        return without(f"out = w where {definitions}", absent) if " w = " in text else None
+        return drop_absent_operands(f"out = w where {definitions}", absent) if " w = " in text else None
 
     def forward(self, *arrays: Any, reduction: str, **options: Any) -> Any:
         """The same on arrays, where ``values`` computes it there."""

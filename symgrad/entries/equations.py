@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, Along, Loss
-from symgrad.entries.indexed import Axes, Indexed, OnAxes
-from symgrad.entries.operands import Domain, Fits, broadcast, common_shape, fitting, reals
-from symgrad.entries.readings import Pointwise, Reading, Variants
-from symgrad.entries.signatures import Call, call_of, example_of
+from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, EquationAlongAxes, LossReading
+from symgrad.entries.indexed import Axes, EquationOnAxes, IndexedEquation
+from symgrad.entries.operands import Domain, Fits, broadcast_all, common_shape, parse_fit_pattern, reals
+from symgrad.entries.readings import EquationReading, PointwiseEquation, Variants
+from symgrad.entries.signatures import CallPattern, call_of, example_of
 from symgrad.entries.spec import (
     TABLE,
     AlignRule,
@@ -27,10 +27,10 @@ from symgrad.entries.spec import (
     Op,
     PrepareRule,
     Rules,
-    Saved,
+    SavedForBackward,
     Spelling,
     Traits,
-    as_given,
+    keep_options_as_given,
     no_alignment,
     register,
 )
@@ -64,7 +64,7 @@ def op(
     along: str = "",
     axes: str | Axes = "",
     least: int = 0,
-    reading: Reading | None = None,
+    reading: EquationReading | None = None,
     reduced: bool = False,
     fits: str | Fits = "",
     checks: Callable[..., None] | None = None,
@@ -84,10 +84,10 @@ def op(
     keepdims= as NumPy's do. ``axes`` are options that name one axis each (`Axes`). A loss is ``reduced`` to its mean or
     sum. ``checks`` is asked, with shapes and options, whether options are what they have to be, ``fits``, with sizes,
     shapes and options, whether operands fit each other, or it is a pattern that says so
-    (`symgrad.entries.operands.fitting`). ``reads_out`` says that a function in ``variants`` writes an equation that
-    reads the output itself. What stands behind ``, n:`` says in words what n is: whole numbers of ``index_data``, or
-    one of the ``auxiliaries``. ``definition`` is what pages print in the place of the equation. ``facts`` are fields of
-    the `Op`, or of its groups, by their names.
+    (`symgrad.entries.operands.parse_fit_pattern`). ``reads_out`` says that a function in ``variants`` writes an
+    equation that reads the output itself. What stands behind ``, n:`` says in words what n is: whole numbers of
+    ``index_data``, or one of the ``auxiliaries``. ``definition`` is what pages print in the place of the equation.
+    ``facts`` are fields of the `Op`, or of its groups, by their names.
     """
     if reduced and "reduction: " not in call:
         call = f"{call.removesuffix(')')}, {BY_AVERAGE}, {BY_WORD})"
@@ -101,13 +101,16 @@ def op(
     shape, align, prepare = (rules.pop(name, None) for name in ("shape", "align", "prepare"))
     returns = groups["spelling"].get("returns", ())
     if reduced:
-        loss = Loss(Along(said, equation, texts, along) if along else Pointwise(said, equation, texts), forward)
-        reading, shape, align = loss, loss.shape, no_alignment if along else broadcast
+        loss = LossReading(
+            EquationAlongAxes(said, equation, texts, along) if along else PointwiseEquation(said, equation, texts),
+            forward,
+        )
+        reading, shape, align = loss, loss.shape, no_alignment if along else broadcast_all
         examples = examples or loss.examples
         definition = f"{equation}, then the mean or the sum"
         forward = forward and loss.forward
     elif along:
-        line = Along(said, equation, texts, along, least)
+        line = EquationAlongAxes(said, equation, texts, along, least)
         reading = line
         torch = line.by_torch(torch or call_of_torch(home, said, returns=returns))
         prepare, shape = prepare or line.prepare, shape or line.shape
@@ -115,23 +118,23 @@ def op(
         forward = forward and line.forward(forward)
     if axes.options:
         apart = frozenset(axes.apart.split())
-        placed = OnAxes(said, equation, texts, tuple(axes.options.split()), apart, least, axes.repeated)
+        placed = EquationOnAxes(said, equation, texts, tuple(axes.options.split()), apart, least, axes.repeated)
         reading = placed
         prepare, shape, align = prepare or placed.prepare, shape or placed.shape, align or no_alignment
     if reading is None and (INDICES.search(equation) or not equation):
-        reading = Indexed(said, equation, texts)
-    if isinstance(reading, Indexed):
+        reading = IndexedEquation(said, equation, texts)
+    if isinstance(reading, IndexedEquation):
         shape, align = shape or reading.shape, align or (no_alignment if callable(texts) else reading.align)
         if not callable(texts):
             letters = letters or "".join(NAMES.findall(equation.partition("=")[0].removeprefix("out")))
             ranks = ranks if ranks is not None else ranks_in(equation, said.operands)
-    reading = reading or Pointwise(said, equation, texts, facts.pop("decimals", False))
+    reading = reading or PointwiseEquation(said, equation, texts, facts.pop("decimals", False))
     index_data = groups["saved"].get("index_data", {})
     reads_out = reads_out or any(map(mentions_out, (equation, *others)))
     saved = (*(("out",) if reads_out else ()), *index_data, *groups["saved"].get("auxiliaries", ()))
     edges = (kinks if isinstance(kinks, tuple) else (float(kinks),)) or corners(equation, said)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
-    samples = domain if domain is not None else around(edges) if edges else {}
+    samples = domain if domain is not None else domain_around(edges) if edges else {}
     integers = [n for n, d in samples.items() if d.whole and n in said.data] if isinstance(samples, Mapping) else []
     return register(
         Op(
@@ -154,11 +157,11 @@ def op(
             else not (index_data or any(has_edges(text, said) for text in (equation, *others))),
             rules=Rules(
                 shape=shape or common_shape,
-                align=fitted(said, fits, align or broadcast) if fits else align or broadcast,
-                prepare=checked(said, prepare or as_given, checks),
+                align=align_if_fitting(said, fits, align or broadcast_all) if fits else align or broadcast_all,
+                prepare=prepare_checked_options(said, prepare or keep_options_as_given, checks),
                 **rules,
             ),
-            saved=Saved(names=saved, **groups["saved"]),
+            saved=SavedForBackward(names=saved, **groups["saved"]),
             spelling=Spelling(**groups["spelling"]),
             limits=Limits(**groups["limits"]),
             traits=Traits(**groups["traits"]),
@@ -167,7 +170,7 @@ def op(
     )
 
 
-GROUPS = {"rules": Rules, "saved": Saved, "spelling": Spelling, "limits": Limits, "traits": Traits}
+GROUPS = {"rules": Rules, "saved": SavedForBackward, "spelling": Spelling, "limits": Limits, "traits": Traits}
 """The groups of facts, by the field of `Op` that has them."""
 
 
@@ -176,7 +179,7 @@ def take_facts(kind: type[Any], facts: dict[str, Any]) -> dict[str, Any]:
     return {f.name: facts.pop(f.name) for f in fields(kind) if f.name in facts}
 
 
-def check_axes(call: Call, names: Sequence[str]) -> None:
+def check_axes(call: CallPattern, names: Sequence[str]) -> None:
     """Refuse axes that neither an option nor a place says."""
     known = (*call.signature.parameters, *SPACES)
     for name in names:
@@ -184,7 +187,7 @@ def check_axes(call: Call, names: Sequence[str]) -> None:
             raise bug(f"{call.name} has no axes {name}: the number of one, or {', '.join(known)}")
 
 
-def corners(text: str, call: Call) -> tuple[float, ...]:
+def corners(text: str, call: CallPattern) -> tuple[float, ...]:
     """Where the only operand meets a number, or an option that has one: the kinks of an equation of one entry.
 
     >>> texts = ("out = x·[x > 0]", "out = |x|", "out = x·[x > k] + x·[x < −k]", "out = x·[x > y]", "out = [x² < 1]")
@@ -198,7 +201,7 @@ def corners(text: str, call: Call) -> tuple[float, ...]:
     return () if others else tuple(sorted({number + 0.0 for number in numbers}))
 
 
-def around(edges: Sequence[float]) -> Domain:
+def domain_around(edges: Sequence[float]) -> Domain:
     """On all sides of edges, and away from them."""
     return reals(max(2.0, *(abs(edge) * 4 / 3 for edge in edges)), tuple(edges))
 
@@ -212,9 +215,9 @@ def ranks_in(equation: str, operands: Sequence[str]) -> dict[str, tuple[int, ...
     }
 
 
-def fitted(call: Call, fits: str | Fits, align: AlignRule) -> AlignRule:
+def align_if_fitting(call: CallPattern, fits: str | Fits, align: AlignRule) -> AlignRule:
     """Operands broadcast, after it is asked whether they fit each other."""
-    fit = fitting(fits, call.operands) if isinstance(fits, str) else fits
+    fit = parse_fit_pattern(fits, call.operands) if isinstance(fits, str) else fits
 
     def aligned(sizes: Any, shapes: Any, **options: Any) -> Any:
         fit(sizes, *shapes, **options)
@@ -223,7 +226,7 @@ def fitted(call: Call, fits: str | Fits, align: AlignRule) -> AlignRule:
     return aligned
 
 
-def checked(call: Call, prepare: PrepareRule, checks: Callable[..., None] | None) -> PrepareRule:
+def prepare_checked_options(call: CallPattern, prepare: PrepareRule, checks: Callable[..., None] | None) -> PrepareRule:
     """Options in canonical form, after what they have to be is asked: of their kinds first."""
 
     def prepared(shapes: Any, **given: Any) -> Any:
@@ -250,7 +253,7 @@ NAMES = re.compile(r"[A-Za-z_]\w*")
 """What makes a corner or a jump: a condition on entries, |x|, ⌊x⌋, or a function that has one."""
 
 
-def has_edges(text: str, call: Call) -> bool:
+def has_edges(text: str, call: CallPattern) -> bool:
     """Whether an equation has a corner or a jump somewhere, read off its letters alone.
 
     >>> texts = ("out = x·[x > 0]", "out = |x|", "out[i] = Σ_j [j ≤ i + k]·x[j]", "out = exp(x)")

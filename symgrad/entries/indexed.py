@@ -17,9 +17,9 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.entries.operands import as_many, at_least, axis_of
-from symgrad.entries.readings import Text, Whole, functions, known
-from symgrad.entries.spec import At, Held, Options, View
+from symgrad.entries.operands import axis_of, require_equal_rank, require_rank
+from symgrad.entries.readings import EquationText, PointwiseView, equation_functions, exact_options
+from symgrad.entries.spec import At, HeldTensor, Options, View
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.checks import find_checked_ranges
@@ -47,7 +47,7 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class Indexed(Text):
+class IndexedEquation(EquationText):
     """Letters that are equal are equally long; how far the others run follows from the text."""
 
     def patterns(self, tree: IndexEquation, names: Iterable[str]) -> dict[str, AccessPattern]:
@@ -79,12 +79,12 @@ class Indexed(Text):
         """The sizes of the letters on the left, in front of them those of ``…``."""
         tree, aligned = self.tree(shapes, options), self.align(sizes, shapes, **options)
         given = self.call.given(aligned)
-        found = find_ranges(tree, given, sizes, known(options)).found
+        found = find_ranges(tree, given, sizes, exact_options(options)).found
         patterns = self.patterns(tree, given)
         leads = (patterns[name].lead(shape) for name, shape in given.items())
         return sizes.shape(slots_shape(tree.slots, max(leads, key=len, default=()), found))
 
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
         """The right-hand side, the letters of the left being the output's indices."""
         tree = self.tree(views, options)
         lead, own = split_leading_indices(tree.slots, at)
@@ -92,13 +92,13 @@ class Indexed(Text):
         entries = {node.name: node for node in tree.entries if isinstance(node, Access)}
         read = {name: view for name, view in held.items() if name in entries}
         shapes = {name: view.shape for name, view in (*tensors.items(), *read.items()) if name in ("out", *tensors)}
-        tensors |= {name: View(name, (), value) for name, value in known(options).items()}
-        tensors |= {name: Whole(view, at) for name, view in held.items()}
+        tensors |= {name: View(name, (), value) for name, value in exact_options(options).items()}
+        tensors |= {name: PointwiseView(view, at) for name, view in held.items()}
         tensors |= {name: still(view, entries[name], lead) for name, view in read.items()}
         rest = own or (sp.S.Zero,) * len(tree.named)  # one number for a matrix of one row
-        found = RangeFinder(tree, shapes, Sizes(), known(options), letter_sizes(tree.named, rest)).find_asked()
+        found = RangeFinder(tree, shapes, Sizes(), exact_options(options), letter_sizes(tree.named, rest)).find_asked()
         letters = bind_letters(tree, tree.named, rest, found)
-        return EquationMeaning(tensors, letters, found, functions(), lead).of(tree.right)
+        return EquationMeaning(tensors, letters, found, equation_functions(), lead).of(tree.right)
 
 
 def still(view: View, read: Access, lead: At) -> View:
@@ -108,7 +108,7 @@ def still(view: View, read: Access, lead: At) -> View:
 
 
 @dataclass(frozen=True)
-class Placed:
+class AxisView:
     """A tensor with the indices of the text on ``axes`` and the output's own on the others."""
 
     view: View
@@ -134,14 +134,14 @@ def sizes_on(shape: Shape, axes: Sequence[int]) -> Shape:
     return tuple(shape[a] for a in axes) if shape else (sp.S.One,) * len(axes)
 
 
-def placed(count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def axes_with_indices(count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     """The axes that ``count`` indices of a text are on."""
     behind = count - len(axes) if count >= len(axes) else count
     return (*(axes if count >= len(axes) else ()), *range(rank - behind, rank))
 
 
 @dataclass(frozen=True)
-class OnAxes(Text):
+class EquationOnAxes(EquationText):
     """An equation on the axes that ``options`` name."""
 
     options: tuple[str, ...]
@@ -168,7 +168,7 @@ class OnAxes(Text):
     def prepare(self, shapes: Shapes, **given: Hashable) -> dict[str, Hashable]:
         """The axes from the front."""
         found = {**self.call.usual, **given}
-        tree, first = self.tree(shapes, found), at_least(shapes[0] or (), self.least)
+        tree, first = self.tree(shapes, found), require_rank(shapes[0] or (), self.least)
         held = first or self.counts(tree).get(self.call.operands[0], 0) < len(self.options)
         rank = self.others(tree, shapes) + len(self.options) if held else 0
         for name in self.options:
@@ -193,15 +193,15 @@ class OnAxes(Text):
                 raise ShapeError(f"{name} has {len(own)} axes here, and not {len(spots)}")
             if name not in self.apart and own:
                 rests.append(tuple(size for a, size in enumerate(own) if a not in spots))
-        letters = find_checked_ranges(tree, lines, sizes, known(options)).found
-        as_many(sizes, *rests)
+        letters = find_checked_ranges(tree, lines, sizes, exact_options(options)).found
+        require_equal_rank(sizes, *rests)
         for rest in rests[1:]:
             sizes.match(rests[0], rest)
         others = rests[0] if rests else ()
         rank = self.others(tree, shapes) + len(tree.slots)
         if not first and len(tree.slots) == counts.get(self.call.operands[0]):
             return ()
-        left = dict(zip(placed(len(tree.slots), axes, rank), tree.slots, strict=True))
+        left = dict(zip(axes_with_indices(len(tree.slots), axes, rank), tree.slots, strict=True))
         if len(others) < sum(a not in left for a in range(rank)):
             raise ShapeError(f"the result has {rank} axes, more than its operands give it")
         remaining = iter(others)
@@ -209,21 +209,21 @@ class OnAxes(Text):
 
     def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
         """The axes that the indices of a tensor are on."""
-        return tuple(range(count)) if name in self.apart else placed(count, axes, rank)
+        return tuple(range(count)) if name in self.apart else axes_with_indices(count, axes, rank)
 
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
         """The right-hand side, the letters of the left being the output's indices on these axes."""
         tree, axes = self.tree(views, options), self.axes(options)
         counts = self.counts(tree)
-        spots = placed(len(tree.slots), axes, len(at))
+        spots = axes_with_indices(len(tree.slots), axes, len(at))
         others = tuple(index for a, index in enumerate(at) if a not in spots)
         tensors: dict[str, Any] = {}
         for name, view in self.call.given(views).items():
             own = self.spots(name, counts[name], axes, view.rank) if name in counts else ()
-            tensors[name] = Placed(view, own, others if view.rank else ())
-        tensors |= {name: Whole(view, at) for name, view in held.items()}
-        tensors |= {name: Whole(View(name, (), value), at) for name, value in known(options).items()}
-        lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
-        found = RangeFinder(tree, lines, Sizes(), known(options)).find_asked()
+            tensors[name] = AxisView(view, own, others if view.rank else ())
+        tensors |= {name: PointwiseView(view, at) for name, view in held.items()}
+        tensors |= {name: PointwiseView(View(name, (), value), at) for name, value in exact_options(options).items()}
+        lines = {name: line.shape for name, line in tensors.items() if isinstance(line, AxisView)}
+        found = RangeFinder(tree, lines, Sizes(), exact_options(options)).find_asked()
         letters = bind_letters(tree, tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
-        return EquationMeaning(tensors, letters, found, functions()).of(tree.right)
+        return EquationMeaning(tensors, letters, found, equation_functions()).of(tree.right)

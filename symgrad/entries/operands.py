@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.shapes import Shape, Size, Sizes, size_of
+from symgrad.shapes import Shape, Size, Sizes, as_size
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,18 @@ def positive(within: float = 3.0) -> Domain:
     return Domain(low=0.0, draw=(0.3, within))
 
 
-def between(low: float, high: float) -> Domain:
+def open_interval(low: float, high: float) -> Domain:
     """low < x < high; samples keep a tenth of the width away from the ends."""
     margin = (high - low) / 10
     return Domain(low, high, draw=(low + margin, high - margin))
 
 
-def whole(low: int, high: int) -> Domain:
+def integers_between(low: int, high: int) -> Domain:
     """The whole numbers low, …, high: positions, classes, a mask."""
     return Domain(low - 0.5, high + 0.5, draw=(low, high), whole=True)
 
 
-def matrices(kind: str) -> Domain:
+def matrix_domain(kind: str) -> Domain:
     """Matrices of a ``kind`` that `Domain` knows."""
     return Domain(matrix=kind)
 
@@ -74,7 +74,7 @@ Fits = Callable[..., Any]  # (sizes, *shapes, **options): refuses operands that 
 Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
 
 
-def broadcast(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> tuple[Any, ...]:
+def broadcast_all(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> tuple[Any, ...]:
     """Every operand that is there is broadcast to the common shape."""
     common = common_shape(sizes, shapes)
     return tuple(None if shape is None else common for shape in shapes)
@@ -85,7 +85,7 @@ def common_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hash
     return sizes.broadcast_shapes([shape for shape in shapes if shape is not None])
 
 
-def within(sizes: Sizes, own: Shape, whole: Shape, told: str) -> None:
+def require_broadcastable(sizes: Sizes, own: Shape, whole: Shape, told: str) -> None:
     """``own`` broadcasts to ``whole``, not the other way round; else ``told`` is how many axes there are."""
     if len(own) > len(whole):
         raise ShapeError(told.format(len(own), len(whole)))
@@ -94,7 +94,7 @@ def within(sizes: Sizes, own: Shape, whole: Shape, told: str) -> None:
             sizes.unify(size, wanted)
 
 
-def at_least(shape: Shape, rank: int) -> Shape:
+def require_rank(shape: Shape, rank: int) -> Shape:
     """``shape``, which has to have so many axes."""
     if len(shape) < rank:
         raise ShapeError(
@@ -103,14 +103,14 @@ def at_least(shape: Shape, rank: int) -> Shape:
     return shape
 
 
-def as_many(sizes: Sizes, *shapes: Shape, **options: Hashable) -> None:
+def require_equal_rank(sizes: Sizes, *shapes: Shape, **options: Hashable) -> None:
     """As many axes each."""
     if len({len(shape) for shape in shapes}) > 1:
         told = " and ".join(str(len(shape)) for shape in shapes)
         raise ShapeError(f"this takes tensors with as many axes each, not {told}")
 
 
-def fitting(pattern: str, operands: Sequence[str]) -> Fits:
+def parse_fit_pattern(pattern: str, operands: Sequence[str]) -> Fits:
     """``"x[…,n] weight[n]"``: an index for each axis; axes with one letter are equally long, and those of ``…``."""
     wanted = {name: slots.split(",") for name, slots in re.findall(r"(\w+)\[(.*?)\]", pattern)}
 
@@ -142,7 +142,7 @@ def check_space(shapes: Sequence[Shape], space: int, **options: Hashable) -> Non
 
 def in_groups(sizes: Sizes, channels: Size, groups: int | Size) -> Size:
     """How many channels one of several equal groups has."""
-    known, count = sizes.number(channels), sizes.number(size_of(groups))
+    known, count = sizes.number(channels), sizes.number(as_size(groups))
     if known is not None and count is not None and known % count:
         raise ShapeError(f"{known} channels do not make {count} equal groups")
     sizes.whole(channels / groups)
@@ -158,7 +158,7 @@ def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> Non
     sizes.unify(shape[0], size)
 
 
-def number(value: Any) -> Expr:
+def exact_number(value: Any) -> Expr:
     """A plain number as an exact one: 1e-5 is 1/100000; one of very many digits stays a float."""
     short = isinstance(value, float) and (value == 0 or 1e-30 < abs(value) < 1e8)
     return sp.Rational(str(value)) if short else sp.sympify(value, strict=True)
@@ -194,10 +194,10 @@ def reduced_shape(
     return tuple(kept)
 
 
-def moved(count: int, places: Callable[[int], str], sizes: Callable[[int], str] | None = None) -> str:
+def write_moved_entries(count: int, places: Callable[[int], str], sizes: Callable[[int], str] | None = None) -> str:
     """``out[i0,i1] = x[…]`` for an output with so many axes: where each index of x is, and how far each of out runs.
 
-    >>> moved(2, lambda a: f"i{1 - a}")
+    >>> write_moved_entries(2, lambda a: f"i{1 - a}")
     'out[i0,i1] = x[i1,i0]'
     """
     left = ",".join(f"i{a}" + (f"<{sizes(a)}" if sizes else "") for a in range(count))

@@ -25,9 +25,9 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.entries.along import Loss
-from symgrad.entries.readings import spelled
-from symgrad.entries.spec import TABLE, Held, Op, View
+from symgrad.entries.along import LossReading
+from symgrad.entries.readings import parse_entry_equation
+from symgrad.entries.spec import TABLE, HeldTensor, Op, View
 from symgrad.functions import ALSO, ROUNDING
 from symgrad.indexing.symbols import Expr, accesses, fresh_axes, indices_of, is_access, name_of
 from symgrad.notation.tree import (
@@ -52,27 +52,27 @@ TORCHS = ("torch.", "F.", "Tensor.")
 KEPT, REAL = frozenset({"kept"}), frozenset({"real"})
 
 
-def held_as(op: Op) -> frozenset[str]:
+def dtype_words(op: Op) -> frozenset[str]:
     """The words for an entry."""
     return (
         frozenset(op.traits.result_dtype.split())
         if op.traits.result_dtype
-        else found(op.name)
+        else infer_dtype_words(op.name)
         if op.name in TABLE
         else REAL
     )
 
 
-def text_of(op: Op) -> str:
+def equation_text(op: Op) -> str:
     """The equation that an entry is read from; none where it is a function, or the equation of no table."""
     reading = getattr(op.index, "__self__", None)
-    return str(getattr(reading.entry if isinstance(reading, Loss) else reading, "text", ""))
+    return str(getattr(reading.entry if isinstance(reading, LossReading) else reading, "text", ""))
 
 
-def same_everywhere(op: Op) -> Fraction | None:
+def constant_result(op: Op) -> Fraction | None:
     """The number that an operation gives in every entry, whatever goes in: 1 of ``out = 1``."""
-    text = text_of(op)
-    right = spelled(text).right if text else None
+    text = equation_text(op)
+    right = parse_entry_equation(text).right if text else None
     return right.value if isinstance(right, Number) else None
 
 
@@ -86,35 +86,35 @@ def table_op_is_non_differentiable(name: str) -> bool:
     """`is_non_differentiable` of an entry of the table, from its equation and the dtype of its result."""
     op = TABLE[name]
     only_data = bool(op.operands) and op.data.issuperset(op.operands)
-    return only_data or bool({"truth", "whole"} & held_as(op)) or same_everywhere(op) is not None
+    return only_data or bool({"truth", "whole"} & dtype_words(op)) or constant_result(op) is not None
 
 
 @lru_cache(maxsize=1024)
-def found(name: str) -> frozenset[str]:
+def infer_dtype_words(name: str) -> frozenset[str]:
     """What follows from the equation of an entry of the table; of one that is a function, nothing."""
-    op, text = TABLE[name], text_of(TABLE[name])
+    op, text = TABLE[name], equation_text(TABLE[name])
     broken = any(isinstance(value, float) and value % 1 for value in op.defaults.values())
     if (
         not text or op.traits.complex_pairs or broken or op.saved.residual is not None
     ):  # what solves an equation of whole numbers is none
         return REAL
-    right = spelled(text).right
-    how = KEPT if stays_whole(right, name) else REAL
+    right = parse_entry_equation(text).right
+    how = KEPT if is_integral(right, name) else REAL
     torchs = any(word.startswith(TORCHS) for word in op.spellings) and len(set(op.operands) - op.data) > 1
-    return how | {"alike"} if torchs and contracts(right) else how
+    return how | {"alike"} if torchs and has_contraction(right) else how
 
 
-def contracts(node: SyntaxNode) -> bool:
+def has_contraction(node: SyntaxNode) -> bool:
     """Whether products of entries of two tensors are added up: what torch hands to a product of matrices."""
     if isinstance(node, BigOperator) and node.sign == "Σ":
         inside = list(walk(node.body))
         names = {part.name for part in inside if isinstance(part, Access)}
         plain = not any(isinstance(part, (ScalarCall, Root, Condition, Power)) for part in inside)
         return plain and len(names) > 1 and any(isinstance(part, Binary) and part.sign in "·*" for part in inside)
-    return isinstance(node, Binary) and node.sign in "+·*" and any(map(contracts, node.parts))
+    return isinstance(node, Binary) and node.sign in "+·*" and any(map(has_contraction, node.parts))
 
 
-def stays_whole(node: SyntaxNode, name: str) -> bool:
+def is_integral(node: SyntaxNode, name: str) -> bool:
     """Whether an expression of whole numbers is one; ``name`` is whose equation it is, which may call it by itself."""
     match node:
         case Number():
@@ -127,13 +127,13 @@ def stays_whole(node: SyntaxNode, name: str) -> bool:
             return False
         case ScalarCall():
             word = ALSO.get(node.function, node.function)
-            own = word in ROUNDING or (word != name and word in TABLE and "kept" in held_as(TABLE[word]))
-            return own and all(stays_whole(part, name) for part in node.arguments)
+            own = word in ROUNDING or (word != name and word in TABLE and "kept" in dtype_words(TABLE[word]))
+            return own and all(is_integral(part, name) for part in node.arguments)
         case Binary(sign="/") | BigOperator(sign="mean"):
             return False
         case Power():
-            return isinstance(node.exponent, Number) and stays_whole(node.base, name)
-    return all(stays_whole(part, name) for part in node.parts)
+            return isinstance(node.exponent, Number) and is_integral(node.base, name)
+    return all(is_integral(part, name) for part in node.parts)
 
 
 # Linear ---------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ Terms = frozenset[tuple[str, ...]]
 """The operands of every term, in alphabetical order: {("x", "y")} of x·y, {("x",), ("y",)} of x + y."""
 
 
-def terms_of(expression: Expr, read: Collection[str] = ()) -> Terms | None:
+def polynomial_terms(expression: Expr, read: Collection[str] = ()) -> Terms | None:
     """The terms of a polynomial in entries whose coefficients are numbers or ``read``; None of anything else."""
 
     def moves(node: Expr) -> bool:
@@ -152,7 +152,10 @@ def terms_of(expression: Expr, read: Collection[str] = ()) -> Terms | None:
         return frozenset() if expression == 0 else frozenset({()})
     if is_access(expression):
         return None if any(map(moves, indices_of(expression))) else frozenset({(name_of(expression),)})
-    parts = [terms_of(part, read) for part in expression.args[: None if expression.is_Add or expression.is_Mul else 1]]
+    parts = [
+        polynomial_terms(part, read)
+        for part in expression.args[: None if expression.is_Add or expression.is_Mul else 1]
+    ]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
@@ -176,8 +179,8 @@ def multilinear(
         for n, (shape, constant) in enumerate(zip(shapes, constants, strict=True))
     ]
     read = {str(n) for n, name in enumerate(op.operands) if name in op.data}
-    held = {name: Held(name, result) for name in op.saved.names}
-    terms = terms_of(op.index(fresh_axes(result, op.letters_for(options)), views, held, options), read)
+    held = {name: HeldTensor(name, result) for name in op.saved.names}
+    terms = polynomial_terms(op.index(fresh_axes(result, op.letters_for(options)), views, held, options), read)
     if terms is None or any(len(set(term)) < len(term) or not term or {*term} & {*held} for term in terms):
         return None
     return terms

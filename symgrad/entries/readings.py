@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.operands import common_shape, number
-from symgrad.entries.signatures import Call
-from symgrad.entries.spec import At, Held, Op, Options, View, operations
+from symgrad.entries.operands import common_shape, exact_number
+from symgrad.entries.signatures import CallPattern
+from symgrad.entries.spec import At, HeldTensor, Op, Options, View, operations
 from symgrad.errors import NotationError, bug
 from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.indexing.symbols import Expr
@@ -30,10 +30,10 @@ from symgrad.shapes import Shape
 
 
 @lru_cache(maxsize=1)
-def functions() -> Mapping[str, EquationFunction]:
+def equation_functions() -> Mapping[str, EquationFunction]:
     """The functions by their names."""
     found = {
-        op.name: word(op)
+        op.name: function_from_entry(op)
         for op in operations()
         if op.rules.shape is common_shape and not op.saved.names and not op.variadic
     }
@@ -41,7 +41,7 @@ def functions() -> Mapping[str, EquationFunction]:
     return found | {other: found[name] for other, name in ALSO.items()}
 
 
-def word(op: Op) -> EquationFunction:
+def function_from_entry(op: Op) -> EquationFunction:
     """A pointwise entry of numbers: its operands, then options; those nobody gives are what they are by themselves."""
 
     def made(parts: Sequence[Expr], given: Options) -> Expr:
@@ -55,26 +55,26 @@ Variants = Mapping[str, str] | Callable[..., str]
 """The equation under other options, or a function that writes it for the shapes and options at hand."""
 
 
-class Reading(Protocol):
+class EquationReading(Protocol):
     """What `symgrad.entries.equations.op` makes of a text."""
 
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
         """The right-hand side at the output's indices."""
 
 
 @dataclass(frozen=True)
-class Function:
+class EquationFromFunction:
     """What no text says: the function of the output's indices, the operands and the options that it is."""
 
     function: Callable[..., Expr]
 
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
         """The right-hand side."""
         return self.function(at, *views, **held, **options)
 
 
 @dataclass(frozen=True)
-class Whole:
+class PointwiseView:
     """An operand of a pointwise equation: its entry at the output's indices."""
 
     view: View
@@ -90,7 +90,7 @@ class Whole:
 
 
 @lru_cache(maxsize=1024)
-def spelled(text: str) -> IndexEquation:
+def parse_entry_equation(text: str) -> IndexEquation:
     """The equation that ``text`` is, its definitions put in."""
     try:
         return inline_definitions(read_statement(text))
@@ -99,9 +99,9 @@ def spelled(text: str) -> IndexEquation:
 
 
 @lru_cache(maxsize=1024)
-def without(text: str, absent: frozenset[str]) -> IndexEquation:
+def drop_absent_operands(text: str, absent: frozenset[str]) -> IndexEquation:
     """The equation without the operands that are left out: a term that is one falls away, a factor that is one is 1."""
-    whole = spelled(text)
+    whole = parse_entry_equation(text)
 
     def left(node: SyntaxNode) -> SyntaxNode | None:
         if isinstance(node, (Name, Access)) and node.name in absent:
@@ -121,10 +121,11 @@ def without(text: str, absent: frozenset[str]) -> IndexEquation:
     return found
 
 
-def holds(condition: str, options: Options) -> bool:
+def condition_holds(condition: str, options: Options) -> bool:
     """Whether options are as ``"log_target"``, ``"rank(x)=rank(y)"``, ``"offset<0"`` or ``"full and not p=1"`` says.
 
-    >>> [holds(said, {"low": 2, "high": 1}) for said in ("high<low", "not low<high", "low<0", "low=2 and not high=2")]
+    >>> conditions = ("high<low", "not low<high", "low<0", "low=2 and not high=2")
+    >>> [condition_holds(condition, {"low": 2, "high": 1}) for condition in conditions]
     [True, True, False, True]
     """
     for part in condition.split(" and "):
@@ -141,16 +142,16 @@ def holds(condition: str, options: Options) -> bool:
 
 
 @dataclass(frozen=True)
-class Text:
+class EquationText:
     """The text of an equation, and which one it is for operands and options."""
 
-    call: Call
+    call: CallPattern
     text: str
     variants: Variants
 
     def tree(self, values: Sequence[Any], options: Options) -> IndexEquation:
         """The equation under these options, without what is left out."""
-        return without(*self.written(values, options))
+        return drop_absent_operands(*self.written(values, options))
 
     def written(self, values: Sequence[Any], options: Options) -> tuple[str, frozenset[str]]:
         """The equation under these options, and what is left out."""
@@ -163,24 +164,28 @@ class Text:
         if callable(self.variants):
             text = self.variants(tuple(None if v is None else shape_of(v) for v in values), **options)
         else:
-            text = next((other for condition, other in self.variants.items() if holds(condition, known)), self.text)
+            text = next(
+                (other for condition, other in self.variants.items() if condition_holds(condition, known)), self.text
+            )
         return text, absent
 
 
 @dataclass(frozen=True)
-class Pointwise(Text):
+class PointwiseEquation(EquationText):
     """An equation without indices: every entry by itself, the operands broadcast."""
 
     decimals: bool = False
 
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
         """The right-hand side, each operand at the output's own indices."""
-        tensors = {name: Whole(view, at) for name, view in self.call.given(views).items()}
+        tensors = {name: PointwiseView(view, at) for name, view in self.call.given(views).items()}
         tensors |= {
-            name: Whole(View(name, (), sp.sympify(value, strict=True) if self.decimals else number(value)), at)
-            for name, value in numbers(options)
+            name: PointwiseView(
+                View(name, (), sp.sympify(value, strict=True) if self.decimals else exact_number(value)), at
+            )
+            for name, value in numeric_options(options)
         }
-        return EquationMeaning(tensors, {}, {}, functions()).of(self.tree(views, options).right)
+        return EquationMeaning(tensors, {}, {}, equation_functions()).of(self.tree(views, options).right)
 
 
 def shape_of(value: Any) -> Shape:
@@ -188,12 +193,12 @@ def shape_of(value: Any) -> Shape:
     return value if isinstance(value, tuple) else value.shape if isinstance(value, View) else np.shape(value)
 
 
-def known(options: Options) -> dict[str, Expr]:
+def exact_options(options: Options) -> dict[str, Expr]:
     """The options that an equation may name, exact."""
-    return {name: number(value) for name, value in numbers(options)}
+    return {name: exact_number(value) for name, value in numeric_options(options)}
 
 
-def numbers(options: Options) -> list[tuple[str, Any]]:
+def numeric_options(options: Options) -> list[tuple[str, Any]]:
     """The options that an equation may name; parts of a tuple with their numbers: stride0, stride1; one is itself."""
     parts = [(f"{n}{k}", v) for n, vs in options.items() if isinstance(vs, tuple) for k, v in enumerate(vs)]
     parts += [(n, vs[0]) for n, vs in options.items() if isinstance(vs, tuple) and len(vs) == 1]

@@ -25,9 +25,9 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.operands import axis_of
-from symgrad.entries.spec import Data, Example, Signed, View
+from symgrad.entries.spec import Data, Example, HasSignature, View
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.shapes import Shape, size_of
+from symgrad.shapes import Shape, as_size
 
 Rule = Callable[[str, Any, int], Any]  # (name, value, rank of the operands) -> the value in canonical form
 
@@ -39,7 +39,7 @@ PLAIN: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class OptionKind:
     """Python's type of an option, its canonical form, and the option that it is ``like`` where nobody gives it.
 
     What is ``gone`` is none of the operation's options.
@@ -51,30 +51,30 @@ class Kind:
     like: str = ""
 
 
-def kind_of(written: ast.expr | None, default: Any) -> Kind:
+def parse_option_kind(written: ast.expr | None, default: Any) -> OptionKind:
     """The kind that is written, or else that of the default; a tensor where there is none or it is None."""
     own: Any = type(default)
     if written is None:
-        return Kind(View) if default is None or own is type else KINDS["bool"] if own is bool else Kind(own)
+        return OptionKind(View) if default is None or own is type else KINDS["bool"] if own is bool else OptionKind(own)
     words = [node for node in ast.walk(written) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     if words:
         in_order = sorted(words, key=lambda node: node.col_offset)
-        return Kind(str, partial(one_of, tuple(str(node.value) for node in in_order)))
+        return OptionKind(str, partial(check_choice, tuple(str(node.value) for node in in_order)))
     if isinstance(written, ast.Compare):
-        return bounded(written)
+        return parse_bounds(written)
     name = ast.unparse(written)
     if name.endswith(" * size"):
-        return Kind(Any, partial(per_axis, int(name.partition(" ")[0]), 1, True))
+        return OptionKind(Any, partial(per_axis, int(name.partition(" ")[0]), 1, True))
     if name == "unused":
-        return Kind(PLAIN["any | str"] if default is None else own, gone=True)
+        return OptionKind(PLAIN["any | str"] if default is None else own, gone=True)
     if name == "unsupported":
-        return Kind(Any, partial(left_alone, default), gone=True)
+        return OptionKind(Any, partial(left_alone, default), gone=True)
     if name not in KINDS and name not in PLAIN:
         raise InputError(f"no kind of option: {name}", hints=(*KINDS, *PLAIN, "0 <= float <= 1", "'same' | 'valid'"))
-    return KINDS[name] if name in KINDS else Kind(PLAIN[name])
+    return KINDS[name] if name in KINDS else OptionKind(PLAIN[name])
 
 
-def bounded(written: ast.Compare) -> Kind:
+def parse_bounds(written: ast.Compare) -> OptionKind:
     """``int >= 1``, ``float > 0``, ``0 < float <= 1``, or an integer for each of several axes, ``2*int >= 1``."""
     sides = [written.left, *written.comparators]
     (inner,) = (side for side in sides if not isinstance(side, (ast.Constant, ast.UnaryOp)))
@@ -82,13 +82,13 @@ def bounded(written: ast.Compare) -> Kind:
     low: Any = numbers[0]
     if isinstance(inner, ast.BinOp):
         count = ast.literal_eval(inner.left)
-        return Kind(Any, partial(per_axis, count, low, False))
+        return OptionKind(Any, partial(per_axis, count, low, False))
     kind = PLAIN[ast.unparse(inner)]
     above = isinstance(written.ops[0], (ast.Gt, ast.Lt))
-    return Kind(kind, partial(within, low, numbers[1] if len(numbers) > 1 else None, kind is int, above))
+    return OptionKind(kind, partial(check_bounds, low, numbers[1] if len(numbers) > 1 else None, kind is int, above))
 
 
-def within(low: Any, high: Any, whole: bool, above: bool, name: str, value: Any, rank: int) -> Any:
+def check_bounds(low: Any, high: Any, whole: bool, above: bool, name: str, value: Any, rank: int) -> Any:
     """A number between bounds, or ``above`` the lower one; a size that is open yet may be any."""
     opened = isinstance(value, sp.Basic) and value.is_number is False
     number = isinstance(value, (int, float, sp.Basic)) and not isinstance(value, bool)
@@ -103,7 +103,7 @@ def within(low: Any, high: Any, whole: bool, above: bool, name: str, value: Any,
 
 def per_axis(count: int, least: Any, open_yet: bool, name: str, value: Any, rank: int = 0) -> tuple[Any, ...]:
     """One integer for each axis of space, or a size that may be open yet."""
-    values = several(value)
+    values = as_value_tuple(value)
     values = values * count if len(values) == 1 else values
 
     def fits(v: Any) -> bool:
@@ -114,10 +114,10 @@ def per_axis(count: int, least: Any, open_yet: bool, name: str, value: Any, rank
         raise InputError(
             f"{name} has to be an integer from {least} up, or {count} of them", found=(f"{name}={value!r}",)
         )
-    return tuple(map(size_of if open_yet else int, values))
+    return tuple(map(as_size if open_yet else int, values))
 
 
-def several(value: Any) -> tuple[Any, ...]:
+def as_value_tuple(value: Any) -> tuple[Any, ...]:
     """One value or several; no value is none."""
     return tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)
 
@@ -134,7 +134,7 @@ def each_once(name: str, value: Any, rank: int, count: int | None = None) -> tup
     """Axes from the front, none of them twice."""
     if value is None:
         raise InputError(f"{name} has to be axes", found=(f"{name}=None",), hints=(f"{name}={tuple(range(rank))}",))
-    axes = tuple(axis_of(axis, rank) for axis in several(value))
+    axes = tuple(axis_of(axis, rank) for axis in as_value_tuple(value))
     if len(set(axes)) < len(axes):
         raise ShapeError(f"an axis is named twice in {name}", found=(f"{name}={value}",))
     if count not in (None, len(axes)):
@@ -150,7 +150,7 @@ def number_given(name: str, value: Any, rank: int = 0) -> Any:
     return value
 
 
-def one_of(words: tuple[str, ...], name: str, value: Any, rank: int = 0) -> str:
+def check_choice(words: tuple[str, ...], name: str, value: Any, rank: int = 0) -> str:
     """One of some words."""
     if value not in words:
         first, last = ", ".join(map(repr, words[:-1])), repr(words[-1])
@@ -172,26 +172,26 @@ def said_by_reduction(name: str, value: Any, rank: int) -> Any:
         raise UnsupportedError(told, found=(f"{name}={value!r}",), hints=("reduction='sum'",))
 
 
-KINDS: Mapping[str, Kind] = {
-    "reduction": Kind(Any | str, said_by_reduction, gone=True),
-    "bool": Kind(bool, lambda name, value, rank: bool(value)),
-    "axis": Kind(int, lambda name, value, rank: axis_of(value, rank)),
-    "number": Kind(float, number_given),
-    "tuple": Kind(Any, lambda name, value, rank: several(value)),
-    "tuple[axis]": Kind(Any, lambda name, value, rank: each_once(name, value, rank)),
-    "tuple[axis, axis]": Kind(Any, lambda name, value, rank: each_once(name, value, rank, 2)),
-    "axis | None": Kind(int | tuple[int, ...] | None, lambda name, value, rank: axis_or_all(name, value, rank)),
+KINDS: Mapping[str, OptionKind] = {
+    "reduction": OptionKind(Any | str, said_by_reduction, gone=True),
+    "bool": OptionKind(bool, lambda name, value, rank: bool(value)),
+    "axis": OptionKind(int, lambda name, value, rank: axis_of(value, rank)),
+    "number": OptionKind(float, number_given),
+    "tuple": OptionKind(Any, lambda name, value, rank: as_value_tuple(value)),
+    "tuple[axis]": OptionKind(Any, lambda name, value, rank: each_once(name, value, rank)),
+    "tuple[axis, axis]": OptionKind(Any, lambda name, value, rank: each_once(name, value, rank, 2)),
+    "axis | None": OptionKind(int | tuple[int, ...] | None, lambda name, value, rank: axis_or_all(name, value, rank)),
 }
 """Kinds that have a canonical form, whatever their value."""
 
 
 @dataclass(frozen=True)
-class Call(Signed):
+class CallPattern(HasSignature):
     """The name of an operation, its parameters, and what its options have to be."""
 
     name: str
     signature: inspect.Signature
-    kinds: Mapping[str, Kind] = field(default_factory=dict, compare=False)
+    kinds: Mapping[str, OptionKind] = field(default_factory=dict, compare=False)
 
     def names(self, values: Sequence[Any]) -> Sequence[str]:
         """What an equation calls the tensors: by their names, or x0, x1, … of any number."""
@@ -226,7 +226,7 @@ class Call(Signed):
         return found
 
 
-def call_of(text: str) -> Call:
+def call_of(text: str) -> CallPattern:
     """The call that ``text`` describes."""
     (function,) = ast.parse(f"def {text}: pass").body
     assert isinstance(function, ast.FunctionDef)
@@ -241,7 +241,7 @@ def call_of(text: str) -> Call:
         (a, inspect.Parameter.empty if value is None else default_of(value), alone)
         for a, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     ]
-    kinds = {a.arg: kind_of(a.annotation, value) for a, value, _ in listed}
+    kinds = {a.arg: parse_option_kind(a.annotation, value) for a, value, _ in listed}
     named = zip(given[::-1], defaults[::-1], strict=False)
     kinds |= {a.arg: replace(kinds[a.arg], like=node.id) for a, node in named if isinstance(node, ast.Name)}
     types = {name: kind.type for name, kind in kinds.items()}
@@ -252,7 +252,7 @@ def call_of(text: str) -> Call:
         )
         for a, value, place in listed
     ]  # fmt: skip
-    return Call(function.name, inspect.Signature(found), kinds)
+    return CallPattern(function.name, inspect.Signature(found), kinds)
 
 
 def default_of(node: ast.expr) -> Any:

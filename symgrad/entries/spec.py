@@ -48,7 +48,7 @@ class Data(View):
     """An operand that is only read: positions, classes, a mask, running statistics. Nothing flows back to it."""
 
 
-class Held(View):
+class HeldTensor(View):
     """A tensor the equation reads but holds still: the operation's own output, or integers it computed."""
 
 
@@ -72,7 +72,7 @@ AlignRule = Callable[..., tuple[Shape, ...]]  # (sizes, shapes, **options) -> sh
 PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the options in canonical form
 SlotRule = Callable[..., dict[str, Hashable]]  # (open, shapes, **options) -> the options that hold positions, opened
 ResolveRule = Callable[..., dict[str, Hashable]]  # (sizes, shapes, **options) -> the options, what sizes decide in them
-Definition = Callable[[At, Sequence[View | None], Mapping[str, Held], Options], Expr]
+Definition = Callable[[At, Sequence[View | None], Mapping[str, HeldTensor], Options], Expr]
 """The output's entry at some indices, from the operands, what is held still, and the options."""
 
 
@@ -81,22 +81,22 @@ def no_alignment(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -
     return shapes
 
 
-def kept(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
+def shape_of_first(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
     """The output has the shape of the first operand."""
     return shapes[0]
 
 
-def unresolved(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
+def keep_options(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
     """No option depends on a size."""
     return dict(options)
 
 
-def as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
+def keep_options_as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
     """Options stay as they are."""
     return dict(options)
 
 
-class Signed:
+class HasSignature:
     """What a signature says of its tensors."""
 
     signature: inspect.Signature
@@ -168,15 +168,15 @@ class Rules:
     derivation for one position then holds for all (`symgrad.calculus.reuse`).
     """
 
-    shape: ShapeRule = kept
+    shape: ShapeRule = shape_of_first
     align: AlignRule = no_alignment
-    prepare: PrepareRule = as_given
-    resolve: ResolveRule = unresolved
+    prepare: PrepareRule = keep_options_as_given
+    resolve: ResolveRule = keep_options
     slots: SlotRule | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
+class SavedForBackward:
     """What the derivative reads beside the operands, held still.
 
     ``names`` are all of these tensors, ``out`` for the output. ``index_data`` computes whole numbers from the forward
@@ -211,7 +211,7 @@ class Traits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Op(Signed):
+class Op(HasSignature):
     """One row of the table.
 
     **What it is.** ``index(at, views, held, options)`` is the equation, ``definition`` its text, ``variants`` the texts
@@ -225,7 +225,7 @@ class Op(Signed):
     **Where it is defined.** ``domain`` and ``ranks`` say which operands there may be, ``kinks`` are points where torch
     chooses a derivative, and it is ``smooth`` if its derivative has no jumps; ``letters`` are the indices on a page.
 
-    **How it behaves.** The four groups `Rules`, `Saved`, `Limits` and `Traits`.
+    **How it behaves.** The four groups `Rules`, `SavedForBackward`, `Limits` and `Traits`.
     """
 
     name: str
@@ -250,7 +250,7 @@ class Op(Signed):
     letters: str | Callable[..., str] = "ijkl"
 
     rules: Rules = Rules()
-    saved: Saved = Saved()
+    saved: SavedForBackward = SavedForBackward()
     limits: Limits = Limits()
     traits: Traits = Traits()
 
@@ -303,7 +303,7 @@ FAMILIES: dict[str, str] = {}
 """The module of the table that an entry stands in, by its name; empty for one that was made elsewhere."""
 
 
-def being_imported() -> str:
+def family_being_imported() -> str:
     """The module of the table whose top level is running: an entry is made there, through whatever helpers."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
@@ -317,7 +317,7 @@ def register(op: Op) -> Op:
     if op.name in TABLE:
         raise AssertionError(f"symgrad bug: operation {op.name!r} is defined twice")
     TABLE[op.name] = op
-    FAMILIES[op.name] = being_imported()
+    FAMILIES[op.name] = family_being_imported()
     for spelling in (op.name, *op.spellings):
         if SPELLINGS.setdefault(spelling, op) is not op:
             raise AssertionError(f"symgrad bug: {spelling!r} means {SPELLINGS[spelling].name} and {op.name}")

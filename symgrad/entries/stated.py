@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from symgrad.entries.operands import whole
-from symgrad.entries.readings import functions
-from symgrad.entries.spec import TABLE, At, Data, Held, Op, Rules, View
+from symgrad.entries.operands import integers_between
+from symgrad.entries.readings import equation_functions
+from symgrad.entries.spec import TABLE, At, Data, HeldTensor, Op, Rules, View
 from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.checks import find_checked_ranges
@@ -32,7 +32,7 @@ Ranges = tuple[tuple[str, Size], ...]
 
 
 @dataclass(frozen=True)
-class Reading:
+class StatedReading:
     """A statement that is spelled out, and what its names are."""
 
     whole: IndexEquation
@@ -69,7 +69,7 @@ class Reading:
         return slots_shape(self.whole.slots, max(leads, key=len, default=()), dict(ranges))
 
     def index(
-        self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Mapping[str, Hashable]
+        self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Mapping[str, Hashable]
     ) -> Expr:
         """The right-hand side at ``at``."""
         given: Any = options["ranges"]
@@ -77,14 +77,14 @@ class Reading:
         lead, rest = split_leading_indices(self.whole.slots, at)
         letters = bind_letters(self.whole, self.whole.named, rest, ranges)
         tensors = {name: view for name, view in zip(self.names.tensors, views, strict=True) if view is not None}
-        return EquationMeaning(tensors, letters, ranges, functions(), lead).of(self.whole.right)
+        return EquationMeaning(tensors, letters, ranges, equation_functions(), lead).of(self.whole.right)
 
 
 @lru_cache(maxsize=1024)
-def equation_of(text: str) -> Reading:
+def equation_of(text: str) -> StatedReading:
     """The equation that ``text`` states; raises `SymgradError` where it means nothing."""
     statement = inline_definitions(read_statement(text))
-    return Reading(statement, classify_names(statement, functions()))
+    return StatedReading(statement, classify_names(statement, equation_functions()))
 
 
 @lru_cache(maxsize=1024)
@@ -112,7 +112,7 @@ def entry_stated(op: Stated) -> Op:
         rules=Rules(shape=equation.shape, align=equation.aligned, resolve=equation.resolved),
         numpy=unspoken,
         torch=unspoken,
-        domain=dict.fromkeys(names.data, whole(0, 1)),
+        domain=dict.fromkeys(names.data, integers_between(0, 1)),
         smooth=not any(isinstance(node, (Absolute, Floor, Condition)) or kinked(node) for node in walk(equation.whole)),
         letters="".join(letter.name for letter in equation.whole.letters if len(letter.name) == 1) or "ijkl",
         stated=op,

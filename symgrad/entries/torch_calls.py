@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from symgrad.entries.signatures import Call
+from symgrad.entries.signatures import CallPattern
 from symgrad.errors import bug
 
 
@@ -30,7 +30,7 @@ def path_of(spelling: str) -> list[str]:
 
 
 def by_spelling(
-    path: str, call: Call | None = None, whole: Sequence[str] = (), returns: Sequence[str] = ()
+    path: str, call: CallPattern | None = None, whole: Sequence[str] = (), returns: Sequence[str] = ()
 ) -> Callable[..., Any]:
     """torch's function of this name, options as plain numbers; a number among tensors becomes one.
 
@@ -55,7 +55,7 @@ def by_spelling(
         if steps[0] == "Tensor":
             del given[0]
         part = options.pop("part", None)
-        named = {name: plain(value) for name, value in options.items() if value is not None}
+        named = {name: plain_option(value) for name, value in options.items() if value is not None}
         several = call.signature.parameters.values() if call else ()
         order = [p.name for p in several if p.kind is not p.KEYWORD_ONLY]
         if call and call.operands != tuple(order)[: len(call.operands)]:
@@ -72,7 +72,7 @@ def by_spelling(
 
 
 def call_of_torch(
-    home: Sequence[str], call: Call, whole: Sequence[str] = (), returns: Sequence[str] = ()
+    home: Sequence[str], call: CallPattern, whole: Sequence[str] = (), returns: Sequence[str] = ()
 ) -> Callable[..., Any]:
     """torch's function by the first spelling in ``home``; it refuses to be called where torch has no such function."""
     if home:
@@ -84,10 +84,10 @@ def call_of_torch(
     return missing
 
 
-def plain(value: Any) -> Any:
+def plain_option(value: Any) -> Any:
     """An option as torch takes it."""
     if isinstance(value, tuple):
-        return tuple(map(plain, value))
+        return tuple(map(plain_option, value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return int(value) if getattr(value, "is_Integer", False) else float(value)

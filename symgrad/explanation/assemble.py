@@ -32,7 +32,7 @@ from symgrad.numeric import Array, Values, forward, numeric_pullback, plain, whe
 from symgrad.numeric.exact import finite
 from symgrad.numeric.forward import Later
 from symgrad.numeric.playing import evaluate
-from symgrad.ops import named
+from symgrad.ops import entry_named
 from symgrad.oracles import (
     Check,
     Text,
@@ -98,7 +98,7 @@ def build(
 
 def shown_as_pairs(program: Program) -> tuple[str, ...]:
     """How complex tensors are shown, where a program has some."""
-    return (PAIRS,) if any(named(step.op).traits.complex_pairs for step in program.steps) else ()
+    return (PAIRS,) if any(entry_named(step.op).traits.complex_pairs for step in program.steps) else ()
 
 
 def slope_form(explanation: Explanation, name: str) -> str | None:

@@ -23,7 +23,7 @@ from symgrad.language.complaints import join_sizes
 from symgrad.language.inference import find_broadcast_losses
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import ONES
-from symgrad.ops.lookup import entry_of, playing, plays
+from symgrad.ops.lookup import entry_of, has_role, role_entry
 from symgrad.program import Apply, Program, Role
 
 CLOSE = 1e-6
@@ -40,7 +40,7 @@ def quotients(program: Program, values: Values) -> Iterator[tuple[Apply, float]]
     for step in program.steps:
         options = dict(step.options)
         out = values[step.result.name]
-        if plays(step.op, Role.AVERAGES):
+        if has_role(step.op, Role.AVERAGES):
             yield step, np.size(values[str(step.arguments[0])]) / max(1, np.size(out))
         elif options.get("reduction") == "mean" and isinstance(step.op, str) and entry_of(step.op) is not None:
             alone = reduced(step, "sum", program, values)
@@ -63,7 +63,7 @@ def mean_in_words(step: Apply, count: float, program: Program, values: Values) -
     if count == 0:
         return f"{step.op} averages over no entries (0 / 0), so its mean is nan"
     number = f"{round(count)}" if abs(count - round(count)) < CLOSE * count else f"{count:.4g}"
-    if plays(step.op, Role.AVERAGES):
+    if has_role(step.op, Role.AVERAGES):
         return f"{step.op} averages over {number} terms, hence the factor 1/{number}"
     first, second, *others = step.tensors
     if any(abs(by_weights - count) > CLOSE * count for by_weights in doubled(step, program, values, others)):
@@ -181,10 +181,10 @@ def undetached(
 
     With ``only`` the one detach whose result has this name is undone.
     """
-    undone = {s.result.name for s in program.steps if plays(s.op, Role.CUTS) and only in (None, s.result.name)}
+    undone = {s.result.name for s in program.steps if has_role(s.op, Role.CUTS) and only in (None, s.result.name)}
     if not undone:
         return {}
-    through = playing(Role.HANDS_ON).operation
+    through = role_entry(Role.HANDS_ON).operation
     steps = tuple(replace(step, op=through) if step.result.name in undone else step for step in program.steps)
     whole = replace(program, steps=steps)
     declared, real_ones = (numeric_pullback(own, values, seed, wanted) for own in (program, whole))

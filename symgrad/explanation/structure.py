@@ -24,7 +24,7 @@ from symgrad.explanation.claims import Claim, Structure, certain
 from symgrad.indexing import Bracket, Index, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
-from symgrad.ops import entry_of, only_read
+from symgrad.ops import entry_of, is_data_argument
 from symgrad.ops.calls.written import sign_of
 from symgrad.program import Apply, Program, Pullback
 
@@ -318,5 +318,5 @@ def reads_all(step: Apply) -> bool:
         return False
     entry = entry_of(step.op)
     return entry is not None and (
-        is_non_differentiable(entry) or all(only_read(step.op, n) for n in range(len(step.arguments)))
+        is_non_differentiable(entry) or all(is_data_argument(step.op, n) for n in range(len(step.arguments)))
     )

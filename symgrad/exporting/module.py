@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from symgrad.backward.code import IMPORTS, check_function_name, quote_docstring
 from symgrad.exporting.parts import Passes, find_free_name, indent, write_misfit, write_one_shape_misfit, write_passes
 from symgrad.exporting.torch_text import to_torch, write_function_class
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role, Tensor
 from symgrad.shapes import Size
 
@@ -40,7 +40,7 @@ def choose_function_name(wish: str | None, program: Program, parts: Passes) -> s
     """What the function is called: as wished, else by the last step; raises `InputError` for what is no name."""
     if wish is not None:
         return check_function_name(wish)
-    called = [step.called for step in program.steps if not plays(step.op, Role.COPIES)]
+    called = [step.called for step in program.steps if not has_role(step.op, Role.COPIES)]
     own = called[0] if len(called) == 1 and re.fullmatch(r"[a-z][a-z0-9_]*", called[0]) else "formula"
     return find_free_name(f"{own}_" if keyword.iskeyword(own) else own, {*parts.names, "torch", "math", "np"})
 

@@ -32,7 +32,7 @@ from symgrad.indexing.symbols import (
     name_of,
     over,
 )
-from symgrad.shapes import Shape, Size, Slot
+from symgrad.shapes import Shape, Size, SlotSymbol
 
 _in_order = cmp_to_key(sp.Basic.compare)
 """How SymPy orders the terms of a sum and the factors of a product."""
@@ -222,7 +222,7 @@ def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Siz
     swap = {k: fresh(k.name, k.size.xreplace(dict(sizes))) for k in (*equation.axes, *bound)}
     right = relabel(with_names(equation.right, names), swap)
     right = right.xreplace({size: other for size, other in sizes.items() if size != other})
-    if right.has(Bracket) and any(isinstance(size, Slot) or other.is_Integer for size, other in sizes.items()):
+    if right.has(Bracket) and any(isinstance(size, SlotSymbol) or other.is_Integer for size, other in sizes.items()):
         right = rebuild(right, lambda node: bracket(node.args[0]) if isinstance(node, Bracket) else None)
         right = without_empty_sums(rebuild(right, counted))
     return Equation(tuple(swap[k] for k in equation.axes), right)

@@ -31,7 +31,7 @@ from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import ELEMENTWISE, belongs_to, ground
 from symgrad.ops.calls.registry import SHARING, find_compound
 from symgrad.ops.calls.written import SIGNS, TO_WHOLE
-from symgrad.ops.lookup import named, playing
+from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Role
 from symgrad.shapes import Size, SizeMismatch
 
@@ -105,7 +105,7 @@ class AliasTracker:
         step = self.builder.step_of(ref.name)
         if step is None or len(step.result.shape) < 2:
             return True
-        if belongs_to(str(step.op), ELEMENTWISE) or str(step.op) == playing(Role.COPIES).name:
+        if belongs_to(str(step.op), ELEMENTWISE) or str(step.op) == role_entry(Role.COPIES).name:
             return all(self.dense(Ref(name, ())) for name in step.tensors)
         return False
 
@@ -131,7 +131,7 @@ class AliasTracker:
             new = call(ground.unsqueeze, new, dim=axis)
         if any(other != ALL for other in rest):
             part = tuple(item if n == axis else ALL for n in range(len(key)))
-            new = self.put(call(playing(Role.INDEXES), base, key=part), new, rest, span)
+            new = self.put(call(role_entry(Role.INDEXES), base, key=part), new, rest, span)
         scatter = find_compound("torch.slice_scatter")
         assert scatter is not None
         last = scatter.steps(call, 0, base, new, axis, *item[1:])
@@ -249,7 +249,9 @@ def apply_cast(
     if owner.kind <= kind:
         return replace(owner, kind=kind, few_bits=few_bits), same and few_bits == owner.few_bits
     operands = [(owner, node.span), *([(0, node.span)] if kind is DtypeKind.TRUTH else [])]
-    step = apply.step(named(SIGNS["!="] if kind is DtypeKind.TRUTH else TO_WHOLE), operands, {}, node.span, word, name)
+    step = apply.step(
+        entry_named(SIGNS["!="] if kind is DtypeKind.TRUTH else TO_WHOLE), operands, {}, node.span, word, name
+    )
     return replace(step, kind=kind, few_bits=few_bits), False
 
 

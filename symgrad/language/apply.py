@@ -39,7 +39,7 @@ from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_constant
 from symgrad.language.dtypes import DtypeKind, result_type
 from symgrad.language.sizes import LARGEST_GUESS, SizeQueries, visible_shape
 from symgrad.ops.calls.registry import Compound, Last, in_front
-from symgrad.ops.lookup import TORCHS, find, named, normal
+from symgrad.ops.lookup import TORCHS, entry_named, find, short_spelling
 from symgrad.program import Role
 from symgrad.shapes import Size
 
@@ -231,10 +231,10 @@ class EntryApplier:
 
     def call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
         """The step for a call, or the number it comes to when it holds no tensor."""
-        method, whole, spelled = spelled.startswith("Tensor."), normal(spelled), spelled.removeprefix("Tensor.")
+        method, whole, spelled = spelled.startswith("Tensor."), short_spelling(spelled), spelled.removeprefix("Tensor.")
         tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
         if op.spelling.between_two and len(tensors) > 1:
-            op = named(op.spelling.between_two)
+            op = entry_named(op.spelling.between_two)
         if op.traits.role is Role.INDEXES:
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
         if "part" in op.spelling.returns and not any(a.keyword == "part" for a in arguments):
@@ -294,7 +294,7 @@ class EntryApplier:
     def handed_on(self, last: Last, name: str | None) -> Ref | None:
         """The step before the last one, under the name of the whole, where the last only hands its result on."""
         word, operands, _ = last
-        if named(word).traits.role is not Role.HANDS_ON or name is None or not isinstance(operands[0], Ref):
+        if entry_named(word).traits.role is not Role.HANDS_ON or name is None or not isinstance(operands[0], Ref):
             return None
         return self.builder.renamed(operands[0], name)
 

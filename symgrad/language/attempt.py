@@ -24,7 +24,7 @@ from symgrad.language.sizes import LARGEST_GUESS
 from symgrad.language.statements import StatementReader
 from symgrad.language.syntax_tree import Script
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
-from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, fill_sizes, size_symbol
 
 Wanted = tuple[int | str | None, ...]
 """A given shape: a number, a letter (one size wherever it stands), or None for unknown."""
@@ -313,7 +313,7 @@ def fill_literal_tensor(sizes: Sizes, made: LiteralTensor, code: str, seed: int 
     """The numbers of what ``code`` makes."""
 
     def plain(value: Any) -> Any:
-        return simplify_number(with_numbers(sizes.find(value), sizes.values())) if isinstance(value, sp.Expr) else value
+        return simplify_number(fill_sizes(sizes.find(value), sizes.values())) if isinstance(value, sp.Expr) else value
 
     shape = tuple(settled_size(sizes, size) for size in made.shape)
     if prod(shape) > MOST:
@@ -326,7 +326,7 @@ def check_step_constants(step: Apply, values: Mapping[Size, int]) -> None:
     for argument in step.arguments:
         if isinstance(argument, Constant) and isinstance(argument.value, sp.Expr):
             try:
-                simplify_number(with_numbers(argument.value, values))
+                simplify_number(fill_sizes(argument.value, values))
             except SymgradError as error:
                 error.span = error.span or step.span
                 raise

@@ -23,9 +23,9 @@ from symgrad.language.complaints import computed_leaf_error, list_shapes, mismat
 from symgrad.language.dtypes import DtypeKind, resolve_shapes, result_type
 from symgrad.language.input_names import UsedNames
 from symgrad.language.syntax_tree import PythonStatement
-from symgrad.ops.lookup import named, playing
+from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
-from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, fill_sizes
 
 MOST_AXES = 16
 """More axes than anybody has; keeps the work for nonsense small."""
@@ -215,7 +215,7 @@ class StepBuilder:
         """Refuse a size that is no whole number, and note what an unknown one has to be a multiple of."""
         if size.is_Symbol:
             return
-        value = with_numbers(size, self.sizes.values())
+        value = fill_sizes(size, self.sizes.values())
         if value.free_symbols:
             self.sizes.whole(size)
         elif not (value.is_Integer and value >= 0):
@@ -237,7 +237,7 @@ class StepBuilder:
         wanted = self.sizes.shape(target or ())
         if self.sizes.shape(meaning.shape) == wanted:
             return meaning
-        return self.add(playing(Role.COPIES), (meaning.name,), {"shape": wanted}, wanted, span, None)
+        return self.add(role_entry(Role.COPIES), (meaning.name,), {"shape": wanted}, wanted, span, None)
 
     def literal(self, shape: Shape) -> Shape:
         """``shape`` with 0 and 1 as numbers where a computed size comes to that: 1 broadcasts, 0 is empty.
@@ -321,7 +321,7 @@ class EntryCaller:
 
     def last(self, name: str | Op, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
         """The same, under the name ``wish``; what torch keeps as truth values or whole numbers stays that."""
-        op, chosen = named(name), {**named(name).defaults, **options}
+        op, chosen = entry_named(name), {**entry_named(name).defaults, **options}
         type_ = result_type(op, [operand_type(operand) for operand in operands], chosen)
         described = [StepOperand(operand, op.name) for operand in operands]
         written = tuple(options) if self.settled is not None else ()  # by the author of a text: they may make no sense

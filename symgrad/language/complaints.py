@@ -20,7 +20,7 @@ from symgrad.notation.read_write import parse_subscripts
 from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import OF_RUNS
-from symgrad.ops.lookup import close, find
+from symgrad.ops.lookup import close_spellings, find
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 
 WIDTH = 40
@@ -166,7 +166,7 @@ def unknown_function_error(spelled: str, callee: Span, is_tensor: bool) -> Symgr
         return UnsupportedError(
             f"{word} returns no tensor: no gradient flows back through it", span=callee, hints=("leave it out",)
         )
-    near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
+    near = [s.removeprefix("Tensor.") if method else s for s in close_spellings(spelled)]
     if f"torch.{spelled}" in (*SPELLINGS, *COMPOUND_SPELLINGS):
         near = [f"torch.{spelled}"]
     if method and find(word) is not None:

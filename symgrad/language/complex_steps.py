@@ -24,7 +24,7 @@ from symgrad.language.builder import EntryCaller, StepBuilder, StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex_pairs import unpaired
-from symgrad.ops.lookup import named, playing, plays
+from symgrad.ops.lookup import entry_named, has_role, role_entry
 from symgrad.program import Constant, Role
 from symgrad.shapes import Shape, Size
 
@@ -101,7 +101,7 @@ def linear_terms(builder: StepBuilder, op: Op, result: Ref) -> Terms | None:
     return multilinear(op, shapes, values, step.result.shape, dict(step.options))
 
 
-IDENTITY = playing(Role.HANDS_ON)
+IDENTITY = role_entry(Role.HANDS_ON)
 HINT = "abs, angle, .real, .imag and view_as_real give real tensors"
 
 
@@ -146,7 +146,7 @@ class ComplexPairs:
 
     def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
         """The result of one entry."""
-        return self.entry(named(name), [StepOperand(a, self.label) for a in arguments], keywords, None)
+        return self.entry(entry_named(name), [StepOperand(a, self.label) for a in arguments], keywords, None)
 
     def paired(self, value: Any) -> bool:
         """Whether it is a tensor of pairs."""
@@ -177,7 +177,7 @@ class ComplexPairs:
     def part(self, pairs: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part."""
         made = self.builder.step_of(pairs.name)
-        half = made.arguments[number] if made is not None and plays(made.op, Role.PAIRS) else None
+        half = made.arguments[number] if made is not None and has_role(made.op, Role.PAIRS) else None
         if isinstance(half, str) and self.builder.shape_of(half) == pairs.shape[:-1]:
             return Ref(half, pairs.shape[:-1])  # it was put together of halves
         return self(ground.complex_imag if number else ground.complex_real, pairs)
@@ -281,7 +281,7 @@ class ComplexEntryCaller(EntryCaller):
 
     def last(self, name: str | Op, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
         """The same, under the name ``wish``."""
-        op, given = named(name), [o.ref if isinstance(o, TorchShaped) else o for o in operands]
+        op, given = entry_named(name), [o.ref if isinstance(o, TorchShaped) else o for o in operands]
         if self.settled is None or not (op.traits.complex_pairs or any(map(is_complex_ref, given))):
             return super().last(name, given, options, wish)
         described = [StepOperand(meaning, op.name) for meaning in given]

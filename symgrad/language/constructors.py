@@ -30,9 +30,9 @@ from symgrad.language.binding import (
 from symgrad.language.constants import combine_constants, is_constant_number
 from symgrad.language.dtypes import DTYPES, DtypeKind, number_type
 from symgrad.language.literals import RANDOM
-from symgrad.ops.lookup import normal
+from symgrad.ops.lookup import short_spelling
 from symgrad.program import Number
-from symgrad.shapes import Shape, size_of
+from symgrad.shapes import Shape, as_size
 
 
 class ConstructorArguments:
@@ -42,7 +42,7 @@ class ConstructorArguments:
     """
 
     def __init__(self, spelled: str, arguments: Sequence[Argument], span: Span, dtype: str | None = None) -> None:
-        self.spelled = normal(spelled).removeprefix("Tensor.")
+        self.spelled = short_spelling(spelled).removeprefix("Tensor.")
         self.span = span
         self.rest = [a for a in arguments if a.keyword is None]
         self.named = {a.keyword: a for a in arguments if a.keyword is not None}
@@ -76,7 +76,7 @@ class ConstructorArguments:
             raise NotationError(
                 f"{self.spelled} takes sizes, not {describe_meaning(value)}", span=self.span, hints=EXAMPLE
             )
-        return size_of(value)
+        return as_size(value)
 
     def number(self, value: Meaning) -> Number:
         """A number that is written into the tensor."""
@@ -210,8 +210,8 @@ def arange_length(given: ConstructorArguments, start: Any, end: Any, step: Any) 
     if any(isinstance(v, sp.Expr) for v in (start, end, step)):
         if step != 1 or not all(is_size_like(v) for v in (start, end)):
             raise UnsupportedError("this range needs sizes that are known", span=given.span, hints=("a step of 1",))
-        return size_of(sp.expand(end - start))
-    return size_of(max(0, math.ceil(combine_constants("/", combine_constants("-", end, start), step))))
+        return as_size(sp.expand(end - start))
+    return as_size(max(0, math.ceil(combine_constants("/", combine_constants("-", end, start), step))))
 
 
 def make_linspace(given: ConstructorArguments) -> LiteralTensor:
@@ -254,7 +254,7 @@ def tensor_from_list(entries: Meaning, given: ConstructorArguments) -> LiteralTe
         if not isinstance(entry, bool):
             given.number(entry)
     kinds = [DtypeKind.TRUTH if isinstance(e, bool) else number_type(e).kind for e in flat]
-    sized = tuple(size_of(n) for n in shape)
+    sized = tuple(as_size(n) for n in shape)
 
     def fill(numbers: tuple[int, ...], number: Numbers, _: Generator) -> Array:
         return array_from_literals([number(int(e) if isinstance(e, bool) else e) for e in flat], numbers, "the list")
@@ -337,7 +337,7 @@ PYTHONS: Mapping[str, Maker] = {"range": make_arange}
 
 def find_constructor(spelled: str) -> Maker | None:
     """What makes the tensor for a call spelled so, or None."""
-    module, _, word = normal(spelled).rpartition(".")
+    module, _, word = short_spelling(spelled).rpartition(".")
     if module == "Tensor":
         return METHODS.get(word)
     if not module and word in PYTHONS:

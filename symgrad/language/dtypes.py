@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.read_off import held_as
+from symgrad.entries.read_off import dtype_words
 from symgrad.entries.spec import Op
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
 from symgrad.language.arguments import Array
@@ -130,7 +130,7 @@ def result_kind(op: Op, operands: Sequence[OperandType | None], options: Mapping
 
     Raises `UnsupportedError` where torch's result would be another number than that of the index equation.
     """
-    how = held_as(op)
+    how = dtype_words(op)
     if "masked" in how and list(operands[len(op.operands) - 1 :]) == [OperandType(DtypeKind.TRUTH)]:
         raise dtype_error(
             "boolean masks are not supported here, only masks that are added to the scores",
@@ -156,7 +156,7 @@ def result_kind(op: Op, operands: Sequence[OperandType | None], options: Mapping
 
 def check_operand_types(op: Op, moving: Sequence[OperandType], options: Mapping[str, Any]) -> None:
     """Refuse what torch refuses of these types."""
-    how, tensors = held_as(op), [h.kind for h in moving if h.number is None]
+    how, tensors = dtype_words(op), [h.kind for h in moving if h.number is None]
     if "numbers" in how and DtypeKind.TRUTH in tensors:
         raise dtype_error(f"torch has no {op.name} of booleans", REMEDY)
     alike = "alike" in how or ("subscripts" in how and len(tensors) > 1 and is_reducing_einsum(options))
@@ -181,7 +181,7 @@ def narrow_result_dtype(op: Op, operands: Sequence[OperandType | None], kind: Dt
     if not any(h.few_bits for h in tensors) or kind is DtypeKind.TRUTH:
         return ""
     own = [h for h in tensors if h.axes] or tensors
-    if any(not h.few_bits for h in own) or (kind is DtypeKind.WHOLE and "counted" in held_as(op)):
+    if any(not h.few_bits for h in own) or (kind is DtypeKind.WHOLE and "counted" in dtype_words(op)):
         return ""
     if op.name not in MOVERS and not keeps_entries(op):
         does = "integers overflow" if kind is DtypeKind.WHOLE else "numbers have fewer digits"
@@ -200,7 +200,7 @@ def check_integer_result(
     op: Op, kind: DtypeKind, kinds: Sequence[DtypeKind], moving: Sequence[OperandType], options: Mapping[str, Any]
 ) -> None:
     """Refuse what does not come to the same among truth values or whole numbers."""
-    what, how = "truth values" if kind is DtypeKind.TRUTH else "whole numbers", held_as(op)
+    what, how = "truth values" if kind is DtypeKind.TRUTH else "whole numbers", dtype_words(op)
     if "joined" in how and all(k is DtypeKind.TRUTH for k in kinds):
         raise dtype_error(f"torch's {op.name} of booleans is a boolean, not their sum or difference", REMEDY)
     constants = [h.number for h in moving if h.number is not None]

@@ -48,7 +48,7 @@ from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.calls.written import LOGIC, SIGNS
-from symgrad.ops.lookup import find, playing
+from symgrad.ops.lookup import find, role_entry
 from symgrad.program import Own, Role
 
 INSTEAD = {"H": "x.mT, which is the same of real numbers", "grad": "the page says what x.grad is"}
@@ -258,10 +258,10 @@ class Elaborator:
         """The entries of a tensor, apart from where they came from: ``x.detach()``, ``x.data``."""
 
         def again(ref: Ref, wish: str | None = None) -> Ref:
-            return self.apply.step(playing(Role.CUTS), [(ref, span)], {}, span, playing(Role.CUTS).name, wish)
+            return self.apply.step(role_entry(Role.CUTS), [(ref, span)], {}, span, role_entry(Role.CUTS).name, wish)
 
         found = again(owner, name)
-        self.sharing.seen(playing(Role.CUTS).name, owner, found, again)
+        self.sharing.seen(role_entry(Role.CUTS).name, owner, found, again)
         return found
 
     def maker(self, node: PythonCall) -> LiteralTensor | None:

@@ -34,8 +34,8 @@ from symgrad.notation.tree import (
     rebuild_node,
     walk,
 )
-from symgrad.ops import functions
-from symgrad.ops.lookup import named
+from symgrad.ops import equation_functions
+from symgrad.ops.lookup import entry_named
 from symgrad.program import Stated, free_name
 
 
@@ -56,8 +56,8 @@ def apply_single_equation(
     builder: StepBuilder, statement: IndexEquation, meanings: Mapping[str, Meaning], span: Span, name: str | None
 ) -> Ref:
     """The result of one equation, as a step."""
-    op = named(Stated(format_node(statement)))
-    tensors = classify_names(inline_definitions(statement), functions()).tensors
+    op = entry_named(Stated(format_node(statement)))
+    tensors = classify_names(inline_definitions(statement), equation_functions()).tensors
     operands = [equation_operand(Name(tensor, span=span), meanings[tensor]) for tensor in tensors]
     try:
         result = builder.apply(op, operands, {}, span, label="the equation", name=name)

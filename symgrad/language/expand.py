@@ -19,16 +19,16 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.spec import Op
-from symgrad.errors import Source, SymgradError, bug
+from symgrad.errors import SourceText, SymgradError, bug
 from symgrad.language.binding import Meaning, Ref
 from symgrad.language.builder import StepBuilder
 from symgrad.language.input_names import iterate_tensor_names
 from symgrad.language.parser import parse_script
 from symgrad.language.statements import StatementReader
 from symgrad.language.syntax_tree import Script
-from symgrad.ops.lookup import entry_of, named, plays
+from symgrad.ops.lookup import entry_named, entry_of, has_role
 from symgrad.program import Apply, Constant, Program, Role, Tensor
-from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, fill_sizes
 
 DEEPEST = 10
 
@@ -62,7 +62,7 @@ def expand_steps(program: Program, only: Collection[str] | None = None) -> Progr
             builder.used.add(step.result.name)
             continue
         begin = len(builder.steps)
-        environment = bind_expansion_names(named(step.op), step, shapes)
+        environment = bind_expansion_names(entry_named(step.op), step, shapes)
         result = StatementReader(script.source.text, builder, environment).run(script, step.result.name)
         if builder.sizes.shape(result.shape) != builder.sizes.shape(step.result.shape):
             raise bug(f"{step.op} differs from its expansion {script.source.text!r} says")
@@ -104,8 +104,8 @@ def expansion_script(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
         given = zip(op.operands, step.arguments, strict=False)
         ranks = {name: len(shapes[a]) if isinstance(a, str) else 0 for name, a in given if a != Constant(None)}
         text = op.expands(ranks, **options)
-        return None if text is None else parse_script(Source(text))
-    script = parse_script(Source(op.expands))
+        return None if text is None else parse_script(SourceText(text))
+    script = parse_script(SourceText(op.expands))
     mentioned = {name.name for statement in script.statements for name in iterate_tensor_names(statement.value)}
     own = tuple(() if isinstance(a, Constant) else shapes[a] for a in step.arguments)
     usual = op.rules.prepare(own, **op.defaults)
@@ -173,7 +173,7 @@ def unify_step_shapes(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) ->
     """Note in ``sizes`` what a step asks of the new ``shapes``."""
     result = shapes[step.result.name]
     read = tuple(shapes[a] if isinstance(a, str) else None for a in step.arguments)
-    if plays(step.op, Role.COPIES):
+    if has_role(step.op, Role.COPIES):
         for own, size in zip((read[0] or ())[::-1], result[::-1], strict=False):
             one = sizes.number(own) == 1
             sizes.unify(own, sp.Integer(1) if one and sizes.number(size) != 1 else size)
@@ -204,7 +204,7 @@ def substitute_shapes(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) ->
         return sizes.find(value) if isinstance(value, sp.Expr) else value
 
     shape = shapes[step.result.name]
-    copies = plays(step.op, Role.COPIES)
+    copies = has_role(step.op, Role.COPIES)
     options = (("shape", shape),) if copies else tuple((key, final(own)) for key, own in step.options)
     return replace(step, options=options, result=Tensor(step.result.name, shape))
 
@@ -215,7 +215,7 @@ def is_same_at_unit_sizes(wide: Program, program: Program, ones: Mapping[Size, i
     def closed(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(closed(part) for part in value)
-        return with_numbers(value, ones) if isinstance(value, sp.Expr) else value
+        return fill_sizes(value, ones) if isinstance(value, sp.Expr) else value
 
     shapes = [closed(tensor.shape) for tensor in wide.tensors()]
     options = [closed(step.options) for step in wide.steps]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from symgrad.errors import NotationError, Source, Span, UnknownNameError
+from symgrad.errors import NotationError, SourceText, Span, UnknownNameError
 from symgrad.language.syntax_tree import EquationNode, PythonStatement, Subscript
 from symgrad.language.tokens import check_word
 from symgrad.notation.meaning import CONSTANTS
@@ -17,7 +17,7 @@ from symgrad.notation.read_write import read_statement
 from symgrad.notation.scope import classify_names, inline_definitions
 from symgrad.notation.tokens import BIG, LETTER, NAME, Token
 from symgrad.notation.tree import Access, FlatEntry, IndexEquation, Letter, Name, ScalarCall, walk
-from symgrad.ops import functions
+from symgrad.ops import equation_functions
 from symgrad.ops.lookup import find
 
 INSIDE = r"[^\[\]:'\"]*"
@@ -100,7 +100,7 @@ def parse_equation(text: str, start: int) -> EquationNode:
     whole = inline_definitions(statement)
     check_definitions_used(statement)
     check_scalar_functions(whole)
-    names = classify_names(whole, functions())
+    names = classify_names(whole, equation_functions())
     spans: dict[str, Span] = {}
     for node in walk(whole):
         if isinstance(node, (Access, Name, FlatEntry)):
@@ -162,7 +162,7 @@ def find_read(statement: PythonStatement, name: str | None) -> Name | None:
 def check_scalar_functions(statement: IndexEquation) -> None:
     """Refuse functions of the table that act on whole tensors, with the way to write them."""
     for node in walk(statement):
-        if not isinstance(node, ScalarCall) or node.function in functions() or node.function in BIG:
+        if not isinstance(node, ScalarCall) or node.function in equation_functions() or node.function in BIG:
             continue
         if find(node.function) is not None:
             raise UnknownNameError(
@@ -205,7 +205,7 @@ def equation_from_einsum(text: str) -> str | None:
             )  # fmt: skip
         return equation_from_terms(match)
     except NotationError as error:
-        raise Source(compact).locate(error) from None
+        raise SourceText(compact).locate(error) from None
 
 
 def equation_from_terms(match: re.Match[str]) -> str:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import SupportsIndex
 
-from symgrad.errors import NotationError, Source, SymgradError, UnknownNameError, bug
+from symgrad.errors import NotationError, SourceText, SymgradError, UnknownNameError, bug
 from symgrad.language.arguments import Array
 from symgrad.language.attempt import (
     Attempt,
@@ -44,7 +44,7 @@ from symgrad.language.sizes import find_number_names
 from symgrad.language.syntax_tree import Script
 from symgrad.notation.tree import walk
 from symgrad.ops.calls.written import sign_of
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Number, Program, Role, free_name
 
 ATTEMPTS = 300
@@ -63,7 +63,7 @@ class ParsedProgram:
     ``rounded`` are its casts to fewer digits, as they are written.
     """
 
-    source: Source
+    source: SourceText
     program: Program
     assumed_sizes: tuple[tuple[str, int, int], ...] = ()
     assumed_ranks: tuple[tuple[str, int], ...] = ()
@@ -83,7 +83,7 @@ LOSSES = ("L", "loss", "total")
 
 
 def read_program(
-    text: str | Source,
+    text: str | SourceText,
     *,
     shapes: Mapping[str, Sequence[SupportsIndex | str]] | None = None,
     out_shape: Sequence[int] | None = None,
@@ -109,7 +109,7 @@ def read_program(
     >>> [reading.program.numbers(t.shape) for t in reading.program.inputs], reading.assumed_sizes
     ([(2, 3), (3, 4)], (('x', 1, 3), ('a', 0, 3)))
     """
-    source = text if isinstance(text, Source) else Source(text)
+    source = text if isinstance(text, SourceText) else SourceText(text)
     try:
         script = parse_pasted_script(source)
         names, numbers = separate_numbers(
@@ -136,7 +136,7 @@ def find_inputs(text: str, given: Collection[str] = ()) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _inputs_of(text: str, given: frozenset[str]) -> frozenset[str]:
-    source = Source(text)
+    source = SourceText(text)
     try:
         return frozenset(find_names(parse_pasted_script(source), given).inputs)
     except SymgradError as error:
@@ -321,7 +321,7 @@ def find_broadcast_losses(steps: Sequence[Apply], differences: bool = False) -> 
 
     def before(name: str) -> str:
         step = made.get(name)
-        return before(str(step.arguments[0])) if step is not None and plays(step.op, Role.COPIES) else name
+        return before(str(step.arguments[0])) if step is not None and has_role(step.op, Role.COPIES) else name
 
     for step in steps:
         written = differences and sign_of(step.op) == "-"

@@ -27,7 +27,7 @@ from symgrad.errors import (
     InputError,
     NotationError,
     ShapeError,
-    Source,
+    SourceText,
     SymgradError,
     UnknownNameError,
     UnsupportedError,
@@ -107,7 +107,7 @@ def parse_value(text: str, *, directory: Path | str | None = None) -> Value:
 
     Raises `InputError`, `ShapeError`, `NotationError` or `UnknownNameError`, with a span where there is one.
     """
-    source = Source(text)
+    source = SourceText(text)
     try:
         if text.strip().startswith("@"):
             return value_from_file(text.strip(), directory)

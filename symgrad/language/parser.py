@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from symgrad.errors import RUN, NotationError, Source, Span, UnknownNameError
+from symgrad.errors import RUN, NotationError, SourceText, Span, UnknownNameError
 from symgrad.language.index_equations import (
     check_named_constants,
     check_no_letters_in_python,
@@ -53,10 +53,10 @@ COUNTED = re.compile(r"\bfor\s+(\w+)\s+in\b|(?:^|[;\n])[ \t]*(\w+)[ \t]*=[ \t]*\
 """Names that are numbers, and no index of an equation."""
 
 
-def parse_script(source: Source, length: int = LENGTH) -> Script:
+def parse_script(source: SourceText, length: int = LENGTH) -> Script:
     """The statements of ``source``.
 
-    >>> parse_script(Source("h = x@a; h.T")).statements[0].target
+    >>> parse_script(SourceText("h = x@a; h.T")).statements[0].target
     'h'
 
     Raises `NotationError`, with a span, for whatever is not an expression over tensors.

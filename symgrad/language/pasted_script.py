@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.errors import RUN, NotationError, Source
+from symgrad.errors import RUN, NotationError, SourceText
 from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import (
     Attribute,
@@ -31,7 +31,7 @@ from symgrad.language.syntax_tree import (
 from symgrad.notation.tree import Name, SyntaxNode, rebuild_node, walk
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound
-from symgrad.ops.lookup import find, playing, plays
+from symgrad.ops.lookup import find, has_role, role_entry
 from symgrad.program import Role
 
 SHORT = {"BCE": "BinaryCrossEntropy"}
@@ -66,7 +66,7 @@ def normalize_function_name(name: str) -> str:
 def find_module_functions(module: str) -> list[str]:
     """torch's functions that a module called so may be: ``F.mse_loss`` for ``MSELoss``, and ``F.cross_entropy``."""
     if module == "Identity":
-        return [playing(Role.HANDS_ON).name]  # torch has no function for it
+        return [role_entry(Role.HANDS_ON).name]  # torch has no function for it
     long = next((module.replace(short, whole) for short, whole in SHORT.items() if module.startswith(short)), module)
     meant = (normalize_function_name(long), normalize_function_name(long.removesuffix("Loss")))
     known = sorted(word for word in (*SPELLINGS, *COMPOUND_SPELLINGS) if word.startswith("F."))
@@ -101,7 +101,7 @@ def replace_module_call(found: SyntaxNode, made: Mapping[str, PythonCall]) -> Sy
     spelled = module_call_function(module) if isinstance(module, PythonCall) else None
     if spelled is None or not isinstance(module, PythonCall):
         return found
-    if plays(spelled, Role.HANDS_ON):  # which gives back the very tensor
+    if has_role(spelled, Role.HANDS_ON):  # which gives back the very tensor
         return found.positional[0] if len(found.positional) == 1 and not found.keywords else found
     module_, _, word = spelled.rpartition(".")
     function = Attribute(Name(module_, span=found.function.span), word, span=found.function.span)
@@ -125,16 +125,16 @@ INPLACE = "inplace"
 """An option that says where the result is written, and not what it is."""
 
 
-def parse_pasted_script(source: Source) -> Script:
+def parse_pasted_script(source: SourceText) -> Script:
     """The statements of ``source`` that compute, and what the others say of them; raises `NotationError`.
 
-    >>> script = parse_pasted_script(Source("x = torch.ones(3, requires_grad=True); out = x*2; out.backward(v)"))
+    >>> script = parse_pasted_script(SourceText("x = torch.ones(3, requires_grad=True); out = x*2; out.backward(v)"))
     >>> len(script.statements), script.leaves, script.seed.name
     (2, frozenset({'x'}), 'v')
     """
     entered = strip_console_prompts(source.text)
     text = MARKED.sub(lambda match: f"{match[1]}_()".ljust(len(match.group())), entered)
-    script = parse_script(Source(text) if text.strip() else source)
+    script = parse_script(SourceText(text) if text.strip() else source)
     calls = [(n, call) for n, s in enumerate(script.statements) if (call := backward_call(s)) is not None]
     if len(calls) > 1:
         raise NotationError("there are two calls of backward here", span=calls[1][1].span, hints=("one of them", RUN))
@@ -163,7 +163,7 @@ def parse_pasted_script(source: Source) -> Script:
     kept, seed, asked = find_backward_output(kept, calls[0][1]) if calls else (kept, None, "")
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    return Script(Source(blank_out_rest(entered, kept)), tuple(kept), frozenset(leaves), seed, asked)
+    return Script(SourceText(blank_out_rest(entered, kept)), tuple(kept), frozenset(leaves), seed, asked)
 
 
 def strip_console_prompts(text: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn
 
-from symgrad.entries.read_off import same_everywhere
+from symgrad.entries.read_off import constant_result
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
 from symgrad.language.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder, StepOperand
@@ -34,7 +34,7 @@ from symgrad.language.syntax_tree import (
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import ground
-from symgrad.ops.lookup import entry_of, playing
+from symgrad.ops.lookup import entry_of, role_entry
 from symgrad.program import Own, Role
 
 
@@ -69,7 +69,7 @@ class StatementReader(Elaborator):
             raise no_inputs_error(last.value.span)
         if result.name != output:
             operand = StepOperand(result, quote_span(self.text, last.value.span))
-            result = self.builder.apply(playing(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
+            result = self.builder.apply(role_entry(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
         return result
 
     def state(self, statement: PythonStatement, output: str) -> None:
@@ -223,7 +223,7 @@ def read_seed(
         return builder.made[found.name]
     step = next((step for step in builder.steps if step.result.name == found.name), None)
     entry = None if step is None else entry_of(step.op)
-    number = None if entry is None else same_everywhere(entry)
+    number = None if entry is None else constant_result(entry)
     if step is None or number is None:
         return refuse_seed(node)
     if not any(found.name in other.tensors for other in builder.steps):

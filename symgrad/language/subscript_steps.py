@@ -29,9 +29,9 @@ from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING, Compound
-from symgrad.ops.lookup import playing
+from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
-from symgrad.shapes import size_of
+from symgrad.shapes import as_size
 
 MOST_PARTS = 100
 """How many names a text may give to the parts of a tensor at once."""
@@ -102,7 +102,7 @@ class SubscriptReader:
         self.extents.prepare(key, owner.shape, span)
 
         def again(ref: Ref, wish: str | None = None) -> Ref:
-            return self.apply.step(playing(Role.INDEXES), [(ref, where)], {"key": key}, span, "indexing", wish)
+            return self.apply.step(role_entry(Role.INDEXES), [(ref, where)], {"key": key}, span, "indexing", wish)
 
         found = again(owner, name)
         if several:
@@ -214,13 +214,13 @@ def gather_positions(
     if along is not None:
         place = places[along]
         sizes = list(x.shape)
-        sizes[along] = size_of(1)
+        sizes[along] = as_size(1)
         index = call(ground.reshape, place, shape=tuple(sizes))
         taken = call(ground.gather, x, index, dim=along)
         return call.last(ground.reshape, (taken,), {"shape": place.shape}, name)
     if len(axes) > 1:
         together = list(axes) == list(range(first, first + len(axes)))
-        sizes = [size_of(extents.whole(x.shape[axis], span)) for axis in axes]
+        sizes = [as_size(extents.whole(x.shape[axis], span)) for axis in axes]
         first = first if together else 0
         rest = [n for n in range(len(x.shape)) if n not in axes]
         order = (*rest[:first], *axes, *rest[first:])
@@ -294,7 +294,7 @@ def make_positions(builder: StepBuilder, extents: SizeQueries, size: Any, index:
     extents.need(size, least, span)
     listed = list(index)
     made = LiteralTensor(
-        (size_of(len(listed)),), lambda shape, *_: array_from_entries(listed, shape, "the list"), DtypeKind.WHOLE
+        (as_size(len(listed)),), lambda shape, *_: array_from_entries(listed, shape, "the list"), DtypeKind.WHOLE
     )
     return builder.make(made, f"torch.tensor({listed})")
 
@@ -341,4 +341,4 @@ def check_mask_length(extents: SizeQueries, size: Any, count: int, span: Span) -
     found = extents.sizes.number(size)
     if found is not None and found != count:
         raise ShapeError(f"{count} booleans do not fit an axis of {found}", span=span)
-    extents.sizes.unify(size, size_of(count))
+    extents.sizes.unify(size, as_size(count))

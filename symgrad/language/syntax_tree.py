@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import isinf
 
-from symgrad.errors import InputError, NotationError, Source, Span
+from symgrad.errors import InputError, NotationError, SourceText, Span
 from symgrad.language.tokens import ALLOWED, AUGMENTED
 from symgrad.notation.tokens import Token
 from symgrad.notation.tree import APART, Binary, Dots, IndexEquation, Name, SyntaxNode, walk
@@ -147,7 +147,7 @@ class Script:
     that it calls backward of.
     """
 
-    source: Source
+    source: SourceText
     statements: tuple[PythonStatement, ...]
     leaves: frozenset[str] = frozenset()
     seed: SyntaxNode | None = None

@@ -18,7 +18,7 @@ from symgrad.errors import bug
 from symgrad.functions import FLOATS_HOLD, PRIMITIVES, finite, high, low, number_or_zero, sign
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.symbols import Expr, is_access, name_of
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size, fill_sizes
 
 RELATIONS = {
     sp.Eq: "equal", sp.Ne: "not_equal", sp.Lt: "less", sp.Le: "less_equal", sp.Gt: "greater", sp.Ge: "greater_equal",
@@ -121,7 +121,7 @@ def number(size: Size, sizes: Mapping[Size, int]) -> int:
         return int(size)
     if size in sizes:
         return int(sizes[size])
-    value = with_numbers(size, sizes)
+    value = fill_sizes(size, sizes)
     if not value.is_Integer:
         raise bug(f"the size {size} has no value")
     return int(value)

@@ -19,7 +19,7 @@ import opt_einsum
 from symgrad.indexing import Index
 from symgrad.lowering.graph import FLOAT, TRUTH, VIEWS, WHOLE, Graph, NoPlan
 from symgrad.lowering.reading import number
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size, fill_sizes
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Term:
 
 def size_of(size: Size, sizes: Mapping[Size, int]) -> int:
     """A size as a number; half of an odd one is none, and has no plan."""
-    if not with_numbers(size, sizes).is_Integer:
+    if not fill_sizes(size, sizes).is_Integer:
         raise NoPlan
     return number(size, sizes)
 

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size, fill_sizes
 
 Array = npt.NDArray[Any]
 
@@ -102,7 +102,7 @@ def is_length(bound: Expr) -> bool:
 def between_places(factor: Expr, sizes: Mapping[Size, int]) -> bool:
     """Whether a bracket ends between two places, as at half of five entries: no window does."""
     relation = factor.args[0] if isinstance(factor, Bracket) else None
-    return isinstance(relation, sp.Lt) and is_length(relation.rhs) and not with_numbers(relation.rhs, sizes).is_integer
+    return isinstance(relation, sp.Lt) and is_length(relation.rhs) and not fill_sizes(relation.rhs, sizes).is_integer
 
 
 def _window(place: Expr, first: Expr, second: Expr, extent: Size, factors: Sequence[Expr]) -> Window | None:

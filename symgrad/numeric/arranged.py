@@ -26,7 +26,7 @@ from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import forward
 from symgrad.numeric.limits import entries
 from symgrad.numeric.sweeps import numeric_pullback
-from symgrad.ops import named
+from symgrad.ops import entry_named
 from symgrad.program import Program
 
 SYMMETRIC = ("symmetric", "definite")
@@ -49,7 +49,7 @@ def kind_of_matrix(program: Program, name: str) -> str:
     """The kind of matrix that an operation reads under one name, the last that has one; "" where none does."""
     found = ""
     for step in program.readers.get(name, ()):
-        op = named(step.op)
+        op = entry_named(step.op)
         pairs = zip(op.operands, step.arguments, strict=False)
         found = next((k for n, a in pairs if a == name and (k := op.domain_of(n).matrix)), found)
     return found
@@ -62,7 +62,7 @@ def whole_operands(program: Program) -> dict[str, tuple[str, Domain]]:
     """
     found: dict[str, tuple[str, Domain]] = {}
     for step in reversed(program.steps):
-        op = named(step.op)
+        op = entry_named(step.op)
         if step.result.name in found and not is_non_differentiable(op):  # comparisons take any numbers
             found = dict.fromkeys(step.tensors, found[step.result.name]) | found
         for operand, a in zip(op.operands, step.arguments, strict=False):

@@ -34,10 +34,10 @@ from symgrad.numeric.limits import (
     entries,
 )
 from symgrad.numeric.playing import evaluate, evaluate_forward
-from symgrad.ops import named
-from symgrad.ops.gathering import WrittenTwice, positions
+from symgrad.ops import entry_named
+from symgrad.ops.gathering import WrittenTwice, numpy_positions
 from symgrad.program import Apply, Constant, Program, Pullback
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size, fill_sizes
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def numbers(value: Any, sizes: Mapping[Size, int]) -> Any:
     if isinstance(value, tuple):
         return tuple(numbers(part, sizes) for part in value)
     if hasattr(value, "xreplace"):
-        value = with_numbers(value, sizes)
+        value = fill_sizes(value, sizes)
         return int(value) if value.is_Integer else Fraction(value.p, value.q) if value.is_Rational else float(value)
     return value
 
@@ -123,7 +123,7 @@ def check_positions(step: Apply, program: Program, arrays: Mapping[str, Array]) 
     for name, count in program.positions:
         if name in step.tensors:
             try:
-                check_on_axis(positions(arrays[name]), count)
+                check_on_axis(numpy_positions(arrays[name]), count)
             except IndexError as error:
                 raise not_there("the index reads", step, error) from None
 
@@ -147,7 +147,7 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
             hints = ("a condition beside an entry leaves it out: [n[i] ≥ 0]·x[n[i]]",)
             raise not_there("the equation reads", step, error, hints) from None
         return
-    op = named(step.op)
+    op = entry_named(step.op)
     try:
         if not found_beside(step, arrays, program.sizes):
             arrays[step.result.name] = by_equation(step, program, Values(arrays, program.sizes))
@@ -174,7 +174,7 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
 
 def found_beside(step: Apply, arrays: dict[str, Array], sizes: Mapping[Size, int]) -> bool:
     """Put the integers that an operation finds among ``arrays``, and its value where more than an equation says it."""
-    op = named(step.op)
+    op = entry_named(step.op)
     if not op.saved.index_data and op.numpy is None:
         return False
     options = options_of(step, sizes)
@@ -233,7 +233,7 @@ def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
     """`pulled`, of a step in standard terms."""
     by: Evaluation = evaluate if isinstance(step.op, Pullback) else evaluate_forward
     equation = derive(form.key).equation
-    if not isinstance(step.op, Pullback) and named(step.op).data:
+    if not isinstance(step.op, Pullback) and entry_named(step.op).data:
         by = at_places if isinstance(step.op, str) else where_read
     if OUT in names_read(equation.right):
         equation = without_own(equation)

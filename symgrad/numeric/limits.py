@@ -25,9 +25,9 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.lowering.reading import number
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops.gathering import from_zero, positions
+from symgrad.ops.gathering import from_zero, numpy_positions
 from symgrad.program import Apply, Program
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size, fill_sizes
 
 MOST_ENTRIES = 3_000_000
 """Entries of all tensors of a program that is explained from a text."""
@@ -103,7 +103,7 @@ def check_program(program: Program, most: int = MOST_ENTRIES) -> None:
         return
     span, found = None, [f"{total:,} entries in all tensors together"]
     if largest is not None and 3 * program.entries[largest.result.name] > total:
-        shape = "×".join(str(with_numbers(size, program.sizes)) for size in largest.result.shape)
+        shape = "×".join(str(fill_sizes(size, program.sizes)) for size in largest.result.shape)
         span, found = largest.span, [*found, f"{shape} here"]
     raise InputError(
         "this is too large to be computed", span=span, found=tuple(found),
@@ -128,7 +128,7 @@ Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array
 def check_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> None:
     """Raise `IndexError` for the first position that is not there."""
     for name, from_end, axis in places(equation.right):
-        check_on_axis((positions if from_end else from_zero)(arrays[name]), axis.length(arrays, sizes))
+        check_on_axis((numpy_positions if from_end else from_zero)(arrays[name]), axis.length(arrays, sizes))
 
 
 def check_on_axis(found: Array, count: int) -> None:

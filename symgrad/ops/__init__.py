@@ -7,7 +7,7 @@ how an entry is found. `symgrad.ops.calls` has the calls that are several entrie
 from types import ModuleType
 
 from symgrad.entries.operands import Domain
-from symgrad.entries.readings import functions
+from symgrad.entries.readings import equation_functions
 from symgrad.entries.spec import (
     COMPOUND_SPELLINGS,
     FAMILIES,
@@ -15,7 +15,7 @@ from symgrad.entries.spec import (
     TABLE,
     Data,
     Example,
-    Held,
+    HeldTensor,
     Op,
     View,
     operations,
@@ -44,7 +44,15 @@ from symgrad.ops import (
     windows,
 )
 from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
-from symgrad.ops.lookup import beside_letters, close, entry_of, find, found_letters, named, only_read
+from symgrad.ops.lookup import (
+    auxiliary_letters,
+    close_spellings,
+    entry_named,
+    entry_of,
+    find,
+    index_data_letters,
+    is_data_argument,
+)
 
 ELEMENTWISE = (activations, pointwise, scalars)
 CONTRACTIONS = (convolutions, distances, pooling, products)
@@ -69,7 +77,30 @@ def belongs_to(name: str, families: tuple[ModuleType, ...]) -> bool:
 
 
 __all__ = [
-    "COMPOUNDS", "COMPOUND_SPELLINGS", "CONTRACTIONS", "ELEMENTWISE", "FAMILIES", "GROUPS", "SPELLINGS", "TABLE",
-    "Compound", "Data", "Domain", "Example", "Held", "Op", "View", "belongs_to", "beside_letters", "close", "entry_of",
-    "find", "find_compound", "found_letters", "functions", "named", "only_read", "operations",
+    "COMPOUNDS",
+    "COMPOUND_SPELLINGS",
+    "CONTRACTIONS",
+    "ELEMENTWISE",
+    "FAMILIES",
+    "GROUPS",
+    "SPELLINGS",
+    "TABLE",
+    "Compound",
+    "Data",
+    "Domain",
+    "Example",
+    "HeldTensor",
+    "Op",
+    "View",
+    "auxiliary_letters",
+    "belongs_to",
+    "close_spellings",
+    "entry_named",
+    "entry_of",
+    "equation_functions",
+    "find",
+    "find_compound",
+    "index_data_letters",
+    "is_data_argument",
+    "operations",
 ]  # fmt: skip

@@ -12,13 +12,13 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.operands import Ints, axis_of, moved
+from symgrad.entries.operands import Ints, axis_of, write_moved_entries
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.shapes import Shape, Sizes, size_of
+from symgrad.shapes import Shape, Sizes, as_size
 
 op("flip(x, dims: tuple[axis])", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
-   variants=lambda shapes, dims: moved(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}"),
+   variants=lambda shapes, dims: write_moved_entries(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}"),
    examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"), arrays="x, *dims: np.flip(x, axis=dims)")  # fmt: skip
 
 
@@ -38,28 +38,28 @@ def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints) -> dict[st
     return {"shifts": shifts, "dims": tuple(axis_of(d, len(shapes[0])) for d in dims)}
 
 
-def rolled(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, ...]) -> str:
+def write_roll(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, ...]) -> str:
     """The entries that many places on, along dims or row by row."""
     rank = len(shapes[0])
     if not dims:
         letters = ",".join(f"i{a}" for a in range(rank))
         number = f"({letters})" if letters else "0"
-        left = moved(rank, str, lambda a: f"size(x, {a})").partition(" = ")[0]
+        left = write_moved_entries(rank, str, lambda a: f"size(x, {a})").partition(" = ")[0]
         return f"{left} = x⟨({number} − shifts0) mod size(x)⟩"
     by = {
         axis: f"(i{axis} − {' − '.join(f'shifts{k}' for k, a in enumerate(dims) if a == axis)}) mod size(x, {axis})"
         for axis in dims
     }
-    return moved(rank, lambda a: by.get(a, f"i{a}"), lambda a: f"size(x, {a})")
+    return write_moved_entries(rank, lambda a: by.get(a, f"i{a}"), lambda a: f"size(x, {a})")
 
 
 op("roll(x, shifts: tuple, dims: tuple=())", "out[i] = x[(i − shifts) mod size(x, 0)]",
-   "moves the entries along dims; what leaves at one end comes in at the other; without dims all entries as one row", TORCH, "np.roll", variants=rolled,
+   "moves the entries along dims; what leaves at one end comes in at the other; without dims all entries as one row", TORCH, "np.roll", variants=write_roll,
    prepare=prepare_roll, examples=("roll(x, 1, 0) with x:4", "roll(x, (1, -1), (0, 1))", "roll(x, 2)"),
    arrays="x, shifts, dims=None: np.roll(x, shifts, axis=dims)")  # fmt: skip
 
 
-def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
+def write_rotation(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
     """Where an entry was before the turns."""
     first, second = dims
     back = [f"size(x, {a}) − 1 − i{b}" for a, b in ((first, first), (second, second))]
@@ -67,11 +67,13 @@ def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
     places = [
         (f"i{first}", f"i{second}"), (f"i{second}", crossed[1]), (back[0], back[1]), (crossed[0], f"i{first}"),
     ][k % 4]  # fmt: skip
-    return moved(len(shapes[0]), lambda a: dict(zip((first, second), places, strict=True)).get(a, f"i{a}"))
+    return write_moved_entries(
+        len(shapes[0]), lambda a: dict(zip((first, second), places, strict=True)).get(a, f"i{a}")
+    )
 
 
 op("rot90(x, k: int=1, dims: tuple[axis, axis]=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
-   "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", variants=turned,
+   "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", variants=write_rotation,
    ranks={"x": (2,)}, examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
 op("vander(x, N: int >= 2)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
    ("torch.linalg.{}",), template="torch.linalg.vander({})", examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), result_dtype="kept")  # fmt: skip
@@ -91,7 +93,7 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
     if (sizes.number(length) or 0) < 0:
         sizes.fix(length)
         length = sp.S.Zero
-    return (*(s for a, s in enumerate(x) if a not in (dim1, dim2)), size_of(length))
+    return (*(s for a, s in enumerate(x) if a not in (dim1, dim2)), as_size(length))
 
 
 # fmt: off
@@ -115,16 +117,16 @@ def as_many_places(shapes: Any, source: Ints, destination: Ints) -> None:
         )
 
 
-def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tuple[int, ...]) -> str:
+def order_after_moveaxis(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tuple[int, ...]) -> str:
     """The axes of source at destination, the others in order."""
     order = [a for a in range(len(shapes[0])) if a not in source]
     for place, axis in sorted(zip(destination, source, strict=True)):
         order.insert(place, axis)
-    return moved(len(order), lambda a: f"i{order.index(a)}")
+    return write_moved_entries(len(order), lambda a: f"i{order.index(a)}")
 
 
 op("movedim(x, source: tuple[axis], destination: tuple[axis])", "out[j,k,i] = x[i,j,k]", "moves the axes of source to the places of"
-   " destination; the rest keep their order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", variants=shifted, checks=as_many_places,
+   " destination; the rest keep their order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", variants=order_after_moveaxis, checks=as_many_places,
    examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"))  # fmt: skip
 
 
@@ -144,13 +146,13 @@ op("diag(x)", "out[i,j] = δ(i, j)·x[i]", "a vector as a diagonal matrix, or th
    arrays="x, diagonal=0: np.diag(x, k=diagonal)")  # fmt: skip
 
 
-def enough(shapes: tuple[Shape, ...], repeats: Ints) -> None:
+def require_entry_per_axis(shapes: tuple[Shape, ...], repeats: Ints) -> None:
     """One number for each axis of the result."""
     if len(repeats) < len(shapes[0]):
         raise ShapeError(f"repeat takes at least one number for each of the {len(shapes[0])} axes")
 
 
-def copies(shapes: tuple[Shape, ...], **times: tuple[Any, ...]) -> str:
+def write_tile(shapes: tuple[Shape, ...], **times: tuple[Any, ...]) -> str:
     """Each axis several times over: the equation, by the option that says how often."""
     ((word, amounts),) = times.items()
     count = len(amounts)
@@ -164,15 +166,15 @@ def copies(shapes: tuple[Shape, ...], **times: tuple[Any, ...]) -> str:
     def place(a: int) -> str:
         return f"i{a}" if a in empty else f"i{a} mod size(x, {a - new})" if a >= new else ""
 
-    return moved(count, place, size)
+    return write_moved_entries(count, place, size)
 
 
 # fmt: off
 op("repeat(x, repeats: tuple)", "out[i<repeats0·size(x, 0)] = x[i mod size(x, 0)]", "the tensor several times along each axis",
-   ("Tensor.{}", "aten.{}"), variants=copies, checks=enough,
+   ("Tensor.{}", "aten.{}"), variants=write_tile, checks=require_entry_per_axis,
    examples=("x.repeat(2) with x:3", "x.repeat(2, 1, 2) with x:2x3"))
 op("tile(x, dims: tuple)", "out[i,j<dims0·size(x, 1)] = x[i,j mod size(x, 1)]", "the tensor several times along each axis",
-   variants=copies, prepare=lambda shapes, dims: {"dims": (*[1] * (len(shapes[0]) - len(dims)), *dims)},  # missing leading ones
+   variants=write_tile, prepare=lambda shapes, dims: {"dims": (*[1] * (len(shapes[0]) - len(dims)), *dims)},  # missing leading ones
    examples=("tile(x, (2,))", "tile(x, (2, 1)) with x:3"), arrays="x, *dims: np.tile(x, dims)")
 # fmt: on
 
@@ -233,7 +235,7 @@ def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], 
                 f"mode={mode!r} with a margin of {max(margins)} needs {least} entries, this axis has {known}"
             )
         sizes.require(n - least if any(margins) else n)
-    return tuple(size_of(n + a + b) for n, (a, b) in pairs)
+    return tuple(as_size(n + a + b) for n, (a, b) in pairs)
 
 
 def sources(axis: int, before: str, after: str, mode: str) -> list[tuple[str, str]]:
@@ -249,7 +251,7 @@ def sources(axis: int, before: str, after: str, mode: str) -> list[tuple[str, st
     return [(inner, f"[{inner} ≥ 0]·[{inner} < {size}]"), *beyond]
 
 
-def padded(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: Any) -> str:
+def pad_equation(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: Any) -> str:
     """The entries inside, what the mode says outside."""
     rank, left, axes = len(shapes[0]), [], []
     for axis in range(rank):
@@ -269,6 +271,6 @@ def padded(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: An
 op(f"pad(x, pad: tuple, mode: {' | '.join(map(repr, MODES))}='constant', value: float=None)",
    "out[…,i<size(x, -1) + pad0 + pad1] = x̂[…,i − pad0]",
    "margins around the last axes, pad0 before and pad1 behind the last one: of value, or with mode the entries reflected, those at the edge, or those of the other end",
-   ("F.{}", "aten.constant_pad_nd", "aten.pad"), variants=padded, shape=padded_shape, prepare=prepare_pad, result_dtype="first",
+   ("F.{}", "aten.constant_pad_nd", "aten.pad"), variants=pad_equation, shape=padded_shape, prepare=prepare_pad, result_dtype="first",
    examples=("F.pad(x, (1, 2))", "F.pad(x, (1, 1, 0, 1), value=2.0) with x:2x2",
              *(f'F.pad(x, (1, 2), mode="{mode}") with x:1x2x3' for mode in MODES[1:])))  # fmt: skip

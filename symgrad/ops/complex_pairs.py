@@ -36,7 +36,7 @@ def unpaired(sizes: Sizes, shape: Shape) -> Shape:
     return shape[:-1]
 
 
-def matrices(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
+def broadcast_as_matrices(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
     """Two operands of pairs are broadcast as matrices are."""
     return tuple((*s, PAIR) for s in matmul.rules.align(sizes, tuple(unpaired(sizes, s) for s in shapes)))
 
@@ -46,7 +46,7 @@ def complexes(x: Any) -> Any:
     return np.ascontiguousarray(x, dtype=np.float64).view(np.complex128)[..., 0]  # a sum would lose the sign of −0
 
 
-def pairs(z: Any) -> Any:
+def pairs_from_complex(z: Any) -> Any:
     """NumPy: complex numbers as pairs."""
     return np.stack([np.real(z), np.imag(z)], axis=-1)
 
@@ -59,13 +59,15 @@ def as_torch(torch: Any, x: Any) -> Any:
 # Making and taking apart ----------------------------------------------------------------------------
 
 
-def made(torch: Any, *parts: Any) -> Any:
+def combine_complex_in_torch(torch: Any, *parts: Any) -> Any:
     """torch's complex numbers of both parts, which it takes of one type and shape."""
     given = torch.broadcast_tensors(*(torch.as_tensor(part, dtype=torch.float64) for part in parts))
     return torch.view_as_real(torch.complex(*given))
 
 
-def entry(word: str, equation: str, says: str, shown: str = "view_as_real({})", home: Any = (), **given: Any) -> Op:
+def complex_entry(
+    word: str, equation: str, says: str, shown: str = "view_as_real({})", home: Any = (), **given: Any
+) -> Op:
     """An entry that takes each complex number to another one, or to a real one, as NumPy and torch call it."""
     paired = shown.startswith("view_as_real")
 
@@ -74,7 +76,7 @@ def entry(word: str, equation: str, says: str, shown: str = "view_as_real({})", 
         return torch.view_as_real(found.resolve_conj()) if paired else found.clone()
 
     def values(x: Any) -> Any:
-        return pairs(getattr(np, word)(complexes(x))) if paired else getattr(np, word)(complexes(x))
+        return pairs_from_complex(getattr(np, word)(complexes(x))) if paired else getattr(np, word)(complexes(x))
 
     shown = f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2"
     facts: dict[str, Any] = {"torch": by_torch, "examples": (shown,), **given}
@@ -108,23 +110,23 @@ def by_both(function: str) -> Callable[..., Any]:
 # one operation, one row
 # fmt: off
 op("complex_pair(x, y)", "out[…,c<2] = δ(c, 0)·x[…] + δ(c, 1)·y[…]",
-   "the complex numbers with real part x and imaginary part y, as pairs", ("torch.complex",), complex_pairs=MADE, letters="ijkl", torch=made,
+   "the complex numbers with real part x and imaginary part y, as pairs", ("torch.complex",), complex_pairs=MADE, letters="ijkl", torch=combine_complex_in_torch,
    role=Role.PAIRS,
    examples=("view_as_real(torch.complex(x, y))",))
 op("complex_polar(r, t)", "out[…,c<2] = δ(c, 0)·r[…]·cos(t[…]) + δ(c, 1)·r[…]·sin(t[…])",
    "the complex numbers with length r and angle t, as pairs", ("torch.polar",), complex_pairs=MADE, letters="ijkl", domain={"r": positive()},
    torch=lambda torch, r, t: torch.view_as_real(torch.polar(r, t)),
    examples=("view_as_real(torch.polar(r, t))",))
-entry("conj", "out[…,c] = δ(c, 0)·x[…,c] − δ(c, 1)·x[…,c]", "the conjugate: the imaginary part turned round",
+complex_entry("conj", "out[…,c] = δ(c, 0)·x[…,c] − δ(c, 1)·x[…,c]", "the conjugate: the imaginary part turned round",
       "view_as_real(conj_physical(view_as_complex(x)))", ("torch.conj_physical", "Tensor.conj_physical", "torch.conj", "Tensor.conj", "np.conj"))
-entry("real", "out[…] = x[…,0]", "the real part of complex numbers", "view_as_complex(x).real", ("torch.real", "Tensor.real", "np.real"))
-entry("imag", "out[…] = x[…,1]", "the imaginary part of complex numbers", "view_as_complex(x).imag", ("torch.imag", "Tensor.imag", "np.imag"))
+complex_entry("real", "out[…] = x[…,0]", "the real part of complex numbers", "view_as_complex(x).real", ("torch.real", "Tensor.real", "np.real"))
+complex_entry("imag", "out[…] = x[…,1]", "the imaginary part of complex numbers", "view_as_complex(x).imag", ("torch.imag", "Tensor.imag", "np.imag"))
 
 # Lengths and angles ---------------------------------------------------------------------------------
 
-entry("abs", f"out[…] = √(q + [q = 0]) − [q = 0]{SQUARED}",
+complex_entry("abs", f"out[…] = √(q + [q = 0]) − [q = 0]{SQUARED}",
       "the length |x[i]| of each complex number; the derivative at 0 is 0", "{}", kinks=0)
-entry("angle", f"out[…] = (1 − [q = 0])·atan2(x[…,1], x[…,0] + [q = 0]){SQUARED}",
+complex_entry("angle", f"out[…] = (1 − [q = 0])·atan2(x[…,1], x[…,0] + [q = 0]){SQUARED}",
       "the angle of each complex number; 0 with derivative 0 at 0", "{}", ("torch.angle", "Tensor.angle", "np.angle"),
       kinks=0)
 
@@ -134,26 +136,26 @@ op("complex_mul(x, y)", PRODUCT, "products of complex numbers, as pairs", (), co
    torch=by_both("mul"), examples=("view_as_real(view_as_complex(x) * view_as_complex(y)) with x:3x2 y:3x2",
                                    "view_as_real(view_as_complex(x) * view_as_complex(x)) with x:3x2"))
 op("complex_matmul(x, y)", of_matrices(((0,) * 3, (0,) * 3)), "the matrix product of complex matrices, as pairs", (),
-   complex_pairs=BOTH, align=matrices, variants=of_matrices, torch=by_both("matmul"),
+   complex_pairs=BOTH, align=broadcast_as_matrices, variants=of_matrices, torch=by_both("matmul"),
    examples=tuple(f"view_as_real(view_as_complex(x) @ view_as_complex(y)) with x:2x3x2 y:{y}" for y in ("3x2x2", "3x2")))
 op("complex_div(x, y)", "out[…,c<2] = (δ(c, 0)·(a·p + b·q) + δ(c, 1)·(b·p − a·q)) / (p² + q²)"
    " where a = x[…,0], b = x[…,1], p = y[…,0], q = y[…,1]", "quotients of complex numbers, as pairs", (), complex_pairs=BOTH, letters="ijkl",
-   forward=lambda x, y: pairs(complexes(x) / complexes(y)), torch=by_both("div"),
+   forward=lambda x, y: pairs_from_complex(complexes(x) / complexes(y)), torch=by_both("div"),
    domain={"y": positive()}, examples=("view_as_real(view_as_complex(x) / view_as_complex(y)) with x:3x2 y:3x2",))
 
 # Functions ------------------------------------------------------------------------------------------
 
-entry("exp", f"out[…,c<2] = δ(c, 0)·exp(a)·cos(b) + δ(c, 1)·exp(a)·sin(b){PARTS}",
+complex_entry("exp", f"out[…,c<2] = δ(c, 0)·exp(a)·cos(b) + δ(c, 1)·exp(a)·sin(b){PARTS}",
       "the exponential function of complex numbers a + bi, as pairs")
-entry("log", f"out[…,c<2] = δ(c, 0)·log(a² + b²)/2 + δ(c, 1)·atan2(b, a){PARTS}",
+complex_entry("log", f"out[…,c<2] = δ(c, 0)·log(a² + b²)/2 + δ(c, 1)·atan2(b, a){PARTS}",
       "the logarithm of the length, and the angle, of complex numbers as pairs", domain=OFF_AXES)
-entry("sqrt", f"out[…,c<2] = δ(c, 0)·(a² + b²)^(1/4)·cos(atan2(b, a)/2) + δ(c, 1)·(a² + b²)^(1/4)·sin(atan2(b, a)/2){PARTS}",
+complex_entry("sqrt", f"out[…,c<2] = δ(c, 0)·(a² + b²)^(1/4)·cos(atan2(b, a)/2) + δ(c, 1)·(a² + b²)^(1/4)·sin(atan2(b, a)/2){PARTS}",
       "the root of complex numbers as pairs: the root of the length, half the angle", domain=OFF_AXES)
-entry("sin", f"out[…,c<2] = δ(c, 0)·sin(a)·cosh(b) + δ(c, 1)·cos(a)·sinh(b){PARTS}",
+complex_entry("sin", f"out[…,c<2] = δ(c, 0)·sin(a)·cosh(b) + δ(c, 1)·cos(a)·sinh(b){PARTS}",
       "the sine of complex numbers, as pairs")
-entry("sinh", f"out[…,c<2] = δ(c, 0)·sinh(a)·cos(b) + δ(c, 1)·cosh(a)·sin(b){PARTS}",
+complex_entry("sinh", f"out[…,c<2] = δ(c, 0)·sinh(a)·cos(b) + δ(c, 1)·cosh(a)·sin(b){PARTS}",
       "the hyperbolic sine of complex numbers, as pairs")
-entry("cosh", f"out[…,c<2] = δ(c, 0)·cosh(a)·cos(b) + δ(c, 1)·sinh(a)·sin(b){PARTS}",
+complex_entry("cosh", f"out[…,c<2] = δ(c, 0)·cosh(a)·cos(b) + δ(c, 1)·sinh(a)·sin(b){PARTS}",
       "the hyperbolic cosine of complex numbers, as pairs")
-entry("cos", f"out[…,c<2] = δ(c, 0)·cos(a)·cosh(b) + δ(c, 1)·(−sin(a))·sinh(b){PARTS}",
+complex_entry("cos", f"out[…,c<2] = δ(c, 0)·cos(a)·cosh(b) + δ(c, 1)·(−sin(a))·sinh(b){PARTS}",
       "the cosine of complex numbers, as pairs")

@@ -19,21 +19,21 @@ from symgrad.entries.equations import op
 from symgrad.entries.operands import check_space, in_groups, unify_vector
 from symgrad.entries.signatures import per_axis
 from symgrad.errors import InputError, ShapeError
-from symgrad.shapes import Shape, Size, Sizes, size_of
+from symgrad.shapes import Shape, Size, Sizes, as_size
 
 
-def slid(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
+def window_count(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
     """How many places a window has on an axis."""
-    room = sp.expand(size_of(size + before + after - dilation * (kernel - 1) - 1))
+    room = sp.expand(as_size(size + before + after - dilation * (kernel - 1) - 1))
     return room + 1 if stride == 1 else sp.floor(room / stride) + 1
 
 
-def spread(size: Size, kernel: Size, stride: int, padding: int, dilation: int, extra: int = 0) -> Size:
+def transposed_positions(size: Size, kernel: Size, stride: int, padding: int, dilation: int, extra: int = 0) -> Size:
     """The places that a transposed convolution adds to."""
-    return size_of((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
+    return as_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
 
 
-def fitting(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
+def check_window_counts(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
     """``places`` of a window, of which there has to be one on every axis."""
     known = [sizes.number(n) for n in places]
     if any(number is not None and number < 1 for number in known):
@@ -43,11 +43,11 @@ def fitting(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
     return places
 
 
-def margins(padding: Any, weight: Shape, dilation: Sequence[int]) -> tuple[Sequence[Size], Sequence[Size]]:
+def padding_per_side(padding: Any, weight: Shape, dilation: Sequence[int]) -> tuple[Sequence[Size], Sequence[Size]]:
     """How much is padded before and after each axis; "same" puts the odd one after."""
     if padding != "same":
         return padding, padding
-    whole = [size_of(d * (k - 1)) for d, k in zip(dilation, weight[2:], strict=True)]
+    whole = [as_size(d * (k - 1)) for d, k in zip(dilation, weight[2:], strict=True)]
     return [sp.floor(w / 2) for w in whole], [w - sp.floor(w / 2) for w in whole]
 
 
@@ -77,13 +77,16 @@ def slid_shape(
     unify_vector(sizes, next(iter(bias), None), made, "the bias")
     axes = x[-space:], weight[2:], stride
     if output_padding is None:
-        places = [slid(*axis) for axis in zip(*axes, *margins(padding, weight, dilation), dilation, strict=True)]
+        places = [
+            window_count(*axis)
+            for axis in zip(*axes, *padding_per_side(padding, weight, dilation), dilation, strict=True)
+        ]
     else:
         over = zip(output_padding, stride, dilation, strict=True)
-        if any((sp.Max(a, d) - size_of(p)).is_nonpositive for p, a, d in over):
+        if any((sp.Max(a, d) - as_size(p)).is_nonpositive for p, a, d in over):
             raise ShapeError("output_padding has to be smaller than the stride or the dilation")
-        places = [spread(*axis) for axis in zip(*axes, padding, dilation, output_padding, strict=True)]
-    return (*x[: -space - 1], made, *fitting(sizes, places))
+        places = [transposed_positions(*axis) for axis in zip(*axes, padding, dilation, output_padding, strict=True)]
+    return (*x[: -space - 1], made, *check_window_counts(sizes, places))
 
 
 def window(
@@ -111,14 +114,14 @@ def convolved(shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: An
     return f"out[…,o,{left}] = (Σ_{{c,{shifts}}} {product}) + bias[o]"
 
 
-def named(option: str, space: int) -> tuple[str, ...]:
+def option_per_axis(option: str, space: int) -> tuple[str, ...]:
     """An option by its name on each axis of space."""
     if space == 1:
         return (option,)
     return tuple(f"{option}{axis}" for axis in range(space))
 
 
-def last(space: int) -> str:
+def describe_last_axes(space: int) -> str:
     """So many axes at the end, in words."""
     return "the last axis" if space == 1 else f"the last {space} axes"
 
@@ -129,8 +132,8 @@ for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x
     name, kernel = f"conv{space}d", BIAS[space].split()[0]
     op(f"{name}(x, weight, bias=None, stride: {space}*int >= 1=1, padding: any | str=0, "
        f"dilation: {space}*int >= 1=1, groups: int >= 1=1)",
-       convolved((), named("stride", space), named("padding", space), named("dilation", space), 1),
-       f"slides every weight over {last(space)} and adds up the products; of several groups each reads its own channels",
+       convolved((), option_per_axis("stride", space), option_per_axis("padding", space), option_per_axis("dilation", space), 1),
+       f"slides every weight over {describe_last_axes(space)} and adds up the products; of several groups each reads its own channels",
        ("torch.{}", "F.{}"), variants=convolved, prepare=prepare, letters="noijkl"[: space + 2],
        shape=slid_shape, checks=partial(check_space, space=space), fits=f"weight[o,c,{','.join('rst'[:space])}]",
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)}, smooth=True,
@@ -164,7 +167,7 @@ for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1
     name = f"conv_transpose{space}d"
     op(f"{name}(x, weight, bias=None, stride: {space}*int >= 1=1, padding: {space}*int >= 0=0, "
        f"output_padding: {space}*int >= 0=0, groups: int >= 1=1, dilation: {space}*int >= 1=1)",
-       spread_out((), named("stride", space), named("padding", space), (), named("dilation", space), 1),
+       spread_out((), option_per_axis("stride", space), option_per_axis("padding", space), (), option_per_axis("dilation", space), 1),
        "adds every entry times the weight where a convolution would have read it; output_padding lengthens the far ends; each of several groups adds to its own channels", ("torch.{}", "F.{}"),
        variants=spread_out, letters="noijkl"[: space + 2],
        shape=slid_shape, checks=partial(check_space, space=space), fits=f"weight[o,c,{','.join('rst'[:space])}]",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.entries.operands import at_least
+from symgrad.entries.operands import require_rank
 from symgrad.errors import ShapeError, UndefinedError, UnsupportedError
-from symgrad.ops.solving import batch_of_square, inverted, solved, square
+from symgrad.ops.solving import batch_of_square, inverted, solved_op, square_shape
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 
@@ -19,19 +19,19 @@ def inverse_of(call: Any, x: Any, *rest: Any) -> tuple[str, tuple[Any, ...], dic
     return "inverse", (x,), {}
 
 
-solved("inverse(x)", "Σ_j x[…,i,j]·out[…,j,k] = δ(i, k)", "the inverse, which solves x·out = I",
+solved_op("inverse(x)", "Σ_j x[…,i,j]·out[…,j,k] = δ(i, k)", "the inverse, which solves x·out = I",
        ("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "np.linalg.inv"),
        step="out[…,i,k] = out[…,i,k] − Σ_j out[…,i,j]·f[j,k] where f[j,k] = (Σ_m x[…,j,m]·out[…,m,k]) − δ(j, k)",
-       values=inverted, shape=square, kind="regular", role=Role.INVERTS,
+       values=inverted, shape=square_shape, kind="regular", role=Role.INVERTS,
        examples=("inverse(x) with x:2x2", "inverse(x) with x:2x3x3", "b @ inverse(x) with b:3 x:3x3"))  # fmt: skip
 
 # Linear systems ----------------------------------------------------------------------------------------------
 
 
-def fitting(sizes: Sizes, shapes: tuple[Shape, ...], left: bool) -> tuple[Shape, ...]:
+def match_leading_axes(sizes: Sizes, shapes: tuple[Shape, ...], left: bool) -> tuple[Shape, ...]:
     """The same leading axes for the matrix and the right-hand side."""
     a, b = shapes
-    square(sizes, (a,))
+    square_shape(sizes, (a,))
     if not b or (len(b) == 1 and not left):
         raise ShapeError("the right-hand side is a vector or a matrix", found=(f"{len(b)} axes",))
     if len(b) == 1:
@@ -80,10 +80,10 @@ def system(matrices: str, transposed: str) -> Callable[..., str]:
 
 
 STEP = "out[…,i,k] = out[…,i,k] − Σ_m inv[…,i,m]·((Σ_j a[…,m,j]·out[…,j,k]) − b[…,m,k])"
-solved("solve(a, b, *, left=True)", system("Σ_j a[…,i,j]·out[…,j,k] = b[…,i,k]", "Σ_j out[…,i,j]·a[…,j,k] = b[…,i,k]"),
+solved_op("solve(a, b, *, left=True)", system("Σ_j a[…,i,j]·out[…,j,k] = b[…,i,k]", "Σ_j out[…,i,j]·a[…,j,k] = b[…,i,k]"),
        "the solution of a·out = b, without left that of out·a = b", ("torch.linalg.solve", "np.linalg.solve"), step=STEP,
        variants=system(STEP, "out[…,i,k] = out[…,i,k] − Σ_m ((Σ_j out[…,i,j]·a[…,j,m]) − b[…,i,m])·inv[…,m,k]"),
-       values=solution, shape=solution_shape, align=fitting,
+       values=solution, shape=solution_shape, align=match_leading_axes,
        auxiliaries={"inv": inverse_of}, role=Role.SOLVES, kind="regular", ranks={"a": (2,), "b": (2, 1)}, letters="ik",
        examples=("solve(a, b) with a:3x3 b:3x2", "solve(a, b) with a:2x2 b:2", "solve(a, b, left=False) with a:3x3 b:2x3",
                  "solve(a, b) with a:2x2x2 b:2x3"))  # fmt: skip
@@ -95,7 +95,7 @@ solved("solve(a, b, *, left=True)", system("Σ_j a[…,i,j]·out[…,j,k] = b[�
 
 EXPANSION = "Σ_j x[…,i,j]·C[i,j]"
 LAPLACE = "((Σ_{i,j} x[…,i,j]·inv[…,j,i]) − size(x, -1))"
-solved("det(x)", f"{EXPANSION} = out[…] where C[i,j] = out[…]·inv[…,j,i], inv: the inverse of x",
+solved_op("det(x)", f"{EXPANSION} = out[…] where C[i,j] = out[…]·inv[…,j,i], inv: the inverse of x",
        "the determinant; it is linear in each row i, whose cofactors do not contain that row (Laplace)", ("torch.det", "torch.linalg.det", "Tensor.det", "np.linalg.det"),
        step=f"out[…] = out[…] + out[…]·{LAPLACE}", values=lambda x: np.linalg.det(np.asarray(x, float)),
        shape=batch_of_square, auxiliaries={"inv": inverse_of}, kind="regular", letters="b",
@@ -115,7 +115,7 @@ for name, says, home, logarithm, by_torch, written in (
      lambda x: np.linalg.slogdet(np.asarray(x, float))[1], lambda torch, x: torch.linalg.slogdet(x)[1], "slogdet({}).logabsdet"),
 ):  # fmt: skip
     # one equation for both, since the logarithm's derivative is the share by which det grows
-    solved(f"{name}(x)", f"{EXPANSION} = exp(out[…]) where C[i,j] = exp(out[…])·inv[…,j,i], inv: the inverse of x", f"{says}; the determinant is linear in each row i, whose cofactors do not contain that row (Laplace)", home,
+    solved_op(f"{name}(x)", f"{EXPANSION} = exp(out[…]) where C[i,j] = exp(out[…])·inv[…,j,i], inv: the inverse of x", f"{says}; the determinant is linear in each row i, whose cofactors do not contain that row (Laplace)", home,
            step=f"out[…] = out[…] + {LAPLACE}", values=logarithm, torch=by_torch, shape=batch_of_square, template=written,
            auxiliaries={"inv": inverse_of}, kind="definite", letters="b",
            examples=tuple(f"{(written or name + '({})').format('x')} with x:{shape}" for shape in ("3x3", "2x2x2")))  # fmt: skip
@@ -143,10 +143,10 @@ PENROSE = (
     "Σ_{a,b} x[…,i,a]·out[…,a,b]·x[…,b,k] = x[…,i,k]; Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k] = out[…,i,k]; "
     "Σ_a x[…,i,a]·out[…,a,k] = Σ_a x[…,k,a]·out[…,a,i]; Σ_a out[…,i,a]·x[…,a,k] = Σ_a out[…,k,a]·x[…,a,i]"
 )
-solved("pinv(x, *, atol: float | None=None, rtol: float | None=None)", PENROSE, "the pseudo-inverse of a matrix of full rank, which Penrose's four equations determine, where no singular value is below atol or rtol times the largest",
+solved_op("pinv(x, *, atol: float | None=None, rtol: float | None=None)", PENROSE, "the pseudo-inverse of a matrix of full rank, which Penrose's four equations determine, where no singular value is below atol or rtol times the largest",
        step="out[…,i,k] = 2·out[…,i,k] − (Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k])"
             " + (Σ_{a,b,c} out[…,i,a]·out[…,b,a]·x[…,c,b]·(δ(c, k) − left[…,c,k]))"
             " + Σ_{a,b,c} (δ(i, a) − right[…,i,a])·x[…,b,a]·out[…,c,b]·out[…,c,k]",
-       values=of_full_rank, torch=lambda torch, x, **given: torch.linalg.pinv(x, **given), shape=lambda sizes, shapes, **given: (*shapes[0][:-2], *at_least(shapes[0], 2)[:-3:-1]), kind="full", arrays="x, **given: np.linalg.pinv(x)",
+       values=of_full_rank, torch=lambda torch, x, **given: torch.linalg.pinv(x, **given), shape=lambda sizes, shapes, **given: (*shapes[0][:-2], *require_rank(shapes[0], 2)[:-3:-1]), kind="full", arrays="x, **given: np.linalg.pinv(x)",
        auxiliaries={"left": lambda call, x, out: ("matmul", (x, out), {}), "right": lambda call, x, out: ("matmul", (out, x), {})},
        examples=("pinv(x) with x:3x2", "pinv(x) with x:2x2x3"))  # fmt: skip

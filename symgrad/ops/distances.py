@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.equations import TORCH, F, op
-from symgrad.entries.operands import number
+from symgrad.entries.operands import exact_number
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.shapes import Shape
 
 
-def length(value: Any, p: str = "p", d: str = "d", apart: bool = False) -> str:
+def norm_equation(value: Any, p: str = "p", d: str = "d", apart: bool = False) -> str:
     """The length of what has the entries d[j], for this value of the option p, where it may be ``out`` itself.
 
-    >>> length(2), length(3), length(1), length(0)
+    >>> norm_equation(2), norm_equation(3), norm_equation(1), norm_equation(0)
     ('√(Σ_j d[j]²)', '(Σ_j |d[j]|^p)^(1/p)', 'Σ_j |d[j]|', 'Σ_j [d[j] ≠ 0]')
     """
-    exact, size = number(value), f"|{d}[j]|"
+    exact, size = exact_number(value), f"|{d}[j]|"
     if exact.is_infinite:
         one = f"|{d}[j]| = out"
         return f"out + Σ_j [{one}]·({size} − out)" if apart else f"(Σ_j {size}·[{one}]) / (Σ_k [|{d}[k]| = out])"
@@ -45,7 +45,7 @@ def as_long_as(entry: str, left: str = "out", p: str = "p", apart: bool = False)
     def text(shapes: Any, **options: Any) -> str:
         value = options[p]
         rooted = float(value) not in (0, 1) and not np.isinf(float(value))
-        return f"{left} = {'[out ≠ 0]·' * rooted}{length(value, p, apart=apart)} where d[j] = {entry}"
+        return f"{left} = {'[out ≠ 0]·' * rooted}{norm_equation(value, p, apart=apart)} where d[j] = {entry}"
 
     return text
 
@@ -59,7 +59,7 @@ def inner_length(value: Any, d: str = "d") -> str:
     """A length that is not the output: no p that is infinite, whose ties the output tells."""
     if np.isinf(float(value)):
         raise UnsupportedError("an infinite p is not supported here")
-    return length(value, d=d)
+    return norm_equation(value, d=d)
 
 
 def numpy_length(d: Any, p: Any, axis: Any, keepdims: bool = False) -> Any:

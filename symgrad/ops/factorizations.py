@@ -13,10 +13,18 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import at_least, matrices
+from symgrad.entries.operands import matrix_domain, require_rank
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import DomainError, ShapeError, UndefinedError
-from symgrad.ops.solving import ASYMMETRY, SYMMETRIC, apart, checked_symmetric, column_signs, solved, square
+from symgrad.ops.solving import (
+    ASYMMETRY,
+    SYMMETRIC,
+    checked_symmetric,
+    column_signs,
+    require_distinct,
+    solved_op,
+    square_shape,
+)
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -31,11 +39,11 @@ def lower_factor(x: Any) -> Any:
         raise DomainError("this matrix is not positive definite", hints=("x @ x.T plus the identity is",)) from None
 
 
-solved("cholesky(x)", f"Σ_j out[…,i,j]·out[…,k,j] = s[i,k] where {SYMMETRIC}; [k > i]·out[…,i,k] = 0",
+solved_op("cholesky(x)", f"Σ_j out[…,i,j]·out[…,k,j] = s[i,k] where {SYMMETRIC}; [k > i]·out[…,i,k] = 0",
        "the lower triangular factor of a symmetric x = out·outᵀ, with a positive diagonal",
        step="out[…,i,k] = out[…,i,k] + Σ_j out[…,i,j]·f[j,k]·([k − j < 0] + δ(j, k)/2)"
             f" where f[a,b] = (Σ_{{p,q}} inv[…,a,p]·s[p,q]·inv[…,b,q]) − δ(a, b), {SYMMETRIC}",
-       values=lower_factor, torch=lambda torch, x: torch.linalg.cholesky((x + x.mT) / 2), shape=square, kind="definite",
+       values=lower_factor, torch=lambda torch, x: torch.linalg.cholesky((x + x.mT) / 2), shape=square_shape, kind="definite",
        auxiliaries={"inv": lambda call, x, out: ("inverse", (out,), {})}, arrays="np.linalg.cholesky",
        examples=("cholesky(x) with x:3x3", "cholesky(x) with x:2x2x2"))  # fmt: skip
 
@@ -50,7 +58,7 @@ def triangular(x: Any) -> Any:
 
 op("triangular_factor(x)", "out[…,i,j] = x[…,i,j]",
    "x itself, a lower triangular matrix (others are refused): the entries above the diagonal are 0, and have a gradient all the same, as in torch", (),
-   template="{}", forward=triangular, torch=lambda torch, x: x.clone(), shape=square, domain={"x": matrices("lower")},
+   template="{}", forward=triangular, torch=lambda torch, x: x.clone(), shape=square_shape, domain={"x": matrix_domain("lower")},
    ranks={"x": (2,)}, examples=("triangular_factor(x) with x:3x3",))  # fmt: skip
 
 # QR ----------------------------------------------------------------------------------------------------------
@@ -58,7 +66,7 @@ op("triangular_factor(x)", "out[…,i,j] = x[…,i,j]",
 
 def tall(sizes: Sizes, x: Shape) -> tuple[Size, Size]:
     """Rows and columns, no fewer rows; sizes that nothing fixes are taken to be the same."""
-    rows, columns = (sizes.number(size) for size in at_least(x, 2)[-2:])
+    rows, columns = (sizes.number(size) for size in require_rank(x, 2)[-2:])
     if rows is None or columns is None:
         sizes.unify(x[-2], x[-1])
     elif rows < columns:
@@ -77,7 +85,7 @@ def factors_of(x: Any) -> tuple[Any, Any]:
 
 
 MOVED = "m[a,b] = Σ_p x[…,a,p]·inv[…,p,b]"
-solved("qr_q(x)", "Σ_i out[…,i,a]·out[…,i,b] = δ(a, b); [a > b]·R[a,b] = 0 where R[a,b] = Σ_i out[…,i,a]·x[…,i,b]; "
+solved_op("qr_q(x)", "Σ_i out[…,i,a]·out[…,i,b] = δ(a, b); [a > b]·R[a,b] = 0 where R[a,b] = Σ_i out[…,i,a]·x[…,i,b]; "
        "x[…,i,k] = Σ_a out[…,i,a]·R[a,k] where R[a,b] = Σ_j out[…,j,a]·x[…,j,b]",
        "the factor of x = out·R whose columns have length 1 and stand at right angles, R upper triangular",
        step="out[…,i,k] = out[…,i,k] + m[i,k] − (Σ_a out[…,i,a]·c[a,k])"
@@ -86,7 +94,7 @@ solved("qr_q(x)", "Σ_i out[…,i,a]·out[…,i,b] = δ(a, b); [a > b]·R[a,b] =
        shape=lambda sizes, shapes: (*shapes[0][:-2], *tall(sizes, shapes[0])), kind="full",
        auxiliaries={"inv": lambda call, x, out: ("inverse", (call("matmul", call("mT", out), x),), {})},
        examples=("qr(x).Q with x:3x2", "qr(x).Q with x:2x2x2"))  # fmt: skip
-solved("qr_r(x)", "Σ_j out[…,j,i]·out[…,j,k] = Σ_j x[…,j,i]·x[…,j,k]; [i > k]·out[…,i,k] = 0",
+solved_op("qr_r(x)", "Σ_j out[…,j,i]·out[…,j,k] = Σ_j x[…,j,i]·x[…,j,k]; [i > k]·out[…,i,k] = 0",
        "the upper triangular factor of x = Q·out, where Qᵀ·Q = I; the signs of its rows are those of Householder's reflections",
        step="out[…,i,k] = out[…,i,k] + Σ_a (c[i,a] − c[i,a]·[a − i < 0] + c[a,i]·[i − a < 0])·out[…,a,k]"
             f" where c[a,b] = (Σ_r q[…,r,a]·m[r,b]) − δ(a, b), {MOVED}",
@@ -126,19 +134,19 @@ def inverse_of_lower(call: Any, x: Any, out: Any) -> tuple[str, tuple[Any, ...],
 
 
 LOWER, UPPER = "L[a,b] = [a > b]·out[…,a,b] + δ(a, b)", "U[a,b] = [a ≤ b]·out[…,a,b]"
-solved("lu_factors(x)", f"Σ_j L[i,j]·U[j,k] = x[…,i,k] where {LOWER}, {UPPER}",
+solved_op("lu_factors(x)", f"Σ_j L[i,j]·U[j,k] = x[…,i,k] where {LOWER}, {UPPER}",
        "the triangles of x = L·U in one matrix, L under the diagonal and with ones on it, U on it and over it; no rows "
        "are exchanged",
        step="out[…,i,k] = out[…,i,k] + (Σ_j L[i,j]·[k − j < 0]·f[j,k]) + Σ_j (1 − [j − i < 0])·f[i,j]·U[j,k]"
             f" where f[a,b] = (Σ_{{p,q}} left[…,a,p]·x[…,p,q]·right[…,q,b]) − δ(a, b), {LOWER}, {UPPER}",
-       values=eliminated, torch=eliminated_by_torch, shape=square, kind="dominant",
+       values=eliminated, torch=eliminated_by_torch, shape=square_shape, kind="dominant",
        auxiliaries={"left": inverse_of_lower, "right": lambda call, x, out: ("inverse", (call("triu", out),), {})},
        examples=("lu_factors(x) with x:3x3", "lu_factors(x) with x:2x2x2"))  # fmt: skip
 
 # Eigenvalues and singular values ------------------------------------------------------------------
 
 
-def signs(torch: Any, columns: Any) -> Any:
+def column_sign_constants(torch: Any, columns: Any) -> Any:
     """`column_signs` of a tensor: constants."""
     return torch.tensor(column_signs(columns.detach().numpy()))
 
@@ -152,26 +160,26 @@ def eigen(x: Any, tied: bool = True) -> tuple[Any, Any]:
     Equal values are refused unless ``tied``: to them belong no vectors in particular.
     """
     values, vectors = np.linalg.eigh(checked_symmetric(x))
-    return values if tied else apart(values, "eigenvalues"), vectors * column_signs(vectors)
+    return values if tied else require_distinct(values, "eigenvalues"), vectors * column_signs(vectors)
 
 
 def torch_eigenvectors(torch: Any, x: Any, tied: bool = False) -> Any:
     """torch's, with the same signs."""
     vectors = torch.linalg.eigh((x + x.mT) / 2)[1]
-    return vectors * signs(torch, vectors)
+    return vectors * column_sign_constants(torch, vectors)
 
 
 op("eigvalsh(x)", f"out[…,k] = Σ_{{i,j}} V[…,i,k]·s[i,j]·V[…,j,k] where {SYMMETRIC}, V: the eigenvectors as columns",
    "the eigenvalues of a symmetric x, in ascending order; they stand on the diagonal of Vᵀ·x·V, and a small turn of "
    "the eigenvectors V does not change them", (), forward=lambda x: eigen(x)[0],
-   torch=lambda torch, x: torch.linalg.eigvalsh((x + x.mT) / 2), shape=lambda sizes, shapes: square(sizes, shapes)[:-1],
-   align=no_alignment, smooth=False, auxiliaries={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": matrices("symmetric")}, ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
+   torch=lambda torch, x: torch.linalg.eigvalsh((x + x.mT) / 2), shape=lambda sizes, shapes: square_shape(sizes, shapes)[:-1],
+   align=no_alignment, smooth=False, auxiliaries={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": matrix_domain("symmetric")}, ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
 
 INSIDE = f"P[a,b] = Σ_{{p,q}} out[…,p,a]·s[p,q]·out[…,q,b], {SYMMETRIC}"
-solved("eigenvectors(x, tied=False)", f"[i ≠ k]·P[i,k] = 0 where {INSIDE}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k)",
+solved_op("eigenvectors(x, tied=False)", f"[i ≠ k]·P[i,k] = 0 where {INSIDE}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k)",
        "the eigenvectors of a symmetric x as columns, by ascending eigenvalues, of which no two are equal unless tied; the sign of each such that its first large entry (0.37 of the largest at least) is positive",
        step=f"out[…,i,k] = out[…,i,k] + Σ_m out[…,i,m]·P[m,k]·[m ≠ k]/(w[…,k] − w[…,m]) where {INSIDE}",
-       values=lambda x, tied: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square, kind="symmetric", role=Role.TURNS, template="eigh({}).eigenvectors",
+       values=lambda x, tied: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square_shape, kind="symmetric", role=Role.TURNS, template="eigh({}).eigenvectors",
        auxiliaries={"w": lambda call, x, out: ("sum", (call("mul", out, call("matmul", x, out)),), {"dim": -2})},
        examples=("eigh(x).eigenvectors with x:3x3", "eigh(x).eigenvectors with x:2x2x2"))  # fmt: skip
 
@@ -180,19 +188,19 @@ solved("eigenvectors(x, tied=False)", f"[i ≠ k]·P[i,k] = 0 where {INSIDE}; Σ
 
 def thin(sizes: Sizes, x: Shape) -> Size:
     """The number of singular values; of sizes that nothing fixes, one."""
-    return sizes.lesser(*at_least(x, 2)[-2:])
+    return sizes.lesser(*require_rank(x, 2)[-2:])
 
 
-def singular(x: Any, tied: bool = True) -> tuple[Any, Any, Any]:
+def numpy_svd(x: Any, tied: bool = True) -> tuple[Any, Any, Any]:
     """U, S and Vh; each column of U has its first leading entry positive. Equal values are refused unless ``tied``."""
     u, s, vh = np.linalg.svd(np.asarray(x, float), full_matrices=False)
     chosen = column_signs(u)
-    return u * chosen, s if tied else apart(s, "singular values"), vh * np.swapaxes(chosen, -1, -2)
+    return u * chosen, s if tied else require_distinct(s, "singular values"), vh * np.swapaxes(chosen, -1, -2)
 
 
 def nonzero(x: Any, tied: bool = False) -> tuple[Any, Any, Any]:
     """`singular`, where no singular value is 0: to 0 belongs no vector in particular."""
-    u, s, vh = singular(x, tied)
+    u, s, vh = numpy_svd(x, tied)
     if s.size and np.any(s <= 1e-12 * np.max(s)):
         raise UndefinedError("a singular value is 0, so its vectors have no derivative")
     return u, s, vh
@@ -201,13 +209,13 @@ def nonzero(x: Any, tied: bool = False) -> tuple[Any, Any, Any]:
 def torch_svd(torch: Any, x: Any) -> tuple[Any, Any, Any]:
     """torch's, with the same signs."""
     u, s, vh = torch.linalg.svd(x, full_matrices=False)
-    chosen = signs(torch, u)
+    chosen = column_sign_constants(torch, u)
     return u * chosen, s, vh * chosen.mT
 
 
 op("svdvals(x)", "out[…,k] = Σ_{i,j} U[…,i,k]·x[…,i,j]·Vh[…,k,j], U: the left singular vectors as columns, Vh: the right ones as rows",
    "the singular values of x, in descending order; they stand on the diagonal of Uᵀ·x·Vhᵀ, and a small turn of the "
-   "singular vectors does not change them", ("torch.linalg.svdvals",), forward=lambda x: singular(x)[1],
+   "singular vectors does not change them", ("torch.linalg.svdvals",), forward=lambda x: numpy_svd(x)[1],
    shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])), align=no_alignment, smooth=False,
    auxiliaries={"U": lambda call, x, out: ("svd_u", (x,), {"tied": True}), "Vh": lambda call, x, out: ("svd_vh", (x,), {"tied": True})},
    ranks={"x": (2,)}, examples=("svdvals(x) with x:3x2", "svdvals(x) with x:2x2x3"))  # fmt: skip
@@ -226,7 +234,7 @@ def unit(call: Any, x: Any, dim: int) -> tuple[str, tuple[Any, ...], dict[str, A
 TURN = "[a ≠ k]·(P[a,k]·s[…,k] + P[k,a]·s[…,a])/(s[…,k]² − s[…,a]²)"
 GRAM = "G[a,b] = Σ_{p,q,r} out[…,p,a]·x[…,p,q]·x[…,r,q]·out[…,r,b]"
 TURNED = "G[a,b] = Σ_{p,q,r} out[…,a,p]·x[…,q,p]·x[…,q,r]·out[…,b,r]"
-solved("svd_u(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {GRAM}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k); "
+solved_op("svd_u(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {GRAM}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k); "
        f"Σ_{{j,l}} x[…,i,j]·x[…,l,j]·out[…,l,k] = Σ_c out[…,i,c]·G[c,k] where {GRAM}",
        "the left singular vectors of x as columns, by descending singular values, of which no two are equal unless tied; the sign of each such that its first large entry (0.37 of the largest at least) is positive",
        step=f"out[…,i,k] = out[…,i,k] + o[i,k] − (Σ_a out[…,i,a]·Σ_l out[…,l,a]·o[l,k]) + Σ_a out[…,i,a]·{TURN}"
@@ -236,7 +244,7 @@ solved("svd_u(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {GRAM}; Σ_p out[�
        auxiliaries={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", call("mT", out), x), -1, False),), {}),
                "Vh": lambda call, x, out: unit(call, call("matmul", call("mT", out), x), -1)},
        examples=("svd(x, full_matrices=False).U with x:3x2", "svd(x, full_matrices=False).U with x:2x2x3"))  # fmt: skip
-solved("svd_vh(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {TURNED}; Σ_p out[…,i,p]·out[…,k,p] = δ(i, k); "
+solved_op("svd_vh(x, tied=False)", f"[i ≠ k]·G[i,k] = 0 where {TURNED}; Σ_p out[…,i,p]·out[…,k,p] = δ(i, k); "
        f"Σ_{{j,l}} x[…,j,i]·x[…,j,l]·out[…,k,l] = Σ_c out[…,c,i]·G[c,k] where {TURNED}",
        "the right singular vectors of x as rows, by descending singular values, of which no two are equal unless tied, with signs that go with those of the left ones",
        step=f"out[…,k,i] = out[…,k,i] + o[k,i] − (Σ_a out[…,a,i]·Σ_l out[…,a,l]·o[k,l]) + Σ_a out[…,a,i]·{TURN}"

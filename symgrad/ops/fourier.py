@@ -24,7 +24,7 @@ from symgrad.ops.complex_pairs import (
     TAKEN,
     as_torch,
     complexes,
-    pairs,
+    pairs_from_complex,
 )
 from symgrad.shapes import Shape
 
@@ -136,10 +136,10 @@ class Transform:
     def by_numpy(self, x: Any, **given: Any) -> Any:
         """NumPy's own: in n·log n steps."""
         found = self.called(np.fft, complexes(x) if self.complex_in else np.asarray(x, float), **given)
-        return pairs(found) if self.complex_out else found
+        return pairs_from_complex(found) if self.complex_out else found
 
 
-def transform(kind: Transform, equation: str, says: str) -> None:
+def register_transform(kind: Transform, equation: str, says: str) -> None:
     """Put it into the table."""
     given, last = ("view_as_complex(x)", "x2") if kind.complex_in else ("x", "")
     length, calls = "n", [("", "4"), (', dim=0, norm="ortho"', "3x2"), (', 3, 1, "forward"', "2x4"), (", n=6", "3")]
@@ -179,7 +179,7 @@ HALVED = (
 """Their counterparts for a signal that is its own mirror image."""
 
 for kind, equation, says in (*KINDS, *HALVED):
-    transform(kind, equation, says)
+    register_transform(kind, equation, says)
 for tail, usual in (("2", (-2, -1)), ("n", None)):
     for kind, equation, says in KINDS:
-        transform(replace(kind, word=f"{kind.word}{tail}", usual=usual), equation, says)
+        register_transform(replace(kind, word=f"{kind.word}{tail}", usual=usual), equation, says)

@@ -4,11 +4,11 @@ Comes in: the table. Goes out: entries, to be applied. Who decides by what an op
 (fields of `symgrad.entries.spec.Op`) and never whether it is one of these; a test sees to it.
 """
 
-from symgrad.ops.lookup import named
+from symgrad.ops.lookup import entry_named
 
 # fmt: off
-add, sub, mul, div, neg, gt, where, remainder = map(named, ("add", "sub", "mul", "div", "neg", "gt", "where", "remainder"))
-relu, softplus, softmax, zeros_like, ones_like = map(named, ("relu", "softplus", "softmax", "zeros_like", "ones_like"))
-reshape, expand, permute, transpose, unsqueeze, unfold, pad = map(named, ("reshape", "expand", "permute", "transpose", "unsqueeze", "unfold", "pad"))
-narrow, select, cat, stack, gather, index_select, index_add = map(named, ("narrow", "select", "cat", "stack", "gather", "index_select", "index_add"))
-matmul, attention, norm, complex_pair, complex_real, complex_imag, complex_conj = map(named, ("matmul", "scaled_dot_product_attention", "norm", "complex_pair", "complex_real", "complex_imag", "complex_conj"))
+add, sub, mul, div, neg, gt, where, remainder = map(entry_named, ("add", "sub", "mul", "div", "neg", "gt", "where", "remainder"))
+relu, softplus, softmax, zeros_like, ones_like = map(entry_named, ("relu", "softplus", "softmax", "zeros_like", "ones_like"))
+reshape, expand, permute, transpose, unsqueeze, unfold, pad = map(entry_named, ("reshape", "expand", "permute", "transpose", "unsqueeze", "unfold", "pad"))
+narrow, select, cat, stack, gather, index_select, index_add = map(entry_named, ("narrow", "select", "cat", "stack", "gather", "index_select", "index_add"))
+matmul, attention, norm, complex_pair, complex_real, complex_imag, complex_conj = map(entry_named, ("matmul", "scaled_dot_product_attention", "norm", "complex_pair", "complex_real", "complex_imag", "complex_conj"))

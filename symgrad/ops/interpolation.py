@@ -18,11 +18,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import number, reals
-from symgrad.entries.signatures import several
+from symgrad.entries.operands import exact_number, reals
+from symgrad.entries.signatures import as_value_tuple
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.shapes import Shape, Sizes, size_of
+from symgrad.shapes import Shape, Sizes, as_size
 
 HAT = "k[d] = (1 + d)·[−1 ≤ d < 0] + (1 − d)·[0 ≤ d < 1]"
 """1 − |d| up to distance 1: a straight line from entry to entry."""
@@ -81,14 +81,14 @@ def prepare_interpolate(
         raise InputError(f"align_corners means nothing for mode={mode!r}")
     if antialias and mode not in ("bilinear", "bicubic"):
         raise InputError("antialias goes with the modes bilinear and bicubic")
-    given = several(size if scale_factor is None else scale_factor)
+    given = as_value_tuple(size if scale_factor is None else scale_factor)
     given = given * space if len(given) == 1 and not isinstance(size, (tuple, list)) else given
     if len(given) != space:
         raise ShapeError(f"there are {space} axes of space", found=(f"{len(given)} sizes or factors",))
     if not all(isinstance(g, sp.Basic) or g > 0 for g in given):
         raise InputError("sizes and factors are positive numbers", found=(f"{given!r}",))
     return {
-        "size": None if size is None else tuple(map(size_of, given)),
+        "size": None if size is None else tuple(map(as_size, given)),
         "scale_factor": None if scale_factor is None else tuple(given),
         "mode": mode,
         "align_corners": None if mode not in REACH else bool(align_corners),
@@ -102,7 +102,7 @@ def interpolated_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, scale
     x = shapes[0]
     if scale_factor is None:
         return (*x[:2], *size)
-    places = [sp.floor(n * number(f)) for n, f in zip(x[2:], scale_factor, strict=True)]
+    places = [sp.floor(n * exact_number(f)) for n, f in zip(x[2:], scale_factor, strict=True)]
     if any(sizes.number(n) == 0 for n in places):
         raise ShapeError("nothing is left at this scale")
     return (*x[:2], *places)
@@ -143,7 +143,7 @@ def interpolated(
         n, places = f"size(x, {a + 2})", f"⌊size(x, {a + 2})·scale_factor{a}⌋" if size is None else f"size{a}"
         up, down = n, places
         if scale_factor is not None and not recompute_scale_factor and mode != "area":
-            down, up = number(scale_factor[a]).as_numer_denom()
+            down, up = exact_number(scale_factor[a]).as_numer_denom()
         if align_corners:
             up, down = ("0", "1") if size and size[a] == 1 else (f"({n} − 1)", f"({places} − 1)")
         left.append(f"{'ijl'[a]}<{places}")
@@ -196,7 +196,7 @@ def sampled_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Sh
     return (*x[:2], *grid[1:-1])
 
 
-def place(axis: int, space: int, mode: str, padding_mode: str, align_corners: bool, size: Any) -> str:
+def write_grid_coordinate(axis: int, space: int, mode: str, padding_mode: str, align_corners: bool, size: Any) -> str:
     """u, where along an axis the grid's −1 … 1 lies: thrown back at both ends, as often as it takes, or held inside."""
     n, u = f"size(x, {axis + 2})", "str"[axis]
     reached = f"grid[n,{','.join('ijl'[:space])},{space - 1 - axis}] + 1"
@@ -219,7 +219,7 @@ def sampled(shapes: tuple[Shape, ...], **options: Any) -> str:
     space = len(shapes[0]) - 2
     inner, at = ",".join("hwd"[:space]), ",".join("ijl"[:space])
     shares = "·".join(f"k[{u} − {h}]" for u, h in zip("str"[:space], "hwd"[:space], strict=True))
-    places = ", ".join(place(axis, space, **options, size=shapes[0][axis + 2]) for axis in range(space))
+    places = ", ".join(write_grid_coordinate(axis, space, **options, size=shapes[0][axis + 2]) for axis in range(space))
     return f"out[n,c,{at}] = Σ_{{{inner}}} x[n,c,{inner}]·{shares} where {places}, {KERNELS.get(options['mode'], 'k[d] = [d = 0]')}"
 
 
@@ -289,8 +289,8 @@ def grid_shape(sizes: Sizes, shapes: tuple[Shape, ...], size: Any, align_corners
     if space not in (2, 3) or len(shapes[0]) != 3 or 0 in size:
         raise ShapeError("affine_grid takes (n, 2, 3) for (n, c, h, w), and (n, 3, 4) with one more axis of space")
     for own, wanted in zip(shapes[0], (size[0], space, space + 1), strict=True):
-        sizes.unify(own, size_of(wanted))
-    return tuple(map(size_of, (size[0], *size[2:], space)))
+        sizes.unify(own, as_size(wanted))
+    return tuple(map(as_size, (size[0], *size[2:], space)))
 
 
 def grid(shapes: tuple[Shape, ...], size: Any, align_corners: bool) -> str:

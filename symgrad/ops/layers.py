@@ -19,7 +19,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import F, op
-from symgrad.entries.operands import in_groups, positive, whole
+from symgrad.entries.operands import in_groups, integers_between, positive
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.gathering import from_zero
@@ -118,7 +118,7 @@ op("embedding(x: data, weight, padding_idx: int=None, max_norm: unsupported=None
    "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; the row padding_idx is held",
    ("F.{}",), gathers=True, variants=rows_read, reads_out=True, fits="weight[n,m]", smooth=False,
    forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],  # no negative ones
-   domain={"x": whole(0, 1)}, ranks={"x": (1, 2), "weight": (2,)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
+   domain={"x": integers_between(0, 1)}, ranks={"x": (1, 2), "weight": (2,)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
                                         "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))  # fmt: skip
 
 
@@ -229,7 +229,7 @@ op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)
              "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))  # fmt: skip
 
 
-def several(sizes: Sizes, counts: Sequence[Any]) -> None:
+def require_several_entries(sizes: Sizes, counts: Sequence[Any]) -> None:
     """Mean and variance are of more than one entry."""
     if sizes.number(sp.Mul(*counts)) == 1:
         raise ShapeError("there is only one entry to take mean and variance of")
@@ -240,7 +240,7 @@ def measured_shape(sizes: Sizes, shapes: tuple[Shape, ...], eps: float, **measur
     """The input's shape; what is measured, each channel in training or that of each sample, has several entries."""
     x = shapes[0]
     if any(measured.values()):
-        several(sizes, (*(x[:1] if "training" in measured else ()), *x[2:]))
+        require_several_entries(sizes, (*(x[:1] if "training" in measured else ()), *x[2:]))
     return x
 
 
@@ -283,7 +283,7 @@ op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, 
 def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps: float) -> Shape:
     """The input's shape; the groups divide the channels."""
     shape = shapes[0]
-    several(sizes, (shape[0], in_groups(sizes, shape[1], num_groups), *shape[2:]))
+    require_several_entries(sizes, (shape[0], in_groups(sizes, shape[1], num_groups), *shape[2:]))
     return shape
 
 

@@ -12,7 +12,7 @@ import inspect
 from functools import lru_cache
 from typing import Any
 
-from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, TABLE, Op, Rules, Saved
+from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, TABLE, Op, Rules, SavedForBackward
 from symgrad.entries.stated import entry_stated
 from symgrad.errors import bug
 from symgrad.program import Operation, Pullback, Role
@@ -27,7 +27,7 @@ PREFIXES = {
 }
 
 
-def normal(spelling: str) -> str:
+def short_spelling(spelling: str) -> str:
     """``spelling`` with the long module prefixes shortened."""
     for long, short in PREFIXES.items():
         if spelling.startswith(long):
@@ -37,7 +37,7 @@ def normal(spelling: str) -> str:
 
 def find(spelling: str) -> Op | None:
     """The entry spelled so, or None. A spelling without a module is tried as torch's, F's, a method's, NumPy's."""
-    spelling = normal(spelling)
+    spelling = short_spelling(spelling)
     if spelling in SPELLINGS:
         return SPELLINGS[spelling]
     if "." not in spelling:
@@ -47,9 +47,9 @@ def find(spelling: str) -> Op | None:
     return None
 
 
-def close(spelling: str, limit: int = 3) -> list[str]:
+def close_spellings(spelling: str, limit: int = 3) -> list[str]:
     """Spellings that come close to one that nothing knows."""
-    spelling, known = normal(spelling), [*SPELLINGS, *sorted(COMPOUND_SPELLINGS)]
+    spelling, known = short_spelling(spelling), [*SPELLINGS, *sorted(COMPOUND_SPELLINGS)]
     if "." in spelling:
         module, _, word = spelling.rpartition(".")
         candidates = {s.rpartition(".")[2]: s for s in known if s.startswith(module + ".")}
@@ -61,28 +61,28 @@ def close(spelling: str, limit: int = 3) -> list[str]:
 
 def entry_of(op: Operation) -> Op | None:
     """What is known of an operation; None of a black box."""
-    return TABLE.get(op) if isinstance(op, str) else named(op)
+    return TABLE.get(op) if isinstance(op, str) else entry_named(op)
 
 
-def named(op: Operation | Op) -> Op:
+def entry_named(op: Operation | Op) -> Op:
     """The entry called so in the table, or that of the pullback of one, or of an equation; an entry itself."""
     if isinstance(op, Pullback):
-        return pulled(op)
+        return pullback_entry(op)
     return TABLE[op] if isinstance(op, str) else op if isinstance(op, Op) else entry_stated(op)
 
 
-def plays(op: Operation, role: Role) -> bool:
+def has_role(op: Operation, role: Role) -> bool:
     """Whether an operation of the table is the one of this role."""
     return isinstance(op, str) and op in TABLE and TABLE[op].traits.role is role
 
 
 @lru_cache(maxsize=len(Role))
-def playing(role: Role) -> Op:
+def role_entry(role: Role) -> Op:
     """The entry that a step of this role is made with."""
     return next(op for op in TABLE.values() if op.traits.role is role)
 
 
-def only_read(op: Operation, place: int) -> bool:
+def is_data_argument(op: Operation, place: int) -> bool:
     """Whether nothing flows back to the argument at ``place``: positions, a mask, what counts by its shape alone."""
     if isinstance(op, Pullback):
         return place not in op.read
@@ -90,23 +90,23 @@ def only_read(op: Operation, place: int) -> bool:
     return entry is not None and not entry.variadic and entry.operands[place] in entry.data
 
 
-def beside_letters(op: Operation) -> tuple[str, ...]:
+def auxiliary_letters(op: Operation) -> tuple[str, ...]:
     """The letters of the tensors that a derivative of ``op`` reads beside its operands and its output."""
     if isinstance(op, Pullback):
         return ()
-    entry = named(op)
+    entry = entry_named(op)
     return tuple(letter for letter in entry.saved.names if letter != "out" and letter not in entry.saved.index_data)
 
 
-def found_letters(op: Operation) -> tuple[str, ...]:
+def index_data_letters(op: Operation) -> tuple[str, ...]:
     """The letters of the whole numbers that ``op``, or what it is the pullback of, found when it ran."""
     while isinstance(op, Pullback):
         op = op.of
-    return tuple(letter for letter in named(op).saved.names if letter in named(op).saved.index_data)
+    return tuple(letter for letter in entry_named(op).saved.names if letter in entry_named(op).saved.index_data)
 
 
 @lru_cache(maxsize=1024)
-def pulled(op: Pullback) -> Op:
+def pullback_entry(op: Pullback) -> Op:
     """The entry of a pullback: its equation is derived (`symgrad.calculus.local.derive`), so it has none of its own.
 
     It counts as smooth: where it jumps, what it is the pullback of has a kink, and that is told there.
@@ -122,7 +122,7 @@ def pulled(op: Pullback) -> Op:
         index=unspoken,
         signature=inspect.Signature([inspect.Parameter("tensors", inspect.Parameter.VAR_POSITIONAL)]),
         rules=Rules(align=unspoken, prepare=unspoken, resolve=unspoken),
-        saved=Saved(names=found_letters(op)),
+        saved=SavedForBackward(names=index_data_letters(op)),
         numpy=unspoken,
         torch=unspoken,
     )

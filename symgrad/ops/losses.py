@@ -13,11 +13,18 @@ import numpy as np
 
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.entries.equations import op
-from symgrad.entries.operands import as_many, between, positive, reals, whole, within
+from symgrad.entries.operands import (
+    integers_between,
+    open_interval,
+    positive,
+    reals,
+    require_broadcastable,
+    require_equal_rank,
+)
 from symgrad.errors import ShapeError
 from symgrad.functions import special
 from symgrad.ops.distances import inner_length, numpy_length
-from symgrad.ops.gathering import from_zero, positions
+from symgrad.ops.gathering import from_zero, numpy_positions
 from symgrad.shapes import Shape, Sizes
 
 
@@ -38,7 +45,7 @@ loss = partial(op, home=("F.{}",), reduced=True)
 
 def within_first(sizes: Sizes, x: Shape, target: Shape, **options: Any) -> None:
     """Targets broadcast to the predictions, not the other way round."""
-    within(sizes, target, x, "targets have {} axes and predictions only {}")
+    require_broadcastable(sizes, target, x, "targets have {} axes and predictions only {}")
 
 
 def variances(sizes: Sizes, x: Shape, target: Shape, var: Shape, **options: Any) -> None:
@@ -63,7 +70,7 @@ loss(f"huber_loss(x, target, {BY_WORD}, delta: float > 0=1.0)", "out = near·d²
      more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·([x ≠ 0]·log(x) − 100·[x = 0]) − (1 − target)·([1 − x ≠ 0]·log(1 − x) − 100·[1 − x = 0]))",
      "minus the log-probability of the targets, x being probabilities", fits="x[…] target[…]",
-     domain={"x": between(0, 1), "target": between(0, 1)},
+     domain={"x": open_interval(0, 1), "target": open_interval(0, 1)},
      edges=({"x": 0.0}, {"x": 1.0}), margin=1e-12, least_log=-100.0,
      more=("F.binary_cross_entropy(x, target, weight) with x:2x3 target:2x3 weight:3",),
      forward=lambda x, y, w=None: (1 if w is None else w) * (  # torch takes no logarithm below −100
@@ -72,7 +79,7 @@ loss(f"binary_cross_entropy_with_logits(x, target, weight: data=None, {BY_AVERAG
      "out = weight·((1 − target)·x + (1 + (pos_weight − 1)·target)·softplus(−x))",
      "minus the log-probability of the targets, σ(x) being probabilities",
      variants={"pos_weight=None": "out = weight·((1 − target)·x + softplus(−x))"}, fits="x[…] target[…]",
-     domain={"target": between(0, 1), "pos_weight": positive()},
+     domain={"target": open_interval(0, 1), "pos_weight": positive()},
      more=("F.binary_cross_entropy_with_logits(x, target, weight) with x:2x3 target:2x3 weight:3",
            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
 loss(f"kl_div(x, target, {BY_AVERAGE}, reduction: 'mean' | 'sum' | 'none' | 'batchmean'='mean', log_target=False)", "out = target·(log(target) − x)",
@@ -96,11 +103,11 @@ loss(f"gaussian_nll_loss(x, target, var, full=False, eps=1e-6, {BY_WORD})",
      domain={"var": positive()}, edges=({"var": 0.0},), margin="eps",
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
-     "how far x − y is below the margin; y − x, where the target is −1", kinks=0, fits=as_many, result_dtype="real",
+     "how far x − y is below the margin; y − x, where the target is −1", kinks=0, fits=require_equal_rank, result_dtype="real",
      forward=lambda x, y, target, margin=0.0: np.maximum(float(margin) - target * (x - y), 0))  # 0 where t is −∞
 loss("hinge_embedding_loss(x, target: data, margin=1.0)",
      "out = [target ≠ −1]·x + [target ≠ 1]·t·[t ≥ 0] where t = margin − x",
-     "x, a distance, where target is 1; how far it is below the margin where target is −1", domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
+     "x, a distance, where target is 1; how far it is below the margin where target is −1", domain={"x": reals(avoid=(1.0,)), "target": integers_between(-1, 1)},
      forward=lambda x, target, margin=1.0: (  # 0 where t is −∞
          np.where(target != -1, x, 0) + np.where(target != 1, np.maximum(float(margin) - x, 0), 0)))
 # fmt: on
@@ -141,7 +148,7 @@ def triplet_values(a: Any, b: Any, c: Any, margin: Any = 1.0, p: Any = 2.0, eps:
 loss("cosine_embedding_loss(x, y, target: data, margin=0.0)",
      f"out = [target = 1]·(1 − c) + [target = −1]·(c − margin)·[c − margin ≥ 0] where {ANGLE}",
      "small where the angle is small for pairs that belong together (target 1) and large for others (−1)", along="last",
-     fits="x[…,n] y[…,n] target[…]", forward=embedding_values, domain={"target": whole(-1, 1)},
+     fits="x[…,n] y[…,n] target[…]", forward=embedding_values, domain={"target": integers_between(-1, 1)},
      expands=f"n = sqrt(sum(x ** 2, dim=-1) + {TINY}); m = sqrt(sum(y ** 2, dim=-1) + {TINY}); cos = sum(x * y, dim=-1) / n / m; "
              "mean((target == 1) * (1 - cos) + (target == -1) * clamp(cos - margin, min=0))",
      examples=tuple(f"F.cosine_embedding_loss(x, y, target{how}) with x:2x3 y:2x3 target:2"
@@ -156,7 +163,7 @@ loss("triplet_margin_loss(anchor, positive, negative, margin: float > 0=1.0, p=2
 # Classes ------------------------------------------------------------------------------------------
 
 
-def classes(
+def class_domain(
     sizes: Sizes, x: Shape, target: Shape, *weight: Shape | None, weights: bool = False, **options: Any
 ) -> None:
     """A class for each sample, or where there may be ``weights`` one for each class."""
@@ -183,7 +190,7 @@ def class_values(
     x: Any, target: Any, weight: Any = None, ignore_index: int = -100, label_smoothing: float = 0.0
 ) -> Any:
     """NumPy's forward, from log-probabilities: the losses, and how much each counts."""
-    x, n = np.asarray(x, float), positions(target)
+    x, n = np.asarray(x, float), numpy_positions(target)
     axis = min(x.ndim - 1, 1)
     counted = n != ignore_index
     safe = from_zero(np.where(counted, n, 0))
@@ -225,20 +232,20 @@ CLASSES = (
 # fmt: off
 loss(f"nll_loss(x, target: data, weight: data=None, {SIZE_AVERAGE}, ignore_index=-100, {REDUCE}, {BY_WORD})",
      "out = −w·x[target] where w = [target ≠ ignore_index]·weight[target]", "minus the log-probability at each target's class",
-     along="classes", fits=classes, forward=class_values, also="F.nll_loss_nd torch._C._nn.nll_loss_nd",
-     ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
+     along="classes", fits=class_domain, forward=class_values, also="F.nll_loss_nd torch._C._nn.nll_loss_nd",
+     ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": integers_between(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
                'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), result_dtype="real")
 loss(f"cross_entropy(x, target, weight: data=None, {SIZE_AVERAGE}, ignore_index=-100, {REDUCE}, {BY_WORD}, label_smoothing: 0 <= float <= 1=0.0)", CLASSES,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
      variants={"rank(target)=rank(x)": SHARED}, along="classes",
-     fits=partial(classes, weights=True), forward=entropy_values, smooth=True, torch=torch_entropy,
+     fits=partial(class_domain, weights=True), forward=entropy_values, smooth=True, torch=torch_entropy,
      ranks={"x": (2, 1), "target": (1, 0, 2)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",
                'cross_entropy(x, y, reduction="sum") with x:2x3 y:2x3'))
 loss("multi_margin_loss(x, target: data, p: 1 <= int <= 2=1, margin=1.0, weight: data=None)",
      "out = weight[target]·(Σ_j [j ≠ target]·[t[j] > 0]·t[j]^p)/size(x, -1) where t[j] = margin − x[target] + x[j]",
-     "how far each class comes within the margin of the right one, its mean over the classes", along="classes", fits=classes,
-     ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()},
+     "how far each class comes within the margin of the right one, its mean over the classes", along="classes", fits=class_domain,
+     ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": integers_between(0, 1), "weight": positive()},
      examples=("F.multi_margin_loss(x, target) with x:2x3 target:2", "F.multi_margin_loss(x, target, p=2, margin=0.5) with x:3 target:scalar",
                'F.multi_margin_loss(x, target, weight=weight, reduction="none") with x:2x3 target:2 weight:3'))

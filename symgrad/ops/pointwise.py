@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.equations import METHOD, op
-from symgrad.entries.operands import Domain, positive, reals, whole
+from symgrad.entries.operands import Domain, integers_between, positive, reals
 from symgrad.errors import InputError
 from symgrad.program import Role
 from symgrad.shapes import Shape
@@ -107,6 +107,6 @@ for name, word, written, sign in (("lt", "less", "<", "<"), ("le", "less_equal",
        torch=lambda torch, x, y, name=name: getattr(torch, name)(torch.as_tensor(x), y).to(torch.float64))
 op("where(condition, x, y)", "out = [condition ≠ 0]·x + (1 − [condition ≠ 0])·y",
    "x[i] where the condition holds, y[i] elsewhere", ("torch.{}", "np.{}"),
-   domain={"x": away_from_zero, "condition": whole(0, 1)}, examples=("where(x > 0, x, y) with x:3 y:3",),
+   domain={"x": away_from_zero, "condition": integers_between(0, 1)}, examples=("where(x > 0, x, y) with x:3 y:3",),
    torch=lambda torch, condition, x, y: torch.where(condition != 0, x, y),
    result_dtype="behind", where_like=(0, (1, 2), 1))  # a condition that is NaN holds

@@ -17,14 +17,14 @@ import sympy as sp
 
 from symgrad.entries.equations import F, op
 from symgrad.entries.operands import Ints, check_space, positive
-from symgrad.entries.readings import Function
-from symgrad.entries.spec import At, Held, View, no_alignment
+from symgrad.entries.readings import EquationFromFunction
+from symgrad.entries.spec import At, HeldTensor, View, no_alignment
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.convolutions import fitting, last, named, slid, window
+from symgrad.ops.convolutions import check_window_counts, describe_last_axes, option_per_axis, window, window_count
 from symgrad.ops.interpolation import COVERS
-from symgrad.shapes import Shape, Size, Sizes, size_of
+from symgrad.shapes import Shape, Size, Sizes, as_size
 
 
 def half_at_most(
@@ -39,11 +39,11 @@ def half_at_most(
         raise InputError("divisor_override is a number other than 0, for 2 and 3 axes of space")
 
 
-def begun(size: Size, kernel: int, stride: int, padding: int, dilation: int) -> Size:
+def count_windows(size: Size, kernel: int, stride: int, padding: int, dilation: int) -> Size:
     """How many windows begin inside, the last of which may stick out at the end; none begins in the padding there."""
     reach = dilation * (kernel - 1)
     room = size + padding - 1 - max(reach - padding - stride + 1, 0)
-    return sp.floor(size_of(room) / stride) + 1 if stride > 1 else size_of(room + 1)
+    return sp.floor(as_size(room) / stride) + 1 if stride > 1 else as_size(room + 1)
 
 
 def pooled_shape(
@@ -54,10 +54,10 @@ def pooled_shape(
     check_space(shapes, space)
     dilation = more.get("dilation", (1,) * space)
     axes = list(zip(x[-space:], kernel_size, stride, padding, dilation, strict=True))
-    places = [slid(n, sp.Integer(k), a, p, p, d) for n, k, a, p, d in axes]
+    places = [window_count(n, sp.Integer(k), a, p, p, d) for n, k, a, p, d in axes]
     if ceil_mode:
-        places = [begun(*axis) for axis in axes]
-    return (*x[:-space], *fitting(sizes, places))
+        places = [count_windows(*axis) for axis in axes]
+    return (*x[:-space], *check_window_counts(sizes, places))
 
 
 MOST_READ = 200_000_000
@@ -70,7 +70,7 @@ def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, 
     space, whole = len(kernel_size), x.shape[-len(kernel_size) :]
     numbers, inside = np.zeros((1,) * 2 * space, dtype=np.int64), np.ones((), dtype=bool)
     for axis, (n, k, a, p, d) in enumerate(zip(whole, kernel_size, stride, padding, dilation, strict=True)):
-        count = int(begun(n, k, a, p, d) if ceil_mode else slid(n, k, a, p, p, d))
+        count = int(count_windows(n, k, a, p, d) if ceil_mode else window_count(n, k, a, p, p, d))
         place = np.add.outer(a * np.arange(count) - p, d * np.arange(k))
         place = np.expand_dims(place, [n for n in range(2 * space) if n not in (axis, space + axis)])
         numbers, inside = numbers * n + place, inside & (place >= 0) & (place < n)
@@ -84,7 +84,7 @@ def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, 
     return np.where(first < 0, numbers.max(axis=-1), first)
 
 
-def winner(at: At, x: View, n: Held, kernel_size: Any, **options: Any) -> Expr:
+def winner(at: At, x: View, n: HeldTensor, kernel_size: Any, **options: Any) -> Expr:
     """The entry with the number n in its plane."""
     space = len(kernel_size)
     return x[[*at[:-space], *unravel(n[at], x.shape[-space:])]]
@@ -93,12 +93,12 @@ def winner(at: At, x: View, n: Held, kernel_size: Any, **options: Any) -> Expr:
 # fmt: off
 for space, x in ((1, "1x2x6"), (2, "1x2x4x4"), (3, "1x1x4x4x4")):
     name, odd = f"max_pool{space}d", f"{x[:3]}{'x3' * space}"
-    at, (read, _) = ",".join("ijk"[:space]), window(*(named(option, space) for option in ("stride", "padding", "dilation")))
+    at, (read, _) = ",".join("ijk"[:space]), window(*(option_per_axis(option, space) for option in ("stride", "padding", "dilation")))
     op(f"{name}(x, kernel_size: {space}*int >= 1, stride: {space}*int >= 1=kernel_size, padding: {space}*int >= 0=0, "
        f"dilation: {space}*int >= 1=1, ceil_mode=False, return_indices: unused=False)",
        f"out[c,{at}] = x[c,n[c,{at}]], n: the number in its plane, row by row, of the largest x[c,{','.join(read)}]",
-       f"the largest entry of every window of {last(space)}, kernel_size wide; with ceil_mode windows may stick out at the end", ("F.{}", "torch.{}"),
-       reading=Function(winner), checks=half_at_most, shape=pooled_shape, align=no_alignment, index_data={"n": winners},
+       f"the largest entry of every window of {describe_last_axes(space)}, kernel_size wide; with ceil_mode windows may stick out at the end", ("F.{}", "torch.{}"),
+       reading=EquationFromFunction(winner), checks=half_at_most, shape=pooled_shape, align=no_alignment, index_data={"n": winners},
        index_suffix=", return_indices=True)[1]", kinks=0, ranks={"x": (space + 2, space + 1)}, letters="ncijk", result_dtype="kept",
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, 3, stride=2, padding=1) with x:{x}",
                  *((f"F.{name}(x, 2, stride=1, dilation=2) with x:{x}",) if space < 3 else ()),
@@ -110,7 +110,7 @@ def averaged_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **
     """As of any pooling; torch's average over three axes does not count the padding as room."""
     if len(kernel_size) == 3:
         spatial = zip(shapes[0][-3:], kernel_size, strict=True)
-        fitting(sizes, [slid(n, sp.Integer(k), 1, sp.S.Zero, sp.S.Zero, 1) for n, k in spatial])
+        check_window_counts(sizes, [window_count(n, sp.Integer(k), 1, sp.S.Zero, sp.S.Zero, 1) for n, k in spatial])
     return pooled_shape(sizes, shapes, kernel_size, **options)
 
 
@@ -140,8 +140,8 @@ def below(counts: Sequence[Any]) -> str:
 for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten", "1x1x4x4x4")):  # no size comes to 1
     name, odd, more = f"avg_pool{space}d", "1x1x3x3x3" if space == 3 else f"1x2{'x3' * space}", "3, stride=2, padding=1"
     op(f"{name}(x, kernel_size: {space}*int >= 1, stride: {space}*int >= 1=kernel_size, padding: {space}*int >= 0=0, "
-       "ceil_mode=False, count_include_pad=True, divisor_override: int=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
-       f"the average of every window of {last(space)}; with ceil_mode windows may stick out at the end; divided is by divisor_override,"
+       "ceil_mode=False, count_include_pad=True, divisor_override: int=None)", averaged((), option_per_axis("kernel_size", space), option_per_axis("stride", space), option_per_axis("padding", space), False, True, None),
+       f"the average of every window of {describe_last_axes(space)}; with ceil_mode windows may stick out at the end; divided is by divisor_override,"
        " or how many entries there are, without count_include_pad those inside", ("F.{}", f"{home}.{{}}"),
        variants=averaged, checks=half_at_most, shape=averaged_shape, smooth=True, result_dtype="cut",
        letters="ncijk", ranks={"x": (space + 2, space + 1)},
@@ -158,7 +158,7 @@ def prepare_adaptive(space: int, shapes: tuple[Shape, ...], output_size: Ints) -
     values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * space
     if len(values) != space:
         raise InputError(f"output_size has to be one size or {space}", found=(f"output_size={output_size!r}",))
-    sizes = [old if new is None else size_of(new) for old, new in zip(shapes[0][-space:], values, strict=True)]
+    sizes = [old if new is None else as_size(new) for old, new in zip(shapes[0][-space:], values, strict=True)]
     if not all(s.is_Symbol or (s.is_Integer and s >= 1) for s in sizes):
         raise InputError("output_size has to be integers from 1 up", found=(f"output_size={output_size!r}",))
     return {"output_size": tuple(sizes)}
@@ -182,7 +182,7 @@ def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
 # fmt: off
 for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3, "aten._{}", "1x1x2x3x4")):
     name = f"adaptive_avg_pool{space}d"
-    op(f"{name}(x, output_size: sizes)", adapted((), named("output_size", space)),
+    op(f"{name}(x, output_size: sizes)", adapted((), option_per_axis("output_size", space)),
        "averages of windows of nearly equal length that cover the last axes: covers says which of m windows i holds which of n entries h", ("F.{}", home), variants=adapted,
        prepare=partial(prepare_adaptive, space),
        checks=partial(check_space, space=space), letters="ncijk", smooth=True,

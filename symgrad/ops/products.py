@@ -13,8 +13,8 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.indexed import Indexed
-from symgrad.entries.operands import as_many, axis_of, within
+from symgrad.entries.indexed import IndexedEquation
+from symgrad.entries.operands import axis_of, require_broadcastable, require_equal_rank
 from symgrad.entries.signatures import call_of
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
@@ -90,7 +90,7 @@ def einsum_prepare(shapes: tuple[Shape, ...], equation: Hashable) -> dict[str, H
     return {"equation": f"{','.join(terms)}->{output}"}
 
 
-def contracted(shapes: tuple[Shape, ...], equation: str) -> str:
+def einsum_equation(shapes: tuple[Shape, ...], equation: str) -> str:
     """A sum over the letters that the output lacks."""
     terms, output = parse_subscripts(equation, len(shapes))
     left, *factors = (f"{name}[{','.join(own)}]" if own else name
@@ -100,7 +100,7 @@ def contracted(shapes: tuple[Shape, ...], equation: str) -> str:
 
 
 op("einsum(equation: str, *tensors)", "out[i,k] = Σ_j x0[i,j]·x1[j,k]", "a sum of products over the letters that the output lacks, as an equation names the axes: here 'ij,jk->ik'",
-   ("torch.einsum", "np.einsum"), variants=contracted, prepare=einsum_prepare, letters=lambda equation: parse_subscripts(equation)[1],
+   ("torch.einsum", "np.einsum"), variants=einsum_equation, prepare=einsum_prepare, letters=lambda equation: parse_subscripts(equation)[1],
    torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors), result_dtype="subscripts", arrays="text, *x: np.einsum(text, *x)",
    examples=('einsum("ij,jk->ik", x, a) with x:2x3 a:3x2', 'einsum("bij,ji->bi", x, a) with x:2x2x3 a:3x2',
              'einsum("ij->j", x) with x:2x3', 'einsum("ii->i", x) with x:3x3'))  # fmt: skip
@@ -108,13 +108,15 @@ op("einsum(equation: str, *tensors)", "out[i,k] = Σ_j x0[i,j]·x1[j,k]", "a sum
 # More than a product ------------------------------------------------------------------------------
 
 
-def added(call: str, equation: str) -> Callable[..., tuple[Shape, ...]]:
+def broadcast_to_product(call: str, equation: str) -> Callable[..., tuple[Shape, ...]]:
     """What is added to a product takes the product's shape."""
-    alone = Indexed(call_of(f"{call.replace('x, ', '')})"), re.sub(r"beta·x\[.*?\] \+ alpha·", "", equation), {})
+    alone = IndexedEquation(
+        call_of(f"{call.replace('x, ', '')})"), re.sub(r"beta·x\[.*?\] \+ alpha·", "", equation), {}
+    )
 
     def align(sizes: Sizes, given: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
         product = alone.shape(sizes, given[1:])
-        within(sizes, given[0], product, "what is added to the product has {} axes, the product {}")
+        require_broadcastable(sizes, given[0], product, "what is added to the product has {} axes, the product {}")
         return (product, *given[1:])
 
     return align
@@ -134,7 +136,7 @@ for call, equation, says, shapes in (
     ("baddbmm(x, batch1, batch2", "out[b,i,k] = beta·x[b,i,k] + alpha·Σ_j batch1[b,i,j]·batch2[b,j,k]",
      "beta·x plus alpha times a batch of matrix products", "x:2x2x2 batch1:2x2x3 batch2:2x3x2"),
 ):
-    op(f"{call}, beta: float=1, alpha: float=1)", equation, says, TORCH, align=added(call, equation),
+    op(f"{call}, beta: float=1, alpha: float=1)", equation, says, TORCH, align=broadcast_to_product(call, equation),
        result_dtype="" if "Σ" in equation else "joined",  # torch takes truth values where nothing is added up
        examples=(f"{call}) with {shapes}", f"{call}, beta=2, alpha=0.5) with {shapes}"))
 # fmt: on
@@ -169,7 +171,7 @@ op("tensordot(x, y, dims: axes=2)", "out[i,k] = Σ_j x[i,j]·y[j,k]", "the sum o
    examples=("tensordot(x, y, 1) with x:2x3 y:3x2", "tensordot(x, y, 2) with x:2x3 y:2x3"))  # fmt: skip
 
 
-def blocks(shapes: tuple[Shape, ...]) -> str:
+def write_kron(shapes: tuple[Shape, ...]) -> str:
     """An index of x and one of y on each axis, from the last one on."""
     x, y = (len(shape) for shape in shapes)
     rank = max(x, y)
@@ -181,7 +183,7 @@ def blocks(shapes: tuple[Shape, ...]) -> str:
 
 
 op("kron(x, y)", "out[(i,k),(j,l)] = x[i,j]·y[k,l]", "every entry of x times all of y, as one matrix of blocks",
-   ("torch.{}", "Tensor.{}", "np.{}"), variants=blocks, examples=("kron(x, y) with x:2x2 y:2x3", "kron(x, y) with x:2 y:3"))  # fmt: skip
+   ("torch.{}", "Tensor.{}", "np.{}"), variants=write_kron, examples=("kron(x, y) with x:2x2 y:2x3", "kron(x, y) with x:2 y:3"))  # fmt: skip
 
 
 op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along dim", ("torch.linalg.{}",), along="dim",
@@ -200,5 +202,5 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − x[(i + 2) mod n]·y[(i + 1) mod n]"
    " where n = size(x, -1)", "the cross product of vectors with three entries along dim",
    ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross"), along="dim", shape=cross_shape,
-   fits=as_many, implied_axis={c: lambda sizes: sizes.index(3) if 3 in sizes else -1 for c in ("torch.cross", "Tensor.cross")},
+   fits=require_equal_rank, implied_axis={c: lambda sizes: sizes.index(3) if 3 in sizes else -1 for c in ("torch.cross", "Tensor.cross")},
    examples=("torch.linalg.cross(x, y)",))  # fmt: skip

@@ -80,7 +80,7 @@ def prepare_spread(
     return {"dim": axes_of(dim, len(shapes[0])), "correction": correction, "keepdim": keepdim}
 
 
-def spread(x: Any, axis: tuple[int, ...], correction: Any, keepdims: bool) -> Any:
+def variance_of_arrays(x: Any, axis: tuple[int, ...], correction: Any, keepdims: bool) -> Any:
     """Σ (x − mean)² / (n − correction) on arrays; NumPy's own complains on stderr where n is 1 or 0."""
     count = np.float64(np.prod([x.shape[a] for a in axis]))
     far = x - np.sum(x, axis=axis, keepdims=True) / count
@@ -110,7 +110,7 @@ op("var(x, dim: any=None, unbiased: bool=None, correction: float=None, keepdim=F
 op("std(x, dim: any=None, unbiased: bool=None, correction: float=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
    "the standard deviation along dim: the root of the variance, its correction 1, 0 if not unbiased; the derivative at 0 is 0", METHOD, along="dim",
    variants=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, reuse=True, kinks=0,
-   forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)),
+   forward=lambda x, **given: np.sqrt(variance_of_arrays(np.asarray(x, float), **given)),
    arrays="x, dim=None, correction=1, keepdim=False: np.std(x, axis=dim, ddof=correction, keepdims=keepdim)")
 # fmt: on
 
@@ -198,7 +198,7 @@ def last_extreme(x: Any, dim: int, largest: bool) -> Any:
     return np.maximum.accumulate(np.where(hits, places, 0), axis=dim).reshape(x.shape)
 
 
-def running(largest: bool) -> dict[str, Any]:
+def running_extremum_facts(largest: bool) -> dict[str, Any]:
     """What cummax and cummin share."""
     name, known = ("cummax" if largest else "cummin"), {"n": lambda x, dim: last_extreme(x, dim, largest)}
     return {
@@ -209,9 +209,9 @@ def running(largest: bool) -> dict[str, Any]:
 
 # fmt: off
 op("cummax(x, dim: int)", "out[i] = x[n[i]], n: where the largest of x[0], …, x[i] is (the last of equal ones)", "the largest entry so far",
-   **running(largest=True))
+   **running_extremum_facts(largest=True))
 op("cummin(x, dim: int)", "out[i] = x[n[i]], n: where the smallest of x[0], …, x[i] is (the last of equal ones)", "the smallest entry so far",
-   **running(largest=False))
+   **running_extremum_facts(largest=False))
 # fmt: on
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.entries.equations import SPECIAL, TORCH, op
-from symgrad.entries.operands import Domain, between, positive
+from symgrad.entries.operands import Domain, open_interval, positive
 from symgrad.functions import special
 
-unit = between(-1, 1)
+unit = open_interval(-1, 1)
 off_whole = Domain(draw=(-2.4, 2.4), avoid=tuple(n / 2 for n in range(-4, 5)))
 quotients = {"x": Domain(draw=(2.1, 2.9)), "y": Domain(low=0, draw=(0.75, 0.95))}
 
@@ -39,7 +39,7 @@ op("ldexp(x, y)", "out = x·2^y", "x[i] times 2 to the power y[i]", home=TORCH)
 op("logit(x, eps: 0 < float <= 0.5=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − x[i])), the inverse of the logistic function; with eps x[i] is first kept between eps and 1 − eps", TORCH, "torch.special.logit",
    variants={"not eps=None": "out = inside·(log(safe) − log(1 − safe)) + log(eps/(1 − eps))·([x < eps] − [x > 1 − eps])"
             " where inside = [x ≥ eps]·[x ≤ 1 − eps], safe = x·inside + (1 − inside)/2"},
-   domain=between(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",))
+   domain=open_interval(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",))
 op("xlogy(x, y)", "out = x·log(y)", "x[i]·log y[i], and 0 where x[i] is 0", TORCH, "torch.special.xlogy", domain=positive(),
    edges=({"x": 0.0, "y": 0.0},), forward=special.xlogy, least_log=-np.inf)
 op("xlog1py(x, y)", "out = x·log(1 + y)", "x[i]·log(1 + y[i]), and 0 where x[i] is 0", SPECIAL, domain=positive(),
@@ -114,7 +114,7 @@ op("erfinv(x)", "out = erfinv(x)", "the number whose erf is x[i]", TORCH, "torch
 op("erfcx(x)", "out = erfcx(x)", "exp(x[i]²)·(1 − erf(x[i]))", SPECIAL)
 op("ndtr(x)", "out = erfc(−x / √2) / 2", "the distribution function Φ(x[i]) of the normal distribution with mean 0 and variance 1", SPECIAL)
 op("log_ndtr(x)", "out = log_ndtr(x)", "log Φ(x[i]), Φ the normal distribution function", SPECIAL)
-op("ndtri(x)", "out = ndtri(x)", "the number z with Φ(z) = x[i], Φ the normal distribution function", SPECIAL, domain=between(0, 1))
+op("ndtri(x)", "out = ndtri(x)", "the number z with Φ(z) = x[i], Φ the normal distribution function", SPECIAL, domain=open_interval(0, 1))
 op("lgamma(x)", "out = lgamma(x)", "log |Γ(x[i])|", TORCH, "torch.special.gammaln aten.special_gammaln",
    domain=positive())
 op("digamma(x)", "out = polygamma(0, x)", "the derivative of log Γ at x[i]", TORCH, "torch.special.digamma torch.special.psi",

@@ -21,9 +21,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import INDICES, WORDS, op
-from symgrad.entries.indexed import Indexed
-from symgrad.entries.operands import at_least, matrices
-from symgrad.entries.signatures import Call, call_of
+from symgrad.entries.indexed import IndexedEquation
+from symgrad.entries.operands import matrix_domain, require_rank
+from symgrad.entries.signatures import CallPattern, call_of
 from symgrad.entries.spec import Op, View, no_alignment
 from symgrad.errors import DomainError, UndefinedError
 from symgrad.indexing import Equation, fresh_axes
@@ -35,16 +35,16 @@ SYMMETRIC = "s[i,j] = (x[…,i,j] + x[…,j,i])/2"
 """x where x is symmetric: nothing flows to the rest."""
 
 
-def square(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
+def square_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
     """The shape of a matrix, or of a stack of them, with as many rows as columns."""
-    shape = at_least(shapes[0], 2)
+    shape = require_rank(shapes[0], 2)
     sizes.unify(shape[-2], shape[-1])
     return shape
 
 
 def batch_of_square(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
     """One number for each square matrix."""
-    return square(sizes, shapes)[:-2]
+    return square_shape(sizes, shapes)[:-2]
 
 
 def inverted(x: Any) -> Any:
@@ -74,7 +74,7 @@ APART = 1e-10
 """Values nearer to each other than this share of the largest count as equal."""
 
 
-def apart(values: Any, what: str) -> Any:
+def require_distinct(values: Any, what: str) -> Any:
     """``values`` if no two along the last axis are equal; what belongs to equal ones has no derivative."""
     values = np.asarray(values, float)
     if values.shape[-1] > 1 and values.size:
@@ -114,7 +114,7 @@ BOUND = re.compile(r"Σ_\{?([a-z,]+)")
 class Solves:
     """What is 0 at the result."""
 
-    call: Call
+    call: CallPattern
     texts: Equations
     beside: tuple[str, ...]
 
@@ -131,7 +131,7 @@ class Solves:
 
     def at(self, text: str, views: Sequence[View], held: Any, options: Mapping[str, Any]) -> Equation:
         """One equation, at indices of its own."""
-        reading = Indexed(self.call, difference(text), {})
+        reading = IndexedEquation(self.call, equation_as_difference(text), {})
         tree, names = reading.tree(views, options), (*self.call.operands, "out")
         shapes = {name: view.shape for name, view in zip(names, (*views, held["out"]), strict=True)}
         found = RangeFinder(tree, shapes, Sizes(), {}).find().found
@@ -142,10 +142,10 @@ class Solves:
         return Equation(axes, reading.index(axes, views, held, options))
 
 
-def difference(text: str) -> str:
+def equation_as_difference(text: str) -> str:
     """An equation as F = left − right.
 
-    >>> difference("Σ_j x[…,i,j]·out[…,j,k] = s[i,k] where s[i,j] = x[…,j,i]")
+    >>> equation_as_difference("Σ_j x[…,i,j]·out[…,j,k] = s[i,k] where s[i,j] = x[…,j,i]")
     'F[…,i,k] = (Σ_j x[…,i,j]·out[…,j,k]) − (s[i,k]) where s[i,j] = x[…,j,i]'
     """
     sides, where, names = WORDS.split(text)[0].partition(" where ")
@@ -156,7 +156,7 @@ def difference(text: str) -> str:
     return f"F[{free}] = ({left}) − ({right}){where}{names}"
 
 
-def solved(
+def solved_op(
     call: str,
     solves: Equations,
     says: str,
@@ -176,7 +176,12 @@ def solved(
     first = said.operands[0]
     what = Solves(said, solves, tuple(given.get("auxiliaries", ())))
     texts = what.written(((sp.S.Zero, sp.S.Zero),) * len(said.operands), said.usual)
-    facts: dict[str, Any] = {"align": no_alignment, "ranks": {first: (2,)}, "domain": {first: matrices(kind)}, **given}
+    facts: dict[str, Any] = {
+        "align": no_alignment,
+        "ranks": {first: (2,)},
+        "domain": {first: matrix_domain(kind)},
+        **given,
+    }
     facts["residual"] = what
     return op(
         call, step, says, home, definition="; ".join(texts), reads_out=True, forward=values, letters=letters, **facts

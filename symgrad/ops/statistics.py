@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.operands import number, positive, reals, unify_vector, whole
+from symgrad.entries.operands import exact_number, integers_between, positive, reals, unify_vector
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.reductions import choosing
 from symgrad.shapes import Shape, Sizes
@@ -37,7 +37,7 @@ def rows_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape
     return (x[0], x[0])
 
 
-def weights_of(frequency: Any, importance: Any, count: int) -> tuple[Any, Any]:
+def sample_weights(frequency: Any, importance: Any, count: int) -> tuple[Any, Any]:
     """NumPy: how much each sample counts, and the importance alone."""
     own = np.ones(count) if importance is None else np.asarray(importance, float)
     often = np.ones(count) if frequency is None else np.asarray(frequency, float)
@@ -51,7 +51,7 @@ def weights_of(frequency: Any, importance: Any, count: int) -> tuple[Any, Any]:
 def covariances(x: Any, fweights: Any = None, aweights: Any = None, *, correction: Any) -> Any:
     """NumPy's forward."""
     x = np.asarray(x, float)
-    w, own = weights_of(fweights, aweights, x.shape[-1])
+    w, own = sample_weights(fweights, aweights, x.shape[-1])
     with np.errstate(divide="ignore", invalid="ignore"):
         far = x - (x @ w)[..., None] / w.sum()
         used = w.sum() if aweights is None else (w * own).sum() / w.sum()
@@ -72,7 +72,7 @@ def covariance(shapes: Any, correction: Any = 1, **options: Any) -> str:
     below = f"({total} − correction)"
     if "aweights" in there:
         below = f"({total} − correction·(Σ_m {times('m')}aweights[m])/{total})"
-    elif not there and not (x[-1] - number(correction)).is_nonnegative:
+    elif not there and not (x[-1] - exact_number(correction)).is_nonnegative:
         below = f"([size(x, -1) ≥ correction]·{below})"
     i, j = ("i,", "j,") if len(x) == 2 else ("", "")
     d = f"d[{i}k] = x[{i}k] − (Σ_l {times('l')}x[{i}l])/{total}"
@@ -85,7 +85,7 @@ op("cov(x, correction=1, fweights: data=None, aweights=None)",
    variants=covariance, shape=rows_shape, ranks={"x": (2, 1), "fweights": (1,), "aweights": (1,)}, forward=covariances,
    torch=lambda torch, x, fweights=None, aweights=None, *, correction: torch.cov(
        x, correction=correction, fweights=None if fweights is None else fweights.long(), aweights=aweights),
-   domain={"fweights": whole(1, 3), "aweights": positive()}, letters="ij",
+   domain={"fweights": integers_between(1, 3), "aweights": positive()}, letters="ij",
    examples=("cov(x)", "cov(x, correction=0) with x:3",
              "cov(x, fweights=fweights, aweights=aweights) with x:2x4 fweights:4 aweights:4"))  # fmt: skip
 
@@ -127,7 +127,7 @@ def rank_places(x: Any, wanted: Any, dim: int, descending: bool = False) -> Any:
     return np.take(order(x, dim, descending), wanted, axis=dim) if np.ndim(x) else np.zeros((), dtype=np.int64)
 
 
-def enough(sizes: Sizes, x: Shape, k: Any, dim: int, least: int = 0, **options: Any) -> None:
+def require_k_entries(sizes: Sizes, x: Shape, k: Any, dim: int, least: int = 0, **options: Any) -> None:
     """There are ``k`` entries along dim; a scalar has one."""
     count, wanted = sizes.number(x[dim]) if x else 1, sizes.number(sp.sympify(k, strict=True))
     if count is not None and wanted is not None and not least <= wanted <= count:
@@ -136,7 +136,7 @@ def enough(sizes: Sizes, x: Shape, k: Any, dim: int, least: int = 0, **options: 
 
 op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: unused=True)",
    "out[i<k] = x[n[i]], n: where the i-th largest is (or the i-th smallest)", "the k largest (or smallest) entries along dim, in order", TORCH,
-   axes="dim", fits=enough, returns=("values", "indices"),
+   axes="dim", fits=require_k_entries, returns=("values", "indices"),
    index_data={"n": lambda x, k, dim, largest: rank_places(x, range(int(k)), dim, largest)},
    examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
 
@@ -148,7 +148,7 @@ def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:
 
 
 op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
-   "the k-th smallest entry along dim, the smallest for k = 1", TORCH, along="dim", fits=partial(enough, least=1), returns=("values", "indices"),
+   "the k-th smallest entry along dim, the smallest for k = 1", TORCH, along="dim", fits=partial(require_k_entries, least=1), returns=("values", "indices"),
    index_data={"n": rank_place},
    examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
 
@@ -191,7 +191,7 @@ def neighbour(above: bool, x: Any, q: Any, dim: Any, keepdim: bool, interpolatio
     whole = dim is None or not x.ndim
     flat, axis = (x.reshape(-1), 0) if whole else (x, dim)
     places = order(flat, axis, descending=False)
-    wanted = ranked(Fraction(str(number(q))) * (flat.shape[axis] - 1), interpolation, above)
+    wanted = ranked(Fraction(str(exact_number(q))) * (flat.shape[axis] - 1), interpolation, above)
     lost = np.isnan(np.asarray(flat, float)).any(axis=axis)
     found = np.where(lost, np.take(places, -1, axis=axis), np.take(places, wanted, axis=axis))
     return np.reshape(found, (1,) * x.ndim) if whole and keepdim else np.expand_dims(found, axis) if keepdim else found

@@ -13,7 +13,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.readings import Function
+from symgrad.entries.readings import EquationFromFunction
 from symgrad.entries.spec import At, Opening, View, no_alignment
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.indexing.symbols import Expr
@@ -23,12 +23,12 @@ from symgrad.shapes import Shape, Size, Sizes
 Item = tuple[Any, ...]
 
 
-def cut(sizes: Sizes, size: Size, start: int | None, stop: int | None, step: int) -> tuple[Size, Size]:
+def slice_bounds(sizes: Sizes, size: Size, start: int | None, stop: int | None, step: int) -> tuple[Size, Size]:
     """Where the slice begins, and how many entries it keeps."""
     if always_empty(start, stop):
         return sp.S.Zero, sp.S.Zero
     if falls_with_size(start, stop):
-        size = known(sizes, size)
+        size = require_known_size(sizes, size)
     first, last = end(sizes, size, start, sp.S.Zero), end(sizes, size, stop, sizes.find(size))
     span = last - first
     number = sizes.number(span)
@@ -62,7 +62,7 @@ def falls_with_size(start: int | None, stop: int | None) -> bool:
     return start is not None and stop is not None and start < 0 < stop
 
 
-def known(sizes: Sizes, size: Size) -> Size:
+def require_known_size(sizes: Sizes, size: Size) -> Size:
     """The size as a number."""
     number = sizes.number(size)
     if number is None:
@@ -91,7 +91,7 @@ def placed_item(sizes: Sizes, size: Size, item: Item) -> Item:
     if item[0] != "slice":
         return item
     _, start, stop, step = item[:4]
-    begin, count = cut(sizes, size, start, stop, step or 1)
+    begin, count = slice_bounds(sizes, size, start, stop, step or 1)
     return ("slice", start, stop, step or 1, int(begin) if begin.is_Integer else begin, count)
 
 
@@ -149,7 +149,7 @@ def entry_at(at: At, x: View, key: tuple[Item, ...]) -> Expr:
 
 
 op("getitem(x, key: any)", "out[i] = x[start + step·i]", "the entries at an index or slice of each axis, as the key has them", ("Tensor.__getitem__",),
-   reading=Function(entry_at), shape=sliced_shape, align=no_alignment,
+   reading=EquationFromFunction(entry_at), shape=sliced_shape, align=no_alignment,
    resolve=lambda sizes, shapes, key: {"key": tuple(placed_item(sizes, size, item) for item, size in read_items(key, shapes[0]))},
    slots=lambda open_, shapes, key: {"key": tuple(open_item(open_, item, size) for item, size in read_items(key, shapes[0]))},
    torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, result_dtype="kept",

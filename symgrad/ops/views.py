@@ -14,14 +14,14 @@ import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.indexed import Axes
-from symgrad.entries.operands import Ints, as_many, axes_of, moved, within
-from symgrad.entries.readings import Function
+from symgrad.entries.operands import Ints, axes_of, require_broadcastable, require_equal_rank, write_moved_entries
+from symgrad.entries.readings import EquationFromFunction
 from symgrad.entries.spec import At, View, no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.program import Role
-from symgrad.shapes import Shape, Size, Sizes, size_of
+from symgrad.shapes import Shape, Size, Sizes, as_size
 
 
 def prepare_expand(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashable]:
@@ -33,20 +33,20 @@ def prepare_expand(shapes: tuple[Shape, ...], shape: Shape) -> dict[str, Hashabl
 
 def expand_shape(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape:
     """The sizes asked for."""
-    within(sizes, shapes[0], shape, "a tensor with {} axes cannot be expanded to {}")
+    require_broadcastable(sizes, shapes[0], shape, "a tensor with {} axes cannot be expanded to {}")
     if any(s == -1 for s in shape):
         raise ShapeError("a new leading axis needs a size, not -1")
     return tuple(sp.sympify(s, strict=True) for s in shape)
 
 
-def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
+def write_expand(shapes: tuple[Shape, ...], shape: Shape) -> str:
     """x without the indices of new axes, with 0 on axes of size 1."""
     (old,), lead = shapes, len(shape) - len(shapes[0])
-    return moved(len(shape), lambda a: "" if a < lead else "0" if old[a - lead] == 1 else f"i{a}")
+    return write_moved_entries(len(shape), lambda a: "" if a < lead else "0" if old[a - lead] == 1 else f"i{a}")
 
 
 op("expand(x, shape: tuple)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1 up to a shape, as broadcasting does",
-   ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), variants=expanded, shape=expand_shape,
+   ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), variants=write_expand, shape=expand_shape,
    prepare=prepare_expand,
    torch=lambda torch, x, shape: x.expand(tuple(map(int, shape))),
    role=Role.COPIES, examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")  # fmt: skip
@@ -67,7 +67,7 @@ def rows_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 
 # fmt: off
 op("permute(x, dims: tuple[axis])", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, checks=every_axis,
-   variants=lambda shapes, dims: moved(len(dims), lambda a: f"i{dims.index(a)}"), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
+   variants=lambda shapes, dims: write_moved_entries(len(dims), lambda a: f"i{dims.index(a)}"), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
    arrays="x, *dims: np.transpose(x, dims)")
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges the axes dim0 and dim1",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
@@ -143,7 +143,7 @@ def squeezed(shapes: tuple[Shape, ...], dim: tuple[int, ...]) -> str:
     """x with 0 on the axes that go."""
     kept = [a for a in range(len(shapes[0])) if a not in dim]
     places = ",".join(f"i{kept.index(a)}" if a in kept else "0" for a in range(len(shapes[0])))
-    return f"{moved(len(kept), str).partition(' = ')[0]} = x{f'[{places}]' if places else ''}"
+    return f"{write_moved_entries(len(kept), str).partition(' = ')[0]} = x{f'[{places}]' if places else ''}"
 
 
 def resolve_squeeze(sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...]) -> dict[str, Hashable]:
@@ -221,9 +221,9 @@ def split_shape(sizes: Sizes, shapes: tuple[Shape, ...], split_size_or_sections:
     """The part's shape."""
     sections, (x,) = split_size_or_sections, shapes
     if not isinstance(sections, tuple):
-        return part_shape(sizes, x, dim, part, size_of(sections))
-    sizes.unify(x[dim], sp.Add(*map(size_of, sections)))
-    return (*x[:dim], size_of(sections[part]), *x[dim + 1 :])
+        return part_shape(sizes, x, dim, part, as_size(sections))
+    sizes.unify(x[dim], sp.Add(*map(as_size, sections)))
+    return (*x[:dim], as_size(sections[part]), *x[dim + 1 :])
 
 
 def begun_at(shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> str:
@@ -245,13 +245,13 @@ op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at 
 # Joined -------------------------------------------------------------------------------------------
 
 
-def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+def cat_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     """Equal sizes but along dim, where they add up."""
     first = shapes[0]
     if not first:
         raise ShapeError("cat joins along an axis, a scalar has none", hints=("stack joins along a new axis",))
     for shape in shapes[1:]:
-        as_many(sizes, first, shape)
+        require_equal_rank(sizes, first, shape)
         sizes.match((*first[:dim], *first[dim + 1 :]), (*shape[:dim], *shape[dim + 1 :]))
     return (*first[:dim], sp.Add(*(s[dim] for s in shapes)), *first[dim + 1 :])
 
@@ -268,11 +268,11 @@ def joint(at: At, *tensors: View, dim: int) -> Expr:
 
 
 op("cat(*tensors, dim: axis=0)", "out[i<m + size(y, 0)] = [i < m]·x[i] + [m ≤ i]·y[i − m] where m = size(x, 0)", "joins tensors along an axis they have",
-   ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=Function(joint), shape=joined, align=no_alignment,
+   ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=EquationFromFunction(joint), shape=cat_shape, align=no_alignment,
    torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), result_dtype="kept", role=Role.JOINS,
    examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip
 op("stack(*tensors, dim: int=0)", "out[k<2] = δ(k, 0)·x0 + δ(k, 1)·x1", "joins tensors of one shape along a new axis",
-   ("torch.stack", "np.stack"), axes="dim", fits=as_many, role=Role.STACKS,
+   ("torch.stack", "np.stack"), axes="dim", fits=require_equal_rank, role=Role.STACKS,
    variants=lambda shapes, dim: f"out[k<{len(shapes)}] = {' + '.join(f'δ(k, {n})·x{n}' for n in range(len(shapes)))}",
    torch=lambda torch, *tensors, dim: torch.stack(tensors, dim), examples=("stack([x, y]) with x:3 y:3", "stack([x, y], dim=1) with x:2 y:2"))  # fmt: skip
 

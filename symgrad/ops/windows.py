@@ -17,18 +17,18 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import Ints, check_space, whole
+from symgrad.entries.operands import Ints, check_space, integers_between
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.convolutions import fitting, named, slid, window
+from symgrad.ops.convolutions import check_window_counts, option_per_axis, window, window_count
 from symgrad.ops.gathering import from_zero
-from symgrad.shapes import Shape, Size, Sizes, size_of
+from symgrad.shapes import Shape, Size, Sizes, as_size
 
 
 def window_places(sizes: Sizes, space: Shape, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Shape:
     """How many places the window has on each axis."""
     axes = zip(space, map(sp.Integer, kernel_size), stride, padding, dilation, strict=True)
-    return tuple(fitting(sizes, [slid(n, k, a, p, p, d) for n, k, a, p, d in axes]))
+    return tuple(check_window_counts(sizes, [window_count(n, k, a, p, p, d) for n, k, a, p, d in axes]))
 
 
 def unfolded_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **options: Any) -> Shape:
@@ -47,7 +47,7 @@ def spots(size: str, kernel: Any, dilation: Any, padding: Any, stride: Any) -> s
     return ", ".join(f"{name} = {places}" for name, places in zip("hw", each, strict=True))
 
 
-def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
+def unfold_equation(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
     """Windows as columns; 0 outside where there is padding."""
     places, held = window(stride, padding, dilation)
     where = spots("size(x, {1})", kernel_size, dilation, padding, stride)
@@ -56,9 +56,9 @@ def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride:
     return f"out[…,(c,r<{height},s<{width}),(i<h,j<w)] = {entry} where {where}"
 
 
-BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
-op("im2col(x, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, stride: 2*int >= 1=1)", unfolded((), **BY_NAME),
-   "every window over the last two axes as a column; h and w are how many places it has on each", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), variants=unfolded,
+BY_NAME = {name: option_per_axis(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
+op("im2col(x, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, stride: 2*int >= 1=1)", unfold_equation((), **BY_NAME),
+   "every window over the last two axes as a column; h and w are how many places it has on each", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), variants=unfold_equation,
    shape=unfolded_shape,
    template="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
    examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
@@ -78,7 +78,7 @@ def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kern
     return (*x[:-2], x[-2] / area, *output_size)
 
 
-def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
+def fold_equation(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
     """Every entry of a column added at its place."""
     places, _ = window(stride, padding, dilation)
     where = spots("output_size{0}", kernel_size, dilation, padding, stride)
@@ -88,9 +88,9 @@ def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, paddi
 
 
 op("col2im(x, output_size: 2*size, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, "
-   "stride: 2*int >= 1=1)", folded((), (), **BY_NAME),
+   "stride: 2*int >= 1=1)", fold_equation((), (), **BY_NAME),
    "columns laid as windows over two axes, added up where they overlap; h and w are how many places there are on each", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
-   variants=folded, shape=folded_shape, result_dtype="joined", smooth=True, template="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
+   variants=fold_equation, shape=folded_shape, result_dtype="joined", smooth=True, template="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
    examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))  # fmt: skip
 
 
@@ -127,7 +127,7 @@ op("pixel_shuffle(x, upscale_factor: int >= 1)", "out[…,c,(h,a<upscale_factor)
 def unpooled_sizes(x: Shape, kernel_size: Any, stride: Any, padding: Any) -> list[Size]:
     """The sizes that the pooling began with, as far as they can be known."""
     along = zip(x[-len(padding) :], stride, kernel_size, padding, strict=True)
-    return [size_of((n - 1) * a + k - 2 * p) for n, a, k, p in along]
+    return [as_size((n - 1) * a + k - 2 * p) for n, a, k, p in along]
 
 
 def prepare_unpooled(
@@ -136,7 +136,7 @@ def prepare_unpooled(
     """Something says how large the result is."""
     if kernel_size is None and output_size is None:
         raise InputError("this needs kernel_size or output_size")
-    given = None if output_size is None else tuple(map(size_of, output_size))[-len(padding) :]
+    given = None if output_size is None else tuple(map(as_size, output_size))[-len(padding) :]
     if given is not None and len(given) < len(padding):
         raise InputError(f"output_size has {len(padding)} sizes", found=(f"output_size={output_size}",))
     return {"kernel_size": kernel_size, **more, "padding": padding, "output_size": given}
@@ -152,7 +152,7 @@ def unpooled_shape(space: int, sizes: Sizes, shapes: tuple[Shape, ...], output_s
     return (*x[:-space], *wanted)
 
 
-def unpooled(space: int, x: Any, indices: Any, output_size: Any, **pooled: Any) -> Any:
+def max_unpool_arrays(space: int, x: Any, indices: Any, output_size: Any, **pooled: Any) -> Any:
     """NumPy's forward; which of two entries for one place stays is open."""
     x, n = np.asarray(x), from_zero(indices)
     wanted = unpooled_sizes(x.shape, **pooled) if output_size is None else output_size
@@ -173,7 +173,7 @@ for space in (1, 2, 3):
        f"out[…,{left}] = Σ_{over} δ(indices[…,{inner}], {number})·x[…,{inner}]",
        "zeros but for the entries of x, each written at its number in its plane, row by row (each number once); the plane has"
        " output_size entries, or as many as pooling with this kernel_size, stride and padding began with", ("F.{}",),
-       forward=partial(unpooled, space), fits="x[…] indices[…]", shape=partial(unpooled_shape, space), prepare=prepare_unpooled,
-       align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
+       forward=partial(max_unpool_arrays, space), fits="x[…] indices[…]", shape=partial(unpooled_shape, space), prepare=prepare_unpooled,
+       align=no_alignment, domain={"indices": integers_between(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
        examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))
 # fmt: on

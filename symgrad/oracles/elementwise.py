@@ -24,7 +24,7 @@ from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.reading import masks_apart, number
 from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import Values, folded, with_numbers_read
-from symgrad.ops import only_read
+from symgrad.ops import is_data_argument
 from symgrad.oracles.evaluators import DIGITS, Point, apart, holds, in_few_digits, untamed
 from symgrad.program import Apply, Program
 
@@ -324,7 +324,7 @@ def read_only(name: str) -> str:
 def definition(step: Apply, program: Program) -> Equation:
     """The index equation of ``step``, operands to which nothing flows back apart from the others."""
     form = standard(step, program)
-    places = {operand(n) for n in range(len(step.arguments)) if only_read(step.op, n)}
+    places = {operand(n) for n in range(len(step.arguments)) if is_data_argument(step.op, n)}
     names = {n: read_only(a) if n in places else a for n, a in form.names.items()}
     return instantiate(derive(form.key).equation, names, form.sizes)
 

@@ -29,11 +29,11 @@ from symgrad.language.inference import LOSSES, ParsedProgram, find_inputs, read_
 from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact
 from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.exact import LARGEST_EXPONENT
-from symgrad.ops import named
+from symgrad.ops import entry_named
 from symgrad.oracles.evaluators import Read, evaluate_arrays
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Apply, Program, Stated
-from symgrad.shapes import Size, Sizes, with_numbers
+from symgrad.shapes import Size, Sizes, fill_sizes
 
 WIDTHS = (0.2, 0.05, 0.005)
 """How far a point is moved, as shares of its entries: the first of them that stays in every domain."""
@@ -297,17 +297,17 @@ def fits(program: Program, sizes: Mapping[Size, int]) -> bool:
     axes = {size for tensor in program.tensors() for size in tensor.shape}
     axes |= {size for right in rights for node in right.atoms(Ravel, Unravel) for size in node.shape}
     ranges = {index.size for right in rights for index in right.atoms(Index)}
-    whole = all(with_numbers(size, sizes).is_Integer for size in axes | ranges)
-    given = whole and all(with_numbers(size, sizes) >= 0 for size in (*axes, *program.required))
+    whole = all(fill_sizes(size, sizes).is_Integer for size in axes | ranges)
+    given = whole and all(fill_sizes(size, sizes) >= 0 for size in (*axes, *program.required))
     return given and all(stays_inside(s, program, sizes) for s in program.forward_steps if isinstance(s.op, Stated))
 
 
 def stays_inside(step: Apply, program: Program, sizes: Mapping[Size, int]) -> bool:
     """Whether an equation of the user's reads nothing outside its tensors: its conditions decide that."""
     operands = (program.tensor(a).shape if isinstance(a, str) else () for a in step.arguments)
-    shapes = tuple(tuple(with_numbers(size, sizes) for size in shape) for shape in operands)
+    shapes = tuple(tuple(fill_sizes(size, sizes) for size in shape) for shape in operands)
     try:
-        named(step.op).rules.resolve(Sizes(), shapes)
+        entry_named(step.op).rules.resolve(Sizes(), shapes)
     except ShapeError:
         return False
     return True

@@ -19,11 +19,11 @@ from symgrad.errors import InputError
 from symgrad.indexing import instantiate
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
-from symgrad.ops import beside_letters, named
-from symgrad.ops.lookup import plays
+from symgrad.ops import auxiliary_letters, entry_named
+from symgrad.ops.lookup import has_role
 from symgrad.oracles.torch_equation import run_equation
 from symgrad.program import Apply, Operation, Program, Pullback, Role, Stated
-from symgrad.shapes import with_numbers
+from symgrad.shapes import fill_sizes
 
 REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError)
 """What torch's own calls raise: an assertion of F.embedding's, a division by 0 of F.lp_pool2d's."""
@@ -60,7 +60,7 @@ TURNED = "signs of vectors as symgrad chooses them"
 
 def turns(program: Program) -> bool:
     """Whether vectors are computed whose sign is nobody's choice."""
-    return any(plays(step.op, Role.TURNS) for step in program.steps)
+    return any(has_role(step.op, Role.TURNS) for step in program.steps)
 
 
 def first_line(error: Exception) -> str:
@@ -127,7 +127,7 @@ def only_data(program: Program) -> frozenset[str]:
     live = {program.output}
     for step in reversed(program.steps):
         if step.result.name in live:
-            op = named(step.op)
+            op = entry_named(step.op)
             read = [name in op.data for name in op.operands]
             live |= {a for n, a in enumerate(step.arguments) if isinstance(a, str) and (op.variadic or not read[n])}
     return frozenset(t.name for t in program.inputs) - live
@@ -175,7 +175,7 @@ def _stated(step: Apply, program: Program, arguments: list[Any]) -> Any:
 
     form = standard(step, program)
     equation = derive(form.key).equation
-    whole = instantiate(equation, {}, {own: with_numbers(size, program.sizes) for own, size in form.sizes.items()})
+    whole = instantiate(equation, {}, {own: fill_sizes(size, program.sizes) for own, size in form.sizes.items()})
     tensors = {operand(place): argument for place, argument in enumerate(arguments)}
     return run_equation(whole, tensors, torch.float64)
 
@@ -185,8 +185,8 @@ def _computed(op: Operation, arguments: list[Any], options: Mapping[str, Any]) -
     import torch
 
     if not isinstance(op, Pullback):
-        return named(op).torch(torch, *arguments, **options)
-    weight, own = arguments[0], arguments[2 + len(beside_letters(op.of)) :]
+        return entry_named(op).torch(torch, *arguments, **options)
+    weight, own = arguments[0], arguments[2 + len(auxiliary_letters(op.of)) :]
     operand = own[op.position]
     moved = operand.clone() if operand.requires_grad else operand.detach().requires_grad_()
     given = [moved if place == op.position else a for place, a in enumerate(own)]

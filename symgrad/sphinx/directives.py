@@ -47,7 +47,7 @@ import symgrad
 from symgrad.api import derive, explain_values
 from symgrad.closed_form import assign_form
 from symgrad.documents.markdown import readable
-from symgrad.errors import InputError, SymgradError, Way, asked_by
+from symgrad.errors import Frontend, InputError, SymgradError, for_frontend
 from symgrad.explanation import Explanation
 from symgrad.language import parse_value
 from symgrad.language.literals import parse_entry_name
@@ -113,7 +113,7 @@ class ExpressionDirective(SphinxDirective):
 
     def run(self) -> Made:
         """The nodes in one box; what is not true is remembered for the end of the build."""
-        with asked_by(Way.COMMAND):  # whoever reads the page has no directive to change, but a shell
+        with for_frontend(Frontend.COMMAND):  # whoever reads the page has no directive to change, but a shell
             return self.made()
 
     def made(self) -> Made:
@@ -127,7 +127,7 @@ class ExpressionDirective(SphinxDirective):
             made = [node for part in asked for node in shown(story, part, at, asked)]
         except SymgradError as error:
             if refused != error.kind:
-                with asked_by(Way.DIRECTIVE):
+                with for_frontend(Frontend.DIRECTIVE):
                     untrue(self, f"{expression}: {error}")
             return [boxed([code_block(str(error))], "symgrad-error")]
         if refused is not None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import symgrad
-from symgrad.errors import InputError, SymgradError, Way, asked_by
+from symgrad.errors import Frontend, InputError, SymgradError, for_frontend
 from symgrad.language import parse_value
 from symgrad_cli import options
 from symgrad_cli.serving.family import adopt_orphans
@@ -100,7 +100,7 @@ def answer(line: str) -> dict[str, Any]:
     """One job done; what is wrong with it is an answer as well."""
     job = json.loads(line)
     try:
-        with asked_by(Way.FIELDS):
+        with for_frontend(Frontend.FIELDS):
             try:
                 return {"found": JOBS[job["kind"]](job)}
             except SymgradError as error:

@@ -35,7 +35,7 @@ from symgrad.backward.simplify.factors import (
 )
 from symgrad.backward.trees import Fraction, build_fraction, copy_tree, is_natural, rewrite_tree, split_fraction
 from symgrad.ops import TABLE
-from symgrad.ops.lookup import playing
+from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size
 
@@ -164,7 +164,7 @@ def split_expand(node: ast.expr) -> tuple[ast.expr, str] | None:
     """a and t, of ``a.expand(t.shape)``."""
     match node:
         case ast.Call(ast.Attribute(inner, word), [ast.Attribute(ast.Name(name), "shape")], []):
-            return (inner, name) if word == playing(Role.COPIES).name else None
+            return (inner, name) if word == role_entry(Role.COPIES).name else None
     return None
 
 

@@ -27,7 +27,7 @@ import sympy as sp
 from symgrad.backward.simplify.broadcasting import is_zero
 from symgrad.backward.simplify.factors import add_terms
 from symgrad.backward.trees import copy_tree, rewrite_tree
-from symgrad.ops.lookup import playing, plays
+from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
 from symgrad.shapes import Shape
 
@@ -274,8 +274,8 @@ def build_interleaved(turns: Sequence[StridedPart], shape: Shape) -> ast.expr:
     axis, last = turns[0].axis, len(shape) - 1
     new, joined = (-1, [-2]) if axis == last else (axis + 1, [axis, axis + 1])
     parts = ast.List([turn.inner for turn in turns])
-    row = ast.Call(ast.Name(playing(Role.STACKS).name), [parts, ast.Constant(new)], [])
-    return ast.Call(ast.Attribute(row, playing(Role.FLATTENS).name), [*map(ast.Constant, joined)], [])
+    row = ast.Call(ast.Name(role_entry(Role.STACKS).name), [parts, ast.Constant(new)], [])
+    return ast.Call(ast.Attribute(row, role_entry(Role.FLATTENS).name), [*map(ast.Constant, joined)], [])
 
 
 def find_strided_part(term: ast.expr, shape: Shape) -> StridedPart | None:
@@ -284,7 +284,7 @@ def find_strided_part(term: ast.expr, shape: Shape) -> StridedPart | None:
         case ast.Call(
             ast.Attribute(zeros, word), [ast.Constant(int(axis)), ast.Subscript(_, ast.Slice() as at), inner]
         ) as call:
-            if not (is_zero(zeros) and plays(word, Role.ADDS)) or at.upper is not None:
+            if not (is_zero(zeros) and has_role(word, Role.ADDS)) or at.upper is not None:
                 return None
             first, every = read_integer(at.lower, 0), read_integer(at.step, 1)
             fits = 0 <= first < every and shape[axis] % every == 0

@@ -20,7 +20,7 @@ from enum import Enum
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import computes_truths
 from symgrad.backward.trees import copy_tree, rewrite_tree, tensor_names
-from symgrad.entries.read_off import KEPT, REAL, held_as, is_non_differentiable
+from symgrad.entries.read_off import KEPT, REAL, dtype_words, is_non_differentiable
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 
@@ -43,7 +43,7 @@ COUNTS = frozenset({"counted"})
 def dtype_facts(word: str) -> frozenset[str]:
     """What type the results of a method of one tensor have; nothing of others."""
     op = TABLE.get(word)
-    return held_as(op) if op is not None and len(op.operands) == 1 else frozenset()
+    return dtype_words(op) if op is not None and len(op.operands) == 1 else frozenset()
 
 
 def condition_of_call(call: ast.Call) -> ast.expr | None:
@@ -59,7 +59,7 @@ def condition_of_call(call: ast.Call) -> ast.expr | None:
 
 def gives_truths(op: Operation) -> bool:
     """Whether an operation of the table makes truth values, whatever comes in."""
-    return op in TABLE and "truth" in held_as(TABLE[str(op)])
+    return op in TABLE and "truth" in dtype_words(TABLE[str(op)])
 
 
 def cast_to_float(
@@ -236,7 +236,9 @@ class CastInserter:
             case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (x > 0).mean(-1)
                 found = self.in_floats(inner) if dtype_facts(word) == REAL else self.seen(inner)[0]
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.FLOAT
-            case ast.Call(ast.Name(word), [ast.List(several), *_], _) if word in TABLE and held_as(TABLE[word]) == KEPT:
+            case ast.Call(ast.Name(word), [ast.List(several), *_], _) if (
+                word in TABLE and dtype_words(TABLE[word]) == KEPT
+            ):
                 kinds = {self.seen(part)[1] for part in several}  # cat([x > 0, y > 0])
                 return node, HeldKind.TRUTH if kinds == {HeldKind.TRUTH} else HeldKind.FLOAT
             case ast.Call(ast.Name(word), [inner, *rest], keywords) if dtype_facts(word) in MOVED:  # pad(x > 0, (1, 0))

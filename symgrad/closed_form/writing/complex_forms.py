@@ -27,7 +27,7 @@ from symgrad.closed_form.source_text import view_pairs_as_complex
 from symgrad.closed_form.writing.shorthand_writers import expand_intermediate
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
-from symgrad.ops.lookup import named
+from symgrad.ops.lookup import entry_named
 from symgrad.program import Program, Tensor
 
 LENGTH, DIRECTION, REAL, IMAG = "_length", "_direction", "_real", "_imag"
@@ -49,7 +49,7 @@ NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
 
 def has_complex_step(program: Program) -> bool:
     """Whether a step of the program is about complex numbers."""
-    return any(isinstance(step.op, str) and named(step.op).traits.complex_pairs for step in program.steps)
+    return any(isinstance(step.op, str) and entry_named(step.op).traits.complex_pairs for step in program.steps)
 
 
 def write_complex_gradient(

@@ -29,7 +29,7 @@ from symgrad.closed_form.fragments import Notation, shape_in_scope
 from symgrad.closed_form.number_text import NoForm, add_index
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
-from symgrad.ops.convolutions import slid, spread
+from symgrad.ops.convolutions import transposed_positions, window_count
 from symgrad.shapes import Size
 
 MOST_AXES = 3
@@ -226,7 +226,7 @@ def write_input_gradient(pair: ConvPair) -> str:
     require_all(pair.bound == running_indices(outputs, *moving) - {channel})
     slides = [find_slide(*along) for along in zip(kernel[2:], places, steps, strict=True)]
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
-    left = [to_remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
+    left = [to_remainders(i.size - transposed_positions(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     tensors = [pair.text(pair.v), pair.text(pair.other)]
     if all(n.is_nonnegative for n in left):
         slides = [widen_slide_step(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
@@ -338,7 +338,7 @@ def solve_straight(place: Expr, shift: Index, step: Expr) -> Slide:
 def window_lengths(long: Sequence[Size], windows: Sequence[Size], slides: Sequence[Slide]) -> list[Size]:
     """How many places a window has on each axis."""
     return [
-        slid(n, to_remainders(k), s.stride, s.padding, s.padding, s.dilation)
+        window_count(n, to_remainders(k), s.stride, s.padding, s.padding, s.dilation)
         for n, k, s in zip(long, windows, slides, strict=True)
     ]
 

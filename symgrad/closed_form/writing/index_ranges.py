@@ -29,7 +29,7 @@ from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices
-from symgrad.ops.convolutions import spread
+from symgrad.ops.convolutions import transposed_positions
 from symgrad.shapes import Size
 
 
@@ -308,7 +308,10 @@ def write_overlapping_windows(
     channels = axes[-space - 1]
     one = notation.program.inputs[0].name
     sizes = [notation.texts.size(n) for n in (channels.size, sp.S.One, *(w.length for w in windows))]
-    left = [to_remainders(w.place.size - spread(w.step.size, w.length, w.stride, w.padding, sp.S.One)) for w in windows]
+    left = [
+        to_remainders(w.place.size - transposed_positions(w.step.size, w.length, w.stride, w.padding, sp.S.One))
+        for w in windows
+    ]
     over = [sp.S.Zero if n.is_nonpositive else n for n in left]
     if not all(notation.is_size(n) for n in over):
         raise NoForm

@@ -44,7 +44,7 @@ from symgrad.closed_form.rewriting.shorthands import (
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops import Op
-from symgrad.ops.lookup import find, plays
+from symgrad.ops.lookup import find, has_role
 from symgrad.program import Role
 
 USUAL = sp.Rational(1, 100000)
@@ -226,7 +226,7 @@ def expand_intermediate(notation: Notation, entry: Expr, copies: bool = False) -
     """What an entry of an intermediate is, of those that are only repeated where that is asked for."""
     program, name = notation.program, name_of(entry)
     step = next((s for s in program.steps if s.result.name == name != program.output), None)
-    if step is None or (copies and not plays(step.op, Role.COPIES)):
+    if step is None or (copies and not has_role(step.op, Role.COPIES)):
         return None
     equation = local(step, program).equation
     return equation.right.xreplace(dict(zip(equation.axes, indices_of(entry), strict=True)))

@@ -1,6 +1,6 @@
 """Arithmetic and functions of complex tensors, in entries of the table on pairs: one table for texts and captures.
 
-Comes in: a call's arguments, and a `Pairs` that has them as pairs. Goes out: the last result, or None where the call
+Comes in: a call's arguments, and a `PairsApplier` that has them as pairs. Goes out: the last result, or None where the call
 asks for more than the rule knows. What is linear, or has an entry of its own, needs one; the others are said as the
 mathematics says them: tan is sin by cos, a power is exp(y·log x).
 """
@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from symgrad.entries.operands import axes_of
 from symgrad.entries.signatures import call_of
-from symgrad.ops.calls.written import last_of
+from symgrad.ops.calls.written import last_step_of_text
 
 
-class Pairs(Protocol):
+class PairsApplier(Protocol):
     """Arguments of a call as pairs, and entries of the table applied to them.
 
     Tensors have the shape that torch sees; what an entry gives back has the pairs as its last axis.
@@ -49,10 +49,10 @@ class Pairs(Protocol):
 
 
 Rule = Callable[..., Any]
-"""Takes `Pairs` and the call's own arguments."""
+"""Takes `PairsApplier` and the call's own arguments."""
 
 
-def times(p: Pairs, x: Any, y: Any) -> Any:
+def times(p: PairsApplier, x: Any, y: Any) -> Any:
     """A product; a real factor counts for both parts."""
     if p.paired(y) and not p.paired(x):
         x, y = y, x
@@ -61,7 +61,7 @@ def times(p: Pairs, x: Any, y: Any) -> Any:
     return p("mul", p.pair(x), p.column(y))
 
 
-def quotient(p: Pairs, x: Any, y: Any, rounding_mode: str | None = None) -> Any | None:
+def complex_quotient(p: PairsApplier, x: Any, y: Any, rounding_mode: str | None = None) -> Any | None:
     """A quotient; a real divisor divides both parts."""
     if rounding_mode is not None:
         return None
@@ -70,12 +70,12 @@ def quotient(p: Pairs, x: Any, y: Any, rounding_mode: str | None = None) -> Any 
     return p("complex_div", p.pair(x), p.pair(y))
 
 
-def added(entry: str) -> Rule:
+def add_scaled(entry: str) -> Rule:
     """x + alpha·y, or x − alpha·y."""
     return lambda p, x, y, alpha=1: p(entry, p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
 
 
-def power(p: Pairs, x: Any, y: Any) -> Any:
+def complex_power(p: PairsApplier, x: Any, y: Any) -> Any:
     """A small whole power as products, any other by exp(y·log x)."""
     if isinstance(y, (int, float)) and float(y).is_integer() and 0 < abs(y) <= 8:
         result = reduce(partial(p, "complex_mul"), [p.pair(x)] * int(abs(y)))
@@ -85,7 +85,7 @@ def power(p: Pairs, x: Any, y: Any) -> Any:
     return p("complex_exp", times(p, p("complex_log", p.pair(x)), y))
 
 
-def vecdot(p: Pairs, x: Any, y: Any, dim: int = -1) -> Any:
+def vecdot(p: PairsApplier, x: Any, y: Any, dim: int = -1) -> Any:
     """Σ conj(x)·y along dim."""
     product = p("complex_mul", p("complex_conj", p.pair(x)), p.pair(y))
     return p("sum", product, dim=dim % (len(product.shape) - 1))
@@ -99,7 +99,7 @@ def function(entry: str) -> Rule:
     return lambda p, x, **options: p(entry, p.pair(x), **options)
 
 
-def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
+def norm(p: PairsApplier, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
     """The real norm of the lengths |z|."""
     if "nuc" in (keywords.get("p"), *arguments[:1]):
         return None
@@ -108,13 +108,15 @@ def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
     return p.again(p("complex_abs", p.pair(x)), arguments, keywords)
 
 
-def variance(p: Pairs, x: Any, *given: Any, **spoken: Any) -> Any:
+def variance(p: PairsApplier, x: Any, *given: Any, **spoken: Any) -> Any:
     """The mean of |z − mean|², with n − correction for n: that of both parts together."""
     options = {**dict(zip(("dim", "unbiased", "keepdim"), given, strict=False)), **spoken}
     return p("add", *(p("var", p.part(p.pair(x), half), **options) for half in (0, 1)))
 
 
-def along(entry: str, p: Pairs, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def reduce_over_axes(
+    entry: str, p: PairsApplier, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     """A sum or mean over axes before the pairs."""
     axes = axes_of(dim, len(x.shape))
     return p(entry, p.pair(x), dim=axes, keepdim=keepdim) if axes else p.pair(x)
@@ -123,29 +125,29 @@ def along(entry: str, p: Pairs, x: Any, dim: Any = None, keepdim: bool = False, 
 # Functions of functions ------------------------------------------------------------------------------------
 
 
-def written(call: str, text: str) -> Rule:
+def rule_from_text(call: str, text: str) -> Rule:
     """A rule in the words of the others and of entries on pairs, ``turn`` and ``back`` for i·z and −i·z."""
     signature = call_of(call).signature
 
-    def rule(p: Pairs, *arguments: Any, **spoken: Any) -> Any:
+    def rule(p: PairsApplier, *arguments: Any, **spoken: Any) -> Any:
         def apply(word: str, *operands: Any, **options: Any) -> Any:
             return (TURNS.get(word) or ARITHMETIC.get(word) or function(word))(p, *operands, **options)
 
         given = signature.bind(*arguments, **spoken)
         given.apply_defaults()
-        word, operands, options = last_of(text, apply, given.arguments)
+        word, operands, options = last_step_of_text(text, apply, given.arguments)
         return apply(word, *operands, **options)
 
     return rule
 
 
-def turned(p: Pairs, z: Any) -> Any:
+def times_i(p: PairsApplier, z: Any) -> Any:
     """i·z"""
     z = p.pair(z)
     return p("complex_pair", p("neg", p.part(z, 1)), p.part(z, 0))
 
 
-def turned_back(p: Pairs, z: Any) -> Any:
+def turned_back(p: PairsApplier, z: Any) -> Any:
     """−i·z"""
     z = p.pair(z)
     return p("complex_pair", p.part(z, 1), p("neg", p.part(z, 0)))
@@ -154,36 +156,36 @@ def turned_back(p: Pairs, z: Any) -> Any:
 # Entries chosen and turned round ---------------------------------------------------------------------------
 
 
-def shifted(way: int, p: Pairs, x: Any, dim: Any = None) -> Any:
+def shift_frequencies(way: int, p: PairsApplier, x: Any, dim: Any = None) -> Any:
     """fftshift and its inverse: half the axis round."""
     axes = axes_of(dim, len(x.shape))
-    return rolled(p, x, tuple(way * (p.number(x.shape[axis]) // 2) for axis in axes), axes)
+    return roll_pairs(p, x, tuple(way * (p.number(x.shape[axis]) // 2) for axis in axes), axes)
 
 
-def rolled(p: Pairs, x: Any, shifts: Any, dims: Any = ()) -> Any | None:
+def roll_pairs(p: PairsApplier, x: Any, shifts: Any, dims: Any = ()) -> Any | None:
     """Round along some axes; along all at once only the places say."""
     axes = tuple(d % len(x.shape) for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))
     turns = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
     return p("roll", p.pair(x), shifts=turns, dims=axes) if axes else None
 
 
-def flipped(p: Pairs, x: Any, *dims: Any, **spoken: Any) -> Any:
+def flip_pairs(p: PairsApplier, x: Any, *dims: Any, **spoken: Any) -> Any:
     """The other way round along some axes."""
     (axes,) = spoken.values() if spoken else (dims[0] if isinstance(dims[0], (tuple, list)) else dims,)
     return p("flip", p.pair(x), dims=tuple(d % len(x.shape) for d in axes))
 
 
-def in_words(table: str) -> dict[str, Rule]:
+def rules_by_spelling(table: str) -> dict[str, Rule]:
     """The rules of a table, each under all of its words."""
     found: dict[str, Rule] = {}
     for row in table.strip().splitlines():
         call, _, text = row.partition(" = ")
         words, _, parameters = call.partition("(")
-        found |= dict.fromkeys(words.split(", "), written(f"rule({parameters}", text))
+        found |= dict.fromkeys(words.split(", "), rule_from_text(f"rule({parameters}", text))
     return found
 
 
-TURNS: Mapping[str, Rule] = {"turn": turned, "back": turned_back}
+TURNS: Mapping[str, Rule] = {"turn": times_i, "back": turned_back}
 TEXTS = f"""
 reciprocal(x) = 1 / x
 square(x) = x ** 2
@@ -217,10 +219,10 @@ addr(base, x, y, *, beta=None, alpha=None) = base * beta + unsqueeze(x, dim=1) *
 """
 """What is said in the words of others; the inverse functions by the logarithm and the root. The pairs are the last axis."""
 ARITHMETIC: Mapping[str, Rule] = {
-    **in_words(TEXTS),
+    **rules_by_spelling(TEXTS),
     "identity": lambda p, x: p.pair(x), **dict.fromkeys(("neg", "negative"), function("neg")),
-    "add": added("add"), **dict.fromkeys(("sub", "subtract"), added("sub")), **dict.fromkeys(("mul", "multiply"), times),
-    **dict.fromkeys(("div", "divide", "true_divide"), quotient), **dict.fromkeys(("pow", "float_power"), power),
+    "add": add_scaled("add"), **dict.fromkeys(("sub", "subtract"), add_scaled("sub")), **dict.fromkeys(("mul", "multiply"), times),
+    **dict.fromkeys(("div", "divide", "true_divide"), complex_quotient), **dict.fromkeys(("pow", "float_power"), complex_power),
     "matmul": lambda p, x, y: p("complex_matmul", p.pair(x), p.pair(y)), "vecdot": vecdot,
     "multi_dot": lambda p, tensors: reduce(partial(p, "complex_matmul"), map(p.pair, tensors)),
     "matrix_power": lambda p, x, n: ARITHMETIC["multi_dot"](p, [x] * n) if 0 < n <= 8 else None,
@@ -230,8 +232,8 @@ ARITHMETIC: Mapping[str, Rule] = {
     "sgn": lambda p, x: p("div", p.pair(x), p.column(p("add", n := p("complex_abs", p.pair(x)), p("eq", n, 0)))),
     "var": variance, "std": lambda p, x, *given, **spoken: p("sqrt", variance(p, x, *given, **spoken)),
     "complex": lambda p, x, y: p("complex_pair", p.real(x), p.real(y)), "polar": lambda p, x, y: p("complex_polar", p.real(x), p.real(y)),
-    "where": lambda p, condition, x, y: p("where", p.column(condition), p.pair(x), p.pair(y)), "roll": rolled, "flip": flipped,
-    "fftshift": partial(shifted, 1), "ifftshift": partial(shifted, -1), "sum": partial(along, "sum"), "mean": partial(along, "mean"),
+    "where": lambda p, condition, x, y: p("where", p.column(condition), p.pair(x), p.pair(y)), "roll": roll_pairs, "flip": flip_pairs,
+    "fftshift": partial(shift_frequencies, 1), "ifftshift": partial(shift_frequencies, -1), "sum": partial(reduce_over_axes, "sum"), "mean": partial(reduce_over_axes, "mean"),
     "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip
 """Functions by their last word."""

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from symgrad.entries.spec import COMPOUND_SPELLINGS, TABLE
-from symgrad.ops.lookup import normal
+from symgrad.ops.lookup import short_spelling
 
 
-class Call(Protocol):
+class CallApplier(Protocol):
     """What applies an entry of the table and hands back its result, and knows sizes."""
 
     def __call__(self, name: str, *operands: Any, **options: Any) -> Any:
@@ -33,7 +33,7 @@ class Call(Protocol):
         """A size as a number; one that is open becomes one, and an error says where it cannot."""
 
 
-class Run(Call, Protocol):
+class RunApplier(CallApplier, Protocol):
     """The same of a run, whose numbers may stand among the operands."""
 
     def data(self, label: str, array: Any) -> Any:
@@ -116,19 +116,19 @@ def compound(*spelled: str, **marks: Unpack[Marks]) -> Callable[[Steps], Steps]:
     return entered
 
 
-def everywhere(*words: str) -> tuple[str, ...]:
+def spellings_everywhere(*words: str) -> tuple[str, ...]:
     """What is a function, a method, and ATen's."""
     return tuple(f"{place}.{word}" for word in words for place in ("torch", "Tensor", "aten"))
 
 
 def find_compound(spelling: str) -> Compound | None:
     """The compound spelled so, or None; without a module, torch.linalg's or torch's where the table has no such name."""
-    return COMPOUNDS.get(in_full(spelling))
+    return COMPOUNDS.get(full_spelling(spelling))
 
 
-def in_full(spelling: str) -> str:
+def full_spelling(spelling: str) -> str:
     """A spelling with the module where the registry has it; as it stands where it has none."""
-    spelling = normal(spelling)
+    spelling = short_spelling(spelling)
     if spelling in COMPOUNDS or "." in spelling:
         return spelling
     tried = ("torch.", "F.") if spelling in TABLE else ("torch.linalg.", "torch.", "F.", "Tensor.")
@@ -146,7 +146,7 @@ def done(ref: Any) -> Last:
     return "identity", (ref,), {}
 
 
-def made(call: Call, last: Last) -> Any:
+def apply_last_step(call: CallApplier, last: Last) -> Any:
     """The result of a last step that is not the last."""
     return call(last[0], *last[1], **last[2])
 

@@ -11,18 +11,27 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any
 
-from symgrad.entries.operands import at_least, axes_of, axis_of
+from symgrad.entries.operands import axes_of, axis_of, require_rank
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.calls.registry import Call, Compound, Last, compound, done, enter, everywhere, made
-from symgrad.ops.calls.written import said
-from symgrad.shapes import size_of
+from symgrad.ops.calls.registry import (
+    CallApplier,
+    Compound,
+    Last,
+    apply_last_step,
+    compound,
+    done,
+    enter,
+    spellings_everywhere,
+)
+from symgrad.ops.calls.written import define_call
+from symgrad.shapes import as_size
 
 MOST_ROWS = 4096
 """More rows or parts than that no page holds: they are counted before they are made."""
 
 
 @compound("torch.unflatten", "Tensor.unflatten", reals=True)
-def unflatten(call: Call, part: int, x: Any, dim: Any, sizes: Any) -> Last:
+def unflatten(call: CallApplier, part: int, x: Any, dim: Any, sizes: Any) -> Last:
     """One axis as several."""
     axis = axis_of(dim, len(x.shape))
     pieces = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
@@ -30,30 +39,30 @@ def unflatten(call: Call, part: int, x: Any, dim: Any, sizes: Any) -> Last:
         others, size = -math.prod(pieces), call.number(x.shape[axis])
         if size is not None and isinstance(others, int) and size % others:
             raise ShapeError(f"an axis of {size} does not make {others} equal parts")
-        left = size_of(x.shape[axis]) / others
+        left = as_size(x.shape[axis]) / others
         pieces = tuple((int(left) if left.is_Integer else left) if p == -1 else p for p in pieces)
     return "reshape", (x,), {"shape": (*x.shape[:axis], *pieces, *x.shape[axis + 1 :])}
 
 
-said("channel_shuffle(x, groups: int >= 1)", "reshape(transpose(unflatten(x, 1, (groups, -1)), dim0=1, dim1=2), shape=x.shape)",
+define_call("channel_shuffle(x, groups: int >= 1)", "reshape(transpose(unflatten(x, 1, (groups, -1)), dim0=1, dim1=2), shape=x.shape)",
      "Channels dealt out to the groups in turn.", "F.channel_shuffle", "torch.channel_shuffle")  # fmt: skip
 
 
-def half_round(way: int, call: Call, x: Any, dim: Any) -> str:
+def half_round(way: int, call: CallApplier, x: Any, dim: Any) -> str:
     """Each axis turned by half of its size, one way or the other."""
     axes = axes_of(dim, len(x.shape))
     return f"roll(x, shifts={tuple(way * (call.whole(x.shape[axis]) // 2) for axis in axes)}, dims={axes})"
 
 
 # fmt: off
-said("fftshift(x, dim: any=None)", partial(half_round, 1), "The frequency 0 in the middle.", "torch.fft.fftshift", "np.fft.fftshift")
-said("ifftshift(x, dim: any=None)", partial(half_round, -1), "The frequency 0 in front again.", "torch.fft.ifftshift", "np.fft.ifftshift")
+define_call("fftshift(x, dim: any=None)", partial(half_round, 1), "The frequency 0 in the middle.", "torch.fft.fftshift", "np.fft.fftshift")
+define_call("ifftshift(x, dim: any=None)", partial(half_round, -1), "The frequency 0 in front again.", "torch.fft.ifftshift", "np.fft.ifftshift")
 # fmt: on
 
 # Cut up ------------------------------------------------------------------------------------------------------
 
 
-def cut(call: Call, x: Any, into: Any, axis: int, even: bool = True) -> tuple[str, ...]:
+def split_axis_steps(call: CallApplier, x: Any, into: Any, axis: int, even: bool = True) -> tuple[str, ...]:
     """The parts of an axis: so many of them, or cut at these places."""
     size = call.whole(x.shape[axis])
     if isinstance(into, int):
@@ -67,20 +76,20 @@ def cut(call: Call, x: Any, into: Any, axis: int, even: bool = True) -> tuple[st
 
 
 # fmt: off
-said("tensor_split(x, indices_or_sections: any, dim: axis=0)", lambda call, x, indices_or_sections, dim: cut(call, x, indices_or_sections, dim, even=False),
+define_call("tensor_split(x, indices_or_sections: any, dim: axis=0)", lambda call, x, indices_or_sections, dim: split_axis_steps(call, x, indices_or_sections, dim, even=False),
      "Parts of nearly the same length, or cut at places.", "torch.tensor_split", "Tensor.tensor_split", counted=True)
-said("hsplit(x, sections: any)", lambda call, x, sections: cut(call, x, sections, min(1, len(at_least(x.shape, 1)) - 1)),
+define_call("hsplit(x, sections: any)", lambda call, x, sections: split_axis_steps(call, x, sections, min(1, len(require_rank(x.shape, 1)) - 1)),
      "Parts along columns; of a vector along its only axis.", "torch.hsplit", "Tensor.hsplit", counted=True)
-said("vsplit(x, sections: any)", lambda call, x, sections: cut(call, x, sections, len(at_least(x.shape, 2)) and 0), "Parts along rows.",
+define_call("vsplit(x, sections: any)", lambda call, x, sections: split_axis_steps(call, x, sections, len(require_rank(x.shape, 2)) and 0), "Parts along rows.",
      "torch.vsplit", "Tensor.vsplit", counted=True)
-said("dsplit(x, sections: any)", lambda call, x, sections: cut(call, x, sections, len(at_least(x.shape, 3)) and 2), "Parts along the third axis.",
+define_call("dsplit(x, sections: any)", lambda call, x, sections: split_axis_steps(call, x, sections, len(require_rank(x.shape, 3)) and 2), "Parts along the third axis.",
      "torch.dsplit", "Tensor.dsplit", counted=True)
 # fmt: on
 
 # Written into ------------------------------------------------------------------------------------------------
 
 
-def check_shape(call: Call, word: str, src: Any, sizes: Sequence[Any]) -> None:
+def check_shape(call: CallApplier, word: str, src: Any, sizes: Sequence[Any]) -> None:
     """Refuse what does not fit where it is to be written."""
     wanted = [call.number(size) for size in sizes]
     if [call.number(size) for size in src.shape] != wanted:
@@ -89,7 +98,7 @@ def check_shape(call: Call, word: str, src: Any, sizes: Sequence[Any]) -> None:
 
 @compound("torch.slice_scatter", "Tensor.slice_scatter", reals=True)
 def slice_scatter(
-    call: Call, part: int, x: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: int = 1
+    call: CallApplier, part: int, x: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Last:
     """x with src in the place of a slice: what is before it, of it, between its places, and behind it."""
     axis = axis_of(dim, len(x.shape))
@@ -109,7 +118,7 @@ def slice_scatter(
     return "cat", tuple(parts) or (x,), {"dim": axis}
 
 
-def at_position(call: Call, x: Any, dim: int, index: int) -> str:
+def at_position(call: CallApplier, x: Any, dim: int, index: int) -> str:
     """x with src in the place of one position along an axis."""
     length = call.whole(x.shape[dim])
     if not -length <= index < length:
@@ -117,7 +126,7 @@ def at_position(call: Call, x: Any, dim: int, index: int) -> str:
     return f"slice_scatter(x, unsqueeze(src, dim=dim), dim, {index % length}, {index % length + 1})"
 
 
-def on_diagonal(call: Call, x: Any, src: Any, offset: int, dim1: int, dim2: int) -> str:
+def on_diagonal(call: CallApplier, x: Any, src: Any, offset: int, dim1: int, dim2: int) -> str:
     """x with src in the place of a diagonal: src set out on it in x's shape, and x where it does not lie."""
     if dim1 == dim2:
         raise InputError("diagonal_scatter takes two different axes")
@@ -131,14 +140,14 @@ def on_diagonal(call: Call, x: Any, src: Any, offset: int, dim1: int, dim2: int)
 
 
 # fmt: off
-said("select_scatter(x, src, dim: axis, index: int)", at_position, None, "torch.select_scatter", "Tensor.select_scatter", reals=True)
-said("diagonal_scatter(x, src, offset: int=0, dim1: axis=0, dim2: axis=1)", on_diagonal, None,
+define_call("select_scatter(x, src, dim: axis, index: int)", at_position, None, "torch.select_scatter", "Tensor.select_scatter", reals=True)
+define_call("diagonal_scatter(x, src, offset: int=0, dim1: axis=0, dim2: axis=1)", on_diagonal, None,
      "torch.diagonal_scatter", "Tensor.diagonal_scatter", reals=True)
 # fmt: on
 
 
 @compound("torch.combinations")
-def combinations(call: Call, part: int, x: Any, r: int = 2, with_replacement: bool = False) -> Last:
+def combinations(call: CallApplier, part: int, x: Any, r: int = 2, with_replacement: bool = False) -> Last:
     """Every choice of r entries of a vector, in order, a row each."""
     if len(x.shape) != 1:
         raise ShapeError("combinations takes a vector", found=(f"{len(x.shape)} axes",))
@@ -151,29 +160,29 @@ def combinations(call: Call, part: int, x: Any, r: int = 2, with_replacement: bo
     return "reshape", (call("stack", *each, dim=0),), {"shape": (len(rows), r)}
 
 
-said("vander(x, N: int=None, increasing=False)", lambda call, x, N, increasing: "unsqueeze(ones_like(x), dim=1)" if N == 1 else ("vander(x, N={})" if increasing else "flip(vander(x, N={}), dims=(-1,))")
+define_call("vander(x, N: int=None, increasing=False)", lambda call, x, N, increasing: "unsqueeze(ones_like(x), dim=1)" if N == 1 else ("vander(x, N={})" if increasing else "flip(vander(x, N={}), dims=(-1,))")
      .format(call.whole(x.shape[0]) if N is None else N), "The powers of each entry of a vector as columns, the highest first unless they are to increase.",
      "torch.vander", "np.vander", "aten.vander")  # fmt: skip
 
 
-def listed(tensors: Sequence[Any]) -> tuple[Any, ...]:
+def tensors_from_arguments(tensors: Sequence[Any]) -> tuple[Any, ...]:
     """Tensors that are given in a row or as one list."""
     return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tuple(tensors)
 
 
-def parts_of(tensors: Any) -> tuple[Any, ...]:
+def single_list(tensors: Any) -> tuple[Any, ...]:
     """The tensors of one list."""
     if not isinstance(tensors, (tuple, list)) or not tensors:
         raise InputError("this takes a list of tensors", hints=("((x, y))",))
     return tuple(tensors)
 
 
-def one_each(call: Call, *tensors: Any, **options: Any) -> int:
+def one_each(call: CallApplier, *tensors: Any, **options: Any) -> int:
     """One result for each tensor that is given."""
-    return len(listed(tensors))
+    return len(tensors_from_arguments(tensors))
 
 
-def with_axes(call: Call, x: Any, dims: Sequence[int]) -> Any:
+def with_axes(call: CallApplier, x: Any, dims: Sequence[int]) -> Any:
     """``x`` with an axis of size 1 put in at each of ``dims`` for which it has none: torch's atleast_1d, _2d and _3d."""
     for rank, dim in enumerate(dims):
         if len(x.shape) == rank:
@@ -184,10 +193,10 @@ def with_axes(call: Call, x: Any, dims: Sequence[int]) -> Any:
 def with_more_axes(says: str, dims: Sequence[int], axis: int | None, *spelled: str) -> None:
     """Enter what gives a tensor more axes, or joins tensors that have got them along ``axis``, or the last one."""
 
-    def steps(call: Call, part: int, tensors: Any) -> Last:
+    def steps(call: CallApplier, part: int, tensors: Any) -> Last:
         if axis is None:
             return done(with_axes(call, tensors, dims))
-        parts = [with_axes(call, tensor, dims) for tensor in parts_of(tensors)]
+        parts = [with_axes(call, tensor, dims) for tensor in single_list(tensors)]
         return "cat", tuple(parts), {"dim": min(axis, len(parts[0].shape) - 1)}
 
     enter(Compound(spelled[0].removeprefix("torch."), steps, says), spelled)
@@ -203,9 +212,9 @@ with_more_axes("cat along columns; vectors are columns.", (0, 1), 1, "torch.colu
 
 
 @compound("torch.block_diag")
-def block_diag(call: Call, part: int, *tensors: Any) -> Last:
+def block_diag(call: CallApplier, part: int, *tensors: Any) -> Last:
     """Matrices along the diagonal, 0 elsewhere."""
-    blocks = [with_axes(call, tensor, (0, 0)) for tensor in listed(tensors)]
+    blocks = [with_axes(call, tensor, (0, 0)) for tensor in tensors_from_arguments(tensors)]
     if any(len(block.shape) != 2 for block in blocks):
         raise ShapeError("block_diag takes matrices", found=tuple(f"{len(b.shape)} axes" for b in blocks))
     widths = [call.whole(block.shape[1]) for block in blocks]
@@ -215,19 +224,19 @@ def block_diag(call: Call, part: int, *tensors: Any) -> Last:
 
 
 @compound("torch.broadcast_tensors", count=one_each)
-def broadcast_tensors(call: Call, part: int, *tensors: Any) -> Last:
+def broadcast_tensors(call: CallApplier, part: int, *tensors: Any) -> Last:
     """Each tensor in the shape that all of them have together."""
-    given = listed(tensors)
+    given = tensors_from_arguments(tensors)
     whole = reduce(lambda found, tensor: call("add", call("zeros_like", found), tensor), given)
     return "expand", (given[part],), {"shape": tuple(whole.shape)}
 
 
 @compound("torch.meshgrid", count=one_each, reals=True)
-def meshgrid(call: Call, part: int, *tensors: Any, indexing: Any = "ij") -> Last:
+def meshgrid(call: CallApplier, part: int, *tensors: Any, indexing: Any = "ij") -> Last:
     """Each vector along an axis of its own, over all axes."""
     if indexing not in ("ij", "xy"):
         raise InputError(f"indexing is 'ij' or 'xy', not {indexing!r}")
-    tensors = listed(tensors)
+    tensors = tensors_from_arguments(tensors)
     if any(len(t.shape) > 1 for t in tensors):
         raise ShapeError("meshgrid takes vectors", found=tuple(f"{len(t.shape)} axes" for t in tensors))
     sizes = [t.shape[0] if t.shape else 1 for t in tensors]
@@ -237,14 +246,14 @@ def meshgrid(call: Call, part: int, *tensors: Any, indexing: Any = "ij") -> Last
 
 
 @compound("torch.cartesian_prod")
-def cartesian_prod(call: Call, part: int, *tensors: Any) -> Last:
+def cartesian_prod(call: CallApplier, part: int, *tensors: Any) -> Last:
     """Every choice of one entry of each vector, a row each."""
-    given = listed(tensors)
-    columns = (call("flatten", made(call, meshgrid(call, n, *given))) for n in range(len(given)))
+    given = tensors_from_arguments(tensors)
+    columns = (call("flatten", apply_last_step(call, meshgrid(call, n, *given))) for n in range(len(given)))
     return ("stack", tuple(columns), {"dim": 1}) if len(given) > 1 else done(given[0])
 
 
-def margins(x: Any, pad: Any, mode: str, value: Any) -> str | None:
+def pad_steps(x: Any, pad: Any, mode: str, value: Any) -> str | None:
     """Around with ∞ or NaN, which no formula adds; what is negative cuts off before the rest is mirrored or repeated."""
     if mode == "constant":
         endless = isinstance(value, float) and not math.isfinite(value)
@@ -253,12 +262,12 @@ def margins(x: Any, pad: Any, mode: str, value: Any) -> str | None:
     return f"pad(pad(x, pad={cut}), pad={rest}, mode=mode)" if any(cut) else None
 
 
-said("pad(x, pad: any, mode='constant', value: float=None)", margins, None, "F.pad")
+define_call("pad(x, pad: any, mode='constant', value: float=None)", pad_steps, None, "F.pad")
 
 
-@compound(*everywhere("diff"))
+@compound(*spellings_everywhere("diff"))
 def diff(
-    call: Call, part: int, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
+    call: CallApplier, part: int, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
 ) -> Last | None:
     """Differences of x with something put before and behind."""
     if n == 0:

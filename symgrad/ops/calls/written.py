@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, Unpack
 
-from symgrad.entries.readings import holds
+from symgrad.entries.readings import condition_holds
 from symgrad.entries.signatures import call_of
 from symgrad.entries.spec import TABLE
 from symgrad.errors import UnsupportedError, bug
-from symgrad.ops.calls.registry import CALLED, Call, Compound, Last, Marks, enter, made
+from symgrad.ops.calls.registry import CALLED, CallApplier, Compound, Last, Marks, apply_last_step, enter
 from symgrad.program import Operation
 
 REFLECTED = {"__rsub__": "sub", "__rdiv__": "div", "__rtruediv__": "div", "__rpow__": "pow", "__rmatmul__": "matmul"}
@@ -79,7 +79,7 @@ def statements(text: str) -> list[Any]:
     return ast.parse(text).body
 
 
-def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
+def last_step_of_text(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
     """The last step that ``text`` is made of, with ``apply(entry, *operands, **options)`` for those before."""
     known = dict(names)
 
@@ -120,33 +120,37 @@ def last_of(text: str, apply: Apply, names: Mapping[str, Any]) -> Last:
     return step(last.value)
 
 
-def said(
+def define_call(
     call: str, text: Text | Callable[..., Text], says: str | None, *spelled: str, instead: Mapping[str, Text] | None = None,
     counted: bool = False, **marks: Unpack[Marks],
 ) -> None:  # fmt: skip
     """Enter a call as it is written in entries, or ``instead`` under other options, or as a function has it.
 
-    Such a function gets what it asks for, arguments by their names, and the `Call`; it may have the sentence. None is the table's own entry. Of
+    Such a function gets what it asks for, arguments by their names, and the `CallApplier`; it may have the sentence. None is the table's own entry. Of
     several results one text each, as many as there are texts if ``counted``; None is one that torch gives no gradient either.
     """
     declared = call_of(call)
     asked = inspect.signature(text).parameters if callable(text) else ()
 
-    def written(apply: Call, *arguments: Any, **keywords: Any) -> tuple[Text, Mapping[str, Any]]:
+    def written(apply: CallApplier, *arguments: Any, **keywords: Any) -> tuple[Text, Mapping[str, Any]]:
         bound = declared.signature.bind(*arguments, **keywords)
         bound.apply_defaults()
         shapes = [getattr(bound.arguments[name], "shape", None) for name in declared.operands]
         given = {**bound.arguments, **declared.canonical(shapes, bound.arguments)}
         usual = text(**{name: {"call": apply, **given}[name] for name in asked}) if callable(text) else text
-        return next((other for when, other in (instead or {}).items() if holds(when, given)), usual), given
+        return next((other for when, other in (instead or {}).items() if condition_holds(when, given)), usual), given
 
-    def steps(apply: Call, part: int, *arguments: Any, **keywords: Any) -> Last | None:
+    def steps(apply: CallApplier, part: int, *arguments: Any, **keywords: Any) -> Last | None:
         chosen, given = written(apply, *arguments, **keywords)
         own = chosen[part] if isinstance(chosen, tuple) else chosen
         if own is None and isinstance(chosen, tuple):
             told = f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither"
             raise UnsupportedError(told, hints=(f"{declared.name}(…).{marks['fields'][0]}",))
-        return None if own is None else found(apply, last_of(own, partial(applied, apply), given))
+        return (
+            None
+            if own is None
+            else expand_call(apply, last_step_of_text(own, partial(apply_entry_or_call, apply), given))
+        )
 
     if counted:
         marks["count"] = lambda *given, **spoken: len(written(*given, **spoken)[0] or ())
@@ -154,12 +158,12 @@ def said(
     enter(Compound(declared.name, steps, sentence, **marks, declared=declared.signature), spelled)
 
 
-def found(call: Call, last: Last) -> Last:
+def expand_call(call: CallApplier, last: Last) -> Last:
     """A step that is no entry but another call, in entries."""
     name, operands, options = last
     return last if name in TABLE or name not in CALLED else CALLED[name].steps(call, 0, *operands, **options) or last
 
 
-def applied(call: Call, name: str, *operands: Any, **options: Any) -> Any:
+def apply_entry_or_call(call: CallApplier, name: str, *operands: Any, **options: Any) -> Any:
     """The result of an entry, or of another call."""
-    return made(call, found(call, (name, operands, options)))
+    return apply_last_step(call, expand_call(call, (name, operands, options)))

@@ -32,7 +32,7 @@ from symgrad.explanation.notable import (
     undetached,
 )
 from symgrad.numeric import as_float, plain
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.oracles.report import NO_GRADIENT, REFUSES, TURNED, Check, Outcome, Verdict
 from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers
@@ -330,4 +330,4 @@ def is_broadcast(explanation: Explanation, name: str) -> bool:
     readers = [step for step in explanation.program.steps if name in step.tensors]
     own = np.size(explanation.values[name])
     copied = (np.size(explanation.values[step.result.name]) > own for step in readers)
-    return bool(readers) and all(plays(step.op, Role.COPIES) for step in readers) and all(copied)
+    return bool(readers) and all(has_role(step.op, Role.COPIES) for step in readers) and all(copied)

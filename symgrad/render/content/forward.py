@@ -19,7 +19,7 @@ from symgrad.indexing import is_guard
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, is_access, name_of
 from symgrad.numeric import Array, as_float
-from symgrad.ops import named as named_op
+from symgrad.ops import entry_named as named_op
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import numpy as np
 
-from symgrad.errors import place_of
+from symgrad.errors import file_or_cell_name
 from symgrad.numeric import Array
 
 JUNK = 97.0
@@ -188,7 +188,7 @@ def located(error: BaseException) -> str:
     """The innermost line that is neither ours nor a library's."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((OURS, "<")) and "site-packages" not in f.filename]
-    return f"{place_of(own[-1].filename)}:{own[-1].lineno}" if own else ""
+    return f"{file_or_cell_name(own[-1].filename)}:{own[-1].lineno}" if own else ""
 
 
 @dataclass(frozen=True)

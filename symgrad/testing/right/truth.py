@@ -22,7 +22,7 @@ from symgrad.numeric import Array, Values, as_float, forward, is_exact
 from symgrad.numeric.sweeps import Pull
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.program import Program
-from symgrad.question import text_of
+from symgrad.question import torch_expression
 from symgrad.testing.candidates.attempts import Candidate, Seeds, Variation
 from symgrad.testing.right.rounding import shaken_pullback
 from symgrad.tracing import Capture, capture
@@ -196,7 +196,7 @@ def of_text(
     values = forward(reading.program, inputs)
     out = values[reading.program.output]
     with contextlib.suppress(InputError):  # torch refuses the numbers
-        found = ask_torch(text_of(text, reading, {}), reading.program, inputs, np.ones(np.shape(out)), ())
+        found = ask_torch(torch_expression(text, reading, {}), reading.program, inputs, np.ones(np.shape(out)), ())
         if found is not None:
             check_reading(reading.program, inputs, out, found)
     return reading.program, values

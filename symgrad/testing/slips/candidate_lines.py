@@ -20,7 +20,7 @@ from symgrad.backward import derive_backward
 from symgrad.calculus import flowing
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
-from symgrad.errors import SymgradError, place_of
+from symgrad.errors import SymgradError, file_or_cell_name
 from symgrad.numeric import Array, as_float, numeric_pullback
 from symgrad.oracles.forms import evaluate_lowered
 from symgrad.program import Apply, Constant, Program
@@ -154,7 +154,7 @@ class Suspect:
         """``line 14 of mlp.py, `dt = dh * h`: what it reads is right; …``"""
         path, line, name, _ = self.key
         text = self.text if len(self.text) <= LONGEST else f"{name or 'return'} …"
-        where = f"line {line} of {place_of(path)}, `{text}`: "
+        where = f"line {line} of {file_or_cell_name(path)}, `{text}`: "
         if not name or self.right.endswith(".grad"):
             return f"{where}its inputs are right, its result is wrong"
         if len(self.right) > LONGEST:

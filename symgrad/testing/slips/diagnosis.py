@@ -21,7 +21,7 @@ from symgrad.closed_form import derive_closed_form
 from symgrad.closed_form.form import find_views
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, numeric_pullback, unit_at
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.oracles import check_form
 from symgrad.program import Apply, Program, Role
 from symgrad.render import formula_text
@@ -246,7 +246,7 @@ def wrong_step(formula: Formula, trials: Mapping[str, Sequence[Trial]]) -> Apply
     on_the_way = flowing(program, names) & program.relevant
     for step in program.steps:
         name = step.result.name
-        if name == program.output or name not in on_the_way or plays(step.op, Role.COPIES):
+        if name == program.output or name not in on_the_way or has_role(step.op, Role.COPIES):
             continue
         if 0 < np.size(formula.values[0][name]) <= MOST and follows(formula, program, name, names, trials):
             return step

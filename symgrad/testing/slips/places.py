@@ -24,7 +24,7 @@ from symgrad.language.expand import unify_step_shapes
 from symgrad.numeric import Array, Values, as_float, forward, unit_at
 from symgrad.numeric.forward import evaluated
 from symgrad.numeric.sweeps import pull_step
-from symgrad.ops.lookup import entry_of, plays
+from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Program, Role
 from symgrad.shapes import SizeMismatch, Sizes
 from symgrad.testing.slips.formula_slips import altered_equations
@@ -80,7 +80,7 @@ class Place:
     @property
     def alone(self) -> bool:
         """Whether the program is this step."""
-        return len([s for s in self.program.steps if not plays(s.op, Role.COPIES)]) < 2
+        return len([s for s in self.program.steps if not has_role(s.op, Role.COPIES)]) < 2
 
     @property
     def said(self) -> str:

@@ -12,8 +12,8 @@ from symgrad.backward.code import write_with_modules
 from symgrad.backward.page_names import rename_results, write_apply_call
 from symgrad.closed_form.number_text import ADD, NoForm, Text, in_brackets
 from symgrad.closed_form.source_text import SourceWriter, write_complex_step, write_constant
-from symgrad.ops import entry_of, named
-from symgrad.ops.lookup import plays
+from symgrad.ops import entry_named, entry_of
+from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import Recorded
@@ -45,7 +45,7 @@ class OneStep(SourceWriter):
 
     def step(self, step: Apply) -> Text:
         """One operation; of complex numbers, where the inputs are, though they are pairs here."""
-        if not (self.spoken and isinstance(step.op, str) and named(step.op).traits.complex_pairs):
+        if not (self.spoken and isinstance(step.op, str) and entry_named(step.op).traits.complex_pairs):
             return super().step(step)
         text, binds = write_complex_step(self, step)
         return SEEN.sub(r"\1", text), binds
@@ -56,7 +56,7 @@ class OneStep(SourceWriter):
     def tensor(self, name: str) -> tuple[str, int]:
         """A name; a tensor that was only broadcast goes by its own."""
         step = self._steps.get(name)
-        if step is not None and plays(step.op, Role.COPIES) and name not in self.told:
+        if step is not None and has_role(step.op, Role.COPIES) and name not in self.told:
             return self.tensor(str(step.arguments[0]))
         if step is not None and (cast := cast_of(step)):
             return f"{self.tensor(str(step.arguments[0]))[0]}.{cast}()", 9
@@ -102,9 +102,9 @@ def written(writer: OneStep, step: Apply) -> str:
         return writer.pulled[step.result.name]
     if entry_of(step.op) is None:
         return write_apply_call(step, [*map(str, step.arguments)])
-    if plays(step.op, Role.COPIES):
+    if has_role(step.op, Role.COPIES):
         return f"{step.arguments[0]}.expand({', '.join(map(str, step.result.shape))})"
-    if plays(step.op, Role.HANDS_ON):
+    if has_role(step.op, Role.HANDS_ON):
         return str(step.arguments[0])
     try:
         return writer.step(step)[0]

@@ -17,13 +17,13 @@ import sympy as sp
 
 from symgrad.backward.page_names import OPTION
 from symgrad.entries.spec import Op
-from symgrad.errors import Source
+from symgrad.errors import SourceText
 from symgrad.language.binding import Ref
 from symgrad.language.builder import StepBuilder, StepOperand
 from symgrad.language.parser import parse_script
 from symgrad.language.statements import StatementReader
 from symgrad.numeric.exact import Array
-from symgrad.ops.lookup import named
+from symgrad.ops.lookup import entry_named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
 from symgrad.tracing.lift.boxes import BlackBox, Origin
@@ -152,7 +152,7 @@ class Bench(ABC):
 
     def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
         """The result of one entry, on nodes, earlier steps and numbers."""
-        op = named(name)
+        op = entry_named(name)
         return self.apply_op(op, f"torch.{op.name}", in_one_list(op, arguments), keywords)
 
     def emit(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any], name: str | None = None) -> Ref:
@@ -170,11 +170,11 @@ class Bench(ABC):
         """
         begin, refs = len(self.builder.steps), self.refs_in(tuple(meanings.values()))
         environment = {name: refs.get(id(part), part) for name, part in meanings.items()}
-        for target in {statement.target for statement in parse_script(Source(text)).statements} & self.users:
+        for target in {statement.target for statement in parse_script(SourceText(text)).statements} & self.users:
             text = re.sub(rf"\b{target}\b", free_name((str(target),), {*self.users, *self.builder.used}), text)
         try:
             ref = StatementReader(text, self.builder, environment).run(
-                parse_script(Source(text)), self.builder.fresh_name()
+                parse_script(SourceText(text)), self.builder.fresh_name()
             )
         except Refusals as error:
             raise Refused(why(error)) from error
@@ -232,7 +232,9 @@ class Bench(ABC):
         made = self.builder.steps[-1] if self.builder.steps else None
         if made is None or made.result.name != ref.name or ref.name in self.boxes:
             return False
-        early = not named(made.op).smooth and any(name not in self.labels or name in self.own for name in made.tensors)
+        early = not entry_named(made.op).smooth and any(
+            name not in self.labels or name in self.own for name in made.tensors
+        )
         return early or meets_own(made, self.arrays)
 
     def box(self, node: Node, call: Call | None, reason: str) -> None:

@@ -20,7 +20,7 @@ from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import CHOICES, RANKED
-from symgrad.ops.lookup import find, playing
+from symgrad.ops.lookup import find, role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replaced, replayed, rerun
@@ -173,7 +173,7 @@ def choose(lifter: Bench, source: Ref, places: Array, name: str | None, read: Se
         return lifter.apply_op(ground.permute, "torch.permute", (source, order), {}, name)
     key = slice_key(places, shape)
     if key is not None:
-        return lifter.emit(playing(Role.INDEXES), [StepOperand(source, source.name)], {"key": key}, name)
+        return lifter.emit(role_entry(Role.INDEXES), [StepOperand(source, source.name)], {"key": key}, name)
     found = positions(places, shape)
     return (
         gathered(lifter, source, places, name) if found is None else picked(lifter, source, places, found, name, read)
@@ -184,7 +184,7 @@ def picked(
     lifter: Bench, source: Ref, places: Array, found: tuple[int, Array], name: str | None, read: Sequence[Node]
 ) -> Ref:
     """Whole slices along one axis, at positions that may have several axes of their own."""
-    op, (axis, at) = playing(Role.PICKS), found
+    op, (axis, at) = role_entry(Role.PICKS), found
     index = same_positions(lifter, at, read) or lifter.data("places", at)
     if at.ndim == 1:
         return lifter.apply_op(op, op.name, (source, axis, index), {}, name)

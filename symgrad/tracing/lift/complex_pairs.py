@@ -19,7 +19,7 @@ from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.fourier import each_axis
-from symgrad.ops.lookup import named, playing
+from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.lifted import Refused
@@ -81,7 +81,7 @@ class Pairs:
     def part(self, ref: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part of pairs."""
         key = (*[("all",)] * (len(ref.shape) - 1), ("int", number))
-        return self.lifter.emit(playing(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": key})
+        return self.lifter.emit(role_entry(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": key})
 
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""
@@ -94,7 +94,7 @@ LONGEST = 4096
 
 def along(p: Pairs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
     """One transform along its axes, of a node or of an earlier step."""
-    op, of_pairs = named(name), "x" in named(name).traits.complex_pairs
+    op, of_pairs = entry_named(name), "x" in entry_named(name).traits.complex_pairs
     if isinstance(x, Node) and is_complex(x) and not of_pairs:
         raise Refused(f"{name.removeprefix('complex_')} takes a real tensor")
     ref: Ref = p.pair(x) if of_pairs else p.real(x)

@@ -24,7 +24,7 @@ from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
 from symgrad.ops.calls.registry import MOVERS, WRITES
-from symgrad.ops.lookup import find, playing
+from symgrad.ops.lookup import find, role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift import complex_definitions, complex_matrices, inside
 from symgrad.tracing.lift.bench import Bench
@@ -108,7 +108,7 @@ def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
     if basic is None:
         return None
     ref = p.pair(x)
-    return p.lifter.emit(playing(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": (*basic, ("all",))})
+    return p.lifter.emit(role_entry(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": (*basic, ("all",))})
 
 
 def same(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:

@@ -16,7 +16,7 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import ground
-from symgrad.ops.calls.of_runs import REDUCTIONS, losses
+from symgrad.ops.calls.of_runs import REDUCTIONS, ctc_loss_steps
 from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_front
 from symgrad.ops.calls.short import SHORTCUT
 from symgrad.ops.lookup import find
@@ -232,7 +232,7 @@ def ctc_loss(
     """
     word = reduction if isinstance(reduction, str) else REDUCTIONS[reduction]
     given = alignment(log_probs, targets, input_lengths, target_lengths, blank)
-    loss = losses(steps, log_probs, *given, word, zero_infinity)
+    loss = ctc_loss_steps(steps, log_probs, *given, word, zero_infinity)
     return ("torch.reshape", (loss, node.shape), {}) if word == "none" else done(loss)
 
 

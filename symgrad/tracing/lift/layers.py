@@ -15,7 +15,7 @@ from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import ground, layers
 from symgrad.ops.calls import of_runs
-from symgrad.ops.calls.registry import Last, done, made
+from symgrad.ops.calls.registry import Last, apply_last_step, done
 from symgrad.ops.calls.short import INNER
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import rerun
@@ -216,7 +216,7 @@ def segment_reduce(
     bounds = given if lengths is None else np.concatenate([np.zeros_like(given[..., :1]), given.cumsum(-1)], -1)
     count, size = bounds.shape[-1] - 1, int(data.shape[axis])
     tables = bounds.reshape(-1, count + 1)
-    own = [of_runs.ends(row[:-1], size) + number * count for number, row in enumerate(tables)]
+    own = [of_runs.segment_of_entries(row[:-1], size) + number * count for number, row in enumerate(tables)]
     inside = np.concatenate([(np.arange(size) >= row[0]) & (np.arange(size) < row[-1]) for row in tables])
     rest = tuple(map(int, data.shape[axis + 1 :]))
     rows = data if axis == 0 else steps(ground.reshape, data, (len(tables) * size, *rest))
@@ -224,8 +224,8 @@ def segment_reduce(
         rows = steps(ground.index_select, rows, 0, steps.data("inside", np.flatnonzero(inside)))
     alone = of_runs.KINDS[reduce][1] if reduce in of_runs.KINDS else 0.0 if initial is None else 1.0
     shape = (len(tables) * count, *rest)
-    last = of_runs.parted(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
-    return last if axis == 0 else ("torch.reshape", (made(steps, last), node.shape), {})
+    last = of_runs.reduce_segments(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
+    return last if axis == 0 else ("torch.reshape", (apply_last_step(steps, last), node.shape), {})
 
 
 @composition()
@@ -237,14 +237,14 @@ def embedding_bag(
     if node.index != 0 or scale_grad_by_freq:
         raise Refused("embedding_bag with scale_grad_by_freq, or a result that is no value")
     chosen, starts = plainly(indices).reshape(-1).numpy(), plainly(offsets).numpy()
-    parts = of_runs.ends(starts, len(chosen))
+    parts = of_runs.segment_of_entries(starts, len(chosen))
     kept = np.ones(len(chosen), bool) if padding_idx is None else chosen != padding_idx % weight.shape[0]
     if not kept.any():
         return None
-    rows = of_runs.bag(steps, weight, chosen, kept, per_sample_weights)
+    rows = of_runs.gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
     if mode == 2:
         return bag_of_maxima(steps, node, rows, parts[kept])
-    return of_runs.parted(steps, node.shape, rows, parts[kept], of_runs.REDUCED[mode], None, 1.0)
+    return of_runs.reduce_segments(steps, node.shape, rows, parts[kept], of_runs.REDUCED[mode], None, 1.0)
 
 
 def bag_of_maxima(steps: Bench, node: Node, rows: Any, parts: Array) -> Last:
@@ -253,7 +253,7 @@ def bag_of_maxima(steps: Bench, node: Node, rows: Any, parts: Array) -> Last:
     own = parts[:, None] == np.arange(node.shape[0])  # (rows, bags)
     best = np.argmax(np.where(own[:, :, None], values[:, None, :], -np.inf), axis=0)
     empty = np.broadcast_to(~own.any(axis=0)[:, None], node.shape)
-    return done(of_runs.maxima(steps, rows, best, empty))
+    return done(of_runs.pick_bag_maxima(steps, rows, best, empty))
 
 
 for word, known in INNER.items():

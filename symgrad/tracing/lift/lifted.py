@@ -15,7 +15,7 @@ from typing import Any
 from symgrad.errors import SymgradError
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role, free_name
 from symgrad.tracing.record.trace import Node, Where
 
@@ -34,18 +34,18 @@ def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]
 
 def goes_without_saying(step: Apply, labels: Mapping[str, str]) -> bool:
     """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
-    return (plays(step.op, Role.COPIES) and step.result.name not in labels) or cast_of(step) != ""
+    return (has_role(step.op, Role.COPIES) and step.result.name not in labels) or cast_of(step) != ""
 
 
 def cast_of(step: Apply) -> str:
     """The method by which a step rounds as autocast does; empty where it does anything else."""
-    found = CAST.fullmatch(step.result.name) if plays(step.op, Role.HANDS_ON) else None
+    found = CAST.fullmatch(step.result.name) if has_role(step.op, Role.HANDS_ON) else None
     return found[1] if found is not None else ""
 
 
 def cast_in(step: Apply, spellings: Mapping[str, str]) -> str:
     """The method by which a step rounds as autocast does, or in the script; empty where it does anything else."""
-    word = spellings.get(step.result.name, "").removeprefix("Tensor.") if plays(step.op, Role.HANDS_ON) else ""
+    word = spellings.get(step.result.name, "").removeprefix("Tensor.") if has_role(step.op, Role.HANDS_ON) else ""
     return cast_of(step) or (word if word in ("bfloat16", "half", "float") else "")
 
 

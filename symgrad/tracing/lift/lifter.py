@@ -25,7 +25,7 @@ from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import as_float
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import SHARING
-from symgrad.ops.lookup import find, playing, plays
+from symgrad.ops.lookup import find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import choices, complex_definitions, complexes, inside, observed, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
@@ -193,7 +193,7 @@ def detached(lifter: Bench, node: Node) -> None:
                 raise Refused("an operation on the path is not derived")
             ref = lifter.refs[id(before)]
             if node.detached is not None:
-                ref = lifter.emit(playing(Role.CUTS), [StepOperand(ref, ref.name)], {}, lifter.wish(node))
+                ref = lifter.emit(role_entry(Role.CUTS), [StepOperand(ref, ref.name)], {}, lifter.wish(node))
             lifter.finish(node, ref)
     except (Refused, UnsupportedError):
         for name in list(lifter.boxes)[boxes:]:
@@ -217,7 +217,7 @@ def by_table(bench: Bench, node: Node) -> Ref:
     if bench.within and isinstance(first, Node) and first.shape == node.shape and is_only_seen(word):
         return bench.refs_in(first)[id(first)]
     spelling, arguments, keywords = rewrites.plain(bench, node)
-    if plays(spelling, Role.HANDS_ON):
+    if has_role(spelling, Role.HANDS_ON):
         ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
         if np.array_equal(as_float(bench.arrays[ref.name]), as_float(node.value()), equal_nan=True):
             return ref
@@ -255,7 +255,7 @@ Way = Callable[[Bench, Node], Ref]
 
 def rounding(bench: Bench, node: Node, ref: Ref) -> Ref:
     """A cast of the script's own that rounds, as a step that says so; one without a name is called ``x_fp16``."""
-    found, word = bench.emit(playing(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, bench.wish(node)), ""
+    found, word = bench.emit(role_entry(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, bench.wish(node)), ""
     word = HALVES.get(str(node.held.dtype), "")
     if word and not bench.within:
         bench.spellings[found.name] = f"Tensor.{word}"
@@ -293,7 +293,7 @@ def cast(lifter: Bench, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
     """``ref`` in half precision; a weight that several calls read is cast once, as autocast does."""
     if (ref.name, word) not in lifter.casts:
         name = lifter.builder.claim(f"{word}_{len(lifter.casts) + 1}")
-        found = lifter.emit(playing(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, name)
+        found = lifter.emit(role_entry(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, name)
         lifter.labels[found.name] = free_name((label(lifter, ref, word),), {*lifter.labels.values(), *lifter.arrays})
         lifter.arrays[found.name] = as_array(operand.tensor().to(node.held.dtype))
         lifter.casts[ref.name, word] = found

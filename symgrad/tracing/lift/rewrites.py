@@ -22,7 +22,7 @@ from symgrad.language.binding import Ref, resolve_keyword
 from symgrad.language.builder import StepOperand
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Last, done, find_compound
-from symgrad.ops.lookup import find, playing
+from symgrad.ops.lookup import find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
 from symgrad.tracing.lift import compositions, layers, placing
 from symgrad.tracing.lift.bench import Bench
@@ -50,7 +50,7 @@ def apart(lifter: Bench, outputs: Sequence[Ref]) -> tuple[str, ...]:
     for ref in outputs:
         own = ref.name in names
         free = None if UNNAMED.fullmatch(ref.name) else lifter.builder.claim(ref.name)
-        again = lifter.emit(playing(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, free) if own else ref
+        again = lifter.emit(role_entry(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, free) if own else ref
         names.append(again.name)
     return tuple(names)
 
@@ -87,7 +87,7 @@ def plain(lifter: Bench, node: Node) -> Last:
     if word in SAME and isinstance(first, Node) and not first.held.is_complex() and not node.held.is_complex():
         return done(first)
     if word == "data":
-        return f"Tensor.{playing(Role.CUTS).name}", (first,), {}
+        return f"Tensor.{role_entry(Role.CUTS).name}", (first,), {}
     if word in ("mH", "adjoint") and isinstance(first, Node) and not first.held.is_complex():
         return "Tensor.mT", (first,), {}
     if word == "__getitem__":

@@ -24,7 +24,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values, found_beside, pulled_as
 from symgrad.numeric.playing import Player
 from symgrad.ops.gathering import WrittenTwice
-from symgrad.ops.lookup import named
+from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Program, Pullback
 from symgrad.shapes import Shape
 from symgrad.tracing.lift.lifted import TWICE, Lifted, Refused, settled_labels
@@ -49,7 +49,7 @@ class Again:
         self.player: Player | None = None
         self.operands: tuple[int, ...] = ()
         places = {operand(n): n for n, a in enumerate(step.arguments) if isinstance(a, str)}
-        if isinstance(step.op, str) and not by_its_own(named(step.op)):
+        if isinstance(step.op, str) and not by_its_own(entry_named(step.op)):
             player = Player(derive(form.key).equation, {own: number(size, {}) for own, size in form.sizes.items()})
             if places.keys() >= set(player.read):
                 self.player, self.operands = player, tuple(places[name] for name in player.read)
@@ -72,7 +72,7 @@ def by_its_own(op: Op) -> bool:
 
 def meets_own(step: Apply, arrays: Mapping[str, Array]) -> bool:
     """Whether the equation of a step asks which of several sums its own value is."""
-    if isinstance(step.op, Pullback) or named(step.op).smooth or not named(step.op).saved.reuse:
+    if isinstance(step.op, Pullback) or entry_named(step.op).smooth or not entry_named(step.op).saved.reuse:
         return False
     brackets = derive(standard_at(step, shapes_of(step, arrays)).key).equation.right.atoms(Bracket)
     return any(isinstance(b.args[0], sp.Eq) and OUT in names_read(b) and b.has(sp.Add) for b in brackets)

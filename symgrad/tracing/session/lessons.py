@@ -22,7 +22,7 @@ from symgrad.explanation.notable import mean_in_words, means, read_again
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Role
 from symgrad.tracing.captured.capture import Capture
@@ -66,7 +66,7 @@ def pulled(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -
 
 def divided(program: Capture) -> Iterator[str]:
     """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
-    losses = [(s, n) for s, n in means(program.recording, program.values) if not plays(s.op, Role.AVERAGES)]
+    losses = [(s, n) for s, n in means(program.recording, program.values) if not has_role(s.op, Role.AVERAGES)]
     if len(losses) == 1:
         yield mean_in_words(*losses[0], program.recording, program.values)
 

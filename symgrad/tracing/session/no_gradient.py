@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.explanation.notable import undefined_anywhere
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import entry_of
-from symgrad.ops.lookup import plays
+from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted
@@ -304,7 +304,7 @@ class ByHand:
         if not isinstance(argument, str):
             return False
         step = self.makers.get(argument)
-        if step is not None and (plays(step.op, Role.COPIES) or plays(step.op, Role.HANDS_ON)):
+        if step is not None and (has_role(step.op, Role.COPIES) or has_role(step.op, Role.HANDS_ON)):
             return self.reads(step.arguments[0], part)
         if isinstance(part, ast.Name):
             return self.tensors.setdefault(part.id, argument) == argument

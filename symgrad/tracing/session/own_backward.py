@@ -24,7 +24,7 @@ from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array, euclidean
-from symgrad.ops.lookup import playing, plays
+from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
@@ -322,7 +322,9 @@ def derived(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None
     if lifted.boxes or any(node.inner or node.cut is not None for node in made):
         return None
     steps = lifted.program.steps  # in there nothing is tracked, so that a detach cuts nothing
-    uncut = (replace(step, op=playing(Role.HANDS_ON).name) if plays(step.op, Role.CUTS) else step for step in steps)
+    uncut = (
+        replace(step, op=role_entry(Role.HANDS_ON).name) if has_role(step.op, Role.CUTS) else step for step in steps
+    )
     program = replace(lifted.program, steps=tuple(uncut))
     read = [name for name in own if name in program.reaching(lifted.outputs)]
     seeded = dict(zip(lifted.outputs, (v for _, v in seeds), strict=True))

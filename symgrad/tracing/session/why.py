@@ -21,7 +21,7 @@ from symgrad.explanation.reasons import Vanishing
 from symgrad.explanation.ties import LARGEST, switches, ties
 from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops.lookup import entry_of, plays
+from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import relabelled, right_side, step_text
@@ -170,7 +170,7 @@ def detached(call: Findings) -> Iterator[str]:
 def cuts(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
     """Each detach: of which tensor a part of the way is cut, where, the weights, and vᵀJ as declared and without it."""
     for step in program.recording.steps:
-        join, by = where_joined(program, step) if plays(step.op, Role.CUTS) else (None, "")
+        join, by = where_joined(program, step) if has_role(step.op, Role.CUTS) else (None, "")
         if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
             continue
         part = replace(program.recording, output=join.result.name)
