@@ -262,8 +262,9 @@ class Op(HasSignature):
     @property
     def subscripts(self) -> str:
         """The option in front of any number of tensors, which says what their axes are called; none of most."""
-        first = next(iter(self.signature.parameters), "")
-        return first if self.variadic and first not in self.operands else ""
+        first = next(iter(self.signature.parameters.values()))
+        option = first.kind is not first.VAR_POSITIONAL and first.name not in self.operands
+        return first.name if self.variadic and option else ""
 
     @property
     def defaults(self) -> dict[str, Any]:
