@@ -170,12 +170,12 @@ BAD = [
     ("arange(6, shape=(2, 2))", "shape", "6 entries do not fill 2×2"),
     ("onehot(2, shape=(2,))", "shape", "out[2] is not in a vector of 2"),
     ("__import__('os')", "syntax", "names that begin with two underscores are not allowed"),
-    ("np.load('x.npy')", "value", "np.load('x.npy') is not read as a value"),
-    ("torch.eye(10**6)", "value", "torch.eye(10**6) is not read as a value"),
-    ("torch.tensor([[1.], [2., 3.]])", "value", "torch.tensor([[1.], [2., 3.]]) is not read as a value"),
-    ("np.ones(2).__class__", "value", "np.ones(2).__class__ is not read as a value"),
+    ("np.load('x.npy')", "value", "np.load('x.npy') is not a value"),
+    ("torch.eye(10**6)", "value", "torch.eye(10**6) is not a value"),
+    ("torch.tensor([[1.], [2., 3.]])", "value", "torch.tensor([[1.], [2., 3.]]) is not a value"),
+    ("np.ones(2).__class__", "value", "np.ones(2).__class__ is not a value"),
     ("os.getcwd()", "name", "this is not a value: give the numbers alone"),
-    ("np.random.normal(2)", "value", "np.random.normal(2) is not read as a value"),
+    ("np.random.normal(2)", "value", "np.random.normal(2) is not a value"),
     ("123456789012345678901", "syntax", "an integer of 21 digits is too long"),
     ("[" * 200 + "]" * 200, "syntax", "this is nested more than 100 levels deep"),
     ("[" * 40 + "1" + "]" * 40, "value", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[… is too large"),
@@ -226,7 +226,7 @@ def test_what_is_ragged_is_told_row_by_row() -> None:
     [
         ("[[1,2],[3,4]]", (2, 3), "[[1,2],[3,4]] has another shape than is needed here"),
         ("3", (2,), "3 has another shape than is needed here"),
-        ("eye", (2,), "eye is a matrix"),
+        ("eye", (2,), "eye makes a matrix"),
         ("onehot(2)", (2,), "out[2] is not in a vector of 2"),
         ("onehot(1)", (2, 2), "out[1] is not in 2×2"),
     ],
@@ -368,7 +368,7 @@ def test_broken_files_are_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("short.npy", "cut short"), ("huge.npy", "too large"), ("code.npy", "cannot be read")]
+    ("name", "said"), [("short.npy", "truncated"), ("huge.npy", "too large"), ("code.npy", "cannot be read")]
 )
 def test_headers_are_not_believed(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / name).write_bytes(BROKEN[name])

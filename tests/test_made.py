@@ -128,7 +128,7 @@ REFUSED = {
     "x * torch.ones(3, requires_grad=True)": "has no gradient",
     "x * torch.ones(-1)": "no negative size",
     "x * torch.ones(0.5)": "takes sizes",
-    "x * torch.ones(3, dtype=torch.complex64)": "no type of numbers",
+    "x * torch.ones(3, dtype=torch.complex64)": "not a dtype",
     "x * torch.arange(0, 1, 0)": "a step that is not 0",
     "x * torch.randint(5, 5, (3,))": "the second one larger",
     "x * torch.ones(3, colour=1)": "no argument colour",
@@ -171,7 +171,7 @@ def test_a_name_that_stands_where_only_a_number_can_is_that_number(text: str) ->
 def test_a_size_that_nobody_gives_follows_from_the_tensors() -> None:
     reading = read_program("F.layer_norm(x, (n,), w)", shapes={"x": (2, 3)})
     assert [t.name for t in reading.program.inputs] == ["x", "w"]
-    assert reading.remarks == ("n is 3, a number and no tensor: it has no gradient",)
+    assert reading.remarks == ("n is 3, a number, not a tensor: it has no gradient",)
 
 
 @pytest.fixture

@@ -126,8 +126,8 @@ REFUSED = [
     ("out[i] = foo(x[i])", "no function foo in index equations", "foo"),
     ("out[i] = Σ_j x[j]·out[j]", "out is defined by its own entries", "out[j]"),
     ("out[i] = x[i] + x[i,i]", "x has 1 indices in one place and 2 here", "x[i,i]"),
-    ("out[i] = x[i] + x", "x is a tensor: say which of its entries", "x"),
-    ("out[i] = i[i]", "i is an index here, and has no entries", "i[i]"),
+    ("out[i] = x[i] + x", "x is a tensor: give indices", "x"),
+    ("out[i] = i[i]", "i is an index here, not a tensor", "i[i]"),
     ("out[i] = d[i] where d = x[i]", "where defines d", "d[i]"),
     ("out[i] = d where d = d + x[i]", "d is defined by itself", "d"),
     ("out[i] = x[i]·size(x, 3)", "x has 1 axes here, and none with the number 3", "size(x, 3)"),
@@ -135,7 +135,7 @@ REFUSED = [
     ("out[i] = x[…,i]·y[…,…]", "… occurs once among the indices", "y[…,…]"),
     ("out[i] = δ_{i,jj}·x[i]", "δ has two indices", "δ_{i,jj}"),
     ("out[i] = x[i]·" + "7" * 41, "an integer of 41 digits is too long", "7"),
-    ("out[i,j] = x[i+j]", "x[i + j] moves with two indices of out", "i"),
+    ("out[i,j] = x[i+j]", "x[i + j] depends on two indices of out", "i"),
     ("out[i] = x[i-1]", "x[i − 1] reads before the beginning at i = 0", "i-1"),
     ("out[i] = Σ_j 1", "no tensor determines the range of j", "j"),
     ("out[i] = Σ_j x[j]", "no tensor determines the range of i", "i"),
@@ -171,8 +171,8 @@ REFUSED = [
     ("out = sum_i,j x[i,j]", "several letters need braces", ","),
     ("out = sum x[i]", "this is not part of the equation", "x"),
     ("out = sum_ij x[i,j]", "this is not part of the equation", "x"),
-    ("out[i] = x_i*y[i]", "x_i would be a number of that name", "x_i"),
-    ("out[i,j] = y[i]*a_ij + y[j]", "a_ij would be a number of that name", "a_ij"),
+    ("out[i] = x_i*y[i]", "x_i is read as one name", "x_i"),
+    ("out[i,j] = y[i]*a_ij + y[j]", "a_ij is read as one name", "a_ij"),
     ("out[i] = δ_ij·x[i]", "j is neither an index of out nor summed over", "δ_ij"),
     ("out[i] = delta(i, k)*x[i]", "k is neither an index of out nor summed over", "k"),
     ("out[i] = softmax(x[i])", "softmax is not a function of single numbers", "softmax"),
@@ -186,7 +186,11 @@ REFUSED = [
     ("out[i<4] = flat(x, 2^(-i))", "an index has to be a sum of integers", "2^(-i)"),
     ("out[i] = True*x[i]", "True is neither a number nor a tensor", "True"),
     ("out[i] = lambda*x[i]", "the Python keyword `lambda` is not allowed", "lambda"),
-    ("e = x.sum(); out[i] = y[i]/e", "e is a number of its own in index equations", "e = "),
+    ("out[i] = with", "the Python keyword `with` is not allowed", "with"),
+    ("out[i] = for[i]·x[i]", "the Python keyword `for` is not allowed", "for"),
+    ("out[i] = Σ_j x[i + in]", "the Python keyword `in` is not allowed", "in"),
+    ("as[i] = x[i]", "the Python keyword `as` is not allowed", "as"),
+    ("e = x.sum(); out[i] = y[i]/e", "e is a constant in index equations", "e = "),
     ("out[i] = Σ_r x̂[i+r-1]·w[r]", "no tensor determines the range of i", "i"),
     ("out[i] = Σ_r x̂[i-r]·w[r]", "no tensor determines the range of i", "i"),
     ("out[i] = Σ_r [0 ≤ i − r]·w[r]·c", "no tensor determines the range of i", "i"),
@@ -210,8 +214,8 @@ HINTED = [
     ("out[i] = Σ_α x[i,α]", "an index is one Latin letter: Σ_j x[i,j]"),
     ("out[i] = Σj x[i,j]", "Σ_{j} x[…]"),
     ("out[i] = sin²(x[i])", "the power behind the brackets: sin(x[i])²"),
-    ("out[i] = x[i]² y[i]", "a product needs a sign"),
-    ("out[i,j] = δ_ij x[i]", "a product needs a sign"),
+    ("out[i] = x[i]² y[i]", "write the product sign"),
+    ("out[i,j] = δ_ij x[i]", "write the product sign"),
     ("out[i] = Σ_j^n x[i,j]", "how far: Σ_{j<n}, from 0 on"),
     ("out[i] = Σ_j>i x[j]", "a condition behind it: Σ_j [j ≤ i]·…"),
     ("out[i] = x[i] + 1)", "nothing is open that ) would close"),
@@ -227,9 +231,9 @@ HINTED = [
     ("out[i] = x[-1]·x[i]", "x[size(x, 0) − 1]"),
     ("out[i] = Π x[i]", "Π_{i} x[…], or prod_{…}"),
     ("out[i] = max x[i,j]", "max_{i} x[…]: in braces"),
-    ("out[i] = max_r x[2*i+r]", "say how far: max_{r<…}"),
-    ("out[i] = prod_{r,s} x[2*i+r]", "say how far: Π_{r<…}"),
-    ("out[i,r] = x[i+r]", "say how far: out["),
+    ("out[i] = max_r x[2*i+r]", "give its range: max_{r<…}"),
+    ("out[i] = prod_{r,s} x[2*i+r]", "give its range: Π_{r<…}"),
+    ("out[i,r] = x[i+r]", "give its range: out["),
     ("lap[i] = u[i-1] − 2·u[i] + u[i+1]", "[i ≥ 1]·u[i − 1]"),
     ("lap[i] = u[i-1] − 2·u[i] + u[i+1]", "padded(u[i − 1])"),
     ("lap[n,k] = u[n,k-2] + u[n,k]", "[k ≥ 2]·u[n,k − 2]"),
@@ -317,7 +321,7 @@ SIZES = [
 def test_sizes_follow_from_the_text(text: str, shapes: dict[str, object], expected: tuple[int, ...] | None) -> None:
     known = {name: shape if isinstance(shape, tuple) else (shape,) for name, shape in shapes.items()}
     if expected is None:
-        with pytest.raises(SymgradError, match="how far"):
+        with pytest.raises(SymgradError, match="range of i"):
             read_program(text, shapes=known)
         return
     program = read_program(text, shapes=known).program

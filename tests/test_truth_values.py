@@ -109,24 +109,24 @@ def test_a_call_of_several_entries_keeps_truth_values_and_whole_numbers_as_torch
 
 
 FOUND = [
-    ("masked_fill(0.5 > x, a != 0, 2.0)", "truth values"),
-    ("(x > 0) + (a > 0)", "truth value"),
-    ("index_fill(x < a, 0, n, 2.0)", "truth values"),
-    ("pad(x > a, (1, 1), value=2.0)", "truth values"),
-    ("scatter_add(x > 0, 0, m, a > 0)", "truth value"),
-    ("diff(x > 0)", "truth value"),
-    ("masked_fill(sum(x > 0, dim=0), a[0] != 0, 2.5)", "whole numbers"),
-    ("F.hardtanh((x > 0) + 1, -0.5, 1.5)", "whole numbers"),
-    ("F.avg_pool1d((x > 0) + 1, 2)", "whole numbers"),
-    ("s = x > 0; t = s.T; t + t", "truth value"),
+    ("masked_fill(0.5 > x, a != 0, 2.0)", "booleans"),
+    ("(x > 0) + (a > 0)", "boolean"),
+    ("index_fill(x < a, 0, n, 2.0)", "booleans"),
+    ("pad(x > a, (1, 1), value=2.0)", "booleans"),
+    ("scatter_add(x > 0, 0, m, a > 0)", "boolean"),
+    ("diff(x > 0)", "boolean"),
+    ("masked_fill(sum(x > 0, dim=0), a[0] != 0, 2.5)", "integers"),
+    ("F.hardtanh((x > 0) + 1, -0.5, 1.5)", "integers"),
+    ("F.avg_pool1d((x > 0) + 1, 2)", "integers"),
+    ("s = x > 0; t = s.T; t + t", "boolean"),
     ("F.scaled_dot_product_attention(x, x, x, x > a)", "mask"),
     ("F.scaled_dot_product_attention(x, x, x, b)", "mask"),
-    ("b + b", "truth value"),
-    ("vstack([x > 0, b]) + vstack([b, b])", "truth value"),
+    ("b + b", "boolean"),
+    ("vstack([x > 0, b]) + vstack([b, b])", "boolean"),
     ("x[torch.hstack([b[0, :1], b[1, :1]])]", "mask"),
     ("x[torch.isnan(x)]", "mask"),
-    ("(b.view_as(x) + torch.logical_not(b)) * x", "truth value"),
-    ("masked_fill(torch.hstack([torch.tensor([1]), torch.tensor([2])]), a[0] == 1, 2.5)", "whole numbers"),
+    ("(b.view_as(x) + torch.logical_not(b)) * x", "boolean"),
+    ("masked_fill(torch.hstack([torch.tensor([1]), torch.tensor([2])]), a[0] == 1, 2.5)", "integers"),
 ]
 
 

@@ -201,7 +201,7 @@ class AliasTracker:
             shapes = f"{format_sizes(new.shape, sizes)} over {format_sizes(owner.shape, sizes)}"
             raise ShapeError(f"the value that {word} writes has another shape", span=span, found=(shapes,)) from None
         if new.kind is not owner.kind and (new.kind > owner.kind or word in ("copy_", "=")):
-            raise UnsupportedError(f"{word} writes numbers of another type", span=span, hints=("1.0 * (…)",))
+            raise UnsupportedError(f"{word} writes numbers of another dtype", span=span, hints=("1.0 * (…)",))
         return replace(new, kind=owner.kind)
 
 
@@ -242,7 +242,7 @@ def apply_cast(
     if kind is DtypeKind.REAL:
         if spelled in SHORTER and owner.kind is DtypeKind.REAL:
             said = quote_span(apply.text, node.span)
-            told = f"{said} is not rounded here: all numbers have double precision, where torch would keep about "
+            told = f"{said} does not round here: symgrad computes in double precision, torch would keep about "
             apply.builder.rounded[said] = apply.builder.remarks[f"{told}{SHORTER[spelled]}"] = None
         return replace(owner, kind=kind, few_bits=""), same and not owner.few_bits
     few_bits = spelled if spelled in NARROW and kind is DtypeKind.WHOLE and spelled not in ("int", "int32") else ""
@@ -277,10 +277,10 @@ def parse_cast_target(owner: Ref, node: PythonCall, word: str, meaning: Reader) 
             continue
         other = meaning(part)
         if not isinstance(other, Ref):
-            raise NotationError(f"{word} takes a type, not {describe_meaning(other)}", span=part.span, hints=NO_TYPE)
+            raise NotationError(f"{word} takes a dtype, not {describe_meaning(other)}", span=part.span, hints=NO_TYPE)
         return other.kind, "dtype"
     if word in TYPED and not node.positional and not node.keywords:
-        raise NotationError(f"{word} needs a type", span=node.span, hints=NO_TYPE)
+        raise NotationError(f"{word} needs a dtype", span=node.span, hints=NO_TYPE)
     return None, word
 
 

@@ -180,7 +180,7 @@ def count_results(parts: MultipleResults, extents: SizeQueries, builder: StepBui
     wanted = sum(length) if isinstance(length, tuple) else 2 * each if isinstance(each, int) else None
     if extents.sizes.number(shape[dim]) is None and not extents.symbolic and isinstance(wanted, int):
         if wanted > LARGEST_GUESS:
-            raise ShapeError("this needs a tensor with a given shape", span=span)
+            raise ShapeError("this needs a tensor whose shape is given", span=span)
         extents.assume(shape[dim], max(wanted, 1))
     if isinstance(length, tuple):
         return len(length)
@@ -194,7 +194,7 @@ def explain_misfit(compound: Compound, positional: tuple[Any, ...], keywords: di
     """Why the arguments are not the compound's; nothing where they are."""
     beside = len(positional) > 1 and is_constant_number(positional[0]) and isinstance(positional[1], Ref)  # 5 // x
     if not beside and (not positional or not isinstance(positional[0], (Ref, tuple))):
-        return "begins with a tensor"
+        return "its first argument has to be a tensor"
     try:
         compound.signature.bind(*positional, **keywords)
     except TypeError as error:
@@ -302,7 +302,7 @@ class EntryApplier:
         """``value``, unless it is torch's pair of values and indices."""
         if value.pair:
             raise NotationError(
-                "torch gives values and indices here, not one tensor",
+                "torch returns values and indices here, not one tensor",
                 span=span,
                 hints=(f"{quote_span(self.text, span)}.values, or amax and amin", "the larger of x and 0: relu(x)"),
             )
@@ -320,7 +320,8 @@ def check_torch_options(
     missing = [name for name in op.defaults if name not in chosen and op.is_required(name, beside)]
     if missing:
         given = "-1" if missing[0] == "dim" else "…"
-        raise NotationError(f"{spelled} needs {missing[0]}", span=span, hints=(f"{missing[0]}={given}",))
+        call = f"{spelled}({beside[0]}=True)" if beside else spelled
+        raise NotationError(f"{call} needs {missing[0]}", span=span, hints=(f"{missing[0]}={given}",))
 
 
 def choose_from_pair(owner: Ref, place: int, span: Span) -> Ref:

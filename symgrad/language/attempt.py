@@ -43,7 +43,7 @@ def parse_size(name: str, size: object) -> int | str:
         return size
     if isinstance(size, SupportsIndex) and not isinstance(size, bool) and index(size) >= 0:
         return index(size)
-    raise InputError(f"the shape of {name} is not made of sizes", found=(abbreviate_repr(size),), hints=(EXAMPLE,))
+    raise InputError(f"the shape of {name} has to consist of sizes", found=(abbreviate_repr(size),), hints=(EXAMPLE,))
 
 
 def initial_shape(sizes: Sizes, wanted: Wanted, same: dict[str, Size]) -> Shape:

@@ -219,7 +219,7 @@ class StepBuilder:
         if value.free_symbols:
             self.sizes.whole(size)
         elif not (value.is_Integer and value >= 0):
-            raise ShapeError(f"{label} would leave an axis of size {value}", span=span)
+            raise ShapeError(f"{label} would give an axis of size {value}", span=span)
 
     def placed(self, error: SymgradError, operands: Sequence[StepOperand], span: Span | None) -> SymgradError:
         """``error`` of the table with its place and the shapes it is about."""

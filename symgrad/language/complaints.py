@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.errors import (
-    Hint,
+    RUN,
     NotationError,
     Setting,
     ShapeError,
@@ -14,12 +14,12 @@ from symgrad.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from symgrad.language.pasted_script import find_module_functions
+from symgrad.language.pasted_script import DRAWN, HELD, find_module_functions
 from symgrad.language.syntax_tree import PythonCall, PythonStatement, dotted_name
 from symgrad.notation.read_write import parse_subscripts
 from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
-from symgrad.ops.calls.registry import OF_RUNS
+from symgrad.ops.calls.registry import OF_RUNS, find_compound
 from symgrad.ops.lookup import close_spellings, find
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 
@@ -187,9 +187,15 @@ def not_callable_error(callee: SyntaxNode) -> NotationError:
     path, _, name = (module or "").rpartition(".")
     if path not in ("nn", "torch.nn"):
         return NotationError("this cannot be called", span=callee.span)
-    hints: tuple[Hint, ...] = (*(f"{word}(…)" for word in find_module_functions(name)), OWN)
-    return NotationError(
-        f"{module} is a module with weights of its own: write the function with its weights as inputs",
-        span=callee.span,
-        hints=hints,
-    )
+    draws = any(word in name for word in DRAWN)
+    has = "draws random numbers" if draws else "has weights of its own"
+    rest = ["training=False"] * draws
+    calls = [f"{word}({', '.join(required_parameters(word) + rest)})" for word in find_module_functions(name)]
+    return NotationError(f"{module} {has}", span=callee.span, hints=(*calls, RUN))
+
+
+def required_parameters(function: str) -> list[str]:
+    """The parameters of torch's function without a default, and its weights: x, weight and bias of ``F.linear``."""
+    entry = find(function) or find_compound(function)
+    parameters = () if entry is None else entry.signature.parameters.values()
+    return [p.name for p in parameters if p.default is p.empty or p.name in HELD]

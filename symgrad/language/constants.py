@@ -63,7 +63,8 @@ def combine_constants(sign: str, left: Number, right: Number) -> Number:
     (Fraction(1, 2), 1.4142135623730951)
     """
     if sign not in ARITHMETIC:
-        raise UnsupportedError(f"{sign} between two constants", hints=("at least one side has to be a tensor",))
+        told = f"{sign} between two constants is not supported"
+        raise UnsupportedError(told, hints=("at least one side has to be a tensor",))
     symbolic = isinstance(left, sp.Expr) or isinstance(right, sp.Expr)
     try:
         if sign == "**":
@@ -140,7 +141,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 def power_of_constants(base: Any, exponent: Any) -> Any:
     """base ** exponent, refused before it is computed where it would be huge."""
     if isinstance(exponent, sp.Expr):
-        raise UnsupportedError("a size as an exponent")
+        raise UnsupportedError("an exponent cannot be a size")
     if isinstance(base, sp.Expr):
         if abs(exponent) > LARGEST_POWER or any(abs(p.exp) > LARGEST_POWER for p in base.atoms(sp.Pow)):
             raise InputError(f"the exponent is larger than {LARGEST_POWER}")
@@ -190,7 +191,7 @@ def parse_float(value: object) -> float:
 def apply_to_constant(name: str, value: Number) -> Number:
     """The function of a constant: ``math.sqrt(2)``, or √n of a size."""
     if isinstance(value, sp.Expr) and name not in ON_SIZES:
-        raise UnsupportedError(f"{name} of a size")
+        raise UnsupportedError(f"{name} of a size is not supported")
     try:
         if isinstance(value, sp.Expr):
             return simplify_number(ON_SIZES[name](value))

@@ -187,7 +187,7 @@ def make_arange(given: ConstructorArguments) -> LiteralTensor:
     """``torch.arange(3)``, ``torch.arange(1, n + 1)``, ``torch.arange(0, 1, 0.25)``."""
     first, second, step = (given.take(name) for name in ("start", "end", "step"))
     if second is None and step is None and first is None:
-        raise NotationError(f"{given.spelled} needs an end", span=given.span, hints=EXAMPLE)
+        raise NotationError(f"{given.spelled} needs an end value", span=given.span, hints=EXAMPLE)
     start, end = (0, first) if second is None else (first, second)
     parts = [given.number(v) for v in (start, end, 1 if step is None else step)]
     if parts[2] == 0:

@@ -161,7 +161,7 @@ def check_operand_types(op: Op, moving: Sequence[OperandType], options: Mapping[
         raise dtype_error(f"torch has no {op.name} of booleans", REMEDY)
     alike = "alike" in how or ("subscripts" in how and len(tensors) > 1 and is_reducing_einsum(options))
     if alike and (len(set(tensors)) > 1 or tensors[:2] == [DtypeKind.TRUTH, DtypeKind.TRUTH]):
-        raise dtype_error(f"torch's {op.name} takes numbers of one type", REMEDY)
+        raise dtype_error(f"torch's {op.name} takes tensors of one dtype", REMEDY)
     exponent = moving[-1].number if sign_of(op.operation) == "**" else None
     if (
         exponent is not None
@@ -186,7 +186,7 @@ def narrow_result_dtype(op: Op, operands: Sequence[OperandType | None], kind: Dt
     if op.name not in MOVERS and not keeps_entries(op):
         does = "integers overflow" if kind is DtypeKind.WHOLE else "numbers have fewer digits"
         raise dtype_error(
-            f"torch computes {op.name} in {own[0].few_bits} here, where {does}", "a type of 64 bits: .long(), .double()"
+            f"torch computes {op.name} in {own[0].few_bits} here, where {does}", "a 64-bit dtype: .long(), .double()"
         )
     return own[0].few_bits
 
@@ -200,7 +200,7 @@ def check_integer_result(
     op: Op, kind: DtypeKind, kinds: Sequence[DtypeKind], moving: Sequence[OperandType], options: Mapping[str, Any]
 ) -> None:
     """Refuse what does not come to the same among truth values or whole numbers."""
-    what, how = "truth values" if kind is DtypeKind.TRUTH else "whole numbers", dtype_words(op)
+    what, how = "booleans" if kind is DtypeKind.TRUTH else "integers", dtype_words(op)
     if "joined" in how and all(k is DtypeKind.TRUTH for k in kinds):
         raise dtype_error(f"torch's {op.name} of booleans is a boolean, not their sum or difference", REMEDY)
     constants = [h.number for h in moving if h.number is not None]
@@ -302,6 +302,6 @@ def named_dtype(call: PythonCall) -> str | None:
         if keyword.name == "dtype" and keyword.value != Literal(None):
             word = (dotted_name(keyword.value) or "").rpartition(".")[2]
             if word not in DTYPES:
-                raise UnknownNameError("this is no type of numbers", span=keyword.value.span, hints=NO_TYPE)
+                raise UnknownNameError("this is not a dtype", span=keyword.value.span, hints=NO_TYPE)
             return word
     return None

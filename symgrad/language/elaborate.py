@@ -111,7 +111,7 @@ class Elaborator:
             case EquationNode():
                 return apply_equation(self.builder, node, self.environment, name)
             case Star():
-                raise NotationError("* stands before an argument only", span=node.span)
+                raise NotationError("* is allowed only before an argument", span=node.span)
         raise NotationError("this has no meaning here", span=node.span)
 
     def items(self, item: SyntaxNode) -> tuple[Meaning, ...]:
@@ -220,7 +220,7 @@ class Elaborator:
                 return self.extents.method(callee.name, owner, arguments, node.span)
             if callee.name in (*PROPERTIES, "shape", "ndim", "values"):
                 hint = f".{callee.name} without brackets"
-                raise NotationError(f"{callee.name} is not called", span=node.span, hints=(hint,))
+                raise NotationError(f"{callee.name} is an attribute, not a method", span=node.span, hints=(hint,))
             spelled = f"Tensor.{callee.name}"
             op = find_compound(spelled) or find(spelled)
             arguments = [Argument(owner, callee.owner.span), *arguments]
@@ -319,7 +319,7 @@ class Elaborator:
             hint = INSTEAD.get(node.name, ".T, .mT, .shape and .ndim")
             raise UnknownNameError(told, span=(node.span[1] - len(node.name), node.span[1]), hints=(hint,))
         if node.name not in PROPERTIES:
-            raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
+            raise NotationError(f"{node.name} is a method: call it", span=node.span, hints=(f"x.{node.name}()",))
         found = self.property(node, op, owner, name)
         self.sharing.seen(node.name, owner, found, lambda ref: self.property(node, op, ref, None))
         return found

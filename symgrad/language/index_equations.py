@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from symgrad.errors import NotationError, SourceText, Span, UnknownNameError
 from symgrad.language.syntax_tree import EquationNode, PythonStatement, Subscript
-from symgrad.language.tokens import check_word
+from symgrad.language.tokens import check_keyword, check_word
 from symgrad.notation.meaning import CONSTANTS
 from symgrad.notation.read_write import read_statement
 from symgrad.notation.scope import classify_names, inline_definitions
@@ -109,7 +109,9 @@ def parse_equation(text: str, start: int) -> EquationNode:
     counts = tuple(Name(name, span=spans[name]) for name in names.counts)
     left = statement.span[0]
     for name in (*tensors, *counts, Name(statement.name, span=(left, left + len(statement.name)))):
-        check_word(Token("name", name.name, name.span), "")
+        token = Token("name", name.name, name.span)
+        check_word(token, "")
+        check_keyword(token, block=True)
         if name.name in ("True", "False", "None"):
             raise NotationError(f"{name.name} is neither a number nor a tensor", span=name.span, hints=("1 or 0",))
     ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())
@@ -123,7 +125,7 @@ def check_definitions_used(statement: IndexEquation) -> None:
         read = (node for part in (*statement.slots, statement.right, *others) for node in walk(part))
         if not any(isinstance(node, (Access, Name)) and node.name == definition.name for node in read):
             told = f"where defines {definition.name}, and nothing uses it"
-            raise NotationError(told, span=definition.span, hints=(f"{definition.name} on the right, or no where",))
+            raise NotationError(told, span=definition.span, hints=("leave the definition out",))
 
 
 def check_statement_order(statements: Sequence[PythonStatement]) -> None:
@@ -136,7 +138,7 @@ def check_statement_order(statements: Sequence[PythonStatement]) -> None:
             if name is not None and find_read(late, late.target) is None:
                 told = f"{name.name} is used here but defined later"
                 raise NotationError(
-                    told, span=name.span, hints=(f"the statement {name.name} = … in front of this one",)
+                    told, span=name.span, hints=(f"the statement {name.name} = … in front of this line",)
                 )
         made |= set(early.names)
 
@@ -179,8 +181,8 @@ def check_named_constants(statements: Iterable[PythonStatement], equations: Sequ
             tensors = {tensor.name for tensor in equation.tensors}
             read = {node.name for node in walk(equation.statement) if isinstance(node, Name)} - tensors
             if name in read:
-                told = f"{name} is a number of its own in index equations"
-                raise NotationError(told, span=statement.span, hints=("another name for what is computed here",))
+                told = f"{name} is a constant in index equations"
+                raise NotationError(told, span=statement.span, hints=("another name for this",))
 
 
 def equation_from_einsum(text: str) -> str | None:
@@ -216,9 +218,9 @@ def equation_from_terms(match: re.Match[str]) -> str:
         raise NotationError(f"more than {len(OPERANDS)} operands", span=match.span(1), hints=("einsum(…, x, a, …)",))
     for letter in result:
         if not any(letter in term for term in terms):
-            raise NotationError(f"{letter} is in no operand", span=match.span(2))
+            raise NotationError(f"{letter} is in the result, but in no operand", span=match.span(2))
     if "…" not in result and any("…" in term for term in terms):
-        raise NotationError("the axes that … stands for have to be in the result", span=match.span(2))
+        raise NotationError("… is in an operand, so it has to be in the result as well", span=match.span(2))
     if len(set(result)) < len(result):
         raise NotationError("a letter occurs twice in the result", span=match.span(2))
     summed = dict.fromkeys(letter for term in terms for letter in term if letter not in result)

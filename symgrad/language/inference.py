@@ -168,7 +168,7 @@ def describe_numbers(numbers: Mapping[str, Number | None]) -> Iterator[str]:
     """What is said of names that stand for numbers."""
     told = [f"{name} is {number}" for name, number in numbers.items()]
     if told:
-        what = "a number and no tensor: it has" if len(told) == 1 else "numbers and no tensors: they have"
+        what = "a number, not a tensor: it has" if len(told) == 1 else "numbers, not tensors: they have"
         yield f"{', '.join(told)}, {what} no gradient"
 
 

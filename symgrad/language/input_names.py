@@ -139,7 +139,7 @@ def check_library(name: Name, value: SyntaxNode) -> None:
     called = [part for part in calls if (dotted_name(part.function) or "").startswith(f"{name.name}.")]
     if any(isinstance(inner, Name) for part in called for inner in walk(part.positional[0])):
         told = Setting("let", name.name, sentence="a tensor of that name: {}")
-        hints = ("the same function of torch's or NumPy's", told)
+        hints = ("the same function of torch or NumPy", told)
         raise UnknownNameError(f"{name.name} is not a library that symgrad reads", span=name.span, hints=hints)
 
 

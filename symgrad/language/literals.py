@@ -137,7 +137,7 @@ def value_from_library(text: str) -> Value:
     try:
         given = run_reference(text, {}).output
     except (TextRejected, UnsupportedText) as error:
-        raise InputError(f"{shorten_text(text)} is not read as a value", found=(str(error),), hints=(FORMS,)) from None
+        raise InputError(f"{shorten_text(text)} is not a value", found=(str(error),), hints=(FORMS,)) from None
     array = exact_array(given, shorten_text(text))
     return Value(shorten_text(text), array.shape, lambda shape: array.copy(), truths=is_boolean_data(given))
 
@@ -289,7 +289,7 @@ def value_from_call(
 def identity_array(shape: Shape) -> Array:
     """The identity matrix."""
     if len(shape) != 2:
-        raise ShapeError("eye is a matrix", found=(f"{describe_shape(shape)} is needed",))
+        raise ShapeError("eye makes a matrix", found=(f"{describe_shape(shape)} is needed",))
     return np.eye(*shape, dtype=np.int64)
 
 
@@ -328,7 +328,7 @@ def read_npy(path: Path, name: str) -> object:
             raise too_large_error(shape, name)
         start = file.tell()
         if path.stat().st_size - start < math.prod(shape) * dtype.itemsize:
-            raise InputError(f"{path} is cut short", found=(f"its header says {'×'.join(map(str, shape))}",))
+            raise InputError(f"{path} is truncated", found=(f"its header says {'×'.join(map(str, shape))}",))
         file.seek(0)
         return np.load(file, allow_pickle=False)
 

@@ -124,7 +124,7 @@ class BlockParser:
         """A loop over a range turn by turn, or what stands under ``with torch.no_grad()``."""
         colon = next((n for n, t in enumerate(head) if t.word == ":" and not count_open_brackets(head[:n])), None)
         if colon is None or colon < 2:
-            raise NotationError("this line ends in a colon", span=span_of_tokens(head), hints=FORMS)
+            raise NotationError("this line has to end in a colon", span=span_of_tokens(head), hints=FORMS)
         body = [*([head[colon + 1 :]] if head[colon + 1 :] else []), *rest]
         if not body:
             raise NotationError("this block is empty", span=span_of_tokens(head), hints=FORMS)
@@ -135,7 +135,7 @@ class BlockParser:
             for statement in [*found, *self.read(body)]:
                 self.turns += 1
                 if self.turns > TURNS:
-                    told = f"the loops come to more than {TURNS} statements"
+                    told = f"the loops run more than {TURNS} statements"
                     raise NotationError(told, span=span_of_tokens(head[:colon]), hints=(RUN,))
                 yield replace(statement, span=span, apart=statement.apart or (head[0].word == "with" and turn is None))
 
@@ -143,7 +143,7 @@ class BlockParser:
         """What a loop's name is, turn by turn; what it runs over is read once, before all turns."""
         name, word, over = head[1], head[2].word if len(head) > 2 else "", head[3:]
         if name.kind != "name" or word != "in" or not over:
-            raise NotationError("a loop here has one name", span=span_of_tokens(head), hints=(FORMS[0], RUN))
+            raise NotationError("a loop here has one variable", span=span_of_tokens(head), hints=(FORMS[0], RUN))
         node = self.expression(over)
         numbers = parse_range(node)
         if numbers is None and not (isinstance(node, Items) and node.items):
@@ -160,7 +160,7 @@ class BlockParser:
         node = self.expression(head[1:])
         path = dotted_name(node.function) if isinstance(node, PythonCall) and len(node.parts) == 1 else None
         if path not in ("torch.no_grad", "torch.autograd.no_grad"):
-            raise NotationError("this block is not read here", span=span_of_tokens(head), hints=(FORMS[1], RUN))
+            raise NotationError("symgrad does not read this block", span=span_of_tokens(head), hints=(FORMS[1], RUN))
         yield None
 
     def imports(self, group: Sequence[Token]) -> None:
@@ -172,9 +172,7 @@ class BlockParser:
             path, _, name = part.partition(" as ")
             path, name = path.strip(), name.strip()
             if not all(word.isidentifier() for word in [*path.split("."), name or "x"]) and path != "*":
-                raise NotationError(
-                    "this does not read as an import", span=span_of_tokens(group), hints=("import torch",)
-                )
+                raise NotationError("this is not a valid import", span=span_of_tokens(group), hints=("import torch",))
             if path == "*" and module.partition(".")[0] != "torch":
                 raise UnknownNameError(
                     f"the contents of {module[:-1]} are not known here", span=span_of_tokens(group), hints=(RUN,)
@@ -192,7 +190,7 @@ class BlockParser:
         if not value:
             raise NotationError("the assignment has no value", span=span)
         if sign != "=" and len(signs) > 1:
-            raise NotationError(f"{sign} goes to one name", span=group[signs[0]].span, hints=("h += 1",))
+            raise NotationError(f"{sign} needs one name on its left", span=group[signs[0]].span, hints=("h += 1",))
         targets = tuple(self.target(part, group[place]) for part, place in zip(parts, signs, strict=True))
         found = self.expression(value)
         if len(targets) == 1 and isinstance(targets[0], Name) and sign == "=":
@@ -218,7 +216,7 @@ class BlockParser:
                 raise NotationError(f"{node.name} cannot be assigned to here", span=node.span, hints=(RUN,))
             if not isinstance(node, (Name, Subscript)):
                 entries = (ENTRIES,) if isinstance(node, PythonCall) else ()
-                told = "an assignment goes to names, or to entries of one"
+                told = "only names and entries of a tensor can be assigned to"
                 raise NotationError(told, span=sign.span, hints=("h = x@a; h.T", *entries, RUN))
         if not isinstance(found, Subscript):
             return found
@@ -246,7 +244,7 @@ class BlockParser:
             return node
         if path.partition(".")[0] not in KNOWN:
             told = f"{path} is not a library that symgrad reads"
-            raise UnknownNameError(told, span=node.span, hints=("the same function of torch's or NumPy's", RUN))
+            raise UnknownNameError(told, span=node.span, hints=("the same function of torch or NumPy", RUN))
         if SHORT.get(path, path) == node.name:
             return node
         module, _, rest = next(

@@ -141,7 +141,7 @@ def parse_pasted_script(source: SourceText) -> Script:
     end = calls[0][0] if calls else len(script.statements)
     for statement in script.statements[end + 1 :]:
         if not (computes_nothing(statement) or is_gradient_read(statement)):
-            raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", RUN))
+            raise NotationError("lines after backward() are not read", span=statement.span, hints=("leave it out", RUN))
     kept: list[PythonStatement] = []
     leaves: set[str] = set()
     before = [

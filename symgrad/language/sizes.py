@@ -78,7 +78,7 @@ def index_item(node: SyntaxNode, meaning: Callable[[SyntaxNode], Meaning], whole
         )
         if step is not None and step < 1:
             raise UnsupportedError(
-                "slices step forwards", span=node.span, found=(f"a step of {step}",), hints=(FLIPPED, *EXAMPLES)
+                "slices need a positive step", span=node.span, found=(f"a step of {step}",), hints=(FLIPPED, *EXAMPLES)
             )
         if (start in (None, 0)) and stop is None and step in (None, 1):
             return ALL
@@ -177,7 +177,7 @@ class SizeQueries:
         if self.sizes.number(size) is not None:
             return False
         if least > LARGEST_GUESS:
-            raise ShapeError("an index this large needs a tensor with a given shape", span=span)
+            raise ShapeError("an index this large needs a tensor whose shape is given", span=span)
         self.needs.append((size, least))
         return True
 
@@ -197,7 +197,7 @@ class SizeQueries:
             return int(count) if count.is_Integer else count
         axis = 0 if word == "len" else arguments[0].meaning if len(arguments) == 1 else None
         if word not in ("len", "size") or not isinstance(axis, int):
-            raise NotationError(f"{word} has other arguments", span=span, hints=("x.size(0), x.shape[0]",))
+            raise NotationError(f"{word} takes other arguments", span=span, hints=("x.size(0), x.shape[0]",))
         if not -len(shape) <= axis < len(shape):
             raise ShapeError(f"there is no axis {axis} in a tensor with {len(shape)}", span=span)
         return shape[axis]

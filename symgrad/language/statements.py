@@ -118,7 +118,7 @@ class StatementReader(Elaborator):
         if isinstance(value, tuple):
             return tuple(self.cut(part, before, span) for part in value)
         if isinstance(value, MultipleResults):
-            raise UnsupportedError("several tensors under torch.no_grad() are not read here", span=span, hints=(RUN,))
+            raise UnsupportedError("no_grad() is read for one tensor at a time", span=span, hints=(RUN,))
         if not isinstance(value, Ref) or value.name in before or value.name in self.builder.made:
             return value
         return self.held(value, span, name)
@@ -126,7 +126,7 @@ class StatementReader(Elaborator):
     def check_apart(self, statement: PythonStatement, target: SyntaxNode | None = None) -> None:
         """Refuse writing under torch.no_grad(), which autograd does not see."""
         if statement.apart and (target is None or not isinstance(target, (Name, Items))):
-            told = "writing over a tensor under torch.no_grad() is not read here"
+            told = "in-place writes under torch.no_grad() are not read in a text"
             raise UnsupportedError(told, span=statement.value.span, hints=(RUN,))
 
     def assign(self, target: SyntaxNode, value: Meaning, span: Span, output: str) -> None:
@@ -150,7 +150,7 @@ class StatementReader(Elaborator):
         """``h += 1``, ``h[0] *= x``: in torch the tensor itself is written over."""
         target, span = statement.targets[0], statement.span
         if not isinstance(target, (Name, Subscript)):
-            raise NotationError(f"{statement.sign}= goes to one name", span=target.span, hints=("h += 1",))
+            raise NotationError(f"{statement.sign}= needs one name on its left", span=target.span, hints=("h += 1",))
         self.check_apart(statement)
         whole = Binary(statement.sign, target, statement.value, span=span)
         owner = self.meaning(target)
@@ -193,7 +193,7 @@ class StatementReader(Elaborator):
             node = node.owner
         if not isinstance(node, Name):
             told = "the last line assigns several names, and only one can be the output"
-            raise NotationError(told, span=last.span, hints=("a line with that name",))
+            raise NotationError(told, span=last.span, hints=("end with a line that names it",))
         return self.environment[node.name]
 
 
@@ -234,4 +234,4 @@ def read_seed(
 def refuse_seed(node: SyntaxNode) -> NoReturn:
     """Refuse what is no tensor of numbers."""
     hints = ("its numbers: torch.ones(2, 3), torch.tensor([1, 2])", "leave it out, and give v as the seed")
-    raise NotationError("v is a tensor of numbers here", span=node.span, hints=hints)
+    raise NotationError("the argument of backward has to be a tensor of numbers here", span=node.span, hints=hints)

@@ -74,7 +74,7 @@ class SubscriptReader:
         if isinstance(owner, tuple) and len(node.items) == 1:
             kind, *numbers = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind == "pick":
-                raise UnsupportedError("a list has no entries at several places", span=node.span)
+                raise UnsupportedError("a list takes one index at a time", span=node.span)
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
                 raise ShapeError(f"index {numbers[0]} is out of range, there are {len(owner)}", span=node.span)
             return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]

@@ -218,9 +218,9 @@ class PythonExpressionReader:
         except SyntaxError as error:
             raise self.syntax_error(error) from None
         except (ValueError, RecursionError, MemoryError, OverflowError):
-            raise NotationError("this does not read as an expression", span=self.whole) from None
+            raise NotationError("this is not a valid expression", span=self.whole) from None
         if not isinstance(found, (ast.Expr, ast.Expression)):
-            raise NotationError("this does not read as an expression", span=self.whole)
+            raise NotationError("this is not a valid expression", span=self.whole)
         return self.node(found.value if isinstance(found, ast.Expr) else found.body)
 
     @property
@@ -235,7 +235,8 @@ class PythonExpressionReader:
         span = (self.start + column, self.start + max(min(stop, len(self.line)), column + 1))
         said = (error.msg or "").rstrip(".")
         found = () if said.startswith("invalid syntax") or not said else (f"Python says: {said}",)
-        return NotationError("this does not read as an expression", span=span, found=found, hints=(ALLOWED,))
+        hint = "a comma between entries: [1, 2, 3]" if "forgot a comma" in said else ALLOWED
+        return NotationError("this is not a valid expression", span=span, found=found, hints=(hint,))
 
     def span(self, tree: ast.expr | ast.keyword) -> Span:
         """The characters that ``tree`` was written as."""
@@ -269,7 +270,7 @@ class PythonExpressionReader:
                 return Subscript(self.node(owner), tuple(self.item(item) for item in indices), span=span)
             case ast.Call():
                 return self.call(span, tree)
-        raise NotationError("this form of Python is not allowed here", span=span, hints=(ALLOWED,))
+        raise NotationError("this Python syntax is not supported here", span=span, hints=(ALLOWED,))
 
     def constant(self, span: Span, value: object) -> SyntaxNode:
         """A number, a string, or True, False, None."""

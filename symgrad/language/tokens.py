@@ -89,7 +89,7 @@ def tokenize_python(text: str, length: int = LENGTH) -> list[Token]:
     if len(text) > length:
         raise NotationError(
             f"the text has {len(text):,} characters, more than {length:,}",
-            hints=("name parts of it, or split it into several expressions",),
+            hints=("give parts of it names, or split it into several expressions",),
         )
     found: list[Token] = []
     for token, following in scan_tokens(text, TOKEN, unknown_word_error):
@@ -201,7 +201,7 @@ def check_nesting(tokens: Sequence[Token]) -> None:
             raise NotationError(
                 f"this is nested more than {DEPTH} levels deep",
                 span=token.span,
-                hints=("name parts of it: h = …; …",),
+                hints=("give parts of it names: h = …; …",),
             )
     if open_brackets:
         raise NotationError(f"this {open_brackets[-1].word} is never closed", span=open_brackets[-1].span)

@@ -71,7 +71,7 @@ def check_access(
 def index_has_no_entries_error(node: Access | FlatEntry) -> NotationError:
     """The refusal of an index with brackets behind it."""
     hints = (f"another letter for the index {node.name}, or another name for the tensor",)
-    return NotationError(f"{node.name} is an index here, and has no entries", span=node.span, hints=hints)
+    return NotationError(f"{node.name} is an index here, not a tensor", span=node.span, hints=hints)
 
 
 def check_index_is_integer(node: SyntaxNode, functions: Mapping[str, EquationFunction]) -> None:
@@ -124,7 +124,7 @@ def check_bare_name(node: Name, letters: set[str], statement: IndexEquation) -> 
     base, _, below = node.name.rpartition("_")
     if base and below and set(below) <= letters:
         raise NotationError(
-            f"{node.name} would be a number of that name, and no entry of {base}", span=node.span,
+            f"{node.name} is read as one name, not as an entry of {base}", span=node.span,
             hints=(f"{base}[{','.join(below)}]", "a number's name with another ending"),
         )  # fmt: skip
 

@@ -219,7 +219,7 @@ class RangeFinder:
         bounds = [(b, slot) for slot in moved for b in self.bounds(slot, symbol)]
         if shared and not alone and not bounds:
             raise self.undecided(
-                letter, f"{format_node(shared[0].entry)} moves with two indices of {self.statement.name}"
+                letter, f"{format_node(shared[0].entry)} depends on two indices of {self.statement.name}"
             )
         if alone or bounds:
             return self.least(letter, self.unified(alone), bounds)
@@ -316,7 +316,7 @@ class RangeFinder:
         say = f"{signs[0]}_{{{letter.name}<…}}" if signs else f"{self.statement.name}[{letter.name}<…]"
         numbers = [name for name, shape in self.shapes.items() if shape == ()]
         entries = [f"{name} is one number here: the entry of a tensor is {name}[{letter.name}]" for name in numbers[:1]]
-        return ShapeError(why, span=letter.span, hints=(f"say how far: {say}", *entries))
+        return ShapeError(why, span=letter.span, hints=(f"give its range: {say}", *entries))
 
     def number(self, size: Expr) -> int | None:
         """A size or a number in front of a letter, as a number."""

@@ -70,7 +70,7 @@ class StatementParser(ExpressionParser):
 
     def statement(self) -> IndexEquation:
         """``out[i] = right where …``."""
-        name = self.name("an index equation begins with what it defines", ("out[i] = Σ_j x[i,j]",))
+        name = self.name("an index equation begins with the name that it defines", ("out[i] = Σ_j x[i,j]",))
         slots: list[Letter | Dots | FlattenedIndex] = []
         if self.sees("["):
             opened = self.take()

@@ -104,8 +104,8 @@ class DefinitionInliner:
         self.own = [letter.name for letter in statement.letters]
         for definition in statement.definitions:
             if definition.name in self.own:
-                told = f"{definition.name} is an index of {statement.name}, which takes every value"
-                raise NotationError(told, span=definition.span, hints=("another name behind where",))
+                told = f"{definition.name} is an index of {statement.name}, so it cannot be defined after where"
+                raise NotationError(told, span=definition.span, hints=("another name after where",))
         self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access, FlatEntry))}
         self.bounded = {n.name for n in walk(statement) if isinstance(n, Letter) and n.bound is not None}
         self.used: set[str] = set()
@@ -263,7 +263,7 @@ def classify_names(statement: IndexEquation, functions: Mapping[str, EquationFun
             check_known_function(node, functions)
     for name, node in bare.items():
         if name in tensors:
-            raise NotationError(f"{name} is a tensor: say which of its entries", span=node.span, hints=(f"{name}[i]",))
+            raise NotationError(f"{name} is a tensor: give indices", span=node.span, hints=(f"{name}[i]",))
     order = {node.name: None for node in walk(statement.right) if isinstance(node, (Access, FlatEntry, Name))}
     numbers = {name: AccessPattern(0, False) for name in bare if name not in counts and name not in CONSTANTS}
     known = {**tensors, **numbers}

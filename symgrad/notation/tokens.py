@@ -81,7 +81,8 @@ def tokenize_equation(text: str, start: int = 0) -> list[Token]:
     """
     if len(text) > LENGTH:
         raise NotationError(
-            f"the equation has {len(text):,} characters, more than {LENGTH:,}", hints=("name parts of it: h[i] = …; …",)
+            f"the equation has {len(text):,} characters, more than {LENGTH:,}",
+            hints=("give parts of it names: h[i] = …; …",),
         )
     found = list(_fold_spellings(text, start))
     return [*found, Token("end", "", (start + len(text), start + len(text)))]
@@ -131,7 +132,7 @@ def check_equation_number(word: str, following: str, span: Span) -> None:
         raise NotationError(
             f"{word}{following} is not a number",
             span=(span[0], span[1] + 1),
-            hints=(point if following == "." else "a product has a sign: 2·x or 2*x",),
+            hints=(point if following == "." else "write the product sign: 2·x or 2*x",),
         )
     if len(word) > DIGITS and word.isdigit():
         raise NotationError(f"an integer of {len(word)} digits is too long", span=span, hints=(f"at most {DIGITS}",))
@@ -164,13 +165,13 @@ OTHERWISE = {
 }  # fmt: skip
 """Words of Python, and what an equation has for them."""
 LATIN = "an index is one Latin letter: Σ_j x[i,j]"
-PRODUCT = "a product needs a sign: 2·x or 2*x"
+PRODUCT = "write the product sign: 2·x or 2*x"
 SUMMED = re.compile(r"(?:(Σ|Π)_?|(sum|prod|mean|max|min)(?:_|$))(\w*)")
 PLAIN = {"Σ": "sum", "Π": "prod"}
 """What looks like a sum and is none: its letter is missing, or there are two, or it is Greek."""
 UNDER = re.compile(rf"([a-z]{{3,}})_({LETTER})")
 """What looks like a function over an index, as argmax_j does."""
-RUNS = "over an index run Σ, Π, mean, max and min alone"
+RUNS = "only Σ, Π, mean, max and min run over an index"
 OPTIONS = ("an option by its place, without its name: leaky_relu(x[i], 0.3)",)
 LIMITS = ("^", "=", "<", "≤", ">", "≥", "≠")
 FAR = ("how far: Σ_{j<n}, from 0 on", "a condition behind it: Σ_j [j ≤ i]·…")
@@ -226,7 +227,7 @@ class TokenCursor:
         self.depth += 1
         if self.depth > DEPTH:
             raise self.refusal(
-                f"this is nested more than {DEPTH} levels deep", span, ("name parts of it: h[i] = …; …",)
+                f"this is nested more than {DEPTH} levels deep", span, ("give parts of it names: h[i] = …; …",)
             )
         yield
         self.depth -= 1
@@ -253,7 +254,7 @@ class TokenCursor:
         elif earlier is not None and earlier.word == "," and token.word == "=":
             hints = OPTIONS
         elif token.word in CLOSING and token.kind != "end" and not hints:
-            hints = (f"without it: nothing is open that {token.word} would close",)
+            hints = ("leave it out: no bracket is open here",)
         elif token.word == ",":
             hints = ("one value for each entry: separate statements by ;, put definitions after where",)
         if token.kind == "end":
