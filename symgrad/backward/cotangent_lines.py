@@ -19,17 +19,8 @@ from symgrad.backward.groups import Group, make_groups, merged_tensors
 from symgrad.backward.line_data import Backward, Contribution, Line
 from symgrad.backward.line_templates import templates_of_group
 from symgrad.backward.page_names import OpaqueCall, PageNames, opaque_call_of
-from symgrad.backward.simplify import Draft, Summand, merge_drafts
+from symgrad.backward.simplify import Draft, Summand, dtype_casts, merge_drafts
 from symgrad.backward.simplify.broadcasting import is_tensor_free, is_zero, make_ones
-from symgrad.backward.simplify.dtype_casts import (
-    cast_to_float,
-    cast_where_needed,
-    drop_casts,
-    find_truths_read,
-    gives_truths,
-    holds_wholes,
-    negate_truths,
-)
 from symgrad.backward.simplify.factors import drop_double_transposes, drop_ones_like, fill_ones, name_divisor
 from symgrad.backward.standard_groups import StandardGroup, is_wide_join, split_wide_join, standardise_group
 from symgrad.backward.template_cache import LineTemplate
@@ -224,7 +215,7 @@ class CotangentLines:
     @cached_property
     def truths(self) -> frozenset[str]:
         """What the page calls the tensors that hold truth values."""
-        found = {step.result.name for step in self.program.steps if gives_truths(step.op)}
+        found = {step.result.name for step in self.program.steps if dtype_casts.gives_truths(step.op)}
         if self.values is not None:
             found |= {x.name for x in self.program.inputs if self.values[x.name].dtype.kind == "b"}
         return frozenset(map(self.names.page, found))
@@ -237,18 +228,20 @@ class CotangentLines:
     def typed(self, ahead: Sequence[ForwardLine], drafts: Sequence[Draft]) -> list[ForwardLine]:
         """The forward pass with truth values as numbers where they are read as such."""
         values = {s.target: s.value for s in ahead if s.value is not None}
-        self.truths, numbers, self.taken = find_truths_read(values, [d.value for d in drafts if d.value], self.truths)
-        self.wholes = frozenset(name for name, value in values.items() if holds_wholes(value, self.truths))
-        cast = {name: cast_to_float(values[name], self.like, self.truths)[0] for name in numbers}
+        readers = [draft.value for draft in drafts if draft.value]
+        self.truths, numbers, self.taken = dtype_casts.find_truths_read(values, readers, self.truths)
+        self.wholes = frozenset(name for name, value in values.items() if dtype_casts.holds_wholes(value, self.truths))
+        cast = {name: dtype_casts.cast_to_float(values[name], self.like, self.truths)[0] for name in numbers}
         return [replace(s, value=cast.get(s.target, s.value)) for s in ahead]
 
     def ahead(self, statement: ForwardLine) -> Line:
         """A line of the forward pass."""
-        value = statement.value and negate_truths(statement.value, self.truths)
-        plain = value if statement.target in self.taken else value and drop_casts(value)
+        value = statement.value and dtype_casts.negate_truths(statement.value, self.truths)
+        plain = value if statement.target in self.taken else value and dtype_casts.drop_casts(value)
         line = self.said(statement.of, statement.target, plain)
         if value is not None:
-            line = replace(line, code=ast.unparse(cast_where_needed(value, self.like, self.truths, self.wholes)))
+            cast = dtype_casts.cast_where_needed(value, self.like, self.truths, self.wholes)
+            line = replace(line, code=ast.unparse(cast))
         return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:
@@ -258,12 +251,12 @@ class CotangentLines:
         if not draft.terms:
             like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
             value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
-        value = value and negate_truths(value, self.truths)
+        value = value and dtype_casts.negate_truths(value, self.truths)
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
         if value is None or draft.of not in self.tensors:
             return line if draft.told is None else replace(line, text=self.names.shown(draft.told))
         if not is_tensor_free(value):
-            floats, truth = cast_to_float(value, self.names.page(draft.of), self.truths, self.wholes)
+            floats, truth = dtype_casts.cast_to_float(value, self.names.page(draft.of), self.truths, self.wholes)
             line = replace(line, code=ast.unparse(floats))
             if truth and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
                 text = (draft.filled and line.code) or shorten_expression(ast.BinOp(ast.Constant(1), ast.Mult(), value))

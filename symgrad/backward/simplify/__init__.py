@@ -25,16 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.backward.page_names import OpaqueCall, write_calls
-from symgrad.backward.simplify import broadcasting as products
-from symgrad.backward.simplify.broadcasting import ELEMENTWISE, is_tensor_free, make_ones
-from symgrad.backward.simplify.concat import (
-    TensorShapes,
-    drop_empty_margins,
-    merge_adjacent,
-    merge_common_conditions,
-    merge_common_margins,
-    merge_interleaved,
-)
+from symgrad.backward.simplify import broadcasting, concat
+from symgrad.backward.simplify.broadcasting import ELEMENTWISE, Shapes, is_tensor_free, make_ones
 from symgrad.backward.simplify.factors import add_terms, drop_double_transposes, fill_ones, order_signs
 from symgrad.backward.trees import copy_tree, count_mentions, replace_names
 from symgrad.shapes import Shape
@@ -67,12 +59,12 @@ class NumberInserter(ast.NodeTransformer):
         """The number for the name, or a tensor of it; a number that is expanded is ones, so many times."""
         match node:
             case ast.Name(name) if name == self.name and not (self.reckons and not self.everywhere):
-                return copy_tree(self.number if self.reckons else fill_ones(self.number, products.make_ones(self.like)))
-            case ast.Call() if (found := products.split_expand(node)) is not None:
+                return copy_tree(self.number if self.reckons else fill_ones(self.number, make_ones(self.like)))
+            case ast.Call() if (found := broadcasting.split_expand(node)) is not None:
                 alone = type(self)(self.name, self.number, self.like, everywhere=True)
                 inner: ast.expr = alone.visit(copy_tree(found[0]))
-                if products.is_tensor_free(inner):
-                    return fill_ones(inner, products.make_ones(found[1]))
+                if is_tensor_free(inner):
+                    return fill_ones(inner, make_ones(found[1]))
         reckons = isinstance(node, ast.UnaryOp) or (isinstance(node, ast.BinOp) and isinstance(node.op, ELEMENTWISE))
         return node if isinstance(node, ast.Name) else self.inside(node, reckons)
 
@@ -127,24 +119,24 @@ class Draft:
     of: str
     terms: list[Summand]
     shape: Shape | None = None
-    shapes: products.Shapes = field(default_factory=dict)
+    shapes: Shapes = field(default_factory=dict)
     rules: list[str] = field(default_factory=list)
     page: str = ""
     filled: bool = False
 
-    def without_margins(self, shapes: products.Shapes) -> None:
+    def without_margins(self, shapes: Shapes) -> None:
         """Leave out what is 0 around a tensor at these sizes."""
         for term in self.terms:
-            found = None if term.value is None else drop_empty_margins(term.value, shapes)
+            found = None if term.value is None else concat.drop_empty_margins(term.value, shapes)
             if found is not None and term.value is not None and ast.dump(found) != ast.dump(term.value):
                 term.value = found
                 self.rules.append("no margin")
 
-    def without_expands(self, shapes: products.Shapes) -> None:
+    def without_expands(self, shapes: Shapes) -> None:
         """Leave out what arithmetic broadcasts by itself, where another term or factor has the whole shape."""
-        broadcast = products.ExpandRemover(shapes)
+        broadcast = broadcasting.ExpandRemover(shapes)
         for term in self.terms:
-            term.value = None if term.value is None else products.drop_expands(term.value, shapes)
+            term.value = None if term.value is None else broadcasting.drop_expands(term.value, shapes)
         values = [term.value for term in self.terms]
         for n, term in enumerate(self.terms):
             others = [value for value in (*values[:n], *values[n + 1 :]) if value is not None]
@@ -168,17 +160,18 @@ class Draft:
     @property
     def value(self) -> ast.expr | None:
         """The sum of the terms, shortened; None where one has no code."""
-        values = [term.value for term in self.terms]
-        if not values or any(value is None for value in values):
+        values = [term.value for term in self.terms if term.value is not None]
+        if not values or len(values) < len(self.terms):
             return None
-        found = merge_common_conditions(merge_common_margins([value for value in values if value is not None]))
+        found = concat.merge_common_conditions(concat.merge_common_margins(values))
         if self.shape is not None:
-            found = merge_adjacent(merge_interleaved(found, self.shape), self.shape, TensorShapes(self.shapes))
+            found = concat.merge_interleaved(found, self.shape)
+            found = concat.merge_adjacent(found, self.shape, concat.TensorShapes(self.shapes))
         return order_signs(add_terms(found))
 
 
 def merge_drafts(
-    drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection[str], shapes: products.Shapes
+    drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection[str], shapes: Shapes
 ) -> list[Draft]:
     """``drafts`` in order, merged by the rules; ``cotangents`` are the names by tensor, ``fixed`` stay lines.
 
@@ -192,7 +185,7 @@ def merge_drafts(
     for draft in drafts:
         value, name = draft.value, cotangents[draft.of]
         near = readers.get(draft.of, [])
-        if value is not None and draft.page and products.is_tensor_free(value):
+        if value is not None and draft.page and is_tensor_free(value):
             kept += put_numbers_in(draft, value, near, cotangents, fixed, shapes)
             continue
         rule = None if draft.of in fixed or value is None else choose_rule(value, name, draft, near, shapes)
@@ -222,7 +215,7 @@ def put_numbers_in(
     readers: list[Draft],
     cotangents: Mapping[str, str],
     fixed: Collection[str],
-    shapes: products.Shapes,
+    shapes: Shapes,
 ) -> list[Draft]:
     """Let what reads a cotangent read its number; the line itself where it still has readers, or has to be."""
     name = cotangents[draft.of]
@@ -230,7 +223,7 @@ def put_numbers_in(
     everywhere = (scalar or draft.of not in fixed) and can_put_number(number, name, draft, readers)
     for reader in readers:
         read = [put_number(term, draft, name, number, cotangents[reader.of], shapes) for term in reader.terms]
-        in_numbers = all(term.value is not None and products.is_tensor_free(term.value) for term in read)
+        in_numbers = all(term.value is not None and is_tensor_free(term.value) for term in read)
         if not (everywhere or in_numbers or scalar):
             continue
         if not (everywhere or in_numbers):
@@ -252,22 +245,22 @@ def needs_tensor(term: Summand, draft: Draft, name: str) -> bool:
     return draft.of in term.through and term.value is not None and not is_only_arithmetic(term.value, name)
 
 
-def put_number(term: Summand, draft: Draft, name: str, number: ast.expr, own: str, shapes: products.Shapes) -> Summand:
+def put_number(term: Summand, draft: Draft, name: str, number: ast.expr, own: str, shapes: Shapes) -> Summand:
     """A term of the cotangent ``own`` with a number in the place of a cotangent's name."""
     if draft.of not in term.through or term.value is None:
         return term
-    whole = products.cancel_fractions(put_number_in(term.value, name, number, draft.page), shapes)
-    bare = products.ExpandRemover(shapes).bare(whole, ast.Name(own))
-    value = bare if products.is_tensor_free(bare) else whole  # a row is not read as if it were filled
+    whole = broadcasting.cancel_fractions(put_number_in(term.value, name, number, draft.page), shapes)
+    bare = broadcasting.ExpandRemover(shapes).bare(whole, ast.Name(own))
+    value = bare if is_tensor_free(bare) else whole  # a row is not read as if it were filled
     return Summand(merge_through(term, draft), value)
 
 
-def inline_cotangent(term: Summand, draft: Draft, name: str, value: ast.expr, shapes: products.Shapes) -> Summand:
+def inline_cotangent(term: Summand, draft: Draft, name: str, value: ast.expr, shapes: Shapes) -> Summand:
     """A term with a cotangent's value in the place of its name."""
     if draft.of not in term.through or term.value is None:
         return term
     whole = drop_double_transposes(replace_names(term.value, {name: value}))
-    return Summand(merge_through(term, draft), products.cancel_fractions(whole, shapes))
+    return Summand(merge_through(term, draft), broadcasting.cancel_fractions(whole, shapes))
 
 
 def merge_through(term: Summand, draft: Draft) -> tuple[str, ...]:
@@ -275,7 +268,7 @@ def merge_through(term: Summand, draft: Draft) -> tuple[str, ...]:
     return (*(read for read in term.through if read != draft.of), *draft.reads)
 
 
-def choose_rule(value: ast.expr, name: str, draft: Draft, readers: list[Draft], shapes: products.Shapes) -> str | None:
+def choose_rule(value: ast.expr, name: str, draft: Draft, readers: list[Draft], shapes: Shapes) -> str | None:
     """The rule by which a line goes into those that read it."""
     terms = [term for reader in readers for term in reader.terms if draft.of in term.through]
     if not terms or any(term.value is None for term in terms):

@@ -20,38 +20,9 @@ from typing import TypeAlias
 import sympy as sp
 
 from symgrad.calculus.differentiate import Step
-from symgrad.closed_form.rewriting.conditions import (
-    drop_decided_cases,
-    drop_nonzero_guard,
-    drop_positive_guard,
-    merge_into_cases,
-    merge_two_sided_condition,
-    negate_condition,
-    step_to_cases,
-)
-from symgrad.closed_form.rewriting.scalar_rules import (
-    exclude_entry,
-    expand_complement,
-    expand_where_terms_cancel,
-    merge_denominators,
-    merge_exponentials_into_sum,
-    reflect_sigmoid,
-    rewrite_absolute_value,
-    rewrite_normal_cdf,
-    rewrite_sigmoid,
-)
-from symgrad.closed_form.rewriting.shorthands import (
-    Cross,
-    ReciprocalGap,
-    name_square_root,
-    rewrite_centred,
-    rewrite_mean,
-    rewrite_softmax,
-    rewrite_standardised,
-    rewrite_variance,
-    take_constant_out_of_mean,
-)
-from symgrad.closed_form.rewriting.sum_rules import merge_nested, merge_sums, pull_out_factors, split_sum, unravel_axes
+from symgrad.closed_form.rewriting import conditions, scalar_rules, shorthands, sum_rules
+from symgrad.closed_form.rewriting.shorthands import Cross, ReciprocalGap
+from symgrad.closed_form.rewriting.sum_rules import pull_out_factors, split_sum
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Index, over_same, summed
 from symgrad.indexing.brackets import Mod
@@ -222,51 +193,55 @@ def flip_negative_difference(expression: Expr) -> Expr:
         factors = sp.Mul.make_args(total.function)
         for factor in factors:
             other = flip_negative_difference(-factor) if isinstance(factor, sp.Sum) else -factor
-            if other != -factor or (factor.is_Add and 2 * sum(map(is_negative_term, factor.args)) >= len(factor.args)):
+            negative = [term for term in factor.args if term.could_extract_minus_sign()] if factor.is_Add else []
+            if other != -factor or (factor.is_Add and 2 * len(negative) >= len(factor.args)):
                 others = sp.Mul(*(f for f in factors if f is not factor))
                 return -expression / total * total.func(others * other, *total.limits)
     return expression
 
 
-def is_negative_term(term: Expr) -> bool:
-    """Whether a term has a minus."""
-    return bool(term.could_extract_minus_sign())
-
-
 RULES = (
-    FormRule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", rewrite_sigmoid),
-    FormRule("turned logistic", "1 − σ(−z) → σ(z)", reflect_sigmoid),
-    FormRule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", rewrite_normal_cdf),
-    FormRule("raised together", "eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g", merge_exponentials_into_sum),
-    FormRule("absolute", "z·sign(z) → |z|", rewrite_absolute_value),
-    FormRule("taken in", "b·(1 − a / b) → b − a, for b = 1 − c", expand_complement),
-    FormRule("one denominator", "1 / b − a / b² → (b − a) / b²", merge_denominators),
-    FormRule("multiply out", "a·(b − c) + a·c → a·b", expand_where_terms_cancel),
-    FormRule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", drop_nonzero_guard),
-    FormRule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", drop_positive_guard),
-    FormRule("complement", "c − c·[t] → c·[not t], c a number", negate_condition),
-    FormRule("mean", "Σ_k f(k) / n → mean_k f(k)", rewrite_mean),
-    FormRule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", rewrite_centred),
-    FormRule("constant out", "mean_k(c·f(k)) → c·mean f, c read at no k", take_constant_out_of_mean),
+    FormRule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", scalar_rules.rewrite_sigmoid),
+    FormRule("turned logistic", "1 − σ(−z) → σ(z)", scalar_rules.reflect_sigmoid),
+    FormRule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", scalar_rules.rewrite_normal_cdf),
+    FormRule("raised together", "eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g", scalar_rules.merge_exponentials_into_sum),
+    FormRule("absolute", "z·sign(z) → |z|", scalar_rules.rewrite_absolute_value),
+    FormRule("taken in", "b·(1 − a / b) → b − a, for b = 1 − c", scalar_rules.expand_complement),
+    FormRule("one denominator", "1 / b − a / b² → (b − a) / b²", scalar_rules.merge_denominators),
+    FormRule("multiply out", "a·(b − c) + a·c → a·b", scalar_rules.expand_where_terms_cancel),
+    FormRule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", conditions.drop_nonzero_guard),
+    FormRule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", conditions.drop_positive_guard),
+    FormRule("complement", "c − c·[t] → c·[not t], c a number", conditions.negate_condition),
+    FormRule("mean", "Σ_k f(k) / n → mean_k f(k)", shorthands.rewrite_mean),
+    FormRule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", shorthands.rewrite_centred),
+    FormRule("constant out", "mean_k(c·f(k)) → c·mean f, c read at no k", shorthands.take_constant_out_of_mean),
     FormRule("reciprocal gap", "[l ≠ k] / (f(k) − f(l)) → K[l,k]", name_eigengap),
-    FormRule("variance", "Σ_k (f(k) − mean f)² / n → var f", rewrite_variance),
-    FormRule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", rewrite_softmax),
-    FormRule("standardise", "(f(i) − mean f) / √(var f + e) → standardised(f)[i]", rewrite_standardised),
-    FormRule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
+    FormRule("variance", "Σ_k (f(k) − mean f)² / n → var f", shorthands.rewrite_variance),
+    FormRule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", shorthands.rewrite_softmax),
+    FormRule("standardise", "(f(i) − mean f) / √(var f + e) → standardised(f)[i]", shorthands.rewrite_standardised),
+    FormRule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", sum_rules.merge_sums),
     FormRule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", take_number_out_of_sum),
     FormRule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", flip_negative_difference),
-    FormRule("squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", name_square_root),
+    FormRule(
+        "squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", shorthands.name_square_root
+    ),
     FormRule("common factor", "a·b + a·c → a·(b + c)", take_out_common_factor),
-    FormRule("either side", "[x > c] + [x < −c] → [|x| > c], c a number", merge_two_sided_condition),
+    FormRule("either side", "[x > c] + [x < −c] → [|x| > c], c a number", conditions.merge_two_sided_condition),
     FormRule("cross product", "f(i+1)·g(i+2) − f(i+2)·g(i+1) → (f × g)(i)", find_cross_product),
-    FormRule("cases", "[c]·a + [not c]·b → a where c, else b", merge_into_cases),
-    FormRule("step", "a·[c] + b → a + b where c, else b, for numbers", step_to_cases),
-    FormRule("decided", "[c]·(a where c, else b) → [c]·a", drop_decided_cases),
+    FormRule("cases", "[c]·a + [not c]·b → a where c, else b", conditions.merge_into_cases),
+    FormRule("step", "a·[c] + b → a + b where c, else b, for numbers", conditions.step_to_cases),
+    FormRule("decided", "[c]·(a where c, else b) → [c]·a", conditions.drop_decided_cases),
 )
-DIVIDING = (FormRule("without one", "Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0", exclude_entry),)
+DIVIDING = (
+    FormRule(
+        "without one", "Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0", scalar_rules.exclude_entry
+    ),
+)
 """Only for short notation: array operations are right where these divide by 0, too."""
 APART = (
-    FormRule("numbered apart", "Σ_j f(⌊j / n⌋, j mod n) → Σ_k Σ_l f(k, l), where j numbers the pairs", unravel_axes),
+    FormRule(
+        "numbered apart", "Σ_j f(⌊j / n⌋, j mod n) → Σ_k Σ_l f(k, l), where j numbers the pairs", sum_rules.unravel_axes
+    ),
 )
 """Where nothing else has short notation: grouped convolutions have calls for numbers in one piece."""
 AMONG_NAMES = (
@@ -278,7 +253,7 @@ AMONG_NAMES = (
     FormRule(
         "merge nested sums",
         "Σ_l Σ_k f·h + c·Σ_k h → Σ_k (Σ_l f + c)·h, where f or c has the indices of both",
-        merge_nested,
+        sum_rules.merge_nested,
     ),
 )
 """Only where something has a name: what is alike is hidden before that, and nests differently."""

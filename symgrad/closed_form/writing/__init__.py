@@ -54,15 +54,9 @@ from symgrad.closed_form.rewriting.scalar_rules import (
 )
 from symgrad.closed_form.rewriting.shorthands import Root, reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import merge_axes
+from symgrad.closed_form.writing import index_ranges
 from symgrad.closed_form.writing.accesses import is_class_delta, write_access, write_diag, write_one_hot
 from symgrad.closed_form.writing.complex_forms import write_complex_gradient
-from symgrad.closed_form.writing.index_ranges import (
-    group_by_conditions,
-    has_index_condition,
-    is_index_condition,
-    write_concatenation,
-    write_conditioned_product,
-)
 from symgrad.closed_form.writing.known_calls import write_known_call
 from symgrad.closed_form.writing.shorthand_writers import SHORTHANDS, write_function_call, write_norm, write_root
 from symgrad.closed_form.writing.sum_writers import write_sum
@@ -160,10 +154,10 @@ class FormWriter(Notation):
         if content != 1:
             return self.product([content, divide_by_content(node, content)], prefer)
         parts = node.args
-        if all(map(has_index_condition, parts)):
-            parts = group_by_conditions(parts)
+        if all(map(index_ranges.has_index_condition, parts)):
+            parts = index_ranges.group_by_conditions(parts)
             joined = self.product(split_factors(parts[0]), prefer) if len(parts) == 1 else None
-            joined = joined or write_concatenation(self, parts, prefer)
+            joined = joined or index_ranges.write_concatenation(self, parts, prefer)
             if joined is not None:
                 return joined
         written = [(minus, t, self.write(t, prefer)) for minus, t in split_signs(parts)]
@@ -176,8 +170,8 @@ class FormWriter(Notation):
 
     def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
         """Elementwise product; numbers first, then the seed, what is divided by last."""
-        if len(factors) > 1 and any(is_index_condition(f) for f in factors):
-            return write_conditioned_product(self, factors, prefer)
+        if len(factors) > 1 and any(index_ranges.is_index_condition(f) for f in factors):
+            return index_ranges.write_conditioned_product(self, factors, prefer)
         for factor in factors:
             if isinstance(factor, sp.KroneckerDelta) and not is_class_delta(factor):
                 return write_diag(self, factor, [f for f in factors if f is not factor])
