@@ -1,7 +1,7 @@
 """What a user reads is in the field's words: sentences and private words that a review threw out do not come back.
 
 Strings of the source that are not docstrings, templates of pages and the documentation are looked through. Words of the
-output are explained in ``docs/reference/glossary.md``: each term of the page occurs in the output, and each term of the
+output are explained in the glossary, a page of the site that each HTML page carries too: each term of the page occurs in the output, and each term of the
 field that the output uses is on the page.
 """
 
@@ -14,6 +14,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+import symgrad
+from symgrad_cli.main import main
 
 ROOT = Path(__file__).parent.parent
 SOURCE = [*(ROOT / "symgrad").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]
@@ -21,7 +25,7 @@ TEMPLATES = [
     p for p in (*(ROOT / "symgrad").rglob("*"), *(ROOT / "cli").rglob("*")) if p.suffix in (".jinja", ".html", ".js")
 ]
 PAGES = [p for p in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")) if p.name != "changelog.md"]
-GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
+GLOSSARY = ROOT / "symgrad" / "render" / "html" / "templates" / "glossary.md"
 
 SENTENCES = (
     r"that is where the division by",
@@ -170,3 +174,18 @@ def test_every_term_is_explained_shortly_and_with_an_example() -> None:
     for name, body in explained().items():
         assert 8 <= len(body.split()) <= 75, (name, len(body.split()))
         assert "`" in body, name
+
+
+def test_a_page_of_an_explanation_and_of_a_story_carries_the_glossary(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import torch\nx = torch.ones(2, requires_grad=True)\nx.exp().sum().backward()\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["run", "-o", str(tmp_path / "story.html"), str(script)]).exit_code == 0
+    for page in (symgrad.explain("x * 2", check=False).to_html(), (tmp_path / "story.html").read_text(encoding="utf-8")):
+        terms = re.findall(r"<dt>(.*?)</dt>", page)
+        assert terms == list(explained())
+        assert page.count("<dd>") == len(terms)
+
+
+def test_the_site_links_the_glossary() -> None:
+    assert "\nglossary\n" in (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    assert "(reference/glossary.md)" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
