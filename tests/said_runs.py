@@ -286,7 +286,7 @@ def none_because(told: Told, m: re.Match[str]) -> bool:
             and (numbers := re.findall(NUMBER, flowed[1]))
             and "×" not in flowed[1]
             and "…" not in flowed[1]
-            and "length" not in flowed[1]
+            and "norm" not in flowed[1]
         ):
             return like(np.array([number(n) for n in numbers]), flow_through(told, name).reshape(-1), 6e-3)
         return name == "h"

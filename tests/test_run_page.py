@@ -200,7 +200,7 @@ def test_a_page_or_a_picture_needs_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     picture = tmp_path / "p.svg"
     assert run.invoke(main, ["run", "--format", "svg", "-o", str(picture), str(script)]).exit_code == 0
     assert "from sum to" not in picture.read_text(encoding="utf-8")
-    assert "Backward: v has length 1" in picture.read_text(encoding="utf-8")
+    assert "Backward: v has norm 1" in picture.read_text(encoding="utf-8")
     script.write_text("print('nothing')\n", encoding="utf-8")
     refused = run.invoke(main, ["run", "--format", "svg", "-o", str(picture), str(script)])
     assert refused.exit_code == 2

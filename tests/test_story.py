@@ -511,7 +511,7 @@ def test_why_the_seed_has_another_letter(tmp_path):
     given = "x, v_net = torch.randn(2, 3), nn.Linear(3, 1)\nx.requires_grad_()\n"
     session, told = play(tmp_path, given + "head = nn.Linear(1, 1)\nhead(v_net(x)).sum().backward()")
     assert "names of the script begin with v, so the seed is called g here" in told
-    assert "\ng weighs the rows; the weighted rows add up to gᵀJ" in legend(session)
+    assert "\ng weighs the rows; they add up to gᵀJ" in legend(session)
     _, told = play(
         tmp_path, given + "g, = torch.autograd.grad(x.exp().sum(), x, create_graph=True)\ng.sum().backward()"
     )

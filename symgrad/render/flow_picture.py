@@ -141,7 +141,7 @@ def stations(drawing: Drawing, laid: Laid) -> None:
         x, y = placed.at(station.name)
         box(drawing, station, x, y)
         if station.name == flow.output:
-            drawing.text(x + WIDE / 2, y + HIGH + 17, f"← {flow.seed}, length {short(flow.length)}",
+            drawing.text(x + WIDE / 2, y + HIGH + 17, f"← {flow.seed}, norm {short(flow.length)}",
                          size=12, anchor="middle", kind="back")  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def short(value: Any) -> str:
     if value is None:
         return "none"
     if np.size(value) > MOST or isinstance(value, Large):
-        return f"{'×'.join(map(str, value.shape))}, length {length_of(value):.3g}"
+        return f"{'×'.join(map(str, value.shape))}, norm {length_of(value):.3g}"
     return written(value)
 
 
