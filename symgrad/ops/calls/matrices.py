@@ -36,7 +36,7 @@ def qr_steps(call: CallApplier, part: int, x: Any, mode: str = "reduced", *, som
 
 @compound("torch.linalg.svd", "np.linalg.svd", "aten._linalg_svd", fields=("U", "S", "Vh"), matrices=True)
 def svd_steps(call: CallApplier, part: int, x: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None) -> Last:  # fmt: skip
-    """The thin factors; columns that full_matrices adds to them are nobody's choice."""
+    """The thin factors; columns that full_matrices adds to them are arbitrary."""
     if part != 1 and not compute_uv:
         raise UnsupportedError("compute_uv=False makes none of these vectors", hints=("compute_uv=True",))
     if extra_columns(call, x) * (part - 1) > 0 and full_matrices:
