@@ -308,9 +308,7 @@ def make_randperm(given: ConstructorArguments) -> LiteralTensor:
 def refuse_uninitialized(given: ConstructorArguments) -> LiteralTensor:
     """What holds whatever was in memory."""
     raise UnsupportedError(
-        f"{given.spelled} contains whatever was in memory",
-        span=given.span,
-        hints=("torch.zeros(…)",),
+        f"{given.spelled} contains whatever was in memory", span=given.span, hints=("torch.zeros(…)",)
     )
 
 

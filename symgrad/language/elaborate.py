@@ -14,15 +14,7 @@ from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Setting, ShapeError, Span, UnknownNameError, bug
 from symgrad.language.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
 from symgrad.language.apply import EntryApplier, choose_from_pair, with_error_span
-from symgrad.language.binding import (
-    TOLD,
-    Argument,
-    LiteralTensor,
-    Meaning,
-    MultipleResults,
-    Ref,
-    describe_meaning,
-)
+from symgrad.language.binding import TOLD, Argument, LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder
 from symgrad.language.complaints import explain_transpose, not_callable_error, quote_span, unknown_function_error
 from symgrad.language.complex_steps import VIEWS, view_as_pairs

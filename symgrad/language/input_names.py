@@ -147,8 +147,7 @@ def check_target(target: str, span: Span) -> None:
     """Refuse assignments to a module."""
     if target in MODULES:
         raise UnknownNameError(
-            f"{target} means {MODULES[target]}, so nothing can be assigned to it",
-            span=(span[0], span[0] + len(target)),
+            f"{target} means {MODULES[target]}, so nothing can be assigned to it", span=(span[0], span[0] + len(target))
         )
 
 

@@ -145,9 +145,7 @@ def unknown_character_error(character: str, span: Span) -> NotationError:
         usual = "a name of Latin or Greek letters: y_hat[i]"
     shown = character if character.isprintable() and character.strip() else f"U+{ord(character):04X}"
     return NotationError(
-        f"the character {shown} is not part of an index equation",
-        span=span,
-        hints=(INSTEAD.get(character, usual),),
+        f"the character {shown} is not part of an index equation", span=span, hints=(INSTEAD.get(character, usual),)
     )
 
 
