@@ -45,9 +45,9 @@ MUTATIONS = (
     ("evaluation.py", "            kwargs[keyword.arg] = self.value(keyword.value)\n", "            kwargs[keyword.arg] = True\n"),
     ("evaluation.py", "if part is not parts[-1] and self.truth(found) is stops:", "if part is not parts[-1] and self.truth(found) is not stops:"),
     ("evaluation.py", "self.names = outside", "self.names = {**outside, **self.names}"),
-    ("torch_calls.py", "return args, {**kwargs, \"dtype\": torch.complex128 if pairs else torch.float64}", "return args, kwargs"),
-    ("torch_calls.py", "return self.counted(bound, [owner, *args], kwargs, name)", "return self.counted(bound, [owner.clone(), *args], kwargs, name)"),
-    ("torch_calls.py", "return value if value.dtype is torch.bool and name == \"where\" else value.double()", "return value"),
+    ("call_dispatch.py", "return args, {**kwargs, \"dtype\": torch.complex128 if pairs else torch.float64}", "return args, kwargs"),
+    ("call_dispatch.py", "return self.counted(bound, [owner, *args], kwargs, name)", "return self.counted(bound, [owner.clone(), *args], kwargs, name)"),
+    ("call_dispatch.py", "return value if value.dtype is torch.bool and name == \"where\" else value.double()", "return value"),
     ("bounds.py", "ORDER = (F, torch, torch.linalg", "ORDER = (torch.linalg, torch, F"),
 )  # fmt: skip
 

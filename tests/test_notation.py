@@ -22,7 +22,7 @@ RELATIONS = st.sampled_from(["<", "≤", ">", "≥", "=", "≠"])
 
 
 ROWS = st.builds(
-    lambda names: t.FlattenedIndex(tuple(map(t.Name, names))), st.lists(LETTERS, min_size=2, max_size=3, unique=True)
+    lambda names: t.RowIndex(tuple(map(t.Name, names))), st.lists(LETTERS, min_size=2, max_size=3, unique=True)
 )
 
 
@@ -68,7 +68,7 @@ TREES = st.recursive(LEAVES, extended, max_leaves=8)
 
 @given(right=TREES)
 def test_what_is_written_reads_back_as_the_same_tree_in_both_alphabets(right: t.SyntaxNode) -> None:
-    row = t.FlattenedIndex((t.Letter("j"), t.Letter("r", right)))
+    row = t.RowIndex((t.Letter("j"), t.Letter("r", right)))
     statement = t.IndexEquation("out", (t.Dots(), t.Letter("i"), row), right)
     for alphabet in (UNICODE, PLAIN):
         text = format_node(statement, alphabet)

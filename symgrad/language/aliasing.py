@@ -23,9 +23,9 @@ from symgrad.language.apply import EntryApplier
 from symgrad.language.binding import Meaning, Ref, describe_meaning
 from symgrad.language.builder import EntryCaller, StepBuilder
 from symgrad.language.complaints import format_sizes, quote_span
-from symgrad.language.constants import is_constant_number
+from symgrad.language.constants import is_scalar
 from symgrad.language.dtypes import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, DtypeKind, named_dtype
-from symgrad.language.sizes import ALL, Key
+from symgrad.language.sizes import ALL, Key, unify_shapes
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, dotted_name
 from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import ELEMENTWISE, belongs_to, ground
@@ -33,7 +33,7 @@ from symgrad.ops.calls.registry import SHARING, find_compound
 from symgrad.ops.calls.written import SIGNS, TO_WHOLE
 from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Role
-from symgrad.shapes import Size, SizeMismatch
+from symgrad.shapes import Size
 
 Again = Callable[[Ref], Ref]
 """The same call of another tensor."""
@@ -192,12 +192,7 @@ class AliasTracker:
     def fitting(self, owner: Ref, new: Ref, word: str, span: Span) -> Ref:
         """``new``, which has to fit where ``owner`` is."""
         sizes = self.builder.sizes
-        try:
-            if len(new.shape) != len(owner.shape):
-                raise SizeMismatch(len(new.shape), len(owner.shape))
-            for one, other in zip(new.shape, owner.shape, strict=True):
-                sizes.unify(one, other)
-        except SizeMismatch:
+        if not unify_shapes(sizes, new.shape, owner.shape):
             shapes = f"{format_sizes(new.shape, sizes)} over {format_sizes(owner.shape, sizes)}"
             raise ShapeError(f"the value that {word} writes has another shape", span=span, found=(shapes,)) from None
         if new.kind is not owner.kind and (new.kind > owner.kind or word in ("copy_", "=")):
@@ -273,7 +268,7 @@ def parse_cast_target(owner: Ref, node: PythonCall, word: str, meaning: Reader) 
             return (other.kind if isinstance(other, Ref) else DtypeKind.REAL), spelled
         if spelled in DTYPES:
             return DTYPES[spelled], spelled
-        if (isinstance(part, Literal) and not is_constant_number(part.value)) or spelled in UNREAD:
+        if (isinstance(part, Literal) and not is_scalar(part.value)) or spelled in UNREAD:
             continue
         other = meaning(part)
         if not isinstance(other, Ref):

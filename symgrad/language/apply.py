@@ -14,8 +14,8 @@ from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnsupportedError
 from symgrad.language.binding import (
     Argument,
+    CallResults,
     Meaning,
-    MultipleResults,
     Ref,
     bind_arguments,
     check_operand,
@@ -35,7 +35,7 @@ from symgrad.language.complex_steps import (
     is_complex_ref,
     to_torch_shape,
 )
-from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_constant_number
+from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_scalar
 from symgrad.language.dtypes import DtypeKind, result_type
 from symgrad.language.sizes import LARGEST_GUESS, SizeQueries, visible_shape
 from symgrad.ops.calls.registry import Compound, Last, in_front
@@ -44,13 +44,13 @@ from symgrad.program import Role
 from symgrad.shapes import Size
 
 
-def split_arguments(parts: MultipleResults) -> tuple[list[Any], dict[str, Any]]:
+def split_arguments(parts: CallResults) -> tuple[list[Any], dict[str, Any]]:
     """What stands between the brackets, by position and by keyword."""
     positional = [a.meaning for a in parts.arguments if a.keyword is None]
     return positional, {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
 
 
-def rename_arguments(parts: MultipleResults) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def rename_arguments(parts: CallResults) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The same by the names that the call has here, with its first tensor in front."""
     positional, keywords = in_front(*split_arguments(parts))
     names = list(parts.op.signature.parameters)
@@ -61,7 +61,7 @@ def rename_arguments(parts: MultipleResults) -> tuple[tuple[Any, ...], dict[str,
 
 
 def find_last_step(
-    compound: Compound, parts: MultipleResults, place: int, caller: EntryCaller, span: Span, known: bool
+    compound: Compound, parts: CallResults, place: int, caller: EntryCaller, span: Span, known: bool
 ) -> Last | None:
     """The last step of one of the call's results; None where the table's own entry of that name is meant.
 
@@ -76,7 +76,7 @@ def find_last_step(
 
 
 def find_fitting_step(
-    compound: Compound, parts: MultipleResults, place: int, caller: EntryCaller, span: Span, known: bool
+    compound: Compound, parts: CallResults, place: int, caller: EntryCaller, span: Span, known: bool
 ) -> Last | None:
     """The same, of arguments that make sense."""
     spelled = parts.spelled.removeprefix("Tensor.")
@@ -110,7 +110,7 @@ def find_fitting_step(
     return last
 
 
-def drop_compound_options(compound: Compound, entry: Op, parts: MultipleResults) -> list[Argument]:
+def drop_compound_options(compound: Compound, entry: Op, parts: CallResults) -> list[Argument]:
     """The arguments of a call that comes to the table's own entry, without the options that only other steps have.
 
     ``torch.add(x, y, alpha=1)`` is ``x + y``. Those that do not fit the call are left for the entry to complain of.
@@ -154,7 +154,7 @@ def has_complex(given: Any) -> bool:
     return any(has_complex(part) for part in given) if isinstance(given, (tuple, list)) else is_complex_ref(given)
 
 
-def count_compound_results(compound: Compound, parts: MultipleResults, caller: EntryCaller) -> int:
+def count_compound_results(compound: Compound, parts: CallResults, caller: EntryCaller) -> int:
     """How many tensors the call gives."""
     positional, keywords = rename_arguments(parts)
     if compound.count is None:
@@ -164,7 +164,7 @@ def count_compound_results(compound: Compound, parts: MultipleResults, caller: E
     )
 
 
-def count_results(parts: MultipleResults, extents: SizeQueries, builder: StepBuilder, span: Span) -> int | None:
+def count_results(parts: CallResults, extents: SizeQueries, builder: StepBuilder, span: Span) -> int | None:
     """The number of results; None where this is not known. The size of the axis that is cut becomes a number."""
     if isinstance(parts.op, Compound):
         return count_compound_results(parts.op, parts, EntryCaller(builder, span, extents.whole))
@@ -192,7 +192,7 @@ def count_results(parts: MultipleResults, extents: SizeQueries, builder: StepBui
 
 def explain_misfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     """Why the arguments are not the compound's; nothing where they are."""
-    beside = len(positional) > 1 and is_constant_number(positional[0]) and isinstance(positional[1], Ref)  # 5 // x
+    beside = len(positional) > 1 and is_scalar(positional[0]) and isinstance(positional[1], Ref)  # 5 // x
     if not beside and (not positional or not isinstance(positional[0], (Ref, tuple))):
         return "its first argument has to be a tensor"
     try:
@@ -224,9 +224,7 @@ class EntryApplier:
         described = [StepOperand(meaning, quote_span(self.text, where)) for meaning, where in operands]
         if involves_complex(op, described, label):
             return apply_complex_step(self.builder, op, described, options, span, label, name, self.whole)
-        type_ = with_error_span(
-            span, lambda: result_type(op, [operand_type(meaning) for meaning, _ in operands], options)
-        )
+        type_ = place_errors(span, lambda: result_type(op, [operand_type(meaning) for meaning, _ in operands], options))
         return replace(self.builder.apply(op, described, options, span, label, name, chosen), **type_)
 
     def call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
@@ -238,7 +236,7 @@ class EntryApplier:
         if op.traits.role is Role.INDEXES:
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
         if "part" in op.spelling.returns and not any(a.keyword == "part" for a in arguments):
-            return MultipleResults(op, spelled, tuple(arguments))
+            return CallResults(op, spelled, tuple(arguments))
         if whole in op.spelling.implied_axis:  # dim=None leaves it out
             arguments = [a for a in arguments if a.keyword != "dim" or a.meaning is not None]
         bound = bind_arguments(op, spelled, [*arguments, *self.unsaid(op, whole, tensors, arguments)], span, method)
@@ -249,7 +247,7 @@ class EntryApplier:
             operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
         if not any(isinstance(meaning, Ref) for meaning, _ in operands):
             if op.name in FUNCTIONS and len(operands) == 1 and not bound.chosen:
-                return with_error_span(span, lambda: apply_to_constant(op.name, operands[0][0]))
+                return place_errors(span, lambda: apply_to_constant(op.name, operands[0][0]))
             raise NotationError(
                 f"{spelled} contains no tensor, only numbers", span=span, hints=("compute the number and write it",)
             )
@@ -267,14 +265,14 @@ class EntryApplier:
         sizes = [self.builder.sizes.number(size) for size in tensors[0].meaning.shape]
         return [Argument(op.spelling.implied_axis[spelled](sizes), tensors[0].span, "dim")]
 
-    def part(self, parts: MultipleResults, place: int, span: Span, name: str | None) -> Meaning:
+    def part(self, parts: CallResults, place: int, span: Span, name: str | None) -> Meaning:
         """One of the results of a call that gives several."""
         if not isinstance(parts.op, Compound):
             chosen = Argument(place, span, "part")
             return self.call(parts.op, parts.spelled, [*parts.arguments, chosen], span, name)
         return self.compound(parts.op, parts, place, span, name)
 
-    def compound(self, compound: Compound, parts: MultipleResults, place: int, span: Span, name: str | None) -> Meaning:
+    def compound(self, compound: Compound, parts: CallResults, place: int, span: Span, name: str | None) -> Meaning:
         """The steps of a call that is several entries of the table."""
         entry, caller = find(parts.spelled), EntryCaller(self.builder, span, self.whole)
         positional, keywords = rename_arguments(parts)
@@ -283,7 +281,7 @@ class EntryApplier:
         if compound.pairs or has_complex((*positional, *keywords.values())):
             caller = ComplexEntryCaller(self.builder, span, self.whole)
         before = len(self.builder.steps)
-        last = with_error_span(span, lambda: find_last_step(compound, parts, place, caller, span, entry is not None))
+        last = place_errors(span, lambda: find_last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
             found = self.handed_on(last, name) if len(self.builder.steps) > before else None
             return found or caller.last(last[0], last[1], last[2], name)
@@ -331,7 +329,7 @@ def choose_from_pair(owner: Ref, place: int, span: Span) -> Ref:
     return replace(owner, pair=False)
 
 
-def with_error_span(span: Span, compute: Callable[[], Meaning]) -> Meaning:
+def place_errors(span: Span, compute: Callable[[], Meaning]) -> Meaning:
     """The result of ``compute``, its errors placed at ``span``."""
     try:
         return compute()

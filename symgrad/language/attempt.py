@@ -20,7 +20,7 @@ from symgrad.language.complaints import format_sizes
 from symgrad.language.constants import simplify_number
 from symgrad.language.dtypes import DtypeKind, round_to_dtype
 from symgrad.language.input_names import TextNames
-from symgrad.language.sizes import LARGEST_GUESS
+from symgrad.language.sizes import LARGEST_GUESS, unify_shapes
 from symgrad.language.statements import StatementReader
 from symgrad.language.syntax_tree import Script
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
@@ -179,18 +179,6 @@ def unify_seed_shape(sizes: Sizes, out: Shape, seed: Shape, script: Script) -> N
         raise seed_apart(*apart, "torch.ones_like(out)", span=span)
 
 
-def unify_shapes(sizes: Sizes, one: Shape, other: Shape) -> bool:
-    """Whether two shapes are the same one, open sizes unified."""
-    if len(one) != len(other):
-        return False
-    try:
-        for size, number in zip(one, other, strict=True):
-            sizes.unify(size, number)
-    except SizeMismatch:
-        return False
-    return True
-
-
 def assign_open_sizes(attempt: Attempt, sizes: Sizes) -> set[Size]:
     """Give every size in ``sizes`` its number; returns the ones that nothing fixed."""
     assumed = set(attempt.assumed)
@@ -296,7 +284,7 @@ def finish_program(attempt: Attempt, values: Mapping[Size, int]) -> Program:
 def compute_literal_values(attempt: Attempt) -> dict[str, Array]:
     """The numbers of what the text makes itself, once every size has its number."""
     return {
-        name: fill_literal_tensor(attempt.sizes, made, own.code, own.seed)
+        name: fill_literal(attempt.sizes, made, own.code, own.seed)
         for name, (own, made) in attempt.builder.made.items()
     }
 
@@ -306,10 +294,10 @@ def compute_seed_value(attempt: Attempt) -> tuple[str, Array] | None:
     if attempt.seed is None:
         return None
     own, made = attempt.seed
-    return own.code, fill_literal_tensor(attempt.sizes, made, own.code, own.seed)
+    return own.code, fill_literal(attempt.sizes, made, own.code, own.seed)
 
 
-def fill_literal_tensor(sizes: Sizes, made: LiteralTensor, code: str, seed: int | None) -> Array:
+def fill_literal(sizes: Sizes, made: LiteralTensor, code: str, seed: int | None) -> Array:
     """The numbers of what ``code`` makes."""
 
     def plain(value: Any) -> Any:

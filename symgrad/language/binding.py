@@ -21,7 +21,7 @@ from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import NotationError, Setting, Span, UnknownNameError
 from symgrad.functions import FLOATS_HOLD
 from symgrad.language.arguments import Array
-from symgrad.language.constants import is_constant_number
+from symgrad.language.constants import is_scalar
 from symgrad.language.dtypes import NARROW, DtypeKind, OperandType, number_type
 from symgrad.ops import CONTRACTIONS, belongs_to
 from symgrad.ops.calls.registry import Compound
@@ -48,7 +48,7 @@ class Ref:
 
 
 Meaning = Any
-"""What a node stands for: `Ref`, `MultipleResults`, a number, a tuple of meanings, a string, a bool, None."""
+"""What a node stands for: `Ref`, `CallResults`, a number, a tuple of meanings, a string, a bool, None."""
 
 
 Numbers = Callable[[Any], Any]
@@ -97,7 +97,7 @@ class BoundArguments:
 
 
 @dataclass(frozen=True)
-class MultipleResults:
+class CallResults:
     """What ``torch.chunk(x, 2)`` gives: several tensors, of which an index or a field chooses one."""
 
     op: Op | Compound
@@ -247,7 +247,7 @@ def check_operand(
 ) -> tuple[Ref | Number, Span]:
     """A tensor, or a number where not only ``tensors`` will do, or a refusal."""
     meaning = argument.meaning
-    if isinstance(meaning, Ref) or (is_constant_number(meaning) and not tensors):
+    if isinstance(meaning, Ref) or (is_scalar(meaning) and not tensors):
         return meaning, argument.span
     what = describe_meaning(meaning)
     named = Setting("let", sentence="give a list of numbers a name, and its value: {}")
@@ -284,12 +284,12 @@ def is_admitted(kind: Any, meaning: Meaning) -> bool:
     if kind is int:
         return is_size_like(meaning)
     if kind is float:
-        return is_constant_number(meaning)
+        return is_scalar(meaning)
     if get_origin(kind) is tuple:
         return isinstance(meaning, tuple) and all(is_admitted(get_args(kind)[0], m) for m in meaning)
     if isinstance(meaning, tuple):
-        return all(is_constant_number(m) for m in meaning)
-    return meaning is None or isinstance(meaning, bool) or is_constant_number(meaning)
+        return all(is_scalar(m) for m in meaning)
+    return meaning is None or isinstance(meaning, bool) or is_scalar(meaning)
 
 
 def is_size_like(meaning: Meaning) -> bool:
@@ -301,7 +301,7 @@ def describe_meaning(meaning: Meaning) -> str:
     """``meaning`` in words, for a message."""
     if isinstance(meaning, Ref):
         return "a tensor"
-    if isinstance(meaning, MultipleResults):
+    if isinstance(meaning, CallResults):
         return "several tensors"
     if isinstance(meaning, tuple):
         return "a list"

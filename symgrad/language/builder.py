@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import sympy as sp
 
 from symgrad.entries.spec import Op
 from symgrad.errors import RUN, InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
@@ -22,6 +21,7 @@ from symgrad.language.binding import LiteralTensor, Meaning, Ref, operand_type
 from symgrad.language.complaints import computed_leaf_error, list_shapes, mismatch_error
 from symgrad.language.dtypes import DtypeKind, resolve_shapes, result_type
 from symgrad.language.input_names import UsedNames
+from symgrad.language.sizes import map_sizes
 from symgrad.language.syntax_tree import PythonStatement
 from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
@@ -289,7 +289,7 @@ class StepBuilder:
 
     def settled(self, letters: Mapping[Size, Size]) -> tuple[Apply, ...]:
         """The steps with every size as its representative, and that in new ``letters``."""
-        final = partial(self.lettered, letters=letters)
+        final = partial(map_sizes, change=lambda size: self.sizes.find(size).xreplace(letters))
         return tuple(
             replace(
                 step,
@@ -299,12 +299,6 @@ class StepBuilder:
             )
             for step in self.steps
         )
-
-    def lettered(self, value: Any, letters: Mapping[Size, Size]) -> Any:
-        """Sizes as their representatives, and those in new ``letters``."""
-        if isinstance(value, tuple):
-            return tuple(self.lettered(v, letters) for v in value)
-        return self.sizes.find(value).xreplace(letters) if isinstance(value, sp.Expr) else value
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ LARGEST_POWER = 100
 """Exponents over sizes stay below this."""
 
 
-def is_constant_number(value: object) -> bool:
+def is_scalar(value: object) -> bool:
     """Whether ``value`` is a constant: an int (no bool), a float, a Fraction or a size."""
     return isinstance(value, (int, float, Fraction, sp.Expr)) and not isinstance(value, bool)
 
@@ -67,17 +67,12 @@ def combine_constants(sign: str, left: Number, right: Number) -> Number:
         raise UnsupportedError(told, hints=("at least one side has to be a tensor",))
     symbolic = isinstance(left, sp.Expr) or isinstance(right, sp.Expr)
     try:
-        if sign == "**":
-            found = power_of_constants(left, right)
-            return (
-                refuse_nan(found)
-                if any(isinstance(s, float) and math.isinf(s) for s in (left, right))
-                else simplify_number(found)
-            )
-        sides = [sp.sympify(side, strict=True) if symbolic else to_fraction(side) for side in (left, right)]
-        if not symbolic and any(isinstance(s, float) and math.isinf(s) for s in sides):
-            return refuse_nan(ARITHMETIC[sign](*sides))
-        return simplify_number(ARITHMETIC[sign](*sides))
+        infinite = any(isinstance(side, float) and math.isinf(side) for side in (left, right))
+        sides = [left, right]
+        if sign != "**":
+            sides = [sp.sympify(side, strict=True) if symbolic else to_fraction(side) for side in sides]
+        found = ARITHMETIC[sign](*sides)
+        return refuse_nan(found) if infinite and (sign == "**" or not symbolic) else simplify_number(found)
     except ZeroDivisionError:
         raise DomainError("division by zero") from None
     except OverflowError:

@@ -27,7 +27,7 @@ from symgrad.language.binding import (
     describe_meaning,
     is_size_like,
 )
-from symgrad.language.constants import combine_constants, is_constant_number
+from symgrad.language.constants import combine_constants, is_scalar
 from symgrad.language.dtypes import DTYPES, DtypeKind, number_type
 from symgrad.language.literals import RANDOM
 from symgrad.ops.lookup import short_spelling
@@ -82,7 +82,7 @@ class ConstructorArguments:
         """A number that is written into the tensor."""
         if isinstance(value, bool):
             return int(value)
-        if not is_constant_number(value):
+        if not is_scalar(value):
             raise NotationError(
                 f"{self.spelled} takes numbers, not {describe_meaning(value)}", span=self.span, hints=EXAMPLE
             )

@@ -13,12 +13,12 @@ from typing import Any
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Setting, ShapeError, Span, UnknownNameError, bug
 from symgrad.language.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
-from symgrad.language.apply import EntryApplier, choose_from_pair, with_error_span
-from symgrad.language.binding import TOLD, Argument, LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.apply import EntryApplier, choose_from_pair, place_errors
+from symgrad.language.binding import TOLD, Argument, CallResults, LiteralTensor, Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder
 from symgrad.language.complaints import explain_transpose, not_callable_error, quote_span, unknown_function_error
 from symgrad.language.complex_steps import VIEWS, view_as_pairs
-from symgrad.language.constants import INFINITY, NAMED, combine_constants, is_constant_number, parse_float
+from symgrad.language.constants import INFINITY, NAMED, combine_constants, is_scalar, parse_float
 from symgrad.language.constructors import ConstructorArguments, find_constructor
 from symgrad.language.dtypes import TYPE_OF, DtypeKind, named_dtype
 from symgrad.language.equation_step import apply_equation
@@ -74,7 +74,7 @@ class Elaborator:
 
     def spread(self, value: Meaning, over: Ref, span: Span) -> Ref:
         """``value`` in the shape of what it is written over."""
-        if is_constant_number(value):
+        if is_scalar(value):
             nothing = self.apply.step(ground.zeros_like, [(over, span)], {}, span, "=", None)
             return self.apply.step(ground.add, [(nothing, span), (value, span)], {}, span, "=", None)
         if len(visible_shape(value)) > len(visible_shape(over)):
@@ -124,7 +124,7 @@ class Elaborator:
             return value
         if isinstance(value, Ref):
             return self.apply.step(ground.neg, [(value, node.operand.span)], {}, node.span, "-", name)
-        return -value if value == INFINITY else with_error_span(node.span, lambda: combine_constants("*", -1, value))
+        return -value if value == INFINITY else place_errors(node.span, lambda: combine_constants("*", -1, value))
 
     def binary(self, node: Binary, name: str | None) -> Meaning:
         """x + y and the like, comparisons included; & and | of truth values."""
@@ -134,7 +134,7 @@ class Elaborator:
         if not isinstance(left, Ref) and not isinstance(right, Ref):
             if node.sign in ("//", "%"):
                 left, right = self.extents.whole_if_size(left, node.span), self.extents.whole_if_size(right, node.span)
-            return with_error_span(node.span, lambda: combine_constants(node.sign, left, right))
+            return place_errors(node.span, lambda: combine_constants(node.sign, left, right))
         op = find(SIGNS[node.sign])
         if op is None:
             return self.called(f"torch.{SIGNS[node.sign]}", (left, right), (node.left, node.right), node.span, name)
@@ -157,14 +157,14 @@ class Elaborator:
         if compound is None:
             raise bug(f"{spelled} is in no table")
         given = tuple(Argument(value, n.span) for value, n in zip(values, nodes, strict=True))
-        return self.apply.part(MultipleResults(compound, spelled, given), 0, span, name)
+        return self.apply.part(CallResults(compound, spelled, given), 0, span, name)
 
     def term(self, node: SyntaxNode, sign: str) -> Any:
         """A tensor or a number on one side of ``sign``."""
         value = self.meaning(node)
         if isinstance(value, Ref):
             return self.apply.tensor(value, node.span)
-        if is_constant_number(value):
+        if is_scalar(value):
             return value
         hint = Setting("let", sentence="give it a name: {}") if isinstance(value, tuple) else "a tensor or a number"
         raise NotationError(f"{describe_meaning(value)} cannot be an operand of {sign}", span=node.span, hints=(hint,))
@@ -182,11 +182,11 @@ class Elaborator:
             raise unknown_function_error(callee.name, callee.span, is_tensor=True)
         if path in VIEWS and len(node.positional) == 1 and not node.keywords:
             owner = self.meaning(node.positional[0], name)
-            return with_error_span(node.span, lambda: view_as_pairs(self.builder, owner, str(path)))
+            return place_errors(node.span, lambda: view_as_pairs(self.builder, owner, str(path)))
         if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
             spelled, arguments = path, self.arguments(node)
             if spelled == "float" and len(arguments) == 1 and spelled not in self.environment:
-                return with_error_span(node.span, lambda: parse_float(arguments[0].meaning))
+                return place_errors(node.span, lambda: parse_float(arguments[0].meaning))
             if spelled == "len" and len(arguments) == 1:
                 return self.extents.method("len", arguments[0].meaning, [], node.span)
             op = find_compound(spelled) or find(spelled.removeprefix("math."))
@@ -204,7 +204,7 @@ class Elaborator:
                 return self.sharing.copied(owner, found, callee.name)
             if node.over and callee.name == "copy":
                 source = self.meaning(node.positional[0]) if len(node.positional) == 1 else None
-                if not isinstance(owner, Ref) or not (isinstance(source, Ref) or is_constant_number(source)):
+                if not isinstance(owner, Ref) or not (isinstance(source, Ref) or is_scalar(source)):
                     raise NotationError("copy_ takes one tensor", span=node.span, hints=("h.copy_(a)",))
                 return self.sharing.write(owner, self.spread(source, owner, node.span), "copy_", node.span)
             arguments = self.arguments(node)
@@ -233,7 +233,7 @@ class Elaborator:
         def called(first: Ref | None, wish: str | None = None) -> Meaning:
             given = arguments if first is None else [replace(arguments[0], meaning=first), *arguments[1:]]
             if isinstance(op, Compound):
-                parts = MultipleResults(op, spelled, tuple(given))
+                parts = CallResults(op, spelled, tuple(given))
                 return parts if op.several else self.apply.part(parts, 0, node.span, wish)
             return self.apply.call(op, spelled, given, node.span, wish)
 
@@ -265,7 +265,7 @@ class Elaborator:
         arguments = [] if owner is None else [Argument(self.meaning(owner), owner.span)]
         arguments += self.arguments(replace(node, keywords=tuple(k for k in node.keywords if k.name not in TOLD)))
         given = ConstructorArguments(spelled, arguments, node.span, named_dtype(node))
-        made: LiteralTensor = with_error_span(node.span, lambda: maker(given))
+        made: LiteralTensor = place_errors(node.span, lambda: maker(given))
         given.finished()
         return replace(made, held=given.dtype or TYPE_OF.get(spelled.rpartition(".")[2], ""))
 
@@ -304,7 +304,7 @@ class Elaborator:
         if isinstance(owner, Ref) and node.name == "data":
             return self.held(owner, node.span, name)
         op = find(f"Tensor.{node.name}")
-        if isinstance(owner, MultipleResults) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
+        if isinstance(owner, CallResults) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
             return self.apply.part(owner, owner.op.fields.index(node.name), node.span, name)
         if not isinstance(owner, Ref) or op is None:
             told = f"no attribute {node.name} is known here" if isinstance(owner, Ref) else f"this has no {node.name}"

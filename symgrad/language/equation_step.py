@@ -15,7 +15,7 @@ from symgrad.entries.stated import equation_of
 from symgrad.errors import InputError, Setting, Span, SymgradError
 from symgrad.language.binding import Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder, StepOperand
-from symgrad.language.constants import is_constant_number
+from symgrad.language.constants import is_scalar
 from symgrad.language.syntax_tree import EquationNode
 from symgrad.notation.read_write import format_node, read_statement
 from symgrad.notation.scope import classify_names, inline_definitions
@@ -87,7 +87,7 @@ def describe_ranges(builder: StepBuilder, text: str, operands: Sequence[StepOper
 
 def equation_operand(name: Name, meaning: Meaning) -> StepOperand:
     """A tensor or a number that the equation reads."""
-    if not isinstance(meaning, Ref) and not is_constant_number(meaning):
+    if not isinstance(meaning, Ref) and not is_scalar(meaning):
         raise InputError(f"{name.name} is {describe_meaning(meaning)}, not a tensor", span=name.span)
     return StepOperand(meaning, name.name)
 
@@ -97,7 +97,7 @@ def require_whole_number(name: Name, meaning: Meaning) -> int:
     if isinstance(meaning, (int, sp.Integer)) and not isinstance(meaning, bool):
         return int(meaning)
     hints = (Setting("let", name.name, "2", "{}, or the number itself in the text"),)
-    if isinstance(meaning, Ref) or not is_constant_number(meaning):
+    if isinstance(meaning, Ref) or not is_scalar(meaning):
         raise InputError(f"{name.name} is used in an index, so it has to be an integer", span=name.span, hints=hints)
     raise InputError(f"{name.name} is not an integer", span=name.span, hints=hints)
 

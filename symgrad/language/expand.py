@@ -24,6 +24,7 @@ from symgrad.language.binding import Meaning, Ref
 from symgrad.language.builder import StepBuilder
 from symgrad.language.input_names import iterate_tensor_names
 from symgrad.language.parser import parse_script
+from symgrad.language.sizes import map_sizes
 from symgrad.language.statements import StatementReader
 from symgrad.language.syntax_tree import Script
 from symgrad.ops.lookup import entry_named, entry_of, has_role
@@ -197,15 +198,9 @@ def unify_step_shapes(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) ->
 
 def substitute_shapes(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> Apply:
     """A step with every size as its representative; a copy has the shape of its result."""
-
-    def final(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(final(part) for part in value)
-        return sizes.find(value) if isinstance(value, sp.Expr) else value
-
     shape = shapes[step.result.name]
     copies = has_role(step.op, Role.COPIES)
-    options = (("shape", shape),) if copies else tuple((key, final(own)) for key, own in step.options)
+    options = (("shape", shape),) if copies else tuple((key, map_sizes(own, sizes.find)) for key, own in step.options)
     return replace(step, options=options, result=Tensor(step.result.name, shape))
 
 

@@ -41,7 +41,7 @@ from symgrad.language.arguments import (
     is_boolean_data,
     too_large_error,
 )
-from symgrad.language.constants import combine_constants, is_constant_number
+from symgrad.language.constants import combine_constants, is_scalar
 from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import Items, Literal, PythonCall, Unary, dotted_name
 from symgrad.notation.tree import Binary, Name, SyntaxNode
@@ -186,7 +186,7 @@ def nested_numbers(node: SyntaxNode) -> object:
     if isinstance(node, (Unary, Binary)):
         sides = (node.operand,) if isinstance(node, Unary) else (node.left, node.right)
         numbers = [nested_numbers(side) for side in sides]
-        if all(is_constant_number(n) for n in numbers):
+        if all(is_scalar(n) for n in numbers):
             try:
                 if isinstance(node, Unary):
                     return numbers[0] if node.sign == "+" else combine_constants("*", -1, numbers[0])
@@ -220,7 +220,7 @@ def parse_shape(nodes: Sequence[SyntaxNode], node: SyntaxNode) -> Shape:
     return shape
 
 
-def one_hot_array(index: Shape, shape: Shape, text: str) -> Array:
+def make_one_hot(index: Shape, shape: Shape, text: str) -> Array:
     """Zeros, and a one at ``index``."""
     fits = len(index) == len(shape) and all(i < n for i, n in zip(index, shape, strict=True))
     if not fits:
@@ -271,8 +271,8 @@ def value_from_call(
     if word == "onehot":
         index = parse_shape(positional, node)
         if shape is not None:
-            one_hot_array(index, shape, text)
-        return Value(text, shape, lambda s: one_hot_array(index, s, text))
+            make_one_hot(index, shape, text)
+        return Value(text, shape, lambda s: make_one_hot(index, s, text))
     if len(positional) > 1:
         raise NotationError(f"{word} takes one number", span=node.span, hints=(FORMS,))
     count = parse_shape(positional, node)

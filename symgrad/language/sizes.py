@@ -29,7 +29,7 @@ from symgrad.language.syntax_tree import EquationNode, Items, PythonCall, Script
 from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
 from symgrad.ops.lookup import find
 from symgrad.ops.subscripts import falls_with_size
-from symgrad.shapes import Size, Sizes
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 
 Item = tuple[Any, ...]
 Key = tuple[Item, ...]
@@ -207,6 +207,25 @@ def visible_shape(tensor: Ref) -> tuple[Size, ...]:
     """The shape as the text sees it: plain integers where they are literal; the axis of (re, im) is not seen."""
     shape = tensor.shape[:-1] if tensor.complex else tensor.shape
     return tuple(int(size) if size.is_Integer else size for size in shape)
+
+
+def unify_shapes(sizes: Sizes, one: Shape, other: Shape) -> bool:
+    """Whether two shapes are the same one, open sizes unified."""
+    if len(one) != len(other):
+        return False
+    try:
+        for size, number in zip(one, other, strict=True):
+            sizes.unify(size, number)
+    except SizeMismatch:
+        return False
+    return True
+
+
+def map_sizes(value: Any, change: Callable[[Size], Any]) -> Any:
+    """``value`` with ``change`` of every size in it, also inside tuples; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(map_sizes(part, change) for part in value)
+    return change(value) if isinstance(value, sp.Expr) else value
 
 
 SIZES = ("shape", "size", "sizes", "normalized_shape", "output_size")

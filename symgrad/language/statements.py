@@ -13,10 +13,10 @@ from typing import NoReturn
 
 from symgrad.entries.read_off import constant_result
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
-from symgrad.language.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.binding import CallResults, LiteralTensor, Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder, StepOperand
 from symgrad.language.complaints import no_inputs_error, no_tensor_error, quote_span
-from symgrad.language.constants import is_constant_number
+from symgrad.language.constants import is_scalar
 from symgrad.language.constructors import constant_fill
 from symgrad.language.dtypes import DtypeKind
 from symgrad.language.elaborate import Elaborator
@@ -57,9 +57,9 @@ class StatementReader(Elaborator):
         if isinstance(result, Ref):
             result = self.apply.tensor(result, last.value.span)
         if not isinstance(result, Ref):
-            what = "a number" if is_constant_number(result) else describe_meaning(result)
+            what = "a number" if is_scalar(result) else describe_meaning(result)
             parts = result if isinstance(result, tuple) else ()
-            several = isinstance(result, MultipleResults) or any(isinstance(part, Ref) for part in parts)
+            several = isinstance(result, CallResults) or any(isinstance(part, Ref) for part in parts)
             raise no_tensor_error(what, several, quote_span(self.text, last.value.span), last.value.span)
         if last.target is not None:
             self.environment[last.target] = result
@@ -117,7 +117,7 @@ class StatementReader(Elaborator):
         """``value`` as it is made under torch.no_grad(): what is new has no gradient."""
         if isinstance(value, tuple):
             return tuple(self.cut(part, before, span) for part in value)
-        if isinstance(value, MultipleResults):
+        if isinstance(value, CallResults):
             raise UnsupportedError("no_grad() is read for one tensor at a time", span=span, hints=(RUN,))
         if not isinstance(value, Ref) or value.name in before or value.name in self.builder.made:
             return value
@@ -168,7 +168,7 @@ class StatementReader(Elaborator):
         owner = self.meaning(target.owner)
         if not isinstance(owner, Ref):
             raise NotationError(f"{describe_meaning(owner)} cannot be written into", span=target.span)
-        if not (isinstance(value, Ref) or is_constant_number(value)):
+        if not (isinstance(value, Ref) or is_scalar(value)):
             raise NotationError(f"{describe_meaning(value)} cannot be written into entries", span=span, hints=(RUN,))
         mask = self.meaning(target.items[0]) if len(target.items) == 1 and is_single_index(target.items[0]) else None
         if isinstance(mask, Ref) and mask.kind is DtypeKind.TRUTH:

@@ -19,9 +19,9 @@ import sympy as sp
 
 from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.aliasing import AliasTracker
-from symgrad.language.apply import EntryApplier, choose_from_pair, count_results, with_error_span
+from symgrad.language.apply import EntryApplier, choose_from_pair, count_results, place_errors
 from symgrad.language.arguments import array_from_entries
-from symgrad.language.binding import LiteralTensor, Meaning, MultipleResults, Ref, describe_meaning
+from symgrad.language.binding import CallResults, LiteralTensor, Meaning, Ref, describe_meaning
 from symgrad.language.builder import EntryCaller, StepBuilder
 from symgrad.language.dtypes import DtypeKind
 from symgrad.language.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, index_key, visible_shape
@@ -59,7 +59,7 @@ class SubscriptReader:
             return choose_from_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
         if isinstance(owner, Ref):
             return self.at(owner, node, name)
-        if isinstance(owner, MultipleResults) and len(node.items) == 1:
+        if isinstance(owner, CallResults) and len(node.items) == 1:
             kind, *part = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind != "int":
                 raise UnsupportedError("one result at a time", span=node.span, hints=("[0], [1], …",))
@@ -92,7 +92,7 @@ class SubscriptReader:
             return found
         left = [item for item in written if item[0] != "int"]
         axes = [axis for axis, item in enumerate(left) if item[0] == "pick"]
-        result: Ref = with_error_span(
+        result: Ref = place_errors(
             node.span, lambda: gather_positions(self.builder, self.extents, found, axes, picks, node.span, name)
         )
         return replace(result, kind=owner.kind, complex=owner.complex)
@@ -148,7 +148,7 @@ class SubscriptReader:
         """How many values Python takes from ``value``."""
         if isinstance(value, tuple):
             return len(value)
-        if isinstance(value, MultipleResults):
+        if isinstance(value, CallResults):
             count = count_results(value, self.extents, self.builder, span)
         elif isinstance(value, Ref) and value.pair:
             count = 2
@@ -168,14 +168,14 @@ class SubscriptReader:
         """One of the values that Python takes from ``value``."""
         if isinstance(value, tuple):
             return value[place]
-        if isinstance(value, MultipleResults):
+        if isinstance(value, CallResults):
             return self.part(value, place, span, name)
         if value.pair:
             return choose_from_pair(value, place, span)
         key = (("int", place), *[ALL] * (len(visible_shape(value)) - 1))
         return self.taken(value, key, span, name, span, several=True)
 
-    def part(self, parts: MultipleResults, place: int, span: Span, name: str | None) -> Meaning:
+    def part(self, parts: CallResults, place: int, span: Span, name: str | None) -> Meaning:
         """One of the tensors that a call gives: of ``chunk`` and the like they are views."""
 
         def again(first: Ref, wish: str | None = None) -> Meaning:

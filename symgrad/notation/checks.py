@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.linear import letter_symbols_in
+from symgrad.notation.linear import letters_of_index
 from symgrad.notation.meaning import EquationFunction
 from symgrad.notation.ranges import IndexSlot, LetterRanges, NonlinearIndex, RangeFinder
 from symgrad.notation.read_write import format_node
@@ -228,7 +228,7 @@ class BoundsChecker:
                 return self.remainder(node)
             case Floor(operand=Binary(sign="/", left=above, right=below)):
                 inner, by = self.ends(above), self.finder.reader.size_of(below)
-                if inner is None or by is None or letter_symbols_in(by):
+                if inner is None or by is None or letters_of_index(by):
                     return None
                 return sp.floor(inner[0] / by), sp.floor(inner[1] / by)
             case Negative():
@@ -245,7 +245,7 @@ class BoundsChecker:
     def remainder(self, node: Binary) -> Ends | None:
         """i mod n is from 0 to n − 1, and i where that is no more."""
         size, inner = self.finder.reader.size_of(node.right), self.ends(node.left)
-        if size is None or letter_symbols_in(size):
+        if size is None or letters_of_index(size):
             return None
         gaps = () if inner is None else (sp.expand(inner[0]), sp.expand(size - 1 - inner[1]))
         numbers = [self.sizes.number(gap) for gap in gaps]
@@ -262,7 +262,7 @@ class BoundsChecker:
 
     def lowest(self, slack: Expr, slot: IndexSlot, number: Callable[[Expr], int | None]) -> Expr | None:
         """The least value of a slack where the conditions beside an entry hold, for what ``number`` knows of sizes."""
-        letters = sorted(set().union(*map(letter_symbols_in, (slack, *slot.held))), key=str)
+        letters = sorted(set().union(*map(letters_of_index, (slack, *slot.held))), key=str)
         return minimize_slack(slack, slot.held, {s: self.found.get(str(s)[1:]) for s in letters}, number)
 
 

@@ -28,7 +28,6 @@ from symgrad.notation.tree import (
     Delta,
     Dots,
     FlatEntry,
-    FlattenedIndex,
     Floor,
     Letter,
     Name,
@@ -38,6 +37,7 @@ from symgrad.notation.tree import (
     Power,
     RelationChain,
     Root,
+    RowIndex,
     ScalarCall,
     SyntaxNode,
 )
@@ -180,20 +180,20 @@ class ExpressionParser(TokenCursor):
             return self.condition()
         raise self.unexpected("a number, a name or a bracket is expected here")
 
-    def row(self, first: SyntaxNode, closing: str, opened: Token) -> FlattenedIndex:
+    def row(self, first: SyntaxNode, closing: str, opened: Token) -> RowIndex:
         """``(i,j)``, its first letter read."""
         self.take()
         places = [first, *self.listed(self.expression, closing, opened)]
         return self.checked_row(places, self.span_from(opened.span))
 
-    def checked_row(self, places: list[SyntaxNode], span: Span) -> FlattenedIndex:
+    def checked_row(self, places: list[SyntaxNode], span: Span) -> RowIndex:
         """A row, of letters alone."""
         for place in places:
             if not isinstance(place, Name) or not re.fullmatch(LETTER, place.name):
                 raise self.refusal("only letters can stand between these commas", place.span, ("(i,j)",))
             if sum(place == other for other in places) > 1:
                 raise self.refusal(f"{place.name} occurs twice between these commas", place.span, ("(i,j)",))
-        return FlattenedIndex(tuple(places), span=span)
+        return RowIndex(tuple(places), span=span)
 
     def flat(self, token: Token) -> FlatEntry:
         """``x⟨n⟩``, ``x⟨i,j⟩``."""

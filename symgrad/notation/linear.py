@@ -24,13 +24,13 @@ from symgrad.notation.tree import (
     Condition,
     Delta,
     Dots,
-    FlattenedIndex,
     Floor,
     IndexEquation,
     Letter,
     Name,
     Negative,
     Number,
+    RowIndex,
     SyntaxNode,
     walk,
 )
@@ -48,7 +48,7 @@ def letter_symbol(name: str) -> Expr:
 
 
 @dataclass(frozen=True)
-class LinearIndexReader:
+class LinearReader:
     """Reads indices and bounds on tensors of these shapes; ``known`` are names that stand for sizes."""
 
     shapes: Mapping[str, Shape]
@@ -72,9 +72,7 @@ class LinearIndexReader:
                 if left is None or right is None:
                     return None
                 if node.sign == "·":
-                    return (
-                        sp.expand(left * right) if not (letter_symbols_in(left) and letter_symbols_in(right)) else None
-                    )
+                    return sp.expand(left * right) if not (letters_of_index(left) and letters_of_index(right)) else None
                 return left + right if node.sign == "+" else left - right
         return None
 
@@ -92,13 +90,13 @@ class LinearIndexReader:
         return self.linear(node)
 
 
-def letter_symbols_in(expression: Expr) -> set[Expr]:
+def letters_of_index(expression: Expr) -> set[Expr]:
     """The letters of a linear index expression."""
     symbols = (expression,) if expression.is_Symbol else expression.free_symbols
     return {symbol for symbol in symbols if symbol.name.startswith("·")}
 
 
-def find_compared_letters(node: SyntaxNode, reader: LinearIndexReader) -> Iterator[tuple[set[Expr], set[Expr]]]:
+def find_compared_letters(node: SyntaxNode, reader: LinearReader) -> Iterator[tuple[set[Expr], set[Expr]]]:
     """The letters on both sides of every relation and every δ in ``node``; of ``0 ≤ i + r`` all are on one side."""
     for inner in walk(node):
         chains = inner.chains if isinstance(inner, Condition) else ()
@@ -106,10 +104,10 @@ def find_compared_letters(node: SyntaxNode, reader: LinearIndexReader) -> Iterat
         for pair in [*pairs, (inner.left, inner.right)] if isinstance(inner, Delta) else pairs:
             first, second = map(reader.linear, pair)
             if first is not None and second is not None:
-                yield letter_symbols_in(first), letter_symbols_in(second)
+                yield letters_of_index(first), letters_of_index(second)
 
 
-def find_slacks(node: SyntaxNode, reader: LinearIndexReader) -> Iterator[Expr]:
+def find_slacks(node: SyntaxNode, reader: LinearReader) -> Iterator[Expr]:
     """What is not negative where a condition holds."""
     if isinstance(node, Delta):
         left, right = reader.linear(node.left), reader.linear(node.right)
@@ -142,15 +140,12 @@ def unravel_letters(number: Expr, sizes: Sequence[Size], whole: bool = False) ->
 
 
 def bind_letters(
-    statement: IndexEquation,
-    slots: Sequence[Letter | Dots | FlattenedIndex],
-    at: Sequence[Expr],
-    ranges: Mapping[str, Size],
+    statement: IndexEquation, slots: Sequence[Letter | Dots | RowIndex], at: Sequence[Expr], ranges: Mapping[str, Size]
 ) -> dict[str, Expr]:
     """What the letters of a left-hand side are at some indices, one for each of its slots."""
     found: dict[str, Expr] = {}
     for slot, index in zip(slots, at, strict=True):
-        if isinstance(slot, FlattenedIndex):
+        if isinstance(slot, RowIndex):
             names = letter_names(slot)
             places = unravel_letters(index, [ranges[name] for name in names], are_letters_adjacent(statement, names))
             found |= zip(names, places, strict=True)
@@ -167,7 +162,7 @@ def are_letters_adjacent(statement: IndexEquation, names: Sequence[str]) -> bool
 
 
 def split_leading_indices(
-    slots: Sequence[Letter | Dots | FlattenedIndex], at: tuple[Index, ...]
+    slots: Sequence[Letter | Dots | RowIndex], at: tuple[Index, ...]
 ) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
     """The indices that ``…`` stands for on a left-hand side, and those of its other slots."""
     place = next((n for n, slot in enumerate(slots) if isinstance(slot, Dots)), 0)
@@ -175,23 +170,23 @@ def split_leading_indices(
     return at[place:stop], (*at[:place], *at[stop:])
 
 
-def slots_shape(slots: Sequence[Letter | Dots | FlattenedIndex], lead: Shape, found: Mapping[str, Size]) -> Shape:
+def slots_shape(slots: Sequence[Letter | Dots | RowIndex], lead: Shape, found: Mapping[str, Size]) -> Shape:
     """The shape of what has this left-hand side, ``…`` being the axes ``lead``."""
     return tuple(n for slot in slots for n in (lead if isinstance(slot, Dots) else (slot_size(slot, found),)))
 
 
-def letter_sizes(slots: Sequence[Letter | Dots | FlattenedIndex], at: Sequence[Expr]) -> dict[str, Size]:
+def letter_sizes(slots: Sequence[Letter | Dots | RowIndex], at: Sequence[Expr]) -> dict[str, Size]:
     """How far the letters run that stand alone."""
     each = zip(slots, at, strict=True)
     return {slot.name: i.size for slot, i in each if isinstance(slot, Letter) and isinstance(i, Index)}
 
 
-def letter_names(slot: Letter | Dots | FlattenedIndex) -> tuple[str, ...]:
+def letter_names(slot: Letter | Dots | RowIndex) -> tuple[str, ...]:
     """The letters of a slot."""
-    each = slot.places if isinstance(slot, FlattenedIndex) else (slot,)
+    each = slot.places if isinstance(slot, RowIndex) else (slot,)
     return tuple(letter.name for letter in each if isinstance(letter, Letter))
 
 
-def slot_size(slot: Letter | Dots | FlattenedIndex, ranges: Mapping[str, Size]) -> Size:
+def slot_size(slot: Letter | Dots | RowIndex, ranges: Mapping[str, Size]) -> Size:
     """How long the axis of a slot is."""
     return sp.Mul(*(ranges[name] for name in letter_names(slot)))

@@ -32,7 +32,6 @@ from symgrad.notation.tree import (
     Delta,
     Dots,
     FlatEntry,
-    FlattenedIndex,
     Floor,
     Name,
     Negative,
@@ -40,6 +39,7 @@ from symgrad.notation.tree import (
     Power,
     RelationChain,
     Root,
+    RowIndex,
     ScalarCall,
     SyntaxNode,
 )
@@ -152,10 +152,10 @@ class EquationMeaning:
         return tensor[at]
 
     @of.register
-    def _(self, node: FlattenedIndex) -> Expr:
+    def _(self, node: RowIndex) -> Expr:
         return ravel_letters(*self.row(node))
 
-    def row(self, node: FlattenedIndex) -> tuple[list[Expr], list[Size]]:
+    def row(self, node: RowIndex) -> tuple[list[Expr], list[Size]]:
         """The letters of a row, and how many values each takes."""
         names = [place.name for place in node.places if isinstance(place, Name)]
         return [self.letters[name] for name in names], [self.values_of(name) for name in names]
@@ -169,7 +169,7 @@ class EquationMeaning:
     def _(self, node: FlatEntry) -> Expr:
         tensor = self.given(node.name)
         if isinstance(
-            node.number, FlattenedIndex
+            node.number, RowIndex
         ):  # whole, axes of one entry among them: a reshape, which its pullback undoes
             places, sizes = self.row(node.number)
             return tensor[unravel(ravel(places, tuple(sizes)), tensor.shape)]

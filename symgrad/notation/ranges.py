@@ -20,23 +20,17 @@ import sympy as sp
 from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.linear import (
-    LinearIndexReader,
-    find_compared_letters,
-    find_slacks,
-    letter_symbol,
-    letter_symbols_in,
-)
+from symgrad.notation.linear import LinearReader, find_compared_letters, find_slacks, letter_symbol, letters_of_index
 from symgrad.notation.read_write import format_node
 from symgrad.notation.tree import (
     Access,
     BigOperator,
     Dots,
     FlatEntry,
-    FlattenedIndex,
     IndexEquation,
     Letter,
     Name,
+    RowIndex,
     SyntaxNode,
     product_factors,
     walk,
@@ -93,7 +87,7 @@ class RangeFinder:
         self.statement = statement
         self.shapes = shapes
         self.sizes = sizes
-        self.reader = LinearIndexReader(shapes, known)
+        self.reader = LinearReader(shapes, known)
         self.result = LetterRanges(dict(begun or {}))
         every = tuple(self.slots_in(statement.right, ()))
         self.slots = tuple(slot for slot in every if isinstance(slot, IndexSlot))
@@ -114,7 +108,7 @@ class RangeFinder:
 
     def find_asked(self) -> Mapping[str, Size]:
         """The sizes of the letters that a meaning needs: of sums, and of those that are one index with others."""
-        if any(isinstance(slot, FlattenedIndex) for slot in self.statement.slots):
+        if any(isinstance(slot, RowIndex) for slot in self.statement.slots):
             return self.find().found
         big = any(isinstance(node, BigOperator) for node in walk(self.statement.right))
         return self.find_summed() if big else self.result.found
@@ -145,7 +139,7 @@ class RangeFinder:
         """The letters of every row that is an index of an entry, and how long that axis is."""
         for entry in walk(node):
             for slot, axis in self.placed(entry) if isinstance(entry, (Access, FlatEntry)) else ():
-                if isinstance(slot, FlattenedIndex):
+                if isinstance(slot, RowIndex):
                     yield tuple(place.name for place in slot.places if isinstance(place, Name)), axis
 
     def placed(self, node: Access | FlatEntry) -> Iterator[tuple[SyntaxNode, Size]]:
@@ -175,7 +169,7 @@ class RangeFinder:
     def said(self, bound: SyntaxNode, letter: Letter) -> Size:
         """What stands after the <, a whole number or made of sizes."""
         found = self.reader.size_of(bound)
-        if found is None or letter_symbols_in(found) or (found.is_Integer and found < 0):
+        if found is None or letters_of_index(found) or (found.is_Integer and found < 0):
             raise ShapeError(
                 f"the range of {letter.name} is not a size: {format_node(bound)}", span=bound.span,
                 hints=("a number, or sizes of tensors: size(x, 0) − 2",
@@ -186,7 +180,7 @@ class RangeFinder:
     def moved_by(self, symbol: Expr, known: Iterable[str] = ()) -> list[IndexSlot]:
         """Where a letter moves an index, and no other does but those that are known."""
         letters = {symbol, *map(letter_symbol, known)}
-        return [slot for slot in self.slots if symbol in letter_symbols_in(slot.index) <= letters]
+        return [slot for slot in self.slots if symbol in letters_of_index(slot.index) <= letters]
 
     def of_sum(self, letter: Letter) -> Size:
         """As far as the axes where it stands alone, and no further than what it moves: alone, else from others."""
@@ -203,11 +197,11 @@ class RangeFinder:
     def shared(self, letter: Letter, waiting: Sequence[Letter]) -> list[IndexSlot]:
         """Where a letter moves an index together with others whose size is not known yet."""
         others = {letter_symbol(other.name) for other in waiting if other is not letter}
-        return [slot for slot in self.moved_in(letter) if letter_symbols_in(slot.index) & others]
+        return [slot for slot in self.moved_in(letter) if letters_of_index(slot.index) & others]
 
     def moved_in(self, letter: Letter) -> list[IndexSlot]:
         """Where a letter moves an index."""
-        return [slot for slot in self.slots if letter_symbol(letter.name) in letter_symbols_in(slot.index)]
+        return [slot for slot in self.slots if letter_symbol(letter.name) in letters_of_index(slot.index)]
 
     def on_the_left(self, letter: Letter, waiting: Sequence[Letter]) -> Size:
         """As far as every entry stays inside, the other letters at their worst end."""
@@ -258,7 +252,7 @@ class RangeFinder:
 
     def worst(self, expression: Expr) -> Expr:
         """The least value over the letters that are known."""
-        for symbol in sorted(letter_symbols_in(expression), key=str):
+        for symbol in sorted(letters_of_index(expression), key=str):
             slope = expression.coeff(symbol)
             size = self.result.found.get(str(symbol)[1:])
             rest = sp.expand(expression - slope * symbol)

@@ -36,7 +36,6 @@ from symgrad.notation.tree import (
     Delta,
     Dots,
     FlatEntry,
-    FlattenedIndex,
     Floor,
     IndexEquation,
     Letter,
@@ -46,6 +45,7 @@ from symgrad.notation.tree import (
     PaddedEntry,
     Power,
     Root,
+    RowIndex,
     ScalarCall,
     SyntaxNode,
 )
@@ -71,7 +71,7 @@ class StatementParser(ExpressionParser):
     def statement(self) -> IndexEquation:
         """``out[i] = right where …``."""
         name = self.name("an index equation begins with the name that it defines", ("out[i] = Σ_j x[i,j]",))
-        slots: list[Letter | Dots | FlattenedIndex] = []
+        slots: list[Letter | Dots | RowIndex] = []
         if self.sees("["):
             opened = self.take()
             if not self.sees("]"):
@@ -94,7 +94,7 @@ class StatementParser(ExpressionParser):
                 definitions.append(self.definition())
         return IndexEquation(name.word, tuple(slots), right, tuple(definitions), span=self.span_from(name.span))
 
-    def slot(self) -> Letter | Dots | FlattenedIndex:
+    def slot(self) -> Letter | Dots | RowIndex:
         """``…``, a letter and how far it runs, or ``(i,r)``."""
         if self.sees("…"):
             return Dots(span=self.take().span)
@@ -102,7 +102,7 @@ class StatementParser(ExpressionParser):
             return self.bounded()
         opened = self.next.span
         letters = self.listed(self.bounded, ")")
-        return letters[0] if len(letters) == 1 else FlattenedIndex(tuple(letters), span=self.span_from(opened))
+        return letters[0] if len(letters) == 1 else RowIndex(tuple(letters), span=self.span_from(opened))
 
     def definition(self) -> Definition:
         """``s[i,j] = …`` after where."""
@@ -223,12 +223,12 @@ class NodeFormatter:
         return f"{node.name}[{self.listed(node.slots)}]", ATOM
 
     @text.register
-    def _(self, node: FlattenedIndex) -> Text:
+    def _(self, node: RowIndex) -> Text:
         return f"({self.listed(node.places)})", ATOM
 
     @text.register
     def _(self, node: FlatEntry) -> Text:
-        places = node.number.places if isinstance(node.number, FlattenedIndex) else (node.number,)
+        places = node.number.places if isinstance(node.number, RowIndex) else (node.number,)
         if self.alphabet.plain:
             return f"flat({node.name}, {self.listed(places, ', ')})", ATOM
         inner = self.listed(places)

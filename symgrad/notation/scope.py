@@ -32,13 +32,13 @@ from symgrad.notation.tree import (
     Delta,
     Dots,
     FlatEntry,
-    FlattenedIndex,
     IndexEquation,
     Letter,
     Name,
     Number,
     PaddedEntry,
     RelationChain,
+    RowIndex,
     ScalarCall,
     SyntaxNode,
     rebuild_node,
@@ -125,9 +125,9 @@ class DefinitionInliner:
         slots = tuple(self.slot(slot) for slot in self.statement.slots)
         return replace(self.statement, slots=slots, right=right, definitions=())
 
-    def slot(self, slot: Letter | Dots | FlattenedIndex) -> Letter | Dots | FlattenedIndex:
+    def slot(self, slot: Letter | Dots | RowIndex) -> Letter | Dots | RowIndex:
         """A letter on the left, what it is bounded by spelled out."""
-        if isinstance(slot, FlattenedIndex):
+        if isinstance(slot, RowIndex):
             letters = (letter for letter in slot.places if isinstance(letter, Letter))
             return replace(slot, places=tuple(map(self.slot, letters)))
         if isinstance(slot, Dots) or slot.bound is None:
@@ -154,7 +154,7 @@ class DefinitionInliner:
             free = [isinstance(slot, Name) and slot.name not in self.bounded for slot in node.entry.slots]
             return guard_entry(self.spelled(node.entry, letters, within), free)
         found = rebuild_node(node, lambda part: self.spelled(part, letters, within))
-        for place in found.places if isinstance(found, FlattenedIndex) else ():
+        for place in found.places if isinstance(found, RowIndex) else ():
             if not isinstance(place, Name):
                 raise NotationError("only letters can stand between these commas", span=place.span, hints=("(i,j)",))
         return found
@@ -209,7 +209,7 @@ def guard_entry(entry: SyntaxNode, free: Sequence[bool]) -> SyntaxNode:
         raise NotationError("a hat is for entries of a tensor", span=entry.span)
     found: SyntaxNode = entry
     for place, slot in enumerate(entry.slots):
-        if free[place] or isinstance(slot, (Dots, FlattenedIndex)):
+        if free[place] or isinstance(slot, (Dots, RowIndex)):
             continue
         behind = any(isinstance(other, Dots) for other in entry.slots[:place])
         size = AxisSize(entry.name, place - len(entry.slots) if behind else place, span=entry.span)
@@ -246,7 +246,7 @@ def classify_names(statement: IndexEquation, functions: Mapping[str, EquationFun
         elif isinstance(node, FlatEntry):
             check_access(node, letters, functions, statement)
             tensors.setdefault(node.name, AccessPattern(0, False, flat=True))
-        elif isinstance(node, FlattenedIndex):
+        elif isinstance(node, RowIndex):
             for place in node.places:
                 check_letter(place, letters, statement)
         elif isinstance(node, Delta):

@@ -66,7 +66,7 @@ class Access(SyntaxNode):
 
 
 @dataclass(frozen=True)
-class FlattenedIndex(SyntaxNode):
+class RowIndex(SyntaxNode):
     """``(i,r)`` as one index: the number of that place, counted row by row; on the left each is a `Letter`."""
 
     places: tuple[SyntaxNode, ...]
@@ -207,18 +207,18 @@ class IndexEquation(SyntaxNode):
     """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` and rows among them."""
 
     name: str
-    slots: tuple[Letter | Dots | FlattenedIndex, ...]
+    slots: tuple[Letter | Dots | RowIndex, ...]
     right: SyntaxNode
     definitions: tuple[Definition, ...] = ()
 
     @property
     def letters(self) -> tuple[Letter, ...]:
         """The letters on the left, in order."""
-        each = (slot.places if isinstance(slot, FlattenedIndex) else (slot,) for slot in self.slots)
+        each = (slot.places if isinstance(slot, RowIndex) else (slot,) for slot in self.slots)
         return tuple(slot for group in each for slot in group if isinstance(slot, Letter))
 
     @property
-    def named(self) -> tuple[Letter | FlattenedIndex, ...]:
+    def named(self) -> tuple[Letter | RowIndex, ...]:
         """The slots but ``…``."""
         return tuple(slot for slot in self.slots if not isinstance(slot, Dots))
 

@@ -26,8 +26,8 @@ import numpy as np
 import torch
 
 from symgrad.reference.bounds import Budget, TextRejected, UnsupportedText
+from symgrad.reference.call_dispatch import TorchCaller
 from symgrad.reference.evaluation import BINARY, ExpressionEvaluator
-from symgrad.reference.torch_calls import TorchCaller
 
 __all__ = ["ReferenceResult", "TextRejected", "UnsupportedText", "run_reference"]
 

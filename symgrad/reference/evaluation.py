@@ -26,7 +26,7 @@ from symgrad.reference.bounds import (
     find_bare_function,
     is_allowed_word,
 )
-from symgrad.reference.torch_calls import AllowedFunction, AllowedModule, TorchCaller
+from symgrad.reference.call_dispatch import AllowedFunction, AllowedModule, TorchCaller
 
 BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,

@@ -127,16 +127,12 @@ class TorchCaller:
         name, own, first = function.name, function.own, next(iter((*args, *kwargs.values())), None)
         if function.owner is not None:
             return self.method(function.owner, name, args, kwargs)
-        if (
-            function.bare
-            and name in PYTHONS
-            and (own is None or name in CASTS or not any(map(is_tensor_or_array, args)))
-        ):
+        if function.bare and name in PYTHONS and (own is None or name in CASTS or not any(map(is_array, args))):
             return self.python(name, args, kwargs)
         if function.bare and isinstance(first, np.ndarray) and callable(getattr(np, name, None)):
             return self.call(AllowedFunction(name, getattr(np, name), numpys=True), args, kwargs)
         if own is None:
-            if args and is_tensor_or_array(first) and hasattr(first, name):
+            if args and is_array(first) and hasattr(first, name):
                 return self.method(first, name, args[1:], kwargs)
             raise UnsupportedText(f"{name} is no function of torch's")
         if isinstance(own, type) and issubclass(own, torch.nn.Module):
@@ -263,7 +259,7 @@ def is_dtype(value: Any) -> bool:
     return isinstance(value, torch.dtype) or (isinstance(value, type) and issubclass(value, kinds))
 
 
-def is_tensor_or_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
     """Whether a value is a tensor, or an array of NumPy's."""
     return isinstance(value, (torch.Tensor, np.ndarray))
 
