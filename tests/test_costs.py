@@ -412,7 +412,7 @@ def test_where_an_equation_reads_positions_is_looked_for_once(monkeypatch) -> No
     ask([0, 4])
     monkeypatch.setattr(positions_, "spoken_of", lambda *_: pytest.fail("again"))
     ask([3, 1])
-    with pytest.raises(symgrad.SymgradError, match="not there"):
+    with pytest.raises(symgrad.SymgradError, match="does not exist"):
         ask([3, 5])
 
 

@@ -1,9 +1,9 @@
 """The backward as a program: one line for each cotangent, in the names that are already on the page.
 
-Comes in: a program and what is asked for. Goes out: a `Backward`.
+Comes in: a program and the inputs to differentiate with respect to. Goes out: a `Backward`.
 
-A composite operation is opened first where that reads better, under the names that the textbook has for what its parts
-compute: attention by its scores and weights, a normalisation by its x̂. The backward of a backward has the weights of
+A composite operation is expanded first where that reads better, under the names that textbooks have for its parts:
+attention by its scores and weights, a normalisation by its x̂. The backward of a backward has the weights of
 the gradients times H, the second derivatives of Σ v·out; its forward lines are the program and its gradients.
 """
 

@@ -2,8 +2,8 @@
 
     v_h = Σ over what reads h of the cotangent of that, pulled back to h
 
-Comes in: a program, what is asked for, which tensors have a name, and the numbers to prove lines with. Goes out: a
-`Backward`. Linear in the length of the program; what is built alike is derived once.
+Comes in: a program, the inputs to differentiate with respect to, which tensors have a name, and the numbers to prove
+lines with. Goes out: a `Backward`. The work is linear in the length of the program; equal structures are derived once.
 """
 
 from __future__ import annotations

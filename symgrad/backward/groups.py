@@ -8,15 +8,15 @@ line, and a cotangent, of its own unless it is unnamed, read once, and one of th
     logistic   it is an exponential of which only 1 + e is read: 1 / (1 + e) and log(1 + e) have slopes of their own,
                so this one goes in where it has a name, too, if nobody asks for its cotangent
 
-Never through anything else: each line would say the same slope again. What only broadcasts an operand goes along. What
-reads more tensors than a group has steps (the `cat` behind an unrolled loop) is a line of its own: with what is around
-it, each of them would be derived through all of it.
+Nothing else is merged: each line would repeat the same slope. A step that only broadcasts an operand goes along. A step
+that reads more tensors than a group has steps (the `cat` behind an unrolled loop) is a line of its own: together with
+the steps around it, each of its tensors would be derived through all of them.
 
-What a program computes twice is computed once before that: `exp(z) / exp(z).sum()` has one exponential, and one
-cotangent of it. What is in the table is a function of what it reads; a black box may draw at random, and stays. What
-only turns or scales one tensor stays where it is read, too: `v @ w.T` is one line, and needs no name for w.T. A tensor
-that somebody named stands for no other: what is said to come back to it is what comes back through its own readers.
-Where only a derivative reads what has a name, nothing comes back: there it stands for its equals, too.
+Steps that compute the same are merged before that: `exp(z) / exp(z).sum()` has one exponential, and one cotangent of
+it. An operation of the table is a function of its operands; one that is not derived may draw random numbers, and stays.
+A step that only transposes or scales one tensor stays where it is read, too: `v @ w.T` is one line, and needs no name
+for w.T. A tensor with a name of the user's is never merged with its equals, since its gradient is that of its own
+readers; but where only a derivative reads it, no gradient flows back, and it stands for its equals there, too.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Group:
 
 
 def is_black_box(step: Apply) -> bool:
-    """Whether no equation of the table says what a step computes: a black box, whose pullback is torch's own."""
+    """Whether no equation of the table says what a step computes, so that its pullback is PyTorch's and not derived."""
     return entry_of(step.op) is None
 
 

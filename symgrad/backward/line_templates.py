@@ -1,4 +1,4 @@
-"""The line that pulls a cotangent through one group, made once for groups that are built alike.
+"""The line that pulls a cotangent back through one group, made once for all groups of one structure.
 
 Comes in: a group, the program it belongs to, and one tensor that it reads. Goes out: a `LineTemplate`, text over ``v``,
 ``out`` and ``a0, a1, …``, proven before anyone sees it; or none where there is no notation, with the index equation

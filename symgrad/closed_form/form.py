@@ -206,7 +206,7 @@ def named_output_rule(program: Program, known: Mapping[str, Equation]) -> tuple[
                 return access(program.output, [found.get(i, single.get(i)) for i in equation.axes])
         return expression
 
-    return (FormRule("name the output", "what out says is not computed again", named),)
+    return (FormRule("name the output", "out is used, not computed again", named),)
 
 
 def logistic_output_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:

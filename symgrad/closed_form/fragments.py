@@ -3,7 +3,7 @@
 A `Fragment` can be lined up with others for broadcasting: transposed, or with axes of size 1 put in. `Notation` is what
 all writers of one program share: its tensors, the names that were given on the way, in which order axes and factors
 stand, how terms are added. The writers, one file for each kind of expression, know `Notation` alone and ask it for what
-stands inside; `Forms` of `symgrad.closed_form.writing` decides which of them writes an expression.
+stands inside; `FormWriter` of `symgrad.closed_form.writing` decides which of them writes an expression.
 
 Comes in: fragments, or expressions of one program. Goes out: fragments.
 """

@@ -3,7 +3,7 @@
     t = x − mean x        Σ_k t[k] → 0, t − mean t → t
     out = x / ‖x‖         x[i] / ‖x‖ → out[i]
 
-Comes in: the program and its views. Goes out: rules, which hold where nothing is divided by 0.
+Comes in: the program and its views. Goes out: rules that hold for this program alone, where nothing is divided by 0.
 """
 
 from __future__ import annotations

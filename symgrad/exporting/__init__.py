@@ -89,7 +89,7 @@ def export(
     way = choose_one_of(("functions" if chosen == "numpy" else "class") if style is None else style, STYLES, "style")
     forward_only = arguments.require_flag(forward_only, "forward_only")
     if chosen == "numpy" and way == "class":
-        raise InputError("NumPy differentiates nothing: there is no class", hints=('style="functions"',))
+        raise InputError("NumPy has no autograd: there is no class to write", hints=('style="functions"',))
     name = None if name is None else arguments.require_text(name, "name")
     wished = arguments.require_names(wrt, "wrt")
     found = source_of_capture(source, wished) if isinstance(source, Capture) else source_of_text(source, wished, shapes)

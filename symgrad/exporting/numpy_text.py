@@ -1,7 +1,7 @@
-"""The parts as NumPy or jax: each call of torch's is put into the other library's words, or refused.
+"""The passes as NumPy or jax: each call of torch's is translated into the other library's, or refused.
 
 Comes in: `Passes`. Goes out: a module of two functions, in jax also a `jax.custom_vjp` that joins them. Nothing is run:
-syntax trees are rewritten by what the entries of the table say (`Op.arrays`); what no entry says is an error.
+syntax trees are rewritten as the entries of the table say (`Op.arrays`); a call that no entry translates is an error.
 
 ``np`` is the array library and ``special`` its special functions: ``scipy.special``, ``jax.scipy.special``. A method
 ``x.sum(0)`` is read as ``sum(x, 0)``.

@@ -1,4 +1,4 @@
-"""The parts as torch: every function where torch has it, and what is made anew on the device of what it goes with.
+"""The passes as torch: functions with their full names, and new tensors on the device of those they go with.
 
 Comes in: `Passes`. Goes out: lines of a `torch.autograd.Function` with ``setup_context``, or of two plain functions.
 

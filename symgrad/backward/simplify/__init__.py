@@ -1,4 +1,4 @@
-"""The named rules by which lines are merged and shortened: only where that is shorter to read.
+"""The named rules by which lines are merged and simplified, each exact, and only where the result is shorter to read.
 
 Comes in: cotangents as Python expressions, in the order of their computation, each with what it belongs to. Goes out:
 fewer of them. Every rule works on the syntax tree, so that brackets are where Python needs them.

@@ -1,4 +1,4 @@
-"""Products as a person writes them: what a factor beside it broadcasts is not expanded, and numbers that cancel go.
+"""Sums and products without ``.expand`` where broadcasting does it, and without numbers that cancel.
 
     2 * (1 / out / 2).expand(t.shape) * x      →  x / out                  x has the shape of t
     2 * n * t / n / 4                          →  t / 2                    n is one number

@@ -3,7 +3,7 @@
     z_grad = view_as_real(2 * view_as_complex(v) * view_as_complex(z).conj())    →    z.grad = 2 * v * z.conj()
 
 Comes in: the lines of a backward, which run on pairs, and which inputs are complex. Goes out: the same lines with other
-texts. Where one of them speaks of a half, or of the axis of pairs, all stay as they are: a page has one language.
+texts. Where one of them needs a real or imaginary part alone, or the axis of pairs, all stay as they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Terms of a sum that lie side by side, take turns, or share margins or a condition: fewer terms of the same sum.
+"""Terms of a sum that are adjacent, interleaved, or share zeros or a condition, as fewer terms of the same sum.
 
     pad(a, (0, n)) + pad(b, (m, 0))                        →  cat([a, b], -1)           a is m wide, b is n wide
     pad(a[None], (…, 0, 1)) + pad(b[None], (…, 1, 0))      →  stack([a, b])

@@ -1,4 +1,4 @@
-"""How a product, a quotient and a sign are said: fewer numbers, fewer brackets, one minus. Every move is exact.
+"""Products, quotients and signs in their simplest form: fewer numbers, fewer brackets, one minus. Every rule is exact.
 
     2 * n / 4        →  n / 2
     2 * v * 0.5      →  v
@@ -10,8 +10,7 @@
     ones_like(x) / 8                     →  1 / 8, where a number does
     (a − b) / (x.var(…) + ε).sqrt()      →  r = 1 / (x.var(…) + ε).sqrt(); r * (a − b)
 
-Comes in: an expression, or what is multiplied and what it is divided by. Goes out: the same value, said as a person
-would.
+Comes in: an expression, or factors and divisors. Goes out: an expression of the same value, as a person writes it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Rewriting index formulas towards what people write, by named rules.
 
-Each is true for every value, save that the guard of a division is dropped: what a form says where it divides by 0
-is checked at the point, and it is not shown if it is wrong.
+Each is true for every value, save that the guard of a division is dropped: the value of a form where it divides by 0
+is checked at the point, and the form is not shown if it is wrong there.
 
-A rule takes an expression and answers with an equal one, or the same. `apply_rules` applies the table from the
-inside out until nothing changes, and records each firing. The rules of one subject stand in a file of their own; here
-are those for what two terms share, for cross products (f(i+1)·g(i+2) − f(i+2)·g(i+1)), and for what eigenvectors turn
-by: 1 / (w[k] − w[l]), 0 on the diagonal.
+A rule takes an expression and returns an equal one, or the same. `apply_rules` applies the table from the inside out
+until nothing changes, and records each rule that changed something. The rules of one subject stand in a file of their
+own; here are those for common factors, for cross products (f(i+1)·g(i+2) − f(i+2)·g(i+1)), and for the reciprocal gaps
+of eigenvalues: 1 / (w[k] − w[l]), 0 on the diagonal.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     max(‖x‖, c) → ‖x‖, [‖x‖ ≥ c] → 1             no length is below the floor c, as in `normalize`
     [c]·a + [not c]·b → a where c, else b
 
-Comes in: an expression. Goes out: one with fewer conditions, or the same. Whether the data meets what is left out, the
-numbers say: what is written so is confirmed on every run, and not shown where it does not hold. No class has a number
-below 0 or above the last: where none is left out, nothing needs to be said of it.
+Comes in: an expression. Goes out: one with fewer conditions, or the same. Whether the data meets a condition that was
+left out is tested with the numbers: such a form is confirmed on every run, and not shown where it does not hold. No
+class has a number below 0 or above the last, so conditions that ask for that are always met.
 """
 
 from __future__ import annotations

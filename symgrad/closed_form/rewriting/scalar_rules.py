@@ -1,6 +1,6 @@
-"""What functions of one number are to each other: logistic quotients, |x|, products without one factor.
+"""Rules for functions of one number: logistic quotients, |x|, roots, fractions, products without one factor.
 
-Comes in: an expression. Goes out: an equal one that is shorter to write, or the same. Of a number, whether it is
+Comes in: an expression. Goes out: an equal one that is shorter to write, or the same; for a number, whether it is
 written as a decimal.
 """
 

@@ -2,7 +2,7 @@
 
 Sums are merged only where the terms inside have the shape of one of them: what would have to be broadcast before it is
 added stays a sum of its own. Axes that are only read as one number become one axis, `merge_axes`; an axis that is only
-read as a number of several is split into those, `split_axes`. Sums against e^(±2πi·j·k/n) are torch's Fourier
+read as a number of several is split into those, `unravel_axes`. Sums against e^(±2πi·j·k/n) are torch's Fourier
 transforms, of which each is the pullback of another one:
 
     Σ_k (cos(2π·p·k/n) + i·sin(2π·p·k/n))·v[k]    →  torch.fft.ifft(v, norm="forward")

@@ -1,7 +1,7 @@
 """Writing what is 0 outside of some range of an index: triangles, zeros around a tensor, parts side by side, windows.
 
     [a ≤ q]·[q < b]·f(q)                →  pad(f, (a, n − b))
-    Σ_j δ(q, ⌊j / 2⌋)·v[p,j]            →  v.reshape(m, n, 2).sum(-1), after `split_axes`
+    Σ_j δ(q, ⌊j / 2⌋)·v[p,j]            →  v.reshape(m, n, 2).sum(-1), after `unravel_axes`
     Σ_k [2r ≤ k]·[k < 2r + 2]·v[p,k]    →  2 * avg_pool1d(v, 2), or a reshape and a sum
     Σ_k [0 ≤ r − 2k]·[r − 2k < 2]·v[p,k]   →  v.repeat_interleave(2, -1), with zeros behind what no window covers
     Σ_k [0 ≤ r − s·k + d < K]·v[p,c,k]  →  conv_transpose1d(v, x.new_ones(c, 1, K), stride=s, padding=d, groups=c)

@@ -1,8 +1,8 @@
 """Writing the shorthands: softmax(x, dim=-1), x - x.mean(-1, keepdim=True), layer_norm(x, x.shape[-1:]).
 
-f(x) as torch spells it: ``x.exp()``, ``F.softplus(x)``, ``torch.special.i0e(x)``.
+Other functions are written as torch spells them: ``x.exp()``, ``F.softplus(x)``, ``torch.special.i0e(x)``.
 
-Comes in: a function of one expression. Goes out: its piece; `NoForm` for functions that torch has no name for.
+Comes in: a function of one expression. Goes out: its fragment; `NoForm` for functions that torch has no name for.
 """
 
 from __future__ import annotations

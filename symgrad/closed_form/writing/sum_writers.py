@@ -1,4 +1,7 @@
-"""Writing a sum: a matrix product where two groups of factors meet in one index, else (f * g).sum(), else einsum."""
+"""Writing a sum: a matrix product where two groups of factors meet in one index, else (f * g).sum(), else einsum.
+
+Comes in: the factors under a sum, and the indices it runs over. Goes out: a fragment; `NoForm` where no way fits.
+"""
 
 from __future__ import annotations
 
