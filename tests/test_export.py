@@ -60,7 +60,7 @@ def test_what_is_exported_of_the_table_passes_the_check_of_a_backward(case: Case
     try:
         source = symgrad.export(case.example.text, shapes=case.shapes)
     except UnsupportedError as error:
-        assert case.op.name.startswith(REFUSED), error
+        assert case.op.name.startswith(REFUSED) or not case.op.spellings, error  # torch has no such function
         return
     assert "symgrad" not in "".join(re.findall(r"^(?:import|from) .*", source, re.MULTILINE))
     assert sum(map(source.count, ("torch.arange(", "torch.eye("))) == source.count(".device)")

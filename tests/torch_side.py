@@ -10,12 +10,15 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+import symgrad
 
 F64 = torch.float64
 
@@ -201,7 +204,10 @@ class Names(dict[str, Any]):
         for place in PLACES:  # torch's losses are not what F's are
             if name not in OWN and hasattr(place, name):
                 return getattr(place, name)
-        return OWN[name]
+        if name in OWN:
+            return OWN[name]
+        entry = next(op for op in symgrad.operations() if op.name == name and not op.spellings)
+        return partial(entry.torch, torch)  # torch has no such function: the entry says how torch computes it
 
 
 def evaluate(

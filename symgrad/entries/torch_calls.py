@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from symgrad.entries.signatures import CallPattern
-from symgrad.errors import bug
+from symgrad.errors import InputError
 
 
 def as_torch_reads(tensor: Any, is_data: bool, whole: bool) -> Any:
@@ -74,14 +74,14 @@ def by_spelling(
 def call_of_torch(
     home: Sequence[str], call: CallPattern, whole: Sequence[str] = (), returns: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """torch's function by the first spelling in ``home``; it refuses to be called where torch has no such function."""
-    if home:
-        return by_spelling(home[0].format(call.name), call, whole, returns)
-
-    def missing(torch: Any, *tensors: Any, **options: Any) -> Any:
-        raise bug(f"torch has no {call.name}, and its entry gives no torch=… that computes it")
-
-    return missing
+    """torch's function by the first spelling in ``home``; refuses an entry that says nowhere how torch computes it."""
+    if not home:
+        raise InputError(
+            f"{call.name} has no spelling in torch, so its row has to say how torch computes it",
+            found=("home=()",),
+            hints=(f"torch=lambda torch, {', '.join(call.signature.parameters)}: …",),
+        )
+    return by_spelling(home[0].format(call.name), call, whole, returns)
 
 
 def plain_option(value: Any) -> Any:
