@@ -109,6 +109,9 @@ BAD = [
     ("None = x", "syntax", "None", "None cannot be assigned to", None),
     ("f(x += 1)", "syntax", "+=", "+= inside an expression is not allowed", "h += 1"),
     ("tf.reduce_mean(tf.square(x))", "name", "tf", "tf is not a library that symgrad reads", "tf=…"),
+    ("model(x)", "name", "model", "no function model is known here", "symgrad run"),
+    ("LSTM(x)", "name", "LSTM", "no function LSTM is known here", "symgrad run"),
+    ("step.py", "name", "py", "no attribute py is known here", "symgrad run"),
     ("einops.rearrange(x, 'b c -> c b')", "name", "einops", "einops is not a library that symgrad reads", "of torch"),
     ("jax.nn.tanhh(x)", "name", "jax.nn.tanhh", "no function jax.nn.tanhh is known here", "tanh"),
     (

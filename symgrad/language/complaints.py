@@ -174,10 +174,14 @@ def unknown_function_error(spelled: str, callee: Span, is_tensor: bool) -> Symgr
     problem = f"no {f'method {word}' if method else f'function {spelled}'} is known here"
     if is_tensor:
         problem = f"{spelled} is a tensor, not a function"
+    script = (RUN,) if spelled.isidentifier() else ()  # model(x): what a script defines
     return UnknownNameError(
         problem,
         span=(callee[1] - len(word), callee[1]) if method else callee,
-        hints=(" or ".join(near) if near else "symgrad ops lists what there is", *(() if is_tensor else (OWN,))),
+        hints=(
+            " or ".join(near) if near else "symgrad ops lists what there is",
+            *(() if is_tensor else (OWN, *script)),
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from symgrad.entries.spec import Op
-from symgrad.errors import NotationError, Setting, ShapeError, Span, UnknownNameError, bug
+from symgrad.errors import RUN, Hint, NotationError, Setting, ShapeError, Span, UnknownNameError, bug
 from symgrad.language.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
 from symgrad.language.apply import EntryApplier, choose_from_pair, place_errors
 from symgrad.language.binding import TOLD, Argument, CallResults, LiteralTensor, Meaning, Ref, describe_meaning
@@ -43,7 +43,9 @@ from symgrad.ops.calls.written import LOGIC, SIGNS
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import Own, Role
 
-INSTEAD = {"H": "x.mT, which is the same of real numbers", "grad": "the page says what x.grad is"}
+INSTEAD: Mapping[str, Hint] = {
+    "H": "x.mT, which is the same of real numbers", "grad": "the page says what x.grad is", "py": RUN,
+}  # fmt: skip
 """What would do where a tensor's attribute has no place in a text."""
 
 
