@@ -22,7 +22,7 @@ import symgrad
 from symgrad.render import numbers
 from symgrad.render.html.travel import travelling
 from symgrad.render.program_picture import program_picture
-from symgrad.tracing.record.trace import Where
+from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.events import Note, Session
 from symgrad.tracing.story.page import page_html
 from tests.browser import Opened, browser
@@ -333,7 +333,7 @@ def test_what_happened_lights_its_line_of_source(opened: Opened, ran: str) -> No
 
 
 def test_a_line_far_down_in_the_source_comes_into_view(opened: Opened, tmp_path: Path) -> None:
-    where = [Where("s.py", 700, "b.backward()"), Where("s.py", 2, "a.backward()")]
+    where = [SourceLine("s.py", 700, "b.backward()"), SourceLine("s.py", 2, "a.backward()")]
     session = Session("s.py", [Note(w, "something") for w in where], source="pass\n" * 800, file="s.py")
     page = opened.open(written(tmp_path / "far.html", page_html(session)))
     for number, line in enumerate((700, 2)):

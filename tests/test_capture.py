@@ -11,7 +11,7 @@ from torch import nn
 import symgrad
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
 from symgrad.tracing import capture
-from symgrad.tracing.lift.values import disagreement, equal
+from symgrad.tracing.lift.values import find_difference, is_constant_array
 from tests.compare import assert_same
 
 
@@ -614,29 +614,29 @@ LAID_OUT = {
 def test_no_entry_is_missed_however_arrays_lie(ours: str, theirs: str) -> None:
     draw = np.random.default_rng(4)
     plain = draw.integers(-8, 9, (130, 300)).astype(float)  # several pieces
-    assert disagreement(LAID_OUT[ours](plain), LAID_OUT[theirs](plain), "float64") is None
-    assert equal(LAID_OUT[ours](plain), LAID_OUT[theirs](plain))
+    assert find_difference(LAID_OUT[ours](plain), LAID_OUT[theirs](plain), "float64") is None
+    assert is_constant_array(LAID_OUT[ours](plain), LAID_OUT[theirs](plain))
     for at in ((0, 0), (129, 299), (129, 0), (64, 150)):
         for other in (plain[at] + 1e-3, np.nan, np.inf, -np.inf):
             changed = plain.copy()
             changed[at] = other
             told = f"at [{at[0]},{at[1]}]"
-            assert told in (disagreement(LAID_OUT[ours](changed), LAID_OUT[theirs](plain), "float64") or "")
-            assert told in (disagreement(LAID_OUT[ours](plain), LAID_OUT[theirs](changed), "float64") or "")
-            assert not equal(LAID_OUT[ours](changed), LAID_OUT[theirs](plain))
+            assert told in (find_difference(LAID_OUT[ours](changed), LAID_OUT[theirs](plain), "float64") or "")
+            assert told in (find_difference(LAID_OUT[ours](plain), LAID_OUT[theirs](changed), "float64") or "")
+            assert not is_constant_array(LAID_OUT[ours](changed), LAID_OUT[theirs](plain))
 
 
 def test_what_repeats_is_compared_once() -> None:
     row = np.arange(5.0)
     whole = np.broadcast_to(row, (10**9, 5))
-    assert disagreement(whole, whole, "float64") is None
+    assert find_difference(whole, whole, "float64") is None
     assert "at [0,4]" in str(
-        disagreement(np.broadcast_to(row, (3, 5)), np.broadcast_to(row * [1, 1, 1, 1, 2], (3, 5)), "float64")
+        find_difference(np.broadcast_to(row, (3, 5)), np.broadcast_to(row * [1, 1, 1, 1, 2], (3, 5)), "float64")
     )
-    assert disagreement(np.array([np.nan, np.inf, 1.0]), np.array([np.nan, np.inf, 1.0]), "float64") is None
-    assert disagreement(np.array(1e9), np.array(1e9 + 0.5), "float64") is None  # of the largest entry
-    assert disagreement(np.zeros((0, 3)), np.zeros((0, 3)), "float64") is None
-    assert disagreement(np.zeros(()), np.ones(()), "float64") is not None
+    assert find_difference(np.array([np.nan, np.inf, 1.0]), np.array([np.nan, np.inf, 1.0]), "float64") is None
+    assert find_difference(np.array(1e9), np.array(1e9 + 0.5), "float64") is None  # of the largest entry
+    assert find_difference(np.zeros((0, 3)), np.zeros((0, 3)), "float64") is None
+    assert find_difference(np.zeros(()), np.ones(()), "float64") is not None
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4), (7, 3), (2, 2, 2)])

@@ -128,7 +128,7 @@ def test_the_step_to_the_eigenvalue_is_right_to_third_order(order: int) -> None:
             return function(*arguments)
 
     def gap(t: float) -> Any:
-        moved, _ = complex_spectra.followed(Plain(), a + t * e, values, right, left)  # type: ignore[arg-type]  # it is called, and no more
+        moved, _ = complex_spectra.track_eigenpairs(Plain(), a + t * e, values, right, left)  # type: ignore[arg-type]  # it is called, and no more
         true = L.eigvals(a + t * e)
         return (moved.unsqueeze(-1) - true).abs().amin(-1)
 

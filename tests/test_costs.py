@@ -272,8 +272,8 @@ def test_a_group_is_the_same_at_other_sizes_and_positions():
 
 def test_the_steps_that_are_told_are_chosen_once(monkeypatch) -> None:
     chosen = []
-    told = words.told_steps
-    monkeypatch.setattr(program_of_run, "told_steps", lambda *asked: chosen.append(asked) or told(*asked))
+    told = words.listed_steps
+    monkeypatch.setattr(program_of_run, "listed_steps", lambda *asked: chosen.append(asked) or told(*asked))
 
     program = capture(lambda x: x.sin().cos().exp().tanh().sum(), torch.ones(2, 2))
     assert len(passages(program)) == 5
@@ -496,8 +496,8 @@ def test_many_axes_of_equal_sizes_are_not_tried_for_each_other(text: str) -> Non
 def test_what_runs_a_script_is_not_in_its_sight(monkeypatch, tmp_path) -> None:
     """What click holds around a script was looked through, three deep, at every backward."""
     looked = set()
-    collect = sight.collect
-    monkeypatch.setattr(sight, "collect", lambda name, *rest: (looked.add(name), collect(name, *rest)))
+    collect = sight.collect_variable
+    monkeypatch.setattr(sight, "collect_variable", lambda name, *rest: (looked.add(name), collect(name, *rest)))
     script = tmp_path / "script.py"
     script.write_text("import torch\nx = torch.ones(3, requires_grad=True)\n(x * x).sum().backward()")
     run_script(str(script), [])

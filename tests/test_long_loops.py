@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from symgrad.tracing.captured.function import recording
+from symgrad.tracing.captured.function import record_calls
 from symgrad.tracing.record import aliases
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import Node
@@ -34,7 +34,7 @@ def test_a_loop_that_takes_out_numbers_walks_each_step_a_few_times(way, monkeypa
 
     def walks(turns):
         walked.clear()
-        with recording(Recorder()):
+        with record_calls(Recorder()):
             h = torch.ones(2, requires_grad=True) * 1
             for _ in range(turns):
                 h = h * 1.001
@@ -46,7 +46,7 @@ def test_a_loop_that_takes_out_numbers_walks_each_step_a_few_times(way, monkeypa
 
 def test_the_leaves_before_a_cut_are_all_of_them():
     recorder = Recorder()
-    with recording(recorder):
+    with record_calls(recorder):
         leaves = [torch.ones(2, requires_grad=True) for _ in range(4)]
         h, cuts = leaves[0] * 1, []
         for leaf in leaves[1:]:
@@ -65,7 +65,7 @@ def test_each_row_of_a_tensor_is_remembered_in_the_same_time(monkeypatch):
     def looks(rows):
         looked.clear()
         recorder = Recorder()
-        with recording(recorder):
+        with record_calls(recorder):
             x = torch.zeros(rows, 2)
             kept = [x[i] for i in range(rows)]
         assert len(recorder.storages.sharing(x)) == rows + 1
@@ -77,10 +77,10 @@ def test_each_row_of_a_tensor_is_remembered_in_the_same_time(monkeypatch):
 
 def test_the_dead_are_forgotten():
     recorder = Recorder()
-    with recording(recorder):
+    with record_calls(recorder):
         x = torch.zeros(3000, 2)
         for i in range(3000):
             x[i].sum()
-    alive = recorder.storages._by_storage[aliases.storage(x)]
+    alive = recorder.storages._by_storage[aliases.storage_of(x)]
     assert alive.those() == [x]
     assert len(alive._refs) < 50

@@ -33,7 +33,7 @@ from symgrad.numeric import as_float, forward
 from symgrad.numeric.playing import evaluate, evaluate_forward, in_type, plan_for, played
 from symgrad.tracing.captured.on_torch import engine
 from symgrad.tracing.captured.planned import Unplanned
-from symgrad.tracing.lift.sweeps import pull
+from symgrad.tracing.lift.sweeps import pull_calls
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
 from tests.naive import Loops
@@ -138,7 +138,7 @@ def reference(program, seed: np.ndarray, names) -> dict[str, np.ndarray]:
     """vᵀJ step by step."""
     recording = program.recording
     own = {label: name for name, label in program.labels.items()}
-    found = pull(
+    found = pull_calls(
         recording, program.values, program.boxes, {recording.output: seed}, [own[n] for n in names],
         origins=program.origins, noted={},
     )  # fmt: skip
@@ -289,7 +289,7 @@ def test_what_the_forward_decides_is_decided_once(backend: str) -> None:
         held[place] = function(*(held[n] for n in given))
         assert str(getattr(held[place], "dtype", "")) not in ("bool", "torch.bool")
         shapes.append(tuple(np.shape(held[place])))
-        if getattr(function, "func", function).__qualname__ == "Put.put":
+        if getattr(function, "func", function).__qualname__.endswith(".put"):
             asked.append(len(given))
     assert asked == [1]
     assert {(3, 3, 2, 10, 8), (3, 2, 10, 10)} <= set(shapes)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.tracing.record.sight import left_by_loops
+from symgrad.tracing.record.sight import find_loop_only_names
 from tests.test_run import own_default_precision
 from tests.test_story import play
 
@@ -109,9 +109,9 @@ def test_a_loop_over_parameters_gives_none_a_name_though_a_function_elsewhere_ha
     path.write_text(
         "def f(p, q):\n    q = p\n    return q\nfor p in [1]:\n    q = 2\nfor q in [3]:\n    pass\nlast = 0\n"
     )
-    assert left_by_loops(str(path), 8) == {"p"}
-    assert left_by_loops(str(path), 2) == frozenset()
-    assert left_by_loops(str(path), 4) == frozenset()
+    assert find_loop_only_names(str(path), 8) == {"p"}
+    assert find_loop_only_names(str(path), 2) == frozenset()
+    assert find_loop_only_names(str(path), 4) == frozenset()
 
 
 NOBODYS = """

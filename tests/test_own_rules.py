@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.tracing import run_script
-from symgrad.tracing.lift.observed import changed
+from symgrad.tracing.lift.observed import format_change
 from symgrad.tracing.session.differences import by_torchs_rule
 from symgrad.tracing.story.page import event_text
 
@@ -124,4 +124,4 @@ def test_a_page_names_it_too(eps):
     ],
 )  # fmt: skip
 def test_what_a_backward_wrote_over_is_told_by_the_first_entry(before: object, after: object, told: str) -> None:
-    assert changed(torch.tensor(before), torch.tensor(after)) == told
+    assert format_change(torch.tensor(before), torch.tensor(after)) == told

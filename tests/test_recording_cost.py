@@ -226,8 +226,8 @@ FEW_CALLS, FEW_NODES = 70, 6
 @pytest.mark.parametrize("layers", [1, 40])
 def test_a_call_that_is_only_counted_runs_little_of_ours_however_large_the_graph_is(tmp_path, monkeypatch, layers):
     ours, read = [], []
-    own = given.outline
-    monkeypatch.setattr(sampling, "outline", lambda outputs: read.append(own(outputs)) or read[-1])
+    own = given.outline_graph
+    monkeypatch.setattr(sampling, "outline_graph", lambda outputs: read.append(own(outputs)) or read[-1])
 
     def follow(frame, event, argument):
         if event == "call" and "/symgrad/tracing/" in frame.f_code.co_filename:

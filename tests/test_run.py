@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from symgrad.errors import InputError
 from symgrad.render import PAGE_WRITERS
 from symgrad.tracing import run_script
-from symgrad.tracing.record.aside import DYNAMO, StandIns
+from symgrad.tracing.record.aside import DYNAMO, TorchPatches
 from symgrad.tracing.session import agreement
 from symgrad.tracing.story.content import closing, legend
 from symgrad.tracing.story.events import summary
@@ -686,13 +686,13 @@ net(torch.randn(8, 3, {side}, {side})).pow(2).mean().backward()
 
 @pytest.mark.slow
 def test_a_gradient_of_digits_costs_one_sweep_and_one_leaf(tmp_path, monkeypatch):
-    asked, by_lot = [], agreement.pull_by_lot
+    asked, by_lot = [], agreement.pull_random_seeds
 
     def counted(program, values, boxes, seeds, wanted, origins, lot):
         asked.append((lot, len(wanted)))
         return by_lot(program, values, boxes, seeds, wanted, origins, lot)
 
-    monkeypatch.setattr(agreement, "pull_by_lot", counted)
+    monkeypatch.setattr(agreement, "pull_random_seeds", counted)
     session, _ = play(
         tmp_path,
         """
@@ -758,13 +758,13 @@ def test_where_tanh_is_flat_its_last_digit_is_most_of_its_slope(tmp_path, monkey
         "for n in range(7):\n    h = torch.tanh(h @ w) * (n + 1)\nh.sum().backward()\n"
     )
     assert play(tmp_path, source)[0].agrees
-    derived = agreement.pull
+    derived = agreement.pull_calls
 
     def wrong(*given, taken=None, **options):
         more = None if taken is None else lambda name, g: taken(name, 1.01 * g)
         return {name: 1.01 * g for name, g in derived(*given, taken=more, **options).items()}
 
-    monkeypatch.setattr(agreement, "pull", wrong)
+    monkeypatch.setattr(agreement, "pull_calls", wrong)
     assert not play(tmp_path, source)[0].agrees
 
 
@@ -1327,7 +1327,7 @@ def test_a_recorder_within_another_leaves_its_hook_at_dynamo(monkeypatch) -> Non
 
     monkeypatch.setitem(sys.modules, DYNAMO, SimpleNamespace(_TorchDynamoContext=Context))
     context = Context()
-    outer, inner = StandIns(object()), StandIns(object())
+    outer, inner = TorchPatches(object()), TorchPatches(object())
     with outer.watching_dynamo():
         with inner.watching_dynamo():
             assert len(context.enter_exit_hooks) == 3

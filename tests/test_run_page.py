@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.render.html import pieces
 from symgrad.tracing import run_script
-from symgrad.tracing.record.trace import Where
+from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.events import Backward, Note, Session
 from symgrad.tracing.story.held import formula, numbers_of
 from symgrad.tracing.story.page import MOST_CALLS, MOST_LINES, MOST_SHORT, page_html
@@ -124,7 +124,7 @@ def test_a_formula_with_other_numbers_than_its_line_is_left_out() -> None:
 @pytest.mark.parametrize("kind", ["calls", "wrong", "notes", "lines"])
 def test_a_page_is_bounded(kind: str) -> None:
     count = 5_000
-    where = [Where("s.py", n % 900 + 1, "loss.backward()") for n in range(count)]
+    where = [SourceLine("s.py", n % 900 + 1, "loss.backward()") for n in range(count)]
     if kind == "notes":
         events = [Note(where[n], "something") for n in range(count)]
     else:
@@ -140,7 +140,7 @@ def test_a_page_is_bounded(kind: str) -> None:
 
 
 def test_what_disagrees_is_told_however_late_it_comes() -> None:
-    where = Where("s.py", 1, "loss.backward()")
+    where = SourceLine("s.py", 1, "loss.backward()")
     events = [Note(where, "something") for _ in range(2_000)]
     events.append(Note(where, "the late one", agrees=False))
     assert "the late one" in page_html(Session("s.py", events, source="x", file="s.py"))
@@ -148,7 +148,7 @@ def test_what_disagrees_is_told_however_late_it_comes() -> None:
 
 def test_what_a_script_says_stays_text() -> None:
     evil = '</details><script>alert("1")</script>&'
-    where = Where("s.py", 1, evil)
+    where = SourceLine("s.py", 1, evil)
     page = page_html(Session(evil, [Note(where, evil), Backward(1, where, evil, "", (evil,), (), (), (evil,))],
                              source=evil, file="s.py"))  # fmt: skip
     assert "<script>alert" not in page

@@ -16,7 +16,7 @@ import pytest
 
 from symgrad.errors import InputError
 from symgrad.tracing import run_script
-from symgrad.tracing.lift.sweeps import rounded
+from symgrad.tracing.lift.sweeps import differs_by_rounding
 from symgrad.tracing.story.content import closing
 from symgrad.tracing.story.page import event_text
 from tests.singular_scripts import script
@@ -65,9 +65,9 @@ def test_many_scripts_at_singular_points(tmp_path: Path) -> None:
 def test_rounding_is_not_said_to_be_a_point_without_a_derivative() -> None:
     """A small entry may be far from torch's in its own digits and near among its neighbours: nothing is singular there."""
     ours, choice = np.array([1.0, 3.1e-9, np.nan, 0.5, 2.0]), np.array([1.0, 3.0e-9, 0.0, 0.58, np.inf])
-    assert rounded(ours, choice, {"float32"}).tolist() == [True, True, False, False, False]
-    assert rounded(ours, choice, {"bfloat16"}).tolist() == [True, True, False, True, False]
-    assert rounded(ours, choice, {"float64"}).tolist() == [True, False, False, False, False]
+    assert differs_by_rounding(ours, choice, {"float32"}).tolist() == [True, True, False, False, False]
+    assert differs_by_rounding(ours, choice, {"bfloat16"}).tolist() == [True, True, False, True, False]
+    assert differs_by_rounding(ours, choice, {"float64"}).tolist() == [True, False, False, False, False]
 
 
 ATTENTION = """

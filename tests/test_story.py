@@ -13,7 +13,7 @@ import torch
 from symgrad.backward import Line
 from symgrad.render.flow import cut, in_columns, wrapped
 from symgrad.tracing import run_script
-from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.record.numbers import format_digits
 from symgrad.tracing.session.history import Outline, unlike
 from symgrad.tracing.session.sampling import OFTEN, is_checked
 from symgrad.tracing.story.content import closing, legend
@@ -107,8 +107,8 @@ def test_the_numbers_of_a_summary(tmp_path):
     zero = [name for name, size in lengths.items() if not size]
     most, least = max(moving, key=moving.get), min(moving, key=moving.get)
     equal = sum(np.allclose(leaf.added, leaf.after, rtol=1e-9, atol=1e-12) for leaf in call.leaves)
-    assert f"{equal} leaves = torch; the largest gradient norm is {digits(moving[most])} ({most})" in told
-    assert f"the smallest {digits(moving[least])} ({least})" in told
+    assert f"{equal} leaves = torch; the largest gradient norm is {format_digits(moving[most])} ({most})" in told
+    assert f"the smallest {format_digits(moving[least])} ({least})" in told
     assert zero == ["dead.weight", "dead.bias"]
     assert re.search(r"0 with respect to dead\.weight, dead\.bias: \w+ = relu\(\w+\) \(line 16\)", told)
     assert "rest[3].weight 1×" not in told

@@ -12,7 +12,7 @@ import torch
 
 from symgrad import capture
 from symgrad.tracing import run_script
-from symgrad.tracing.captured.function import recording
+from symgrad.tracing.captured.function import record_calls
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.story.page import event_text
 
@@ -242,7 +242,7 @@ def test_a_captured_estimator_is_explained() -> None:
 def test_a_loop_that_detaches_keeps_no_past() -> None:
     recorder, old = Recorder(), []
     gc.freeze()  # what other tests left behind is not looked through
-    with recording(recorder):
+    with record_calls(recorder):
         w = torch.ones(3, requires_grad=True)
         state, mean = w * 1, torch.zeros(3)
         for _ in range(30):

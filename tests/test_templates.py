@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from symgrad.tracing import capture
 from symgrad.tracing.lift import templates
-from symgrad.tracing.lift.values import Again
+from symgrad.tracing.lift.values import StepReplay
 from tests.compare import assert_same
 
 
@@ -133,7 +133,9 @@ def test_a_call_with_another_value_is_lifted_the_long_way(monkeypatch):
     key, kept = next(iter(templates.KNOWN.items()))
     step, parts, beside, _ = kept.steps[0]
     wrong = type(step)("sin", step.arguments, step.options, step.result)
-    templates.KNOWN[key] = replace(kept, steps=((wrong, parts, beside, Again(wrong, {step.arguments[0]: x.numpy()})),))
+    templates.KNOWN[key] = replace(
+        kept, steps=((wrong, parts, beside, StepReplay(wrong, {step.arguments[0]: x.numpy()})),)
+    )
     program = capture(lambda x: torch.tanh(x), x)
     assert [s.op for s in program.recording.steps] == ["tanh"]
 

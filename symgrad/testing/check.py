@@ -239,12 +239,12 @@ def check_named(
     Raises `UnsupportedError` where PyTorch is not installed: names are found as torch's functions are.
     """
     need_torch()
-    from symgrad.tracing.captured.calls import find_target, surroundings
+    from symgrad.tracing.captured.calls import capture_environment, find_target
 
     for name in wrt or ():
         if name not in values:
             raise UnknownNameError(f"there is no value for {name}", found=(f"given: {', '.join(values)}",))
-    with surroundings():
+    with capture_environment():
         module, _, path = target.partition(":")
         names = path.split(",")
         found = [find_target(f"{module}:{name.strip()}", "") for name in names]

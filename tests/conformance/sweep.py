@@ -81,7 +81,7 @@ def judge(op: Any, sample: Any, singular: bool = False, kinds: Sequence[str] = S
 
     from symgrad.errors import SymgradError
     from symgrad.tracing import capture
-    from symgrad.tracing.record.trace import as_array
+    from symgrad.tracing.record.trace import as_numbers
 
     state = torch.get_rng_state()
     tensors = list(_tensors((sample.input, sample.args, sample.kwargs)))
@@ -141,7 +141,7 @@ def judge(op: Any, sample: Any, singular: bool = False, kinds: Sequence[str] = S
         except Exception as error:
             return "error", f"{type(error).__name__}: {error}"[:200]
         for (name, got), true in zip(found.items(), truth, strict=True):
-            right = np.zeros(got.shape) if true is None else as_array(true)
+            right = np.zeros(got.shape) if true is None else as_numbers(true)
             own = np.asarray(got, dtype=float)
             if singular and program.black_boxes:
                 own, right = (np.where(np.isfinite(a), a, np.nan) for a in (own, right))

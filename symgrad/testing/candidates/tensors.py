@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import PLAIN, Change, Heard, Layout, Pull, Seeds, Variation, listening
 from symgrad.testing.candidates.watching import changed, functions_of, named, snapshot, spying
-from symgrad.tracing.record.given import graph_behind
+from symgrad.tracing.record.given import graph_nodes
 
 ONCE, ERROR = "marked once_differentiable", "torch::autograd::Error"
 """The node that stands in the graph of a gradient that says that it cannot be differentiated again."""
@@ -139,7 +139,7 @@ class Tensors:
             first: Any = torch.autograd.grad(outs, run.asked[name], weighing, create_graph=True, allow_unused=True)[0]
             if first is None or not first.requires_grad:
                 return Pull(dict.fromkeys(run.asked))  # right where the second derivative is 0
-            if any(node.name() == ERROR for node in graph_behind([first])):
+            if any(node.name() == ERROR for node in graph_nodes([first])):
                 return Pull({}, ONCE)
             total = (first * torch.as_tensor(weights, dtype=first.dtype, device=first.device)).sum()
             found: Sequence[Any] = torch.autograd.grad(total, [*run.asked.values(), *weighing], allow_unused=True)

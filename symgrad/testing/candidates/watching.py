@@ -227,10 +227,10 @@ def functions_of(outputs: Sequence[Any]) -> dict[type[Any], str]:
     """The user's own Functions in a graph, and which of their methods the engine calls."""
     import torch  # which a pair of NumPy functions does without
 
-    from symgrad.tracing.record.given import graph_behind
+    from symgrad.tracing.record.given import graph_nodes
 
     found: dict[type[Any], str] = {}
-    for node in graph_behind(outputs):
+    for node in graph_nodes(outputs):
         own = getattr(type(node), "_forward_cls", None)
         if own is None or str(own.__module__).startswith("torch."):
             continue

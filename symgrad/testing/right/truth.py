@@ -26,7 +26,7 @@ from symgrad.question import torch_expression
 from symgrad.testing.candidates.attempts import Candidate, Seeds, Variation
 from symgrad.testing.right.rounding import shaken_pullback
 from symgrad.tracing import Capture, capture
-from symgrad.tracing.captured.words import renamed
+from symgrad.tracing.captured.words import relabel_program
 
 STEP = 1e-3
 """How far inputs are moved for differences, relative to their size: with two steps, the error is of fourth order."""
@@ -227,7 +227,7 @@ def of_captured(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[
     whole, found = [], []
     for end in program.ends:
         recording = Program(inputs, steps, swap.get(end, end), program.recording.sizes)
-        recording = renamed(recording, program.labels)
+        recording = relabel_program(recording, program.labels)
         given = {t.name: arrays.get(t.name) for t in inputs}
         held = {swap[old]: array for old, array in program.arrays.items() if old in swap}
         point = {name: held[name] if array is None else array for name, array in given.items()}

@@ -41,10 +41,12 @@ def capture_named(
     An input with a shape and no value is ones. ``wrt`` names the inputs to differentiate by; the others go in as
     they are, whole numbers whole: that is how an index or an axis is given.
     """
-    with surroundings():
+    with capture_environment():
         fn = find_target(target)
-        given = {name: argument(name, values.get(name), shapes.get(name), wrt) for name in {**values, **shapes}}
-        positional, spoken = arranged(target, fn, given)
+        given = {
+            name: read_call_argument(name, values.get(name), shapes.get(name), wrt) for name in {**values, **shapes}
+        }
+        positional, spoken = arrange_arguments(target, fn, given)
         for name in wrt or ():
             if name not in given:
                 raise UnknownNameError(f"there is no value for {name}", found=(f"given: {', '.join(given)}",))
@@ -57,7 +59,7 @@ def capture_named(
             hints = (Setting("wrt", sentence=only),)
             whole = wrt is None and any(word in str(error).lower() for word in ("int", "long", "index"))
             raise InputError(
-                f"{target} raised {type(error).__name__}", found=said(error), hints=hints if whole else ()
+                f"{target} raised {type(error).__name__}", found=format_user_error(error), hints=hints if whole else ()
             ) from error
     if len(program.ends) > 1:
         raise InputError(
@@ -69,7 +71,7 @@ def capture_named(
 
 
 @contextmanager
-def surroundings() -> Iterator[None]:
+def capture_environment() -> Iterator[None]:
     """The current folder importable, float64 the default, stdout kept for the explanation."""
     path, precision = sys.path[:], torch.get_default_dtype()
     sys.path.insert(0, os.getcwd())  # noqa: PTH109 -- as `python -m` does, text
@@ -96,7 +98,7 @@ def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
             found=(target,),
             hints=(f"{option}{example}:{path or 'function'}",),
         )
-    found: Any = imported(module_name, form)
+    found: Any = import_user_module(module_name, form)
     seen = module_name
     for word in path.split("."):
         if not hasattr(found, word):
@@ -116,7 +118,7 @@ def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]  # whatever the module holds
 
 
-def imported(name: str, form: str = FORM) -> Any:
+def import_user_module(name: str, form: str = FORM) -> Any:
     """The module; raises `InputError` with what importing said."""
     try:
         return importlib.import_module(name)
@@ -127,12 +129,12 @@ def imported(name: str, form: str = FORM) -> Any:
                 found=(f"looked in {os.getcwd()} and where Python looks",),  # noqa: PTH109 -- shown as text
                 hints=(form,),
             ) from error
-        raise InputError(f"{name} cannot be imported", found=said(error)) from error
+        raise InputError(f"{name} cannot be imported", found=format_user_error(error)) from error
     except (Exception, SystemExit) as error:
-        raise InputError(f"{name} cannot be imported", found=said(error)) from error
+        raise InputError(f"{name} cannot be imported", found=format_user_error(error)) from error
 
 
-def said(error: BaseException) -> tuple[str, ...]:
+def format_user_error(error: BaseException) -> tuple[str, ...]:
     """An exception in a line, and the user's line that it came from."""
     first = (str(error).splitlines() or [""])[0]
     frames = traceback.extract_tb(error.__traceback__)
@@ -146,7 +148,7 @@ def said(error: BaseException) -> tuple[str, ...]:
 # The arguments --------------------------------------------------------------------------------------------
 
 
-def argument(
+def read_call_argument(
     name: str, value: Value | None, shape: Sequence[int | str] | None, wrt: Sequence[str] | None
 ) -> torch.Tensor | int | float:
     """One argument; without a value it is ones."""
@@ -169,7 +171,9 @@ def argument(
     return torch.as_tensor(as_float(array).copy(), dtype=torch.float64)
 
 
-def arranged(target: str, fn: Callable[..., Any], given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def arrange_arguments(
+    target: str, fn: Callable[..., Any], given: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
     """Positional and named arguments, as ``fn`` wants them; raises where one is missing or nobody's."""
     try:
         parameters = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).parameters

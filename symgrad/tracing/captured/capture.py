@@ -32,17 +32,17 @@ from symgrad.program import Apply, Program
 from symgrad.render import WRITERS
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.on_jax import OnJax
-from symgrad.tracing.captured.planned import WaysBack
-from symgrad.tracing.captured.recorded import Box, Recorded, picture
-from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
-from symgrad.tracing.lift.lifted import Lifted, convention
-from symgrad.tracing.lift.sweeps import PullCalls, pull
-from symgrad.tracing.record.trace import as_array
+from symgrad.tracing.captured.planned import SweepCache
+from symgrad.tracing.captured.recorded import OpaqueStep, RecordedProgram, draw_sweep
+from symgrad.tracing.captured.words import StepWriter, list_program, program_line, relabel_program, with_labels
+from symgrad.tracing.lift.lifted import LiftedProgram, complex_note
+from symgrad.tracing.lift.sweeps import CallwisePull, pull_calls
+from symgrad.tracing.record.trace import as_numbers
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.on_torch import OnTorch
 
-__all__ = ["Apply", "Box"]
+__all__ = ["Apply", "OpaqueStep"]
 
 
 def seed_array(seed: Any, output: Array, name: str) -> Array:
@@ -55,16 +55,16 @@ def seed_array(seed: Any, output: Array, name: str) -> Array:
                 hints=(f"a seed of shape {shape}", f"np.ones({shape}) for the gradient of the sum"),
             )
         return np.ones(shape)
-    array = numbers(seed)
+    array = to_numbers(seed)
     if array.shape != shape:
         raise seed_apart(array.shape, name, shape)
     return array
 
 
-def numbers(value: Any) -> Array:
+def to_numbers(value: Any) -> Array:
     """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
     try:
-        array = as_array(value) if hasattr(value, "detach") else np.asarray(value)
+        array = as_numbers(value) if hasattr(value, "detach") else np.asarray(value)
         if np.iscomplexobj(array):
             array = np.stack([array.real, array.imag], axis=-1)
         return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
@@ -73,7 +73,7 @@ def numbers(value: Any) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Capture(Recorded, Listed):
+class Capture(RecordedProgram, Listed):
     """What a PyTorch function did, once: this run's path, this run's random numbers.
 
     ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
@@ -84,7 +84,7 @@ class Capture(Recorded, Listed):
     """
 
     @classmethod
-    def of(cls, lifted: Lifted, wanted: Iterable[str], title: str = "", file: str = "") -> Capture:
+    def of(cls, lifted: LiftedProgram, wanted: Iterable[str], title: str = "", file: str = "") -> Capture:
         """What was lifted, with the tensors that a gradient goes to, by their names there."""
         parts = (lifted.arrays, lifted.boxes, lifted.labels, tuple(wanted), lifted.lines, lifted.spellings)
         return cls(lifted.program, lifted.outputs, *parts, title, lifted.origins, lifted.complexes, file)
@@ -92,13 +92,13 @@ class Capture(Recorded, Listed):
     @property
     def operations(self) -> tuple[str, ...]:
         """The steps in symgrad's language, in order; broadcasting goes without saying."""
-        lines = Lines(self)
+        lines = StepWriter(self)
         return tuple(lines.text(step) for step in self.told)
 
     @cached_property
-    def _ways_back(self) -> WaysBack:
+    def _ways_back(self) -> SweepCache:
         """The sweeps back that were asked for, prepared."""
-        return WaysBack(self._sweep)
+        return SweepCache(self._sweep)
 
     @cached_property
     def _on_torch(self) -> OnTorch:
@@ -113,9 +113,9 @@ class Capture(Recorded, Listed):
         """Have what a pullback on tensors asks for: torch.compile looks into no property that is asked for first."""
         _ = self._on_torch, self.ends, self.values
 
-    def _sweep(self, ends: Sequence[str], wanted: Sequence[str]) -> PullCalls:
+    def _sweep(self, ends: Sequence[str], wanted: Sequence[str]) -> CallwisePull:
         """The sweep from some ends by some inputs."""
-        return PullCalls(self.recording, self.values, wanted, self.boxes, ends=ends, origins=self.origins)
+        return CallwisePull(self.recording, self.values, wanted, self.boxes, ends=ends, origins=self.origins)
 
     @cached_property
     def _on_jax(self) -> OnJax:
@@ -173,22 +173,22 @@ class Capture(Recorded, Listed):
 
         def numbers(program: Program, values: Values, names: Sequence[str], lines: Backward) -> Mapping[str, Array]:
             taken = None if reader is None else reader(lines)
-            return pull(program, values, self.boxes, seeds, names, origins=self.origins, taken=taken)
+            return pull_calls(program, values, self.boxes, seeds, names, origins=self.origins, taken=taken)
 
         return self._lines(wanted, ones=ones, pull=numbers, complexes=self.complexes)
 
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
         """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
         seeds, watched = self._seeds(seed), Watched()
-        pull(self.recording, self.values, self.boxes, seeds, self._names(wrt), seen=watched, origins=self.origins)
-        return picture(self, seeds, watched)
+        pull_calls(self.recording, self.values, self.boxes, seeds, self._names(wrt), seen=watched, origins=self.origins)
+        return draw_sweep(self, seeds, watched)
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
         """Ju: the change of the outputs for a change of some inputs."""
         changes = {}
         for name, tangent in arguments.require_values(tangents).items():
             own = self._name(name)
-            array = numbers(tangent)
+            array = to_numbers(tangent)
             if array.shape != np.shape(self.arrays[own]):
                 raise ShapeError(
                     f"the tangent of {name} has to have its shape",
@@ -208,7 +208,7 @@ class Capture(Recorded, Listed):
         program = self._derived(program, own, "a closed form")
         sweep = derive_pullback(program, own)
         form = derive_closed_form(program, sweep, own)
-        text = None if form is None else relabelled(write_with_modules(form.text), self.labels)
+        text = None if form is None else with_labels(write_with_modules(form.text), self.labels)
         if form is None or text is None or (most is not None and len(text) > most):
             return None
         seed = np.random.default_rng(0).integers(-3, 4, size=np.shape(self.arrays[program.output]))
@@ -251,7 +251,7 @@ class Capture(Recorded, Listed):
         chosen = self._names(wrt)
         for name in chosen:
             program = self._derived(program, name, "an explanation")
-        program = renamed(program, self.labels)
+        program = relabel_program(program, self.labels)
         shape = program.numbers(program.out.shape)
         kind = "given" if seed is not None else "scalar" if int(np.prod(shape, dtype=object)) == 1 else "assumed"
         ones = np.ones(shape, dtype=np.int64)
@@ -259,15 +259,15 @@ class Capture(Recorded, Listed):
         given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
         spoken = [self.labels[name] for name in chosen if name in self.complexes]
         text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
-        pulled = {self.labels.get(name, name): relabelled(text, self.labels) for name, text in self.pulled.items()}
+        pulled = {self.labels.get(name, name): with_labels(text, self.labels) for name, text in self.pulled.items()}
         found = build(
-            told_in_one_line(program, pulled),
+            program_line(program, pulled),
             program,
             given,
             Seed(weights, kind, text),
             chosen,
             check=check,
-            conventions=[convention(spoken)] if spoken else [],
+            conventions=[complex_note(spoken)] if spoken else [],
             writers=WRITERS,
         )
         return found if order == 1 else with_hessians(found)
@@ -343,4 +343,4 @@ class Capture(Recorded, Listed):
         return program.with_given(self.boxes)
 
     def __repr__(self) -> str:
-        return listing(self)
+        return list_program(self)

@@ -23,10 +23,10 @@ from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record import cuts, frames
 from symgrad.tracing.record.given import argument_names
 from symgrad.tracing.record.mode import Recorder
-from symgrad.tracing.record.names import node_names
-from symgrad.tracing.record.sight import parameters_of
-from symgrad.tracing.record.spelling import Facts, overridden
-from symgrad.tracing.record.trace import Node, Where, mapped, tensors_in, upstream
+from symgrad.tracing.record.names import name_nodes
+from symgrad.tracing.record.sight import module_tensors
+from symgrad.tracing.record.spelling import Facts, has_own_override
+from symgrad.tracing.record.trace import Node, SourceLine, map_nested, tensors_in, upstream_nodes
 
 
 def active_modes() -> list[Any]:
@@ -34,16 +34,16 @@ def active_modes() -> list[Any]:
     return list(torch.overrides._get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # torch's gap
 
 
-def nobody_but_us(args: Iterable[Any]) -> bool:
+def has_no_foreign_override(args: Iterable[Any]) -> bool:
     """``has_torch_function`` as attention asks it before it takes its fast path: a mode that only looks on is none."""
-    return overridden(tuple({type(t) for t in args if isinstance(t, torch.Tensor)}))
+    return has_own_override(tuple({type(t) for t in args if isinstance(t, torch.Tensor)}))
 
 
-_register_builtin(nobody_but_us, _find_builtin(torch.overrides.has_torch_function))  # type: ignore[no-untyped-call]  # torch.jit takes it for torch's
+_register_builtin(has_no_foreign_override, _find_builtin(torch.overrides.has_torch_function))  # type: ignore[no-untyped-call]  # torch.jit takes it for torch's
 
 
 @contextmanager
-def recording(recorder: Recorder) -> Iterator[Recorder]:
+def record_calls(recorder: Recorder) -> Iterator[Recorder]:
     """Record everything; the user's own ``autograd.Function`` classes and scripted functions as one call each."""
     base, scripted = torch.autograd.Function, torch._C.ScriptFunction
     original, compiled = base.__dict__["apply"], scripted.__call__
@@ -72,7 +72,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
             (base, "apply", classmethod(apply)),
             (scripted, "__call__", call),
             (type(torch.autograd.Variable), "__call__", variable),
-            (torch.overrides, "has_torch_function", nobody_but_us),
+            (torch.overrides, "has_torch_function", has_no_foreign_override),
         ),
         aside.watching_dynamo(),
         aside.on(),
@@ -81,7 +81,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
 
 
 @contextmanager
-def only_read() -> Iterator[None]:
+def check_differentiable_arguments() -> Iterator[None]:
     """Every argument of decimals is differentiated by; where torch has no gradient by one, what would do is said."""
     try:
         yield
@@ -96,12 +96,12 @@ def only_read() -> Iterator[None]:
         ) from error
 
 
-@frames.begins
+@frames.mark_recording_start
 def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
     """`symgrad.capture`."""
     if not callable(fn):
         raise InputError("capture takes a function or a module", found=(type(fn).__name__,))
-    recorder, asked = Recorder(), frames.here()
+    recorder, asked = Recorder(), frames.user_line()
     labels: dict[int, str] = {}
     declared: list[Node] = []
     copies: dict[int, Any] = {}
@@ -118,7 +118,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         return copies[id(value)][1]
 
     bound = argument_names(fn, args, kwargs)
-    given, spoken = mapped((args, kwargs), fresh)
+    given, spoken = map_nested((args, kwargs), fresh)
     if args and isinstance(args[0], tuple) and hasattr(args[0], "_fields"):
         raise UnsupportedError("named tuples as arguments are not supported yet")
     for original, (leaf, inner, _) in copies.items():
@@ -131,22 +131,22 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         labels[id(node)] = bound.get(original, "x")
         if leaf.requires_grad:
             declared.append(node)
-    with recording(recorder), torch.enable_grad(), only_read():
+    with record_calls(recorder), torch.enable_grad(), check_differentiable_arguments():
         result = fn(*given, **spoken)
-    found = list(tensors_in(_contents(result)))
+    found = list(tensors_in(_to_plain_containers(result)))
     if not found:
         raise InputError("the function returns no tensor", found=(type(result).__name__,))
     floating = [t for t in found if t.is_floating_point() or t.is_complex()]
     if not floating:
         raise InputError("the function returns only integers, which have no derivative", found=(str(found[0].dtype),))
     ends = [recorder.node_of(t) for t in floating]
-    leaves = {id(t): name for name, t in _known(fn, args, kwargs)}
-    order = upstream([*declared, *ends])
+    leaves = {id(t): name for name, t in _collect_known_names(fn, args, kwargs)}
+    order = upstream_nodes([*declared, *ends])
     for node in order:
         tensor = node.owner() if node.owner is not None else None
         if node.kind in ("leaf", "data") and tensor is not None and id(tensor) in leaves:
             labels.setdefault(id(node), leaves[id(tensor)])
-    names = node_names(order, labels, {}, outside=asked)
+    names = name_nodes(order, labels, {}, outside=asked)
     for node in order:
         if node.owner is not None and node.owner() is not None:
             node.keep()  # somebody holds the tensor and may write into it later: the program stays what it is
@@ -158,7 +158,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     return captured
 
 
-def _contents(result: Any) -> Any:
+def _to_plain_containers(result: Any) -> Any:
     """A result as nested containers: model outputs and data classes by their fields."""
     if isinstance(result, (torch.Tensor, tuple, list, dict)):
         return result
@@ -167,7 +167,9 @@ def _contents(result: Any) -> Any:
     return ()
 
 
-def _known(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _collect_known_names(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
     """Parameters, buffers and tensors that the function can see, under their names."""
     modules: list[tuple[str, Any]] = []
     if isinstance(fn, torch.nn.Module):
@@ -192,8 +194,8 @@ def _known(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
                         yield f"{name}[{n}]", part
     single = len(modules) == 1
     for prefix, module in modules:
-        for path, tensor in reversed(parameters_of(module)):  # of two names the first is kept
+        for path, tensor in reversed(module_tensors(module)):  # of two names the first is kept
             yield (path if single or not prefix else f"{prefix}.{path}"), tensor
 
 
-__all__ = ["Where"]
+__all__ = ["SourceLine"]

@@ -17,7 +17,7 @@ from symgrad.errors import InputError, UnsupportedError, seed_apart
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
-from symgrad.tracing.captured.planned import Elsewhere, Unplanned
+from symgrad.tracing.captured.planned import LibrarySweepCache, Unplanned
 
 SAME = (
     "add", "subtract", "multiply", "divide", "power", "remainder", "floor_divide", "equal", "not_equal", "less",
@@ -26,7 +26,7 @@ SAME = (
 """Functions of entries that jax calls as NumPy does."""
 
 
-def jax_itself() -> tuple[Any, Any]:
+def import_jax() -> tuple[Any, Any]:
     """jax and its arrays; refused where it is not installed."""
     try:
         import jax
@@ -37,9 +37,9 @@ def jax_itself() -> tuple[Any, Any]:
 
 
 @lru_cache(maxsize=1)
-def functions() -> Mapping[str, Callable[..., Any]]:
+def jax_functions() -> Mapping[str, Callable[..., Any]]:
     """Functions of entries; what is not here has no plan on jax's arrays."""
-    jax, jnp = jax_itself()
+    jax, jnp = import_jax()
     named = {name: getattr(numpys, "__name__", name) for name, (_, numpys) in PRIMITIVES.items()}
     places = (jax.scipy.special, jnp)
     return {
@@ -57,13 +57,13 @@ def function_of(dtype: Any, name: str) -> Play:
     """A function of entries; numbers of ours leave the type as it is."""
     if name == "float":
         return lambda x: x.astype(dtype)
-    found = functions().get(name)
+    found = jax_functions().get(name)
     if found is None:
         raise Unplanned(name)
-    return lambda *given: found(*map(plain, given))
+    return lambda *given: found(*map(to_python_scalar, given))
 
 
-def plain(value: Any) -> Any:
+def to_python_scalar(value: Any) -> Any:
     """NumPy's single numbers as Python's, which take the type of what they meet."""
     return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
 
@@ -76,7 +76,7 @@ def is_light(value: Any) -> bool:
 @lru_cache(maxsize=16)
 def engine(dtype: Any) -> Engine:
     """jax, in one type."""
-    jax, jnp = jax_itself()
+    jax, jnp = import_jax()
 
     def array(value: Any) -> Any:
         found = np.asarray(value)
@@ -134,7 +134,7 @@ def engine(dtype: Any) -> Engine:
         "item": lambda axis, place: lambda values: values[(slice(None),) * axis + (place,)],
         "window": windowed,
         "map": partial(function_of, dtype),
-        "where": lambda: lambda mask, one, other: jnp.where(mask, plain(one), plain(other)),
+        "where": lambda: lambda mask, one, other: jnp.where(mask, to_python_scalar(one), to_python_scalar(other)),
         "masked": lambda: lambda mask, values: jnp.where(mask, values, 0),
         "join": lambda axis: lambda *values: jnp.concatenate(values, axis),
         "scan": scanned,
@@ -149,14 +149,14 @@ def engine(dtype: Any) -> Engine:
 
 
 @dataclass(eq=False)
-class OnJax(Elsewhere):
+class OnJax(LibrarySweepCache):
     """The prepared sweeps of one program on jax's arrays, by what was asked for and the type."""
 
     library, words = "jax", "arrays"
 
     def pull(self, seeds: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
         """vᵀJ for each of ``wanted``; refused where a call on the way has no plan."""
-        jax, jnp = jax_itself()
+        jax, jnp = import_jax()
         types = {np.dtype(seed.dtype) for seed in seeds.values()}
         if len(types) != 1:
             raise InputError("seeds of several outputs are of one type")
@@ -168,7 +168,7 @@ class OnJax(Elsewhere):
 
     def seed(self, seed: Any, output: Array, name: str) -> Any:
         """A seed as an array of jax of the shape of its output; that of a complex one is a pair."""
-        jax, jnp = jax_itself()
+        jax, jnp = import_jax()
         if seed is None and output.size == 1:
             seed = jnp.ones(output.shape)
         if not isinstance(seed, jax.Array) or not jnp.issubdtype(seed.dtype, jnp.floating):

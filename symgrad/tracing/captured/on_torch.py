@@ -18,12 +18,12 @@ from symgrad.errors import InputError, seed_apart
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
-from symgrad.tracing.captured.planned import Elsewhere, Unplanned
+from symgrad.tracing.captured.planned import LibrarySweepCache, Unplanned
 
 Functions = Mapping[str, Callable[..., Any]]
 
 
-def both_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_tensor_operands(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that takes no plain numbers."""
 
     def called(first: Any, second: Any) -> Any:
@@ -42,10 +42,10 @@ FUNCTIONS: Functions = {
     "floor_divide": lambda a, b: a // b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,
     "less": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "greater": lambda a, b: a > b,
     "greater_equal": lambda a, b: a >= b, "both": torch.logical_and, "any": torch.logical_or, "not": torch.logical_not,
-    "clip": torch.clamp, "maximum": both_tensors(torch.maximum), "minimum": both_tensors(torch.minimum),
+    "clip": torch.clamp, "maximum": with_tensor_operands(torch.maximum), "minimum": with_tensor_operands(torch.minimum),
     "sqrt": torch.sqrt, "negative": torch.neg,
     **{name: getattr(place, name) for place in (torch.special, torch) for name in PRIMITIVES if hasattr(place, name)},
-    "atan2": both_tensors(torch.atan2), "nearest": torch.round,
+    "atan2": with_tensor_operands(torch.atan2), "nearest": torch.round,
     "polygamma": lambda n, x: torch.polygamma(int(n), x),
     "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
     "side": lambda x: torch.copysign(torch.ones_like(x), x),
@@ -65,7 +65,7 @@ def function_of(dtype: Any, name: str) -> Play:
     return found
 
 
-def expanded(dtype: Any, device: Any, shape: tuple[int, ...]) -> Play:
+def expand_entries(dtype: Any, device: Any, shape: tuple[int, ...]) -> Play:
     """Entries repeated."""
 
     def repeated(value: Any) -> Any:
@@ -76,7 +76,7 @@ def expanded(dtype: Any, device: Any, shape: tuple[int, ...]) -> Play:
     return repeated
 
 
-def windowed(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Play:
+def slide_windows(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Play:
     """An axis replaced by windows that slide along it: a view where they only move on, else looked up."""
 
     def slid(array: Any) -> Any:
@@ -100,12 +100,12 @@ def windowed(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: 
         for slope, count in slopes:
             places = places.unsqueeze(-1) + slope * torch.arange(count, device=array.device)
         places = places.clamp(0, array.shape[axis] - 1)
-        return taken(axis, array, places)
+        return gather_clamped(axis, array, places)
 
     return slid
 
 
-def taken(axis: int, array: Any, places: Any) -> Any:
+def gather_clamped(axis: int, array: Any, places: Any) -> Any:
     """Entries at places along an axis, the nearest where one lies outside."""
     length = array.shape[axis]
     flat = places.clamp(0, length - 1).reshape(-1)
@@ -113,7 +113,7 @@ def taken(axis: int, array: Any, places: Any) -> Any:
     return array.index_select(axis, flat).reshape(shape)
 
 
-def reduced(function: str, axes: tuple[int, ...]) -> Play:
+def reduce_with_torch(function: str, axes: tuple[int, ...]) -> Play:
     """A reduction by its name."""
     if function == "prod":
 
@@ -127,7 +127,7 @@ def reduced(function: str, axes: tuple[int, ...]) -> Play:
 
 
 @dataclass(frozen=True, eq=False)
-class Put:
+class ScatterRows:
     """Row by row, each term added at its place; one that lies outside is left out."""
 
     length: int
@@ -147,14 +147,14 @@ class Put:
         return terms.new_zeros((terms.shape[0], self.length)).scatter_add(1, places, terms)
 
 
-def placed(place: int, length: int, array: Any) -> Any:
+def stack_into_zeros(place: int, length: int, array: Any) -> Any:
     """Zeros, with an array at one place of a new first axis."""
     return torch.nn.functional.pad(array.unsqueeze(0), [0, 0] * array.ndim + [place, length - place - 1])
 
 
-def folded(parts: Sequence[tuple[Any, Any]], length: int, place: int) -> Play:
+def fold_windows(parts: Sequence[tuple[Any, Any]], length: int, place: int) -> Play:
     """Slices of an axis and of the last one added on a new axis at ``place``."""
-    told = [(forwards(part), any(turned(along) for along in part[1:]), at) for part, at in parts]
+    told = [(forward_slice(part), any(is_reversed_slice(along) for along in part[1:]), at) for part, at in parts]
 
     def added(array: Any) -> Any:
         result = array.new_zeros((*array.shape[:place], length, *array.shape[place + 1 : -1]))
@@ -167,17 +167,17 @@ def folded(parts: Sequence[tuple[Any, Any]], length: int, place: int) -> Play:
     return added
 
 
-def turned(along: Any) -> bool:
+def is_reversed_slice(along: Any) -> bool:
     """Whether a slice runs backwards, which torch's do not."""
     return isinstance(along, slice) and along.step is not None and along.step < 0
 
 
-def forwards(part: Sequence[Any]) -> tuple[Any, ...]:
+def forward_slice(part: Sequence[Any]) -> tuple[Any, ...]:
     """The same entries in the order of the axis; a slice that runs backwards takes every one."""
-    return tuple(slice(0 if a.stop is None else a.stop + 1, a.start + 1) if turned(a) else a for a in part)
+    return tuple(slice(0 if a.stop is None else a.stop + 1, a.start + 1) if is_reversed_slice(a) else a for a in part)
 
 
-def where(mask: Any, array: Any, other: Any) -> Any:
+def select_by_condition(mask: Any, array: Any, other: Any) -> Any:
     """One of two by a condition."""
     like = array if isinstance(array, torch.Tensor) else other
     one, two = (a if isinstance(a, torch.Tensor) else torch.full_like(like, a) for a in (array, other))
@@ -187,7 +187,7 @@ def where(mask: Any, array: Any, other: Any) -> Any:
 SCANS: Mapping[str, Any] = {"sum": torch.cumsum, "prod": torch.cumprod, "logaddexp": torch.logcumsumexp}
 
 
-def scanned(function: str, axis: int, backwards: bool) -> Play:
+def scan_with_torch(function: str, axis: int, backwards: bool) -> Play:
     """What the entries so far come to."""
     if backwards:
         return lambda array: SCANS[function](array.flip(axis), axis).flip(axis)
@@ -213,26 +213,26 @@ def engine(dtype: Any, device: Any) -> Engine:
         "iota": lambda length: lambda: torch.arange(length, device=device),
         "reshape": lambda shape: lambda a: a.reshape(shape),
         "transpose": lambda order: lambda a: a.permute(order),
-        "expand": partial(expanded, dtype, device),
+        "expand": partial(expand_entries, dtype, device),
         "item": lambda axis, place: lambda a: a.select(axis, place),
-        "window": windowed,
+        "window": slide_windows,
         "map": partial(function_of, dtype),
-        "where": lambda: where,
+        "where": lambda: select_by_condition,
         "masked": lambda: lambda mask, array: torch.where(mask, array, array.new_zeros(())),
         "join": lambda axis: lambda *parts: torch.cat(parts, axis),
-        "scan": scanned,
-        "reduce": reduced,
+        "scan": scan_with_torch,
+        "reduce": reduce_with_torch,
         "product": lambda: torch.matmul,
-        "take": lambda axis: partial(taken, axis),
-        "put": Put,
-        "place": lambda place, length: partial(placed, place, length),
-        "fold": folded,
+        "take": lambda axis: partial(gather_clamped, axis),
+        "put": ScatterRows,
+        "place": lambda place, length: partial(stack_into_zeros, place, length),
+        "fold": fold_windows,
     }
     return Engine(primitives, array, torch.add, is_light, False)
 
 
 @dataclass(eq=False)
-class OnTorch(Elsewhere):
+class OnTorch(LibrarySweepCache):
     """The prepared sweeps of one program on tensors, by what was asked for, the type and the device."""
 
     library, words = "torch", "tensors"

@@ -1,9 +1,9 @@
 """The sweep back through a captured program, prepared once for what is asked for and played for every seed.
 
-Comes in: a captured program's recording and its forward values. Goes out: a `WayBack`: one list of calls on arrays, its
-forward values in place; a black box, and what has no plan, is one call of `symgrad.tracing.lift.sweeps`. A sweep that
-meets a number which is not finite, or so near to it that arithmetic ends there, is given up: that one takes the other
-way as a whole.
+Comes in: a captured program's recording and its forward values. Goes out: a `PreparedSweep`: one list of calls on
+arrays, its forward values in place; a black box, and what has no plan, is one call of `symgrad.tracing.lift.sweeps`. A
+sweep that meets a number which is not finite, or so near to it that arithmetic ends there, is given up: that one takes
+the other way as a whole.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.sweeps import Prepared, prepared
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply
-from symgrad.tracing.lift.sweeps import PullCalls
+from symgrad.tracing.lift.sweeps import CallwisePull
 
 SMALL = 1 << 10
 """Arrays of fewer entries are looked at together, at the end."""
 
 
-class Untame(Exception):
+class BadlyScaled(Exception):
     """A number on the way that is not finite, or nearly so."""
 
 
@@ -39,14 +39,14 @@ class Unplanned(Exception):
 
 
 @dataclass(eq=False)
-class WayBack:
+class PreparedSweep:
     """vᵀJ of one program by ``wanted``.
 
     ``seeds`` and ``found`` are slots by name, ``watched`` the slots of what has to be tame, ``alone`` the gradients in
     memory of their own.
     """
 
-    sweep: PullCalls
+    sweep: CallwisePull
     chain: Chain
     seeds: Mapping[str, int]
     found: Mapping[str, int | None]
@@ -59,7 +59,7 @@ class WayBack:
         try:
             with np.errstate(all="ignore"):
                 held = self.chain.play(given)
-        except Untame:
+        except BadlyScaled:
             return None
         small = [held[slot] for slot in self.watched]
         if small and not all_tame(np.concatenate([a.reshape(-1) for a in small])):
@@ -74,27 +74,27 @@ class WayBack:
         return held[slot] if name in self.alone else np.array(held[slot])
 
 
-def tame(array: Array) -> None:
+def check_well_scaled(array: Array) -> None:
     """Refuse numbers that are not finite, or nearly so."""
     if not all_tame(array):
-        raise Untame
+        raise BadlyScaled
 
 
-def called(sweep: PullCalls, last: Apply, sources: Sequence[str], cotangent: Array) -> list[Array]:
+def pull_unplanned_call(sweep: CallwisePull, last: Apply, sources: Sequence[str], cotangent: Array) -> list[Array]:
     """What one call sends back, the way that is not planned."""
     arrived = dict(sweep.call(last, cotangent))
     if any(source not in arrived for source in sources):
-        raise Untame
+        raise BadlyScaled
     return [arrived[source] for source in sources]
 
 
-def part_of(number: int, parts: Sequence[Array]) -> Array:
+def take_result(number: int, parts: Sequence[Array]) -> Array:
     """One of several results."""
     return parts[number]
 
 
 @dataclass(frozen=True)
-class Slot:
+class GradientSlot:
     """Where the chain holds what reaches a tensor of so many ``entries``.
 
     ``own``: its memory is nobody else's. ``plain``: it was made by a call without a plan, and need be no float.
@@ -107,10 +107,10 @@ class Slot:
 
 
 @dataclass(eq=False)
-class Preparing:
+class SweepBuilder:
     """A sweep that is being written down: what is carried are slots of a chain."""
 
-    sweep: PullCalls
+    sweep: CallwisePull
     held: dict[str, Array]
     chain: Chain
     guarded: bool
@@ -118,16 +118,16 @@ class Preparing:
     forward: dict[str, int] = field(default_factory=dict)
     tame: dict[str, bool] = field(default_factory=dict)
 
-    def slot(self, name: str, place: int, own: bool = False) -> Slot:
+    def slot(self, name: str, place: int, own: bool = False) -> GradientSlot:
         """A slot for what reaches a tensor, which is looked at."""
-        return self.watch(Slot(place, int(np.size(self.sweep.values[name])), own))
+        return self.watch(GradientSlot(place, int(np.size(self.sweep.values[name])), own))
 
-    def watch(self, slot: Slot) -> Slot:
+    def watch(self, slot: GradientSlot) -> GradientSlot:
         """Have a slot looked at: now if it is large, at the end if not."""
         if self.guarded and slot.entries < SMALL:
             self.watched.append(slot.place)
         elif self.guarded:
-            self.chain.call(tame, (slot.place,))
+            self.chain.call(check_well_scaled, (slot.place,))
         return slot
 
     def regular(self, steps: Sequence[Apply]) -> bool:
@@ -143,7 +143,7 @@ class Preparing:
             and not any(on_an_edge(step, values.arrays) for step in steps)
         )
 
-    def call(self, last: Apply, cotangent: Slot) -> Mapping[str, Slot]:
+    def call(self, last: Apply, cotangent: GradientSlot) -> Mapping[str, GradientSlot]:
         """Write down what one call does."""
         steps = self.sweep.steps_of(last)
         plans = self.plans(steps) if self.regular(steps) else None
@@ -152,9 +152,9 @@ class Preparing:
         if plans is None:
             return self.slowly(last, steps, cotangent)
         if cotangent.plain:
-            cotangent = self.watch(Slot(self.chain.call(as_float, (cotangent.place,)), cotangent.entries))
+            cotangent = self.watch(GradientSlot(self.chain.call(as_float, (cotangent.place,)), cotangent.entries))
 
-        def pulled(step: Apply, given: Slot) -> Iterator[tuple[str, Slot]]:
+        def pulled(step: Apply, given: GradientSlot) -> Iterator[tuple[str, GradientSlot]]:
             plan = plans.get(step.result.name)
             if plan is None:
                 return
@@ -174,24 +174,24 @@ class Preparing:
             self.forward[name] = self.chain.slot(self.chain.engine.array(self.held[name]))
         return self.forward[name]
 
-    def slowly(self, last: Apply, steps: Sequence[Apply], cotangent: Slot) -> Mapping[str, Slot]:
+    def slowly(self, last: Apply, steps: Sequence[Apply], cotangent: GradientSlot) -> Mapping[str, GradientSlot]:
         """One call the other way."""
         between = {step.result.name for step in steps}
         reached = [str(s.arguments[n]) for s in steps for n in self.sweep.places.get(s.result.name, ())]
         sources = tuple(dict.fromkeys(source for source in reached if source not in between))
         parts, found = self.chain.slot(), {}
-        self.chain.append(partial(called, self.sweep, last, sources), (cotangent.place,), parts)
+        self.chain.append(partial(pull_unplanned_call, self.sweep, last, sources), (cotangent.place,), parts)
         for number, source in enumerate(sources):
             place = self.chain.slot()
-            self.chain.append(partial(part_of, number), (parts,), place)
-            found[source] = Slot(place, int(np.size(self.sweep.values[source])), plain=True)
+            self.chain.append(partial(take_result, number), (parts,), place)
+            found[source] = GradientSlot(place, int(np.size(self.sweep.values[source])), plain=True)
         return found
 
-    def add(self, one: Slot, other: Slot) -> Slot:
+    def add(self, one: GradientSlot, other: GradientSlot) -> GradientSlot:
         """The sum of two parts."""
         plain = one.plain or other.plain
         place = self.chain.call(plus if plain else self.chain.engine.add, (one.place, other.place))
-        total = Slot(place, one.entries, True, plain)
+        total = GradientSlot(place, one.entries, True, plain)
         return total if plain else self.watch(total)
 
     def plans(self, steps: Sequence[Apply]) -> dict[str, Prepared] | None:
@@ -208,33 +208,33 @@ class Preparing:
         return found
 
 
-def way_back(sweep: PullCalls, held: dict[str, Array], engine: Engine = ON_NUMPY) -> WayBack | None:
+def prepare_sweep(sweep: CallwisePull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> PreparedSweep | None:
     """Prepare a sweep; ``held`` keeps forward values in the type in which they are computed with.
 
     None where a number is not tame whatever the seeds are. On another engine than NumPy nothing is looked at on the
     way: raises `Unplanned` where a call has no plan.
     """
-    doing = Preparing(sweep, held, Chain(engine), engine is ON_NUMPY)
+    doing = SweepBuilder(sweep, held, Chain(engine), engine is ON_NUMPY)
     seeds = {name: doing.chain.slot() for name in sweep.ends}
     try:
         with np.errstate(all="ignore"):
             arrived = {name: doing.slot(name, place) for name, place in seeds.items()}
             carried = carry_back(sweep.steps, arrived, lambda s, c: doing.call(s, c).items(), doing.add, sweep.wanted)
-    except Untame:
+    except BadlyScaled:
         return None
     found = {name: carried.get(name) for name in sweep.wanted}
     slots = [slot.place for slot in found.values() if slot is not None]
     alone = frozenset(n for n, slot in found.items() if slot is not None and slot.own and slots.count(slot.place) == 1)
     doing.chain.finish({*slots, *doing.watched})
     places = {name: None if slot is None else slot.place for name, slot in found.items()}
-    return WayBack(sweep, doing.chain, seeds, places, tuple(dict.fromkeys(doing.watched)), alone)
+    return PreparedSweep(sweep, doing.chain, seeds, places, tuple(dict.fromkeys(doing.watched)), alone)
 
 
 @dataclass(eq=False)
-class WaysBack:
+class SweepCache:
     """The prepared sweeps of one program; ``sweep`` makes one from some ends by some inputs, ``held`` is for all."""
 
-    sweep: Callable[[Sequence[str], Sequence[str]], PullCalls]
+    sweep: Callable[[Sequence[str], Sequence[str]], CallwisePull]
     held: dict[str, Array] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict)
 
@@ -243,22 +243,22 @@ class WaysBack:
         key, found = (tuple(seeds), tuple(wanted)), None
         if all(np.asarray(seed).dtype == np.float64 for seed in seeds.values()):
             if key not in self.known:
-                self.known[key] = way_back(self.sweep(*key), self.held)
+                self.known[key] = prepare_sweep(self.sweep(*key), self.held)
             way = self.known[key]
             found = None if way is None else way.pull(seeds)
         return self.sweep(*key).back(seeds) if found is None else found
 
 
 @dataclass(eq=False)
-class Elsewhere(WaysBack):
-    """`WaysBack` on the arrays of another ``library``, by their type as well."""
+class LibrarySweepCache(SweepCache):
+    """`SweepCache` on the arrays of another ``library``, by their type as well."""
 
     library = words = ""
 
-    def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> WayBack:
+    def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> PreparedSweep:
         """The calls, written down once; refused where one has no plan."""
         try:
-            way = way_back(self.sweep(ends, wanted), self.held, on)
+            way = prepare_sweep(self.sweep(ends, wanted), self.held, on)
         except Unplanned as refusal:
             lacks = f"a function that {self.library} lacks"
             raise UnsupportedError(
@@ -269,7 +269,9 @@ class Elsewhere(WaysBack):
         assert way is not None
         return way
 
-    def played(self, way: WayBack, seeds: Mapping[str, Any], zeros: Callable[[tuple[int, ...]], Any]) -> dict[str, Any]:
+    def played(
+        self, way: PreparedSweep, seeds: Mapping[str, Any], zeros: Callable[[tuple[int, ...]], Any]
+    ) -> dict[str, Any]:
         """The gradients for seeds; ``zeros`` makes those that nothing reaches."""
         slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
         found, values = way.found.items(), way.sweep.values

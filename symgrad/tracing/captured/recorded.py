@@ -1,8 +1,8 @@
 """What is kept of a run: the program, the values and the names, before anything is derived from them, and its picture.
 
-Comes in: what `symgrad.tracing.lift.lifter` made. Goes out: `Recorded`, which listings read; with its derivatives it
-is a `symgrad.tracing.captured.capture.Capture`. Its picture is SVG, of one sweep back through it: what only
-broadcasts an operand of the next step is no station there, the way leads past it.
+Comes in: what `symgrad.tracing.lift.lifter` made. Goes out: `RecordedProgram`, which listings read; with its
+derivatives it is a `symgrad.tracing.captured.capture.Capture`. Its picture is SVG, of one sweep back through it: what
+only broadcasts an operand of the next step is no station there, the way leads past it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from symgrad.language import arguments
 from symgrad.numeric import Array, Values
 from symgrad.program import Apply, Argument, Program, Pullback
 from symgrad.render.program_picture import Watched, drawn
-from symgrad.tracing.lift.lifted import cast_in, cast_of, goes_without_saying, told_steps
-from symgrad.tracing.lift.sweeps import pull
+from symgrad.tracing.lift.lifted import autocast_method, is_implicit_step, listed_steps, rounding_method
+from symgrad.tracing.lift.sweeps import pull_calls
 
 
 @dataclass(frozen=True)
-class Box:
+class OpaqueStep:
     """A black box in words: what it is called, the function, and why there is no equation."""
 
     name: str
@@ -38,7 +38,7 @@ class Box:
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class RecordedProgram:
     """One run: ``recording`` with the ``arrays`` of its tensors, and what they are called.
 
     ``file`` is the one that asks, whose lines are told by their numbers alone.
@@ -82,7 +82,7 @@ class Recorded:
     @cached_property
     def told(self) -> tuple[Apply, ...]:
         """The steps but those that only broadcast an operand of the next."""
-        return told_steps(self.recording, self.labels)
+        return listed_steps(self.recording, self.labels)
 
     @cached_property
     def conventions(self) -> Mapping[str, str]:
@@ -90,13 +90,13 @@ class Recorded:
         noted: dict[str, str] = {}
         ones = {name: np.ones(np.shape(self.arrays[name]), dtype=np.int64) for name in self.ends}
         with suppress(SymgradError):  # a step without a sweep is told by whoever asks for one
-            pull(self.recording, self.values, self.boxes, ones, self.wanted, origins=self.origins, noted=noted)
+            pull_calls(self.recording, self.values, self.boxes, ones, self.wanted, origins=self.origins, noted=noted)
         return noted
 
     @property
-    def black_boxes(self) -> tuple[Box, ...]:
+    def black_boxes(self) -> tuple[OpaqueStep, ...]:
         """The steps whose local products are torch's."""
-        return tuple(Box(self.labels.get(n, n), b.spelling, b.reason) for n, b in self.boxes.items())
+        return tuple(OpaqueStep(self.labels.get(n, n), b.spelling, b.reason) for n, b in self.boxes.items())
 
     @cached_property
     def values(self) -> Values:
@@ -113,7 +113,7 @@ class Recorded:
         """The code of casts, and of the steps of a backward that was recorded with ``create_graph`` that have one."""
         found: dict[str, str] = {}
         for step in self.recording.steps:
-            if not cast_of(step) and (cast := cast_in(step, self.spellings)):
+            if not autocast_method(step) and (cast := rounding_method(step, self.spellings)):
                 found[step.result.name] = f"{step.arguments[0]}.{cast}()"
             code = write_pullback_code(step, self.values) if isinstance(step.op, Pullback) else None
             if code is not None:
@@ -126,16 +126,16 @@ BESIDE = 4
 """Columns that have room beside the source."""
 
 
-def picture(program: Recorded, seeds: Mapping[str, Any], watched: Watched) -> str:
+def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: Watched) -> str:
     """The picture of a sweep from ``seeds`` that was ``watched``."""
-    steps, unsaid = unsaid_passed(program.recording, program.labels, seeds)
+    steps, unsaid = skip_broadcast_steps(program.recording, program.labels, seeds)
     return drawn(
         program.recording, steps, watched.past(unsaid).lengths, seeds, labels=program.labels,
         shape_of=lambda name: np.shape(program.arrays[name]), seed=program.recording.seed, band=BESIDE,
     )  # fmt: skip
 
 
-def unsaid_passed(
+def skip_broadcast_steps(
     program: Program, labels: Mapping[str, str], ends: Collection[str]
 ) -> tuple[tuple[Apply, ...], dict[str, str]]:
     """The steps with what goes without saying passed, where one step reads it; and that, by what it reads itself."""
@@ -143,7 +143,7 @@ def unsaid_passed(
     unsaid = {
         step.result.name: str(step.arguments[0])
         for step in program.forward_steps
-        if goes_without_saying(step, labels) and readers[step.result.name] == 1 and step.result.name not in ends
+        if is_implicit_step(step, labels) and readers[step.result.name] == 1 and step.result.name not in ends
     }
 
     def past(argument: Argument) -> Argument:

@@ -16,8 +16,8 @@ from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.render.content.words import counted
-from symgrad.tracing.captured.recorded import Recorded
-from symgrad.tracing.lift.lifted import HIDDEN, UNNAMED, cast_of, told_steps
+from symgrad.tracing.captured.recorded import RecordedProgram
+from symgrad.tracing.lift.lifted import HIDDEN, UNNAMED, autocast_method, listed_steps
 from symgrad.tracing.lift.steps import Refusals
 from symgrad.tracing.lift.sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS
 
@@ -33,7 +33,7 @@ SEEN = re.compile(r"view_as_complex\((\w+)\)")
 """Pairs that are taken for complex numbers, which they are to the reader."""
 
 
-class OneStep(SourceWriter):
+class StepFormatter(SourceWriter):
     """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
 
     ``pulled`` are the texts of steps of a recorded backward; ``spoken``: complex numbers are no pairs to the reader.
@@ -58,7 +58,7 @@ class OneStep(SourceWriter):
         step = self._steps.get(name)
         if step is not None and has_role(step.op, Role.COPIES) and name not in self.told:
             return self.tensor(str(step.arguments[0]))
-        if step is not None and (cast := cast_of(step)):
+        if step is not None and (cast := autocast_method(step)):
             return f"{self.tensor(str(step.arguments[0]))[0]}.{cast}()", 9
         return name, 9
 
@@ -67,16 +67,16 @@ class OneStep(SourceWriter):
         return str(size)
 
 
-def step_text(program: Recorded, step: Apply) -> str:
+def format_step(program: RecordedProgram, step: Apply) -> str:
     """``h = relu(t1)``."""
-    return Lines(program).text(step)
+    return StepWriter(program).text(step)
 
 
-class Lines:
+class StepWriter:
     """The steps of one program in the names of its labels, and ``other`` names where they differ there."""
 
-    def __init__(self, program: Recorded) -> None:
-        self.labels, self.writer = program.labels, OneStep(program.recording)
+    def __init__(self, program: RecordedProgram) -> None:
+        self.labels, self.writer = program.labels, StepFormatter(program.recording)
         self.writer.told = frozenset(program.labels)
         self.writer.pulled, self.writer.spoken = program.pulled, bool(program.complexes)
 
@@ -84,19 +84,21 @@ class Lines:
         """``h = relu(t1)``."""
         labels = {**self.labels, **other} if other else self.labels
         name = step.result.name
-        return f"{labels.get(name, name)} = {relabelled(write_with_modules(written(self.writer, step)), labels)}"
+        return (
+            f"{labels.get(name, name)} = {with_labels(write_with_modules(write_operation(self.writer, step)), labels)}"
+        )
 
 
 def right_side(
     program: Program, step: Apply, told: frozenset[str] = frozenset(), pulled: Mapping[str, str] | None = None
 ) -> str:
     """What a step computes, in names."""
-    writer = OneStep(program)
+    writer = StepFormatter(program)
     writer.told, writer.pulled = told, pulled or {}
-    return written(writer, step)
+    return write_operation(writer, step)
 
 
-def written(writer: OneStep, step: Apply) -> str:
+def write_operation(writer: StepFormatter, step: Apply) -> str:
     """What a step computes, in the names of the recording."""
     if step.result.name in writer.pulled:
         return writer.pulled[step.result.name]
@@ -122,20 +124,20 @@ def _argument(argument: Any) -> str:
         return str(argument.value)
 
 
-def relabelled(text: str, labels: Mapping[str, str]) -> str:
+def with_labels(text: str, labels: Mapping[str, str]) -> str:
     """``text`` with the recording's names replaced by the user's: ``conv1_weight`` is ``conv1.weight``."""
     return NAME.sub(lambda m: labels.get(m[0], m[0]), text)
 
 
-def shape_text(shape: Any) -> str:
+def format_step_shape(shape: Any) -> str:
     """2×3; a scalar has no axes."""
     return "×".join(str(n) for n in shape) if len(shape) else "scalar"
 
 
-def told_in_one_line(program: Program, pulled: Mapping[str, str]) -> str:
-    """``h = x @ a; out = relu(h)``; a single step goes without ``out =``. ``pulled`` as in `OneStep`."""
+def program_line(program: Program, pulled: Mapping[str, str]) -> str:
+    """``h = x @ a; out = relu(h)``; a single step goes without ``out =``. ``pulled`` as in `StepFormatter`."""
     named = frozenset(t.name for t in program.tensors() if not HIDDEN.fullmatch(t.name))
-    steps = told_steps(program, dict.fromkeys(named, ""))
+    steps = listed_steps(program, dict.fromkeys(named, ""))
     if not steps:
         return program.output
     if len(steps) == 1 and steps[0].result.name == program.output:
@@ -143,7 +145,7 @@ def told_in_one_line(program: Program, pulled: Mapping[str, str]) -> str:
     return "; ".join(f"{step.result.name} = {right_side(program, step, named, pulled)}" for step in steps)
 
 
-def renamed(program: Program, labels: Mapping[str, str]) -> Program:
+def relabel_program(program: Program, labels: Mapping[str, str]) -> Program:
     """``program`` with its unnamed tensors called as ``labels`` has them, and what only broadcasts out of the way."""
     own = [t.name for t in program.tensors() if UNNAMED.fullmatch(t.name)]
     change = {name: labels[name] for name in own if labels.get(name, "").isidentifier()}
@@ -155,7 +157,7 @@ def renamed(program: Program, labels: Mapping[str, str]) -> Program:
     return rename_results(program, change)
 
 
-def listing(program: Recorded) -> str:
+def list_program(program: RecordedProgram) -> str:
     """The whole program: inputs, data, operations with shapes, outputs, and what is torch's own."""
     arrays, labels, recording = program.arrays, program.labels, program.recording
     title = program.title.strip("<>") or "program"
@@ -167,14 +169,14 @@ def listing(program: Recorded) -> str:
         array = np.asarray(arrays[tensor.name])
         kind = "input" if tensor.name in program.wanted else "data"
         parts = ", pairs (re, im)" if tensor.name in program.complexes else ""
-        given.append((kind, labels[tensor.name], shape_text(array.shape), f"{array.dtype}{parts}"))
+        given.append((kind, labels[tensor.name], format_step_shape(array.shape), f"{array.dtype}{parts}"))
     widths = [max((len(row[n]) for row in given), default=0) for n in range(4)]
     shown += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in given]
     rows = []
     for step in program.told:
-        text = step_text(program, step)
+        text = format_step(program, step)
         note = f"   ■ {NOT_CHECKED}" if step.result.name in program.boxes else ""
-        rows.append((text, shape_text(np.shape(arrays[step.result.name])) + note))
+        rows.append((text, format_step_shape(np.shape(arrays[step.result.name])) + note))
     wide = min(max((len(text) for text, _ in rows), default=0), 72)
     shown += [f"  {text.ljust(wide)}   {shape}" for text, shape in rows]
     shown.append(f"  output {', '.join(program.outputs)}")
@@ -182,45 +184,45 @@ def listing(program: Recorded) -> str:
         f"  ■ {box.name}: {box.spelling} is {NOT_CHECKED}: {box.reason or 'symgrad has no equation for it'}"
         for box in program.black_boxes
     ]
-    shown += [f"  {line}" for line in chosen_by_torch(program, program.conventions)]
+    shown += [f"  {line}" for line in torch_choices(program, program.conventions)]
     return "\n".join(shown)
 
 
-def chosen_by_torch(program: Recorded, reasons: Mapping[str, str]) -> list[str]:
+def torch_choices(program: RecordedProgram, reasons: Mapping[str, str]) -> list[str]:
     """The steps at which a pullback takes torch's choice, one line each; what reaches a number that torch does not."""
     return [
-        f"≈ {where}: {reason}{f': {in_doubles(program, name)}' if reason.endswith(IN_DOUBLES) else ''}"
+        f"≈ {where}: {reason}{f': {format_step_in_double(program, name)}' if reason.endswith(IN_DOUBLES) else ''}"
         if reason.startswith(OVERFLOWS)
         else f"≈ {where}{':' if reason.startswith(NEAR_AN_EDGE) else ' has no derivative at this point:'} {reason}; "
         "the numbers there follow torch's convention"
-        for name, where, reason in located(program, reasons)
+        for name, where, reason in locate_steps(program, reasons)
     ]
 
 
-def in_doubles(program: Recorded, name: str) -> str:
+def format_step_in_double(program: RecordedProgram, name: str) -> str:
     """A step, each tensor that it reads as doubles: ``atan2(a.double(), b.double())``."""
     step = next(step for step in program.recording.steps if step.result.name == name)
     labels = {n: program.labels.get(n, n) for n in step.tensors}
     wide = {n: f"{label if label.isidentifier() else f'({label})'}.double()" for n, label in labels.items()}
-    return Lines(program).text(step, wide).partition(" = ")[2]
+    return StepWriter(program).text(step, wide).partition(" = ")[2]
 
 
-def ruled_by_torch(program: Recorded, rules: Mapping[str, str]) -> list[str]:
+def torch_conventions(program: RecordedProgram, rules: Mapping[str, str]) -> list[str]:
     """The calls whose backward in torch is no derivative, one line each."""
     return [
         f"≈ torch has a rule of its own for {where}, which is not the derivative: {reason}; vᵀJ is the derivative"
-        for _, where, reason in located(program, rules)
+        for _, where, reason in locate_steps(program, rules)
     ]
 
 
-def located(program: Recorded, reasons: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def locate_steps(program: RecordedProgram, reasons: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Steps by name, in words with the line of the script, and what is said about each."""
     found = {step.result.name: step for step in program.recording.steps}
     for name, reason in reasons.items():
-        yield name, f"{step_text(program, found[name])}{program.place(name)}", reason
+        yield name, f"{format_step(program, found[name])}{program.place(name)}", reason
 
 
-def first_words(error: Exception) -> str:
+def first_sentence(error: Exception) -> str:
     """An exception's first sentence: the whole stands in the traceback."""
     line = (str(error).splitlines() or [""])[0]
     sentence = line.split(". ")[0].split(": [")[0]

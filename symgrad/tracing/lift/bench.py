@@ -26,18 +26,18 @@ from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import entry_named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
-from symgrad.tracing.lift.boxes import BlackBox, Origin
-from symgrad.tracing.lift.lifted import RESERVED, UNNAMED, WRITTEN, Refused, identifier, why
-from symgrad.tracing.lift.observed import looked_at, stands
-from symgrad.tracing.lift.steps import Refusals, bound, in_one_list, meaning
-from symgrad.tracing.lift.values import disagreement, equal, evaluate, meets_own, precision
-from symgrad.tracing.record.trace import Call, Node, Where, mapped
+from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall
+from symgrad.tracing.lift.lifted import RESERVED, UNNAMED, WRITTEN, Refused, explain_refusal, identifier
+from symgrad.tracing.lift.observed import locate_custom_call, observe_opaque
+from symgrad.tracing.lift.steps import Refusals, bind_entry_arguments, gather_tensor_list, to_operand
+from symgrad.tracing.lift.values import evaluate_step, find_difference, is_constant_array, lowest_dtype, reads_own_value
+from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested
 
 Ran = tuple[tuple[Node | None, ...], dict[int, int]]
 """The results of a call whose inside was looked at, and when each node there was made."""
 
 
-class Bench(ABC):
+class LiftContext(ABC):
     """What is lifted so far; ``names`` gives nodes the names that the user knows them by.
 
     Nodes whose identities are in ``stops`` are inputs, whatever they were computed from. ``turning``: the phases of
@@ -51,17 +51,17 @@ class Bench(ABC):
         self.refs: dict[int, Ref] = {}
         self.inputs: list[Ref] = []
         self.arrays: dict[str, Array] = {}
-        self.boxes: dict[str, BlackBox] = {}
+        self.boxes: dict[str, UnderivedCall] = {}
         self.labels: dict[str, str] = {}
         self.nodes: dict[str, Node] = {}
-        self.lines: dict[str, Where] = {}
+        self.lines: dict[str, SourceLine] = {}
         self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
         self.inside: dict[tuple[int, int, bool], Ran] = {}
         self.within: list[Node] = []
         self.phases: dict[int, list[Node]] | None = {} if turning else None
-        self.origins: dict[str, Origin] = {}
+        self.origins: dict[str, CallOrigin] = {}
         self.casts: dict[tuple[str, str], Ref] = {}
         self.own: set[str] = set()
         self.asked_numbers = False
@@ -109,7 +109,7 @@ class Bench(ABC):
         if first is None or first.kind != "data" or self.names.get(id(first)) != label:
             return None
         held = self.arrays[name]
-        return self.refs[id(first)] if held.dtype == array.dtype and equal(held, array) else None
+        return self.refs[id(first)] if held.dtype == array.dtype and is_constant_array(held, array) else None
 
     def data(self, label: str, array: Array, said: bool = False) -> Ref:
         """A new input with a value; unless the user has ``said`` its name, nothing of theirs is called so."""
@@ -143,24 +143,24 @@ class Bench(ABC):
             if op.traits.role is Role.INDEXES:
                 ref = refs[id(arguments[0])]
                 return self.emit(op, [StepOperand(ref, ref.name)], dict(keywords), name)
-            given = [meaning(a, refs) for a in arguments]
-            spoken = {k: meaning(v, refs) for k, v in keywords.items()}
-            operands, options = bound(op, spelling, given, spoken)
+            given = [to_operand(a, refs) for a in arguments]
+            spoken = {k: to_operand(v, refs) for k, v in keywords.items()}
+            operands, options = bind_entry_arguments(op, spelling, given, spoken)
             return self.emit(op, operands, options, name)
         except Refusals as error:
-            raise Refused(f"{spelling}: {why(error)}") from error
+            raise Refused(f"{spelling}: {explain_refusal(error)}") from error
 
     def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
         """The result of one entry, on nodes, earlier steps and numbers."""
         op = entry_named(name)
-        return self.apply_op(op, f"torch.{op.name}", in_one_list(op, arguments), keywords)
+        return self.apply_op(op, f"torch.{op.name}", gather_tensor_list(op, arguments), keywords)
 
     def emit(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any], name: str | None = None) -> Ref:
         """Append a step with its value; what broadcasts its operands comes before it."""
         begin = len(self.builder.steps)
         ref = self.builder.apply(op, [self.finite(o) for o in operands], options, None, name=name)
         for step in self.builder.steps[begin:]:
-            evaluate(step, self.arrays)
+            evaluate_step(step, self.arrays)
         return ref
 
     def read(self, text: str, meanings: Mapping[str, Any]) -> Ref:
@@ -177,9 +177,9 @@ class Bench(ABC):
                 parse_script(SourceText(text)), self.builder.fresh_name()
             )
         except Refusals as error:
-            raise Refused(why(error)) from error
+            raise Refused(explain_refusal(error)) from error
         for step in self.builder.steps[begin:]:
-            evaluate(step, self.arrays)
+            evaluate_step(step, self.arrays)
         return ref
 
     @staticmethod
@@ -201,7 +201,7 @@ class Bench(ABC):
     def finish(self, node: Node, ref: Ref) -> None:
         """``ref`` is ``node``, if the values agree."""
         value = node.value()
-        wrong = disagreement(self.arrays[ref.name], value, precision(node, *self.within))
+        wrong = find_difference(self.arrays[ref.name], value, lowest_dtype(node, *self.within))
         if wrong is not None:
             raise Refused(f"the table's entry gives another value: {wrong}")
         self.settle(node, ref, value)
@@ -210,7 +210,7 @@ class Bench(ABC):
         """Note what ``node`` is called from now on, and where it was written."""
         if ref.name not in self.labels and not self.within and not self.compares_own(ref):
             self.arrays[ref.name] = value
-        elif not equal(self.arrays[ref.name], value):
+        elif not is_constant_array(self.arrays[ref.name], value):
             self.own.add(ref.name)
         self.refs[id(node)] = ref
         label = self.names.get(id(node))
@@ -235,9 +235,9 @@ class Bench(ABC):
         early = not entry_named(made.op).smooth and any(
             name not in self.labels or name in self.own for name in made.tensors
         )
-        return early or meets_own(made, self.arrays)
+        return early or reads_own_value(made, self.arrays)
 
-    def box(self, node: Node, call: Call | None, reason: str) -> None:
+    def box(self, node: Node, call: TorchCall | None, reason: str) -> None:
         """A black box: torch's own local product."""
         assert call is not None
         read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
@@ -249,10 +249,10 @@ class Bench(ABC):
         self.builder.used.add(name)
         arguments = tuple(self.refs[id(n)].name for n in read)
         first = next((other for other, box in self.boxes.items() if box.call is call), name)
-        options = ((OPTION, stands(call, node.index, read, first)),) if call.slots else ()
+        options = ((OPTION, locate_custom_call(call, node.index, read, first)),) if call.slots else ()
         step = Apply(f"{BLACK_BOX}{call.spelling}", arguments, options, Tensor(ref.name, ref.shape))
         self.builder.steps.append(step)
-        self.boxes[name] = looked_at(BlackBox(name, call.spelling, reason, call, node.index, read), node)
+        self.boxes[name] = observe_opaque(UnderivedCall(name, call.spelling, reason, call, node.index, read), node)
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()
 
@@ -275,7 +275,7 @@ class Bench(ABC):
                 self.keep.append(part)
             return part
 
-        mapped(value, visit)
+        map_nested(value, visit)
         return found
 
     @contextmanager
@@ -297,4 +297,4 @@ class Bench(ABC):
             builder.count, builder.sizes, self.shared = count, sizes, shared
             if isinstance(error, Refused):
                 raise
-            raise Refused(why(error)) from error
+            raise Refused(explain_refusal(error)) from error

@@ -15,16 +15,16 @@ import torch
 
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.lift.values import disagreement, precision
-from symgrad.tracing.record.aliases import storage
-from symgrad.tracing.record.trace import BEHIND, Call, Node, as_array, mapped, same, tensors_in
+from symgrad.tracing.lift.values import find_difference, lowest_dtype
+from symgrad.tracing.record.aliases import storage_of
+from symgrad.tracing.record.trace import BEHIND, Node, TorchCall, as_numbers, holds_same_numbers, map_nested, tensors_in
 
 GRAD = torch.autograd.grad
 """Torch's own, whatever the program puts in its place."""
 
 
 @dataclass(frozen=True, eq=False)
-class BlackBox:
+class UnderivedCall:
     """One result of one call.
 
     ``name`` is what the result is called, ``spelling`` the function; ``reason`` says why there is no equation;
@@ -35,14 +35,14 @@ class BlackBox:
     name: str
     spelling: str
     reason: str
-    call: Call
+    call: TorchCall
     index: int
     arguments: tuple[Node, ...]
     names: tuple[str, ...] = ()
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """All results of the call on other values for ``arguments``."""
-        arguments, keywords = replaced(self.call, self.arguments, tensors)
+        arguments, keywords = with_operands(self.call, self.arguments, tensors)
         return list(tensors_in(rerun(self.call, arguments, keywords, None)))
 
     def check(self, node: Node) -> None:
@@ -50,7 +50,7 @@ class BlackBox:
         with torch.no_grad():
             results = self.run([n.tensor().detach().clone() for n in self.arguments])
         again = results[self.index] if self.index < len(results) else None  # outside a level of forward mode none
-        if again is None or disagreement(as_array(again), node.value(), precision(node)) is not None:
+        if again is None or find_difference(as_numbers(again), node.value(), lowest_dtype(node)) is not None:
             raise UnsupportedError(
                 f"{self.spelling} now returns another value than when it ran: something it used was modified without "
                 "PyTorch noticing (through NumPy, perhaps), or it depends on more than its arguments",
@@ -61,10 +61,10 @@ class BlackBox:
         """vᵀJ by the ``wanted`` arguments, from torch."""
         leaves, results = self._graph()
         found = results[self.index]
-        weights = like(cotangent, found)
+        weights = to_tensor_like(cotangent, found)
         chosen = [leaves[n] for n in wanted]
         if not found.requires_grad:
-            return {n: np.zeros_like(as_array(leaves[n]), dtype=np.float64) for n in wanted}
+            return {n: np.zeros_like(as_numbers(leaves[n]), dtype=np.float64) for n in wanted}
         try:
             products: tuple[Any, ...] = GRAD(found, chosen, weights, allow_unused=True, retain_graph=True)
             if all(product is None for product in products):  # some of torch's formulas want a weight for the first
@@ -75,7 +75,7 @@ class BlackBox:
                 f"torch has no gradient of {self.spelling} here", found=(str(error).split(". ")[0],)
             ) from error
         return {
-            n: np.zeros_like(as_array(leaf), dtype=np.float64) if g is None else as_array(g).astype(np.float64)
+            n: np.zeros_like(as_numbers(leaf), dtype=np.float64) if g is None else as_numbers(g).astype(np.float64)
             for n, leaf, g in zip(wanted, chosen, products, strict=True)
         }
 
@@ -84,20 +84,20 @@ class BlackBox:
         leaves, results = self._graph()
         found = results[self.index]
         chosen = [leaves[n] for n in tangents]
-        nothing = np.zeros_like(as_array(found), dtype=np.float64)
+        nothing = np.zeros_like(as_numbers(found), dtype=np.float64)
         if not found.requires_grad:
             return nothing
         weights = torch.zeros_like(found, requires_grad=True)
         products: tuple[Any, ...] = GRAD(found, chosen, weights, create_graph=True, allow_unused=True)
         pairs = [
-            (g, like(u, g))
+            (g, to_tensor_like(u, g))
             for g, u in zip(products, tangents.values(), strict=True)
             if g is not None and g.requires_grad
         ]
         if not pairs:
             return nothing
         result: Any = GRAD([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)[0]
-        return nothing if result is None else as_array(result).astype(np.float64)
+        return nothing if result is None else as_numbers(result).astype(np.float64)
 
     def fresh(self, tensor: Any) -> Any:
         """The numbers to compute with."""
@@ -111,14 +111,14 @@ class BlackBox:
 
 
 @dataclass(frozen=True, eq=False)
-class Origin:
+class CallOrigin:
     """One call of the user's: the steps that say what it does, in order, and the call itself."""
 
-    box: BlackBox
+    box: UnderivedCall
     steps: tuple[str, ...]
 
 
-class Wide(BlackBox):
+class DoublePrecisionCall(UnderivedCall):
     """The same call on the same numbers in double precision."""
 
     def fresh(self, tensor: Any) -> Any:
@@ -131,17 +131,17 @@ class Wide(BlackBox):
         others = [n for n in {id(n): n for n in self.call.nodes()}.values() if id(n) not in known]
         read = [n for n in others if n.held.dtype.is_floating_point]
         wide = [self.fresh(n.held.detach()) for n in read]
-        arguments, keywords = replaced(self.call, (*self.arguments, *read), (*tensors, *wide))
+        arguments, keywords = with_operands(self.call, (*self.arguments, *read), (*tensors, *wide))
         return list(tensors_in(rerun(self.call, arguments, keywords, None)))
 
 
-def refuse_written_behind(node: Node) -> None:
+def refuse_silent_write(node: Node) -> None:
     """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
     call = node.call
     assert call is not None
-    late = [n for n in call.nodes() if (n.behind or n.exchanged) is not None and not restored(n)]
-    itself = node.behind is not None and not restored(node)
-    if (late or itself) and kept(call, node.index, late, itself):
+    late = [n for n in call.nodes() if (n.behind or n.exchanged) is not None and not is_value_restored(n)]
+    itself = node.behind is not None and not is_value_restored(node)
+    if (late or itself) and is_saved_for_backward(call, node.index, late, itself):
         where = next(at for n in (*late, node) if (at := n.behind or n.exchanged) is not None)
         raise UnsupportedError(
             BEHIND,
@@ -150,13 +150,13 @@ def refuse_written_behind(node: Node) -> None:
         )
 
 
-def restored(node: Node) -> bool:
+def is_value_restored(node: Node) -> bool:
     """Whether the tensor holds again what it held when the call read it, as gradcheck leaves its inputs."""
     tensor = node.owner() if node.owner is not None else None
-    return tensor is not None and tensor.shape == node.held.shape and same(tensor.detach(), node.held)
+    return tensor is not None and tensor.shape == node.held.shape and holds_same_numbers(tensor.detach(), node.held)
 
 
-def kept(call: Call, index: int, nodes: Sequence[Node], result: bool) -> bool:
+def is_saved_for_backward(call: TorchCall, index: int, nodes: Sequence[Node], result: bool) -> bool:
     """Whether torch keeps one of ``nodes``, which the call read, for the call's pullback, or its own ``result``."""
     packed: list[Any] = []
 
@@ -169,13 +169,13 @@ def kept(call: Call, index: int, nodes: Sequence[Node], result: bool) -> bool:
         copies = [n.held.detach().clone() for n in read]
         given = [c.requires_grad_(True).clone() if n.carries else c for n, c in zip(read, copies, strict=True)]
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            found = rerun(call, *replaced(call, read, given), index)
+            found = rerun(call, *with_operands(call, read, given), index)
     mine = [g for n, g in zip(read, given, strict=True) if any(n is other for other in nodes)]
     mine += [found] if result else []
-    return any(storage(p) == storage(m) for p in packed for m in mine)
+    return any(storage_of(p) == storage_of(m) for p in packed for m in mine)
 
 
-def like(array: Array, tensor: Any) -> Any:
+def to_tensor_like(array: Array, tensor: Any) -> Any:
     """An array as a tensor of the type and shape of another; pairs as complex numbers where that is complex.
 
     What autograd adds to a complex leaf's gradient is ∂L/∂re + i·∂L/∂im, so pairs go in and come out as they are.
@@ -186,7 +186,9 @@ def like(array: Array, tensor: Any) -> Any:
     return numbers.to(tensor.dtype).reshape(tensor.shape)
 
 
-def replaced(call: Call, nodes: Sequence[Node], tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_operands(
+    call: TorchCall, nodes: Sequence[Node], tensors: Sequence[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What the call was given, with ``tensors`` in place of ``nodes`` and copies of all other values."""
     given = {id(node): tensor for node, tensor in zip(nodes, tensors, strict=True)}
 
@@ -195,29 +197,29 @@ def replaced(call: Call, nodes: Sequence[Node], tensors: Sequence[Any]) -> tuple
             return part
         return given[id(part)] if id(part) in given else part.tensor().detach().clone()
 
-    return mapped(call.arguments, value), mapped(call.keywords, value)
+    return map_nested(call.arguments, value), map_nested(call.keywords, value)
 
 
-def replayed(node: Node, nodes: Sequence[Node], tensors: Sequence[Any]) -> Any:
+def replay(node: Node, nodes: Sequence[Node], tensors: Sequence[Any]) -> Any:
     """What ``node`` would be with ``tensors`` in place of ``nodes`` among what its call was given."""
     assert node.call is not None
-    return rerun(node.call, *replaced(node.call, nodes, tensors), node.index)
+    return rerun(node.call, *with_operands(node.call, nodes, tensors), node.index)
 
 
-def rerun(call: Call, arguments: Any, keywords: Any, index: int | None) -> Any:
+def rerun(call: TorchCall, arguments: Any, keywords: Any, index: int | None) -> Any:
     """The call once more, with the random state it had."""
     with torch._C.DisableTorchFunction():
         if call.random is None:
-            return result_of(call, arguments, keywords, index)
+            return run_call(call, arguments, keywords, index)
         after = torch.get_rng_state()
         try:
             torch.set_rng_state(call.random)
-            return result_of(call, arguments, keywords, index)
+            return run_call(call, arguments, keywords, index)
         finally:
             torch.set_rng_state(after)
 
 
-def result_of(call: Call, arguments: Any, keywords: Any, index: int | None) -> Any:
+def run_call(call: TorchCall, arguments: Any, keywords: Any, index: int | None) -> Any:
     """What the call gives on other arguments, all of it or one result; an in-place call gives what it wrote."""
     result = call.function(*arguments, **keywords)
     if call.in_place:

@@ -22,17 +22,17 @@ from symgrad.ops import ground
 from symgrad.ops.calls.registry import CHOICES, RANKED
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import Role
-from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.boxes import replaced, replayed, rerun
+from symgrad.tracing.lift.bench import LiftContext
+from symgrad.tracing.lift.boxes import replay, rerun, with_operands
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import Call, Node, same
+from symgrad.tracing.record.trace import Node, TorchCall, holds_same_numbers
 
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 """What positions are held in."""
 
 
-def by_choice(lifter: Bench, node: Node) -> Ref:
+def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     """The call as a choice of entries of its first argument.
 
     Where each comes from is found by sending the entries' own numbers through the call.
@@ -47,20 +47,22 @@ def by_choice(lifter: Bench, node: Node) -> Ref:
     if source.held.numel() == 0 or node.held.numel() == 0:
         raise Refused("")
     lifter.asked_numbers |= word in RANKED
-    places = ranked_places(node, source) if word in RANKED else sent_through(node, source)
+    places = ranked_indices(node, source) if word in RANKED else probe_indices(node, source)
     if places is None or places.shape != node.shape:
         raise Refused("")
     ref, name = lifter.refs[id(source)], lifter.wish(node)
-    return one_of_each_row(lifter, node, ref, places, name) or choose(lifter, ref, places, name, tuple(call.nodes()))
+    return pick_one_per_row(lifter, node, ref, places, name) or lift_selection(
+        lifter, ref, places, name, tuple(call.nodes())
+    )
 
 
-def one_of_each_row(lifter: Bench, node: Node, source: Ref, places: Array, name: str | None) -> Ref | None:
+def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array, name: str | None) -> Ref | None:
     """x[arange(n), y]: entry number y of each row, where y are whole numbers of the call's own; else None."""
     rows, columns = source.shape if len(source.shape) == 2 else (0, 1)
     if places.shape != (int(rows),) or not np.array_equal(places // int(columns), np.arange(int(rows))):
         return None
     assert node.call is not None
-    op, own = find("torch.gather"), same_positions(lifter, places % int(columns), tuple(node.call.nodes()))
+    op, own = find("torch.gather"), find_equal_index_tensor(lifter, places % int(columns), tuple(node.call.nodes()))
     if op is None or own is None:
         return None
     lifter.asked_numbers = True
@@ -69,7 +71,7 @@ def one_of_each_row(lifter: Bench, node: Node, source: Ref, places: Array, name:
     return lifter.apply_op(ground.reshape, "torch.reshape", (picked, (-1,)), {}, name)
 
 
-def tied(node: Node) -> bool:
+def has_ties(node: Node) -> bool:
     """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
     assert node.call is not None
     if plain_spelling(node.call.spelling).rpartition(".")[2] not in RANKED:
@@ -77,23 +79,25 @@ def tied(node: Node) -> bool:
     return any(n.held.unique().numel() < n.held.numel() for n in node.call.nodes() if n.carries)
 
 
-def sent_through(node: Node, source: Node) -> Array:
+def probe_indices(node: Node, source: Node) -> Array:
     """The call on the numbers 0, 1, 2, … in place of the entries."""
     count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
-    return np.asarray(replayed(node, (source,), (count,)).numpy()).astype(np.int64)
+    return np.asarray(replay(node, (source,), (count,)).numpy()).astype(np.int64)
 
 
-def ranked_places(node: Node, source: Node) -> Array | None:
+def ranked_indices(node: Node, source: Node) -> Array | None:
     """Where sorted entries stood: the call's own second result along its axis."""
     call = node.call
     assert call is not None
     if node.index != 0:
         return None
-    ranked = call if call.results > 1 else replace(call, function=with_places(call))
-    return places_in(source.held, lambda entries: rerun(ranked, *replaced(call, (source,), (entries,)), None))
+    ranked = call if call.results > 1 else replace(call, function=function_with_indices(call))
+    return probe_selected_indices(
+        source.held, lambda entries: rerun(ranked, *with_operands(call, (source,), (entries,)), None)
+    )
 
 
-def with_places(call: Call) -> Callable[..., Any]:
+def function_with_indices(call: TorchCall) -> Callable[..., Any]:
     """The function that gives the places, too, of one that gives the values alone."""
     word = call.spelling.rpartition(".")[2]
     if word == "msort":
@@ -102,7 +106,7 @@ def with_places(call: Call) -> Callable[..., Any]:
     return twin
 
 
-def places_in(source: Any, run: Callable[[Any], Any]) -> Array | None:
+def probe_selected_indices(source: Any, run: Callable[[Any], Any]) -> Array | None:
     """Which entries of ``source`` a function picks that also gives places: by their numbers.
 
     Whether those count along an axis, and which, or in a plane, shows on entries that all differ; on its own, of which
@@ -116,7 +120,7 @@ def places_in(source: Any, run: Callable[[Any], Any]) -> Array | None:
     orders = (torch.arange(source.numel()).flip(0), mixed)
     kind = torch.float32 if source.dtype is torch.float32 else torch.float64  # as random numbers beside them are
     trials = [(apart, run(apart)) for apart in (order.to(kind).reshape(source.shape) for order in orders)]
-    for reading in (*axes(source.dim()), *planes(source.dim())):
+    for reading in (*find_axis_positions(source.dim()), *find_plane_positions(source.dim())):
         if all(reading(apart, *trial[:2]) is not None for apart, trial in trials):
             places = reading(source, found[0], found[1])
             return None if places is None else np.asarray(places.numpy())
@@ -127,7 +131,7 @@ Reading = Callable[[Any, Any, Any], Any]
 """Which of some entries are these values, when those are their places; None where they are not."""
 
 
-def axes(count: int) -> Iterator[Reading]:
+def find_axis_positions(count: int) -> Iterator[Reading]:
     """Places along each axis, which the result keeps or not; a number has one place."""
 
     def along(entries: Any, values: Any, indices: Any, axis: int) -> Any:
@@ -138,15 +142,15 @@ def axes(count: int) -> Iterator[Reading]:
             return None
         places = torch.gather(numbers, axis, indices if kept else indices.unsqueeze(axis))
         places = places if kept else places.squeeze(axis)
-        return places if same(entries.reshape(-1)[places], values) else None
+        return places if holds_same_numbers(entries.reshape(-1)[places], values) else None
 
     def alone(entry: Any, value: Any, place: Any) -> Any:
-        return torch.zeros_like(place) if value.dim() == 0 and same(entry, value) else None
+        return torch.zeros_like(place) if value.dim() == 0 and holds_same_numbers(entry, value) else None
 
     return (partial(along, axis=axis) for axis in range(count)) if count else iter((alone,))
 
 
-def planes(count: int) -> Iterator[Reading]:
+def find_plane_positions(count: int) -> Iterator[Reading]:
     """Places in the planes, or the bodies, of each channel."""
 
     def within(entries: Any, values: Any, indices: Any, space: int) -> Any:
@@ -155,12 +159,12 @@ def planes(count: int) -> Iterator[Reading]:
         if numbers.dim() != at.dim() or int(indices.max()) >= numbers.shape[-1]:
             return None
         places = torch.gather(numbers, -1, at).reshape(values.shape)
-        return places if same(entries.reshape(-1)[places], values) else None
+        return places if holds_same_numbers(entries.reshape(-1)[places], values) else None
 
     return (partial(within, space=space) for space in (1, 2, 3) if space < count)
 
 
-def choose(lifter: Bench, source: Ref, places: Array, name: str | None, read: Sequence[Node] = ()) -> Ref:
+def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | None, read: Sequence[Node] = ()) -> Ref:
     """``source``'s entries at ``places``: by an index where that says it, else by gathering.
 
     Positions are those of a tensor that the call has ``read``, where it has them.
@@ -168,24 +172,26 @@ def choose(lifter: Bench, source: Ref, places: Array, name: str | None, read: Se
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
         return lifter.apply_op(ground.reshape, "torch.reshape", (source, tuple(places.shape)), {}, name)
-    order = axes_order(places, shape)
+    order = find_permutation(places, shape)
     if order is not None:
         return lifter.apply_op(ground.permute, "torch.permute", (source, order), {}, name)
-    key = slice_key(places, shape)
+    key = find_slice_index(places, shape)
     if key is not None:
         return lifter.emit(role_entry(Role.INDEXES), [StepOperand(source, source.name)], {"key": key}, name)
-    found = positions(places, shape)
+    found = find_slice_positions(places, shape)
     return (
-        gathered(lifter, source, places, name) if found is None else picked(lifter, source, places, found, name, read)
+        lift_gather(lifter, source, places, name)
+        if found is None
+        else lift_slice_selection(lifter, source, places, found, name, read)
     )
 
 
-def picked(
-    lifter: Bench, source: Ref, places: Array, found: tuple[int, Array], name: str | None, read: Sequence[Node]
+def lift_slice_selection(
+    lifter: LiftContext, source: Ref, places: Array, found: tuple[int, Array], name: str | None, read: Sequence[Node]
 ) -> Ref:
     """Whole slices along one axis, at positions that may have several axes of their own."""
     op, (axis, at) = role_entry(Role.PICKS), found
-    index = same_positions(lifter, at, read) or lifter.data("places", at)
+    index = find_equal_index_tensor(lifter, at, read) or lifter.data("places", at)
     if at.ndim == 1:
         return lifter.apply_op(op, op.name, (source, axis, index), {}, name)
     row = lifter.apply_op(ground.reshape, "torch.reshape", (index, (-1,)), {})
@@ -193,7 +199,7 @@ def picked(
     return lifter.apply_op(ground.reshape, "torch.reshape", (rows, tuple(places.shape)), {}, name)
 
 
-def positions(places: Array, shape: tuple[int, ...]) -> tuple[int, Array] | None:
+def find_slice_positions(places: Array, shape: tuple[int, ...]) -> tuple[int, Array] | None:
     """The axis, and the positions on it, of which whole slices are read; None where there is none."""
     more = places.ndim - len(shape) + 1
     if more < 1 or not places.size or places.min() < 0:
@@ -207,7 +213,7 @@ def positions(places: Array, shape: tuple[int, ...]) -> tuple[int, Array] | None
     return None
 
 
-def same_positions(lifter: Bench, at: Array, read: Sequence[Node]) -> Ref | None:
+def find_equal_index_tensor(lifter: LiftContext, at: Array, read: Sequence[Node]) -> Ref | None:
     """A tensor of a call that holds these positions."""
     for node in read:
         if not node.carries and node.held.dtype in WHOLE and np.array_equal(node.held.numpy(), at):
@@ -215,7 +221,7 @@ def same_positions(lifter: Bench, at: Array, read: Sequence[Node]) -> Ref | None
     return None
 
 
-def gathered(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref:
+def lift_gather(lifter: LiftContext, source: Ref, places: Array, name: str | None) -> Ref:
     """Laid out in one row, looked up, and put into shape: every number of places is one equation."""
     op = find("torch.gather")
     index = lifter.data("places", places.reshape(-1))
@@ -235,16 +241,16 @@ def gathered(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref
     return lifter.apply_op(ground.reshape, "torch.reshape", (picked, tuple(places.shape)), {}, name)
 
 
-def put(lifter: Bench, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
+def lift_overwrite(lifter: LiftContext, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
     """``old`` with the entries of ``new`` where ``places`` is not -1."""
     if (places >= 0).all():
-        return choose(lifter, new, places, name)
-    spread = gathered(lifter, new, np.maximum(places, 0), None)
+        return lift_selection(lifter, new, places, name)
+    spread = lift_gather(lifter, new, np.maximum(places, 0), None)
     mask = lifter.data("written", (places >= 0))
     return lifter.apply_op(ground.where, "torch.where", (mask, spread, old), {}, name)
 
 
-def axes_order(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+def find_permutation(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The order of axes in which ``places`` reads everything, if it only exchanges axes."""
     if places.ndim != len(shape) or places.size != int(np.prod(shape, dtype=object)) or 1 in shape:
         return None
@@ -261,7 +267,7 @@ def axes_order(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     return order if np.array_equal(np.transpose(count, order), places) else None
 
 
-def slice_key(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+def find_slice_index(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     """The index that reads ``places``, if one of integers and slices with step 1 does."""
     count = np.arange(int(np.prod(shape, dtype=object))).reshape(shape)
     if not places.size or not shape or places.min() < 0:

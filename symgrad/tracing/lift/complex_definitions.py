@@ -27,10 +27,10 @@ from symgrad.numeric import Values
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.sweeps import push
 from symgrad.ops.solving import APART
-from symgrad.tracing.lift.complex_matrices import blocks, solve
+from symgrad.tracing.lift.complex_matrices import complex_to_blocks, solve
 from symgrad.tracing.lift.inside import Expansion, definition
-from symgrad.tracing.lift.lifted import Lifted, Refused
-from symgrad.tracing.lift.placing import ANOTHER, of_ones
+from symgrad.tracing.lift.lifted import LiftedProgram, Refused
+from symgrad.tracing.lift.placing import ANOTHER, sparse_ones_like
 from symgrad.tracing.record.trace import Node
 
 # Numbers on a diagonal ----------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def fill_diagonal(p: Expansion, z: Any, fill_value: Any, wrap: bool = False) -> 
 # Products and sums along an axis -----------------------------------------------------------------------------
 
 
-def running(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
+def scan_by_doubling(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
     """Neighbours taken together, then pairs of them, …: after n turns each entry holds what 2ⁿ entries give."""
     if not z.dim():
         return z.clone()
@@ -62,7 +62,7 @@ def running(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
 @definition()
 def cumprod(p: Expansion, z: Any, dim: int, *, dtype: Any = None) -> Any:
     """The products so far."""
-    return running(z, dim, torch.mul)
+    return scan_by_doubling(z, dim, torch.mul)
 
 
 def log_of_sum(x: Any, y: Any) -> Any:
@@ -75,7 +75,7 @@ def log_of_sum(x: Any, y: Any) -> Any:
 @definition()
 def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
     """The logarithms of the sums of exponentials so far; which of the logarithms torch has is data."""
-    found = running(z, dim, log_of_sum)
+    found = scan_by_doubling(z, dim, log_of_sum)
     away = torch.logcumsumexp(z.detach(), dim).imag - found.detach().imag
     return found + 2j * math.pi * torch.nan_to_num(torch.round(away / (2 * math.pi)))
 
@@ -135,7 +135,7 @@ def scatter(p: Expansion, z: Any, dim: int, index: Any, value: Any) -> Any:
 @definition(also=("sampled_addmm",))
 def sparse_sampled_addmm(p: Expansion, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """β·x + α·(a @ b) where x stores an entry."""
-    return beta * x.to_dense() + alpha * of_ones(x.detach()).to_dense() * (a @ b)
+    return beta * x.to_dense() + alpha * sparse_ones_like(x.detach()).to_dense() * (a @ b)
 
 
 @definition()
@@ -155,24 +155,24 @@ def var_mean(p: Expansion, z: Any, dim: Any = None, *, correction: Any = None, k
 # Writes of complex entries are writes of pairs ---------------------------------------------------------------
 
 
-def pairs(z: Any, dtype: Any = None) -> Any:
+def split_complex(z: Any, dtype: Any = None) -> Any:
     """The real and imaginary parts, on an axis behind the others."""
     return torch.view_as_real((z if dtype is None else z.to(dtype)).resolve_conj())
 
 
-@definition()
-def index_put(p: Expansion, z: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+@definition("index_put")
+def define_complex_index_put(p: Expansion, z: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Of the pairs: their axis stands behind those that are indexed."""
     places = tuple(slice(None) if i is None else i for i in indices)
-    new = pairs(values, z.dtype).expand(*z[places].shape, 2)
-    return torch.view_as_complex(torch.ops.aten.index_put(pairs(z), indices, new, accumulate))
+    new = split_complex(values, z.dtype).expand(*z[places].shape, 2)
+    return torch.view_as_complex(torch.ops.aten.index_put(split_complex(z), indices, new, accumulate))
 
 
-@definition()
-def put(p: Expansion, z: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+@definition("put")
+def define_complex_put(p: Expansion, z: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Of the pairs in one row."""
     row = torch.index_put(
-        pairs(z).reshape(-1, 2), (index.reshape(-1),), pairs(source, z.dtype).reshape(-1, 2), accumulate
+        split_complex(z).reshape(-1, 2), (index.reshape(-1),), split_complex(source, z.dtype).reshape(-1, 2), accumulate
     )
     return torch.view_as_complex(row.reshape(*z.shape, 2))
 
@@ -182,7 +182,7 @@ def masked_scatter(p: Expansion, z: Any, mask: Any, source: Any) -> Any:
     """Of the pairs: both parts where the mask holds."""
     shape = (z.real + mask).shape
     z, both = z.expand(shape), mask.expand(shape).unsqueeze(-1).expand(*shape, 2)
-    return torch.view_as_complex(torch.masked_scatter(pairs(z), both, pairs(source)))
+    return torch.view_as_complex(torch.masked_scatter(split_complex(z), both, split_complex(source)))
 
 
 @definition()
@@ -220,14 +220,14 @@ def _fft_c2r(p: Expansion, z: Any, dim: Any, normalization: int, last_dim_size: 
 EQUAL = "two {} are equal: their vectors are not unique, so there is no derivative"
 
 
-def apart(values: Any) -> bool:
+def are_distinct(values: Any) -> bool:
     """Whether no two values are equal."""
     gaps = (values.unsqueeze(-1) - values.unsqueeze(-2)).abs()
     gaps = gaps + torch.diag_embed(torch.full(values.shape, torch.inf, dtype=gaps.dtype))
     return not values.numel() or bool((gaps.amin((-2, -1)) > APART * values.abs().amax(-1)).all())
 
 
-def bordered(p: Expansion, a: Any, values: Any, held: Any) -> Any:
+def solve_bordered_system(p: Expansion, a: Any, values: Any, held: Any) -> Any:
     """For each value λ and column v the x with (A − λ)·x = −μ·v and vᴴ·x = 1, as columns."""
     count, size = values.shape[-1], a.shape[-1]
     shape = (*a.shape[:-2], count, size, size)
@@ -239,14 +239,14 @@ def bordered(p: Expansion, a: Any, values: Any, held: Any) -> Any:
     return solve(p, torch.cat([upper, lower], -2), ends)[..., :size, 0].mT
 
 
-def followed(p: Expansion, a: Any, values: Any, right: Any, left: Any) -> tuple[Any, Any]:
+def track_eigenpairs(p: Expansion, a: Any, values: Any, right: Any, left: Any) -> tuple[Any, Any]:
     """The eigenvalues, and a function that gives the vectors; all but ``a`` are held still."""
-    x = bordered(p, a, values, right)
-    y = bordered(p, a.mH, values.conj(), left)
+    x = solve_bordered_system(p, a, values, right)
+    y = solve_bordered_system(p, a.mH, values.conj(), left)
     moved = (y.conj() * (a @ x)).sum(-2) / (y.conj() * x).sum(-2)
 
     def vectors() -> Any:
-        found = bordered(p, a, moved, right)
+        found = solve_bordered_system(p, a, moved, right)
         return found / torch.linalg.vector_norm(found, dim=-2, keepdim=True) * p.phases(values)
 
     return moved, vectors
@@ -257,9 +257,9 @@ def eig(p: Expansion, a: Any) -> Any:
     """Eigenvalues and eigenvectors of any square matrix whose eigenvalues are apart."""
     values, right = torch.linalg.eig(a.detach())
     a = a if a.is_complex() else torch.complex(a, torch.zeros_like(a))
-    if not apart(values):
+    if not are_distinct(values):
         raise Refused(EQUAL.format("eigenvalues"))
-    moved, vectors = followed(p, a, values, right, torch.linalg.inv(right).mH)
+    moved, vectors = track_eigenpairs(p, a, values, right, torch.linalg.inv(right).mH)
     return (moved, vectors()) if p.index else (moved,)
 
 
@@ -268,22 +268,24 @@ def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any: 
     """Of a Hermitian matrix the left vectors are the right ones; values alone may be equal."""
     a = (a + a.mH) / 2
     values, right = torch.linalg.eigh(a.detach(), UPLO=UPLO)
-    if not apart(values):
+    if not are_distinct(values):
         if p.index:
             raise Refused(EQUAL.format("eigenvalues"))
-        return (p(torch.linalg.eigvalsh, blocks(a))[..., ::2],)
-    moved, vectors = followed(p, a, values.to(a.dtype), right, right)
+        return (p(torch.linalg.eigvalsh, complex_to_blocks(a))[..., ::2],)
+    moved, vectors = track_eigenpairs(p, a, values.to(a.dtype), right, right)
     return (moved.real, vectors()) if p.index else (moved.real,)
 
 
 @definition()
 def svdvals(p: Expansion, a: Any, **_: Any) -> Any:
     """Those of the blocks, each of which is there twice."""
-    return p(torch.linalg.svdvals, blocks(a))[..., ::2]
+    return p(torch.linalg.svdvals, complex_to_blocks(a))[..., ::2]
 
 
 @definition("_linalg_svd")
-def svd(p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None) -> Any:
+def define_complex_svd(
+    p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
+) -> Any:
     """U, S and Vh, by the eigenvectors of [[0, A], [Aᴴ, 0]], which hold u above v."""
     rows, columns = a.shape[-2:]
     if p.index == 1 or not compute_uv:
@@ -291,32 +293,32 @@ def svd(p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = Tru
     if full_matrices and (columns - rows) * (p.index - 1) > 0:
         raise Refused("the extra vectors of full_matrices=True are arbitrary, so they have no derivative")
     u, values, vh = torch.linalg.svd(a.detach(), full_matrices=False)
-    if not apart(torch.cat([values, -values], -1)):
+    if not are_distinct(torch.cat([values, -values], -1)):
         raise Refused(EQUAL.format("singular values"))
     above = torch.cat([torch.zeros(*a.shape[:-2], rows, rows, dtype=a.dtype), a], -1)
     below = torch.cat([a.mH, torch.zeros(*a.shape[:-2], columns, columns, dtype=a.dtype)], -1)
     held = torch.cat([u, vh.mH], -2) / 2**0.5
-    both = followed(p, torch.cat([above, below], -2), values.to(a.dtype), held, held)[1]() * 2**0.5
+    both = track_eigenpairs(p, torch.cat([above, below], -2), values.to(a.dtype), held, held)[1]() * 2**0.5
     return both[..., :rows, :], None, both[..., rows:, :].mH
 
 
-def old_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) -> Any:
+def define_legacy_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """torch's older call, which gives V."""
-    u, s, vh = (*svd(p, a, not some, compute_uv), None)[:3]
+    u, s, vh = (*define_complex_svd(p, a, not some, compute_uv), None)[:3]
     return u, s, None if vh is None else vh.mH
 
 
 @definition("svd")
 def svd_as_called(p: Expansion, a: Any, *arguments: Any, **keywords: Any) -> Any:
     """Two functions of torch's have this name."""
-    return (svd if "linalg" in p.call.spelling else old_svd)(p, a, *arguments, **keywords)
+    return (define_complex_svd if "linalg" in p.call.spelling else define_legacy_svd)(p, a, *arguments, **keywords)
 
 
 TURNED = 1e-8
 """The share of a result that may come of rounding when a phase turns by 1."""
 
 
-def phases_matter(lifted: Lifted, phases: Mapping[int, Sequence[Node]]) -> bool:
+def phases_matter(lifted: LiftedProgram, phases: Mapping[int, Sequence[Node]]) -> bool:
     """Whether a result changes with the phases of some calls' vectors, each turned by an angle of its own."""
     random = np.random.default_rng(0)
     turns = {}

@@ -16,21 +16,21 @@ from symgrad.tracing.lift.inside import Expansion, definition
 from symgrad.tracing.lift.lifted import Refused
 
 
-def blocks(z: Any) -> Any:
+def complex_to_blocks(z: Any) -> Any:
     """The real matrix, twice as high and wide."""
     rows = [torch.stack([z.real, -z.imag], -1), torch.stack([z.imag, z.real], -1)]
     return torch.stack(rows, -3).reshape(*z.shape[:-2], 2 * z.shape[-2], 2 * z.shape[-1])
 
 
-def numbers(real: Any) -> Any:
-    """The complex matrix whose `blocks` these are."""
+def blocks_to_complex(real: Any) -> Any:
+    """The complex matrix whose `complex_to_blocks` these are."""
     first = real.reshape(*real.shape[:-2], real.shape[-2] // 2, 2, real.shape[-1] // 2, 2).select(-1, 0)
     return torch.complex(first.select(-2, 0), first.select(-2, 1))
 
 
-def of_blocks(function: Any) -> Any:
+def apply_to_blocks(function: Any) -> Any:
     """The same function of the blocks."""
-    return lambda p, z, *rest: numbers(p(function, blocks(z), *rest))
+    return lambda p, z, *rest: blocks_to_complex(p(function, complex_to_blocks(z), *rest))
 
 
 def with_integer(function: Any) -> Any:
@@ -43,11 +43,11 @@ def with_integer(function: Any) -> Any:
 @definition(also=("inv",))
 def inverse(p: Expansion, z: Any) -> Any:
     """That of the blocks."""
-    return numbers(p(torch.linalg.inv, blocks(z)))
+    return blocks_to_complex(p(torch.linalg.inv, complex_to_blocks(z)))
 
 
 for word in ("matrix_exp", "matrix_power"):
-    definition(word)(of_blocks(getattr(torch.linalg, word)))
+    definition(word)(apply_to_blocks(getattr(torch.linalg, word)))
 definition("inv_ex")(with_integer(inverse))
 
 
@@ -56,7 +56,7 @@ def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """Of a matrix of full rank; where every singular value counts as 0 it is 0, and stays 0 nearby."""
     if not p.value.any():
         return z.mH * 0
-    return numbers(p(torch.linalg.pinv, blocks(z)))
+    return blocks_to_complex(p(torch.linalg.pinv, complex_to_blocks(z)))
 
 
 # Linear systems ----------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
     if not left:
         return solve(p, a.mT, b.mT).mT
     rows = torch.stack([b.real, b.imag], -2).reshape(*b.shape[:-2], 2 * b.shape[-2], b.shape[-1])
-    found = p(torch.linalg.solve, blocks(a), rows)
+    found = p(torch.linalg.solve, complex_to_blocks(a), rows)
     parts = found.reshape(*found.shape[:-2], found.shape[-2] // 2, 2, found.shape[-1])
     return torch.complex(parts.select(-2, 0), parts.select(-2, 1))
 
@@ -85,7 +85,7 @@ def eye(like: Any) -> Any:
     return torch.eye(like.shape[-2], dtype=like.dtype)
 
 
-def triangle(a: Any, upper: bool, ones: bool) -> Any:
+def read_triangle(a: Any, upper: bool, ones: bool) -> Any:
     """What is read of a matrix."""
     part = torch.triu(a, int(ones)) if upper else torch.tril(a, -int(ones))
     return part + eye(a) if ones else part
@@ -96,7 +96,7 @@ def solve_triangular(
     p: Expansion, a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
     """With one triangle of the matrix."""
-    return solve(p, triangle(a, upper, unitriangular), b, left=left)
+    return solve(p, read_triangle(a, upper, unitriangular), b, left=left)
 
 
 @definition()
@@ -104,7 +104,7 @@ def triangular_solve(
     p: Expansion, b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
     """torch's older call."""
-    read = triangle(a, upper, unitriangular)
+    read = read_triangle(a, upper, unitriangular)
     return solve(p, read.mT if transpose else read, b), a.clone()
 
 
@@ -119,7 +119,7 @@ def cholesky_solve(p: Expansion, b: Any, factor: Any, upper: bool = False) -> An
 def cholesky_inverse(p: Expansion, factor: Any, upper: bool = False) -> Any:
     """The inverse of L·Lᴴ."""
     lower = factor.mH if upper else factor
-    return numbers(p(torch.linalg.inv, blocks(lower @ lower.mH)))
+    return blocks_to_complex(p(torch.linalg.inv, complex_to_blocks(lower @ lower.mH)))
 
 
 @definition()
@@ -135,22 +135,22 @@ def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
 @definition()
 def cholesky(p: Expansion, z: Any, upper: bool = False) -> Any:
     """The factor's diagonal is real and positive, so that of its blocks is, too."""
-    lower = numbers(p(torch.linalg.cholesky, blocks(z)))
+    lower = blocks_to_complex(p(torch.linalg.cholesky, complex_to_blocks(z)))
     return lower.mH if upper else lower
 
 
 definition("cholesky_ex")(with_integer(cholesky))
 
 
-@definition()
-def qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
+@definition("qr")
+def define_complex_qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
     """The factors with a positive diagonal, which are blocks; then the signs that torch's have."""
     if mode not in ("reduced", True):
         raise Refused("the extra columns of mode 'complete' are arbitrary, so they have no derivative")
-    q, r = p(torch.linalg.qr, blocks(z))
+    q, r = p(torch.linalg.qr, complex_to_blocks(z))
     signs = r.detach().diagonal(dim1=-2, dim2=-1).sgn()
     own = torch.linalg.qr(z.detach())[1].diagonal(dim1=-2, dim2=-1).sgn()
-    return numbers(q * signs.unsqueeze(-2)) * own.conj().unsqueeze(-2), numbers(
+    return blocks_to_complex(q * signs.unsqueeze(-2)) * own.conj().unsqueeze(-2), blocks_to_complex(
         signs.unsqueeze(-1) * r
     ) * own.unsqueeze(-1)
 
@@ -169,16 +169,16 @@ def square_lu(p: Expansion, z: Any, pivots: Any) -> Any:
     if not z.is_complex():
         return p(lu_factors, z)
     turn = pivots.sgn()
-    both = p(lu_factors, blocks(turn.conj().unsqueeze(-1) * z))
+    both = p(lu_factors, complex_to_blocks(turn.conj().unsqueeze(-1) * z))
     one = torch.eye(both.shape[-1], dtype=both.dtype)
     lower, upper = torch.tril(both, -1) + one, torch.triu(both)
-    corners = lower * blocks(torch.eye(z.shape[-1]) * (1 + 1j)).abs()
-    l_turned, u_turned = numbers(lower @ (2 * one - corners)), numbers(corners @ upper)
+    corners = lower * complex_to_blocks(torch.eye(z.shape[-1]) * (1 + 1j)).abs()
+    l_turned, u_turned = blocks_to_complex(lower @ (2 * one - corners)), blocks_to_complex(corners @ upper)
     strictly = torch.tril(turn.unsqueeze(-1) * l_turned * turn.conj().unsqueeze(-2), -1)
     return strictly + turn.unsqueeze(-1) * u_turned
 
 
-def packed(p: Expansion, z: Any) -> tuple[Any, Any]:
+def pack_lu(p: Expansion, z: Any) -> tuple[Any, Any]:
     """P, which is data, and both triangles in one matrix; beyond a square part they solve with its triangles."""
     order, _lower, own = torch.linalg.lu(z.detach())
     rows, columns = z.shape[-2:]
@@ -188,37 +188,37 @@ def packed(p: Expansion, z: Any) -> tuple[Any, Any]:
     if rows == columns:
         return order, both
     rest = z[..., size:, :] if tall else z[..., :, size:]
-    found = solve(p, torch.triu(both), rest, left=False) if tall else solve(p, with_ones(both), rest)
+    found = solve(p, torch.triu(both), rest, left=False) if tall else solve(p, with_unit_diagonal(both), rest)
     return order, torch.cat([both, found], -2 if tall else -1)
 
 
-def with_ones(packed: Any) -> Any:
+def with_unit_diagonal(packed: Any) -> Any:
     """L, with ones on its diagonal."""
     return torch.tril(packed, -1) + torch.eye(*packed.shape[-2:], dtype=packed.dtype)
 
 
-def triangles(order: Any, packed: Any) -> tuple[Any, Any, Any]:
+def unpack_triangles(order: Any, packed: Any) -> tuple[Any, Any, Any]:
     """P, L and U, the latter out of one matrix."""
     size = min(packed.shape[-2:])
-    return order, with_ones(packed[..., :, :size]), torch.triu(packed[..., :size, :])
+    return order, with_unit_diagonal(packed[..., :, :size]), torch.triu(packed[..., :size, :])
 
 
 @definition(also=("lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info"))
 def lu_factor(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """Both triangles in one matrix."""
-    return packed(p, z)[1]
+    return pack_lu(p, z)[1]
 
 
 @definition()
 def lu(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """P, L and U; torch's older call of that name has the triangles in one matrix."""
-    return triangles(*packed(p, z)) if "linalg" in p.call.spelling else lu_factor(p, z)
+    return unpack_triangles(*pack_lu(p, z)) if "linalg" in p.call.spelling else lu_factor(p, z)
 
 
 @definition()
 def lu_unpack(p: Expansion, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
     """P, L and U."""
-    return triangles(torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0], packed)
+    return unpack_triangles(torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0], packed)
 
 
 def linalg_lu_solve(p: Expansion, LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
@@ -245,22 +245,22 @@ def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
 @definition(also=("_linalg_det",))
 def det(p: Expansion, z: Any) -> Any:
     """The product of U's diagonal, with the sign of the order of rows."""
-    order, both = packed(p, z)
+    order, both = pack_lu(p, z)
     return torch.prod(both.diagonal(dim1=-2, dim2=-1), -1) * torch.linalg.det(order.real)
 
 
 @definition(also=("_linalg_slogdet",))
 def slogdet(p: Expansion, z: Any) -> Any:
     """det / |det|, and log |det|: half of the blocks' own."""
-    return torch.sgn(det(p, z)), p(torch.linalg.slogdet, blocks(z))[1] / 2
+    return torch.sgn(det(p, z)), p(torch.linalg.slogdet, complex_to_blocks(z))[1] / 2
 
 
 # Reflections -------------------------------------------------------------------------------------------------
 
 
-def reflected(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
+def apply_reflections(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
     """(I − τ₁·v₁·v₁ᴴ)·(I − τ₂·v₂·v₂ᴴ)·…·start or the adjoint's; the v's are columns of z under ones."""
-    columns = with_ones(z)
+    columns = with_unit_diagonal(z)
     for n in range(tau.shape[-1]) if adjoint else reversed(range(tau.shape[-1])):
         v, share = columns[..., :, n : n + 1], tau[..., n, None, None]
         start = start - (share.conj() if adjoint else share) * (v @ (v.mH @ start))
@@ -271,13 +271,15 @@ def reflected(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
 def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
     """The product of the reflections, its first columns."""
     start = torch.eye(*z.shape[-2:], dtype=z.dtype)
-    return reflected(z, tau, start if tau.shape[-1] else z * 0 + start, False)
+    return apply_reflections(z, tau, start if tau.shape[-1] else z * 0 + start, False)
 
 
 @definition()
 def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """The product of the reflections, or its adjoint, times a matrix from the left or the right."""
-    return reflected(z, tau, other, transpose) if left else reflected(z, tau, other.mH, not transpose).mH
+    return (
+        apply_reflections(z, tau, other, transpose) if left else apply_reflections(z, tau, other.mH, not transpose).mH
+    )
 
 
 lu_factors.spelling = lu_factors.__name__  # type: ignore[attr-defined]  # how the table spells it

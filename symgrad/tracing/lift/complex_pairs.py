@@ -21,9 +21,9 @@ from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.fourier import each_axis
 from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Role
-from symgrad.tracing.lift.bench import Bench
+from symgrad.tracing.lift.bench import LiftContext
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.record.trace import Call, Node
+from symgrad.tracing.record.trace import Node, TorchCall
 
 
 def is_complex(value: Any) -> bool:
@@ -31,10 +31,10 @@ def is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (isinstance(value, Node) and bool(value.held.is_complex()))
 
 
-class Pairs:
+class PairedArgs:
     """The arguments of one call as pairs, and entries of the table applied to them."""
 
-    def __init__(self, lifter: Bench, node: Node, op: Op | None = None) -> None:
+    def __init__(self, lifter: LiftContext, node: Node, op: Op | None = None) -> None:
         self.lifter, self.node, self.op = lifter, node, op  # the table's entry for the call itself
 
     def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
@@ -47,7 +47,7 @@ class Pairs:
         return int(size)
 
     @property
-    def call(self) -> Call:
+    def call(self) -> TorchCall:
         """The call that is lifted."""
         assert self.node.call is not None
         return self.node.call
@@ -92,7 +92,7 @@ LONGEST = 4096
 """Transforms of more points are black boxes: their equation's cosines would not fit into memory."""
 
 
-def along(p: Pairs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
+def transform_axes(p: PairedArgs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
     """One transform along its axes, of a node or of an earlier step."""
     op, of_pairs = entry_named(name), "x" in entry_named(name).traits.complex_pairs
     if isinstance(x, Node) and is_complex(x) and not of_pairs:
@@ -109,11 +109,11 @@ def along(p: Pairs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
     return p(op, ref, *given, **spoken)
 
 
-def transform(word: str) -> Rule:
+def lift_fft(word: str) -> Rule:
     """One of torch.fft's functions: an entry, or several of them."""
 
-    def rule(p: Pairs, x: Node, *given: Any, **spoken: Any) -> Ref | None:
-        several, apply = find_compound(f"torch.fft.{word}"), partial(along, p)
+    def rule(p: PairedArgs, x: Node, *given: Any, **spoken: Any) -> Ref | None:
+        several, apply = find_compound(f"torch.fft.{word}"), partial(transform_axes, p)
         if several is None:
             return apply(f"complex_{word}", x, *given, **spoken)
         last = several.steps(apply, 0, x, *given, **spoken)
@@ -123,7 +123,7 @@ def transform(word: str) -> Rule:
 
 
 def stft(
-    p: Pairs,
+    p: PairedArgs,
     x: Node,
     n_fft: int,
     hop_length: int | None = None,
@@ -151,9 +151,9 @@ def stft(
     axis, norm = len(frames.shape) - 1, "ortho" if normalized else None
     half = onesided is None or onesided
     source = frames if half else p(ground.complex_pair, frames, 0)
-    return p(ground.transpose, along(p, f"complex_{'r' * half}fft", source, None, axis, norm), axis - 1, axis)
+    return p(ground.transpose, transform_axes(p, f"complex_{'r' * half}fft", source, None, axis, norm), axis - 1, axis)
 
 
 WORDS = [f"{word}{tail}" for tail in ("", "2", "n") for word in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")]
-SPECTRA: Mapping[str, Rule] = {**{word: transform(word) for word in WORDS}, "stft": stft}
+SPECTRA: Mapping[str, Rule] = {**{word: lift_fft(word) for word in WORDS}, "stft": stft}
 """Functions of torch.fft by their last word."""

@@ -21,16 +21,16 @@ from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_f
 from symgrad.ops.calls.short import SHORTCUT
 from symgrad.ops.lookup import find
 from symgrad.program import Role
-from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.boxes import replayed
-from symgrad.tracing.lift.choices import choose, put
-from symgrad.tracing.lift.lifted import Refused, why
-from symgrad.tracing.lift.steps import COMPOSITIONS, DROPPED, composition, joined_parts
-from symgrad.tracing.record.trace import Node, as_array, plainly
+from symgrad.tracing.lift.bench import LiftContext
+from symgrad.tracing.lift.boxes import replay
+from symgrad.tracing.lift.choices import lift_overwrite, lift_selection
+from symgrad.tracing.lift.lifted import Refused, explain_refusal
+from symgrad.tracing.lift.steps import COMPOSITIONS, DROPPED, composition, drop_empty_operands
+from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
 
 
 @composition()
-def softplus(steps: Bench, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Last | None:
+def softplus(steps: LiftContext, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Last | None:
     """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
     soft = steps(ground.softplus, x)
     beyond = bool((node.value() > SHORTCUT).any())
@@ -38,18 +38,18 @@ def softplus(steps: Bench, node: Node, x: Any, beta: Any = 1, threshold: Any = S
 
 
 @composition()
-def frexp(steps: Bench, node: Node, x: Any) -> Last | None:
+def frexp(steps: LiftContext, node: Node, x: Any) -> Last | None:
     """x divided by the power of two that brings it between ½ and 1: a whole number, locally constant."""
-    powers = np.frexp(as_float(as_array(x.held)))[1]
+    powers = np.frexp(as_float(as_numbers(x.held)))[1]
     return "torch.mul", (x, steps.data("scale", np.ldexp(1.0, -powers))), {}
 
 
 @composition()
-def nextafter(steps: Bench, node: Node, x: Any, y: Any) -> Last | None:
+def nextafter(steps: LiftContext, node: Node, x: Any, y: Any) -> Last | None:
     """x, moved by the least that can be; y only says which way. Where both are equal nothing flows back, in torch."""
-    start, end = (as_array(t.held) if isinstance(t, Node) else np.asarray(t) for t in (x, y))
+    start, end = (as_numbers(t.held) if isinstance(t, Node) else np.asarray(t) for t in (x, y))
     equal = np.broadcast_to(start == end, node.shape)
-    step = as_array(node.held) - np.where(equal, 0, start)
+    step = as_numbers(node.held) - np.where(equal, 0, start)
     moved = steps(ground.where, steps.data("equal", equal), 0.0, x) if equal.any() else x
     expanded = moved if tuple(moved.shape) == node.shape else steps(ground.expand, moved, node.shape)
     return "torch.add", (expanded, steps.data("least", step)), {}
@@ -58,18 +58,18 @@ def nextafter(steps: Bench, node: Node, x: Any, y: Any) -> Last | None:
 @composition("concat", "concatenate")
 @composition()
 def cat(
-    steps: Bench, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
+    steps: LiftContext, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
 ) -> Last | None:  # fmt: skip
     """Without what torch passes over: it joins a tensor without entries and with one axis to any other."""
-    parts = joined_parts(other.pop("tensors", tensors))
+    parts = drop_empty_operands(other.pop("tensors", tensors))
     dim = dim if axis is None else axis
     if len(parts) == 1:
         return "Tensor.clone", (parts[0],), {}
     return "torch.cat", (parts, dim), {}
 
 
-def composed(
-    steps: Bench, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+def lift_composition(
+    steps: LiftContext, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Last | None:
     """The call in several entries, or None where it is one."""
     word = spelling.rpartition(".")[2]
@@ -77,16 +77,16 @@ def composed(
     try:
         last = None
         if compound is not None:
-            positional, spoken = in_front(arguments, mathematical(compound, keywords))
+            positional, spoken = in_front(arguments, keep_mathematical_keywords(compound, keywords))
             last = compound.steps(steps, node.index or 0, *positional, **spoken)
         if last is None:
             return None if own is None else own(steps, node, *arguments, **keywords)
-        return by_name(with_signs(steps, node, cut_off(steps, node, last), word))
+        return name_operands(match_vector_signs(steps, node, lift_zero_pseudo_inverse(steps, node, last), word))
     except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them
-        raise Refused(f"{word}: {why(error)}") from error
+        raise Refused(f"{word}: {explain_refusal(error)}") from error
 
 
-def by_name(last: Last) -> Last:
+def name_operands(last: Last) -> Last:
     """Operands by their names in the entry, whose options may stand between them."""
     name, operands, options = last
     op = find(name)
@@ -95,7 +95,7 @@ def by_name(last: Last) -> Last:
     return name, (), {**dict(zip(op.operands, operands, strict=False)), **options}
 
 
-def mathematical(compound: Compound, keywords: Mapping[str, Any]) -> dict[str, Any]:
+def keep_mathematical_keywords(compound: Compound, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords that a compound has, and those that say something about numbers."""
     own = compound.signature.parameters
     return {key: value for key, value in keywords.items() if key in own or key not in DROPPED}
@@ -105,7 +105,7 @@ VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
 """Calls that give matrices of vectors, beside one value for each: their sign is one that nobody chose."""
 
 
-def cut_off(steps: Bench, node: Node, last: Last) -> Last:
+def lift_zero_pseudo_inverse(steps: LiftContext, node: Node, last: Last) -> Last:
     """The pseudo-inverse of a matrix all of whose singular values count as 0: it stays 0 nearby."""
     nothing = (
         last[0] == "pinv" and not node.held.any() and any(bool(n.held.any()) for n in last[1] if isinstance(n, Node))
@@ -113,7 +113,7 @@ def cut_off(steps: Bench, node: Node, last: Last) -> Last:
     return done(steps.data("nothing", as_float(node.value()))) if nothing else last
 
 
-def with_signs(steps: Bench, node: Node, last: Last, word: str) -> Last:
+def match_vector_signs(steps: LiftContext, node: Node, last: Last, word: str) -> Last:
     """The vectors with the signs that torch gave them in this run."""
     name, operands, options = last
     if word not in VECTORS or len(node.shape) < len(operands[0].shape):
@@ -127,9 +127,9 @@ def with_signs(steps: Bench, node: Node, last: Last, word: str) -> Last:
 
 
 @composition()
-def nanmedian(steps: Bench, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Last | None:
+def nanmedian(steps: LiftContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Last | None:
     """Of all entries: the median of those that are numbers."""
-    numbers = np.flatnonzero(~np.isnan(plainly(x).reshape(-1).numpy(force=True)))
+    numbers = np.flatnonzero(~np.isnan(without_subclass(x).reshape(-1).numpy(force=True)))
     if dim is not None or not numbers.size:
         return None
     flat = steps(ground.reshape, x, (-1,))
@@ -140,36 +140,43 @@ def nanmedian(steps: Bench, node: Node, x: Any, dim: Any = None, keepdim: bool =
 
 @composition(also=("nanquantile",))
 def quantile(
-    steps: Bench, node: Node, x: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: Any = "linear"
+    steps: LiftContext,
+    node: Node,
+    x: Any,
+    q: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    interpolation: Any = "linear",
 ) -> Last | None:
     """Two neighbours in order of size, for several q and with entries that are NaN: ranks are sent through the call."""
     assert node.call is not None
     if not isinstance(q, Node) and "nan" not in node.call.spelling:
         return None
-    values, moves = plainly(x), isinstance(q, Node) and q.carries and interpolation == "linear"
+    values, moves = without_subclass(x), isinstance(q, Node) and q.carries and interpolation == "linear"
     own = torch.arange(values.numel()).reshape(values.shape)
     rows, numbers = (a.reshape(-1) if dim is None else a.movedim(dim, -1) for a in (values, own))
     order = rows.argsort(dim=-1, stable=True)
     ranks = order.argsort(-1).to(values.dtype).where(~rows.isnan(), torch.nan)
     sent = ranks.reshape(values.shape) if dim is None else ranks.movedim(-1, dim)
-    between = np.nan_to_num(as_array(replayed(node, (x,), (sent,))))
+    between = np.nan_to_num(as_numbers(replay(node, (x,), (sent,))))
     ordered, ref = numbers.gather(-1, order), steps.refs_in((x,))[id(x)]
 
     def entries(at: Array) -> Any:
         found = torch.as_tensor(at, dtype=torch.int64).reshape(-1, *rows.shape[:-1]).unsqueeze(-1)
         places = ordered.expand(len(found), *ordered.shape).gather(-1, found)
-        return choose(steps, ref, places.numpy().reshape(node.shape), None)
+        return lift_selection(steps, ref, places.numpy().reshape(node.shape), None)
 
     low = np.floor(between)
     if (low == between).all():
         return done(entries(low))
-    weight = steps.data("weight", between - low) if not moves else rank_of(steps, node, q, between, low)
+    weight = steps.data("weight", between - low) if not moves else lift_quantile_rank(steps, node, q, between, low)
     return "torch.lerp", (entries(low), entries(np.ceil(between)), weight), {}
 
 
-def rank_of(steps: Bench, node: Node, q: Any, ranks: Array, low: Array) -> Any:
+def lift_quantile_rank(steps: LiftContext, node: Node, q: Any, ranks: Array, low: Array) -> Any:
     """How far a rank lies above the entry below it, where it is a multiple of a q that carries a gradient."""
-    own = as_array(q.held)
+    own = as_numbers(q.held)
     if not own.all():
         raise Refused("a quantile by q, where q is 0")
     lead = (*own.shape, *[1] * (len(node.shape) - own.ndim))
@@ -179,43 +186,50 @@ def rank_of(steps: Bench, node: Node, q: Any, ranks: Array, low: Array) -> Any:
 
 
 @composition("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy")
-def drawn(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
+def lift_random_sample(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
     """Numbers from a distribution whose parameters are given: torch passes nothing back to those."""
     return done(steps.data("drawn", node.value()))
 
 
 @composition()
 def rrelu(
-    steps: Bench, node: Node, x: Any, lower: Any = 1 / 8, upper: Any = 1 / 3, training: bool = False, *_: Any, **__: Any
+    steps: LiftContext,
+    node: Node,
+    x: Any,
+    lower: Any = 1 / 8,
+    upper: Any = 1 / 3,
+    training: bool = False,
+    *_: Any,
+    **__: Any,
 ) -> Last | None:
     """x where it is positive, elsewhere times a slope: drawn in training, else the middle."""
     if not training:
         return "F.leaky_relu", (x, (lower + upper) / 2), {}
     signs = torch.where(x.held > 0, 1.0, -1.0).to(x.held.dtype)  # a slope is drawn for each that is not positive
-    slopes = as_array(replayed(node, (x,), (signs,)) * signs)
+    slopes = as_numbers(replay(node, (x,), (signs,)) * signs)
     return "torch.mul", (x, steps.data("slope", slopes)), {}
 
 
 # Packed sequences --------------------------------------------------------------------------------------------
 
 
-def moved(node: Node, source: Node) -> Array:
+def lift_moved_entries(node: Node, source: Node) -> Array:
     """Which entry of ``source`` each entry of the result is, −1 for a constant: a constant does not follow a shift."""
     count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
-    first, second = (as_array(replayed(node, (source,), (count + shift,))) for shift in (0.0, 0.5))
+    first, second = (as_numbers(replay(node, (source,), (count + shift,))) for shift in (0.0, 0.5))
     if not np.isin(second - first, (0.0, 0.5)).all():
         raise Refused("")
     return np.where(second > first, first, -1).astype(np.int64)
 
 
 @composition("_pad_packed_sequence")
-def padded(steps: Bench, node: Node, data: Any, *_: Any, **__: Any) -> Last | None:
+def lift_pad_packed_sequence(steps: LiftContext, node: Node, data: Any, *_: Any, **__: Any) -> Last | None:
     """The rows back at their moments, and a constant after the end of each sequence."""
     if node.index or not data.held.numel():
         return None
-    places = moved(node, data)
-    rest = steps.data("padding", np.where(places < 0, as_array(node.held), 0.0))
-    return done(put(steps, rest, steps.refs_in((data,))[id(data)], places, steps.wish(node)))
+    places = lift_moved_entries(node, data)
+    rest = steps.data("padding", np.where(places < 0, as_numbers(node.held), 0.0))
+    return done(lift_overwrite(steps, rest, steps.refs_in((data,))[id(data)], places, steps.wish(node)))
 
 
 # Alignments --------------------------------------------------------------------------------------------------
@@ -223,26 +237,26 @@ def padded(steps: Bench, node: Node, data: Any, *_: Any, **__: Any) -> Last | No
 
 @composition()
 def ctc_loss(
-    steps: Bench, node: Node, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
-    reduction: Any = 1, zero_infinity: bool = False,
+    steps: LiftContext, node: Node, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any,
+    blank: int = 0, reduction: Any = 1, zero_infinity: bool = False,
 ) -> Last | None:  # fmt: skip
     """−log of the probability of all alignments: α over the classes with blanks between them, moment by moment.
 
     torch's backward is right for probabilities that sum up to 1: it is that of the loss of log_softmax(log_probs).
     """
     word = reduction if isinstance(reduction, str) else REDUCTIONS[reduction]
-    given = alignment(log_probs, targets, input_lengths, target_lengths, blank)
+    given = align_labels(log_probs, targets, input_lengths, target_lengths, blank)
     loss = ctc_loss_steps(steps, log_probs, *given, word, zero_infinity)
     return ("torch.reshape", (loss, node.shape), {}) if word == "none" else done(loss)
 
 
-def alignment(
+def align_labels(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int
 ) -> tuple[Array, Array, Array]:
     """Each sequence's classes with blanks before, between and after them; how many moments and classes it has."""
-    given = np.asarray(plainly(targets).numpy()) if isinstance(targets, Node) else np.asarray(targets)
+    given = np.asarray(without_subclass(targets).numpy()) if isinstance(targets, Node) else np.asarray(targets)
     moments, ends = (
-        np.atleast_1d(np.asarray(plainly(n).numpy() if isinstance(n, Node) else n)).astype(np.int64)
+        np.atleast_1d(np.asarray(without_subclass(n).numpy() if isinstance(n, Node) else n)).astype(np.int64)
         for n in (input_lengths, target_lengths)
     )
     starts = np.concatenate([[0], np.cumsum(ends)])

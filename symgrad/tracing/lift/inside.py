@@ -20,15 +20,15 @@ from symgrad.language.binding import Ref
 from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.reference.bounds import UncompiledMode
-from symgrad.tracing.lift.bench import Bench, Ran
-from symgrad.tracing.lift.boxes import replaced, result_of
+from symgrad.tracing.lift.bench import LiftContext, Ran
+from symgrad.tracing.lift.boxes import run_call, with_operands
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.steps import entering
-from symgrad.tracing.record.aliases import positions_in, storage
-from symgrad.tracing.record.spelling import plain_spelling, said_by_users, spelled
-from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in, upstream
+from symgrad.tracing.lift.steps import register_handler
+from symgrad.tracing.record.aliases import map_entries, storage_of
+from symgrad.tracing.record.spelling import plain_spelling, spell_aten_operation, spell_function
+from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested, tensors_in, upstream_nodes
 
-NOWHERE = Where("?", 0, "")
+NOWHERE = SourceLine("?", 0, "")
 LONGEST = 20_000
 """A call of more operations than that is left whole."""
 PRODUCTS = ("addmm", "addmv", "baddbmm")
@@ -39,7 +39,7 @@ Definition = Callable[..., Any]
 """Takes an `Expansion`, and then what the call takes."""
 DEFINITIONS: dict[str, Definition] = {}
 """What is said as a program of simpler functions, by the last word of torch's spelling."""
-definition = entering(DEFINITIONS)
+definition = register_handler(DEFINITIONS)
 
 
 class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
@@ -63,21 +63,21 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
         copies = [n.tensor().detach().clone() for n in self.sources]
         for tensor, node in zip(copies, self.sources, strict=True):
             self.seen[id(tensor)] = tensor, node
-        return replaced(self.call, self.sources, copies)
+        return with_operands(self.call, self.sources, copies)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
         word = func._schema.name.removeprefix("aten::")
         if word in PRODUCTS:
             return self.added(*args, **keywords)
-        whole = word in NEW or (find(said_by_users(word)) is not None and func is not self.call.function)
-        simpler = None if whole else table().get(func)
+        whole = word in NEW or (find(spell_aten_operation(word)) is not None and func is not self.call.function)
+        simpler = None if whole else core_decompositions().get(func)
         if simpler is not None:
             with self:
                 found = simpler(*args, **keywords)
             if found is not NotImplemented:
                 return found
-        return self.noted(func, said_by_users(word), args, keywords)
+        return self.noted(func, spell_aten_operation(word), args, keywords)
 
     def added(self, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """β·base + α·(x @ y), as one would write it."""
@@ -88,11 +88,11 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
     def __call__(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
         """One call, whatever runs inside it."""
         with _disable_current_modes():
-            return self.noted(function, getattr(function, "spelling", None) or spelled(function), args, keywords)
+            return self.noted(function, getattr(function, "spelling", None) or spell_function(function), args, keywords)
 
     def noted(self, function: Callable[..., Any], spelling: str, args: Any, keywords: dict[str, Any]) -> Any:
         """Run a function; each tensor that it makes, or writes, is a node from there on."""
-        given, spoken = (mapped(part, lambda v: self.node(v) if isinstance(v, torch.Tensor) else v)
+        given, spoken = (map_nested(part, lambda v: self.node(v) if isinstance(v, torch.Tensor) else v)
                          for part in (tuple(args), dict(keywords)))  # fmt: skip
         result = function(*args, **keywords)
         self.count += 1
@@ -100,7 +100,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
             raise Refused(f"more than {LONGEST} operations")
         word = plain_spelling(spelling).rpartition(".")[2]
         writes = spelling.endswith("_") and not spelling.endswith("__")
-        call = Call(function, spelling, given, spoken, self.where, in_place=writes, number=self.call.number)
+        call = TorchCall(function, spelling, given, spoken, self.where, in_place=writes, number=self.call.number)
         tracked = torch.is_grad_enabled()
         if writes:
             self.forget(args[0])
@@ -126,9 +126,9 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
     def forget(self, written: Any) -> None:
         """Of what shares entries with a tensor that was written nobody knows what it holds now."""
         for tensor, _ in list(self.seen.values()):
-            if storage(tensor) != storage(written):
+            if storage_of(tensor) != storage_of(written):
                 continue
-            places = positions_in(tensor, written)
+            places = map_entries(tensor, written)
             if places is None or (places >= 0).any():
                 self.seen[id(tensor)] = tensor, None
 
@@ -142,39 +142,43 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
         return node
 
 
-def by_definition(lifter: Bench, node: Node) -> Ref:
+def lift_definition(lifter: LiftContext, node: Node) -> Ref:
     """The call as it is defined in simpler ones."""
     assert node.call is not None
     definition = DEFINITIONS.get(plain_spelling(node.call.spelling).rpartition(".")[2])
     if definition is None:
         raise Refused("")
-    return lifted(lifter, node, definition)
+    return lift_expansion(lifter, node, definition)
 
 
-def by_operations(lifter: Bench, node: Node) -> Ref:
+def lift_operations(lifter: LiftContext, node: Node) -> Ref:
     """The operations that torch runs inside the call."""
     call = node.call
     if call is None or call.spelling.endswith(".apply"):
         raise Refused("")
-    if lifter.within and isinstance(call.function, torch._ops.OpOverload) and call.function not in table():
+    if (
+        lifter.within
+        and isinstance(call.function, torch._ops.OpOverload)
+        and call.function not in core_decompositions()
+    ):
         raise Refused("")
-    return lifted(lifter, node)
+    return lift_expansion(lifter, node)
 
 
-def lifted(lifter: Bench, node: Node, definition: Definition | None = None) -> Ref:
+def lift_expansion(lifter: LiftContext, node: Node, definition: Definition | None = None) -> Ref:
     """``node``'s call by ``definition``, or by the operations that torch runs inside it."""
     call = node.call
     assert call is not None
     turns = None if lifter.phases is None else lifter.phases.setdefault(id(call), [])
     key = id(call), node.index, definition is None
     if key not in lifter.inside:
-        lifter.inside[key] = ran(node, definition, turns)
+        lifter.inside[key] = run_and_record(node, definition, turns)
     ends, order = lifter.inside[key]
     end = ends[node.index] if node.index < len(ends) else None
     if end is None or not end.carries:
         raise Refused("inside it the gradient is lost")
     outer = {id(n) for n in call.nodes()}
-    inner = [n for n in upstream([end], outer) if id(n) not in outer and n.carries]
+    inner = [n for n in upstream_nodes([end], outer) if id(n) not in outer and n.carries]
     inner.sort(key=lambda n: order.get(id(n), 0))  # as it ran
     if not has_nan(node.held) and any(has_nan(n.held) for n in inner):
         raise Refused("it passes through nan, which the whole avoids")
@@ -191,13 +195,13 @@ def lifted(lifter: Bench, node: Node, definition: Definition | None = None) -> R
     return lifter.refs[id(end)]
 
 
-def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> Ran:
+def run_and_record(node: Node, definition: Definition | None, turns: list[Node] | None) -> Ran:
     """The call once more, by its definition or as it is."""
     program, call = Expansion(node, turns), node.call
     assert call is not None
     after = torch.get_rng_state()
     try:
-        with torch._C.DisableTorchFunction(), torch.enable_grad(), plain_kernels():
+        with torch._C.DisableTorchFunction(), torch.enable_grad(), without_onednn():
             arguments, keywords = program.given()
             if call.random is not None:
                 torch.set_rng_state(call.random)
@@ -205,7 +209,7 @@ def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> 
                 if definition is not None:
                     found = definition(program, *arguments, **keywords)
                 else:
-                    found = result_of(call, arguments, keywords, node.index if call.in_place else None)
+                    found = run_call(call, arguments, keywords, node.index if call.in_place else None)
             ends = found if definition is not None and isinstance(found, tuple) else tuple(tensors_in(found))
             return tuple(None if t is None else program.node(t) for t in ends), program.order
     except Refused:
@@ -219,13 +223,13 @@ def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> 
 
 
 @lru_cache(maxsize=1)
-def table() -> dict[Any, Any]:
+def core_decompositions() -> dict[Any, Any]:
     """torch's decompositions into core ATen operations."""
     return dict(torch._decomp.core_aten_decompositions())
 
 
 @contextmanager
-def plain_kernels() -> Iterator[None]:
+def without_onednn() -> Iterator[None]:
     """Without oneDNN, whose layers nothing takes apart: a whole LSTM in single precision is one of them."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)

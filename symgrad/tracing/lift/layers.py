@@ -17,19 +17,19 @@ from symgrad.ops import ground, layers
 from symgrad.ops.calls import of_runs
 from symgrad.ops.calls.registry import Last, apply_last_step, done
 from symgrad.ops.calls.short import INNER
-from symgrad.tracing.lift.bench import Bench
+from symgrad.tracing.lift.bench import LiftContext
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.placing import landed, numbers, once
-from symgrad.tracing.lift.steps import Composition, composition, of_part
-from symgrad.tracing.record.trace import Node, as_array, plainly
+from symgrad.tracing.lift.placing import add_at_places, check_written_once, number_entries
+from symgrad.tracing.lift.steps import Composition, attribute_of_result, composition
+from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
 
 # Sampling -------------------------------------------------------------------------------------------
 
 
 @composition("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(
-    steps: Bench, node: Node, x: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+    steps: LiftContext, node: Node, x: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Last | None:
     """Modes are numbers inside torch."""
     mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
@@ -41,7 +41,7 @@ def grid_sampler(
 
 @composition()
 def grid_sample(
-    steps: Bench, node: Node, x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
+    steps: LiftContext, node: Node, x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: Any = None,
 ) -> Last | None:  # fmt: skip
     """Cubics that reach over the border: of a tensor laid out beyond it, as far as the grid goes."""
@@ -49,12 +49,14 @@ def grid_sample(
         return None
     scales, shifts = [], []
     for axis in (3, 2):
-        size, own = steps.number(x.shape[axis]), as_float(as_array(grid.held))[..., 3 - axis]
+        size, own = steps.number(x.shape[axis]), as_float(as_numbers(grid.held))[..., 3 - axis]
         reach = (own + 1) / 2 * (size - 1) if align_corners else ((own + 1) * size - 1) / 2
         margin = int(np.ceil(max(-reach.min(), reach.max() - size + 1, 0))) + 2
         if margin > FARTHEST:
             raise Refused(f"a place of the grid lies {margin} entries outside")
-        x = steps(ground.index_select, x, axis, steps.data("beyond", beyond(size, margin, padding_mode, align_corners)))
+        x = steps(
+            ground.index_select, x, axis, steps.data("beyond", pad_positions(size, margin, padding_mode, align_corners))
+        )
         whole = size + 2 * margin
         ratio = (size - 1) / (whole - 1) if align_corners else size / whole
         scales.append(ratio)
@@ -68,7 +70,7 @@ FARTHEST = 100
 """How far outside a grid may lie: the tensor is laid out as far as that."""
 
 
-def beyond(size: int, margin: int, mode: str, align_corners: Any) -> Array:
+def pad_positions(size: int, margin: int, mode: str, align_corners: Any) -> Array:
     """Which entry stands at each place from ``margin`` before the first to ``margin`` behind the last."""
     at = np.arange(-margin, size + margin)
     if mode == "border":
@@ -80,12 +82,12 @@ def beyond(size: int, margin: int, mode: str, align_corners: Any) -> Array:
     return np.where(rest < size, rest, period - rest - (0 if align_corners else 1))
 
 
-def unpooled(space: int) -> Composition:
+def lift_max_unpool(space: int) -> Composition:
     """max_unpool with the size that comes out."""
 
-    def sized(steps: Bench, node: Node, x: Any, indices: Any, *rest: Any, **other: Any) -> Last | None:
-        for plane in plainly(indices).reshape(-1, int(np.prod(x.shape[-space:]))).numpy():
-            once(plane)
+    def sized(steps: LiftContext, node: Node, x: Any, indices: Any, *rest: Any, **other: Any) -> Last | None:
+        for plane in without_subclass(indices).reshape(-1, int(np.prod(x.shape[-space:]))).numpy():
+            check_written_once(plane)
         if node.call is None or node.call.spelling.startswith("F."):
             return None  # as the table has it
         output_size = other.get("output_size", *rest[:1])
@@ -95,18 +97,18 @@ def unpooled(space: int) -> Composition:
 
 
 for space in (1, 2, 3):
-    composition(f"max_unpool{space}d")(unpooled(space))
+    composition(f"max_unpool{space}d")(lift_max_unpool(space))
 
 
 @composition()
 def max_pool2d_with_indices_backward(
-    steps: Bench, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: Any,
-    indices: Any,
+    steps: LiftContext, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any,
+    ceil: Any, indices: Any,
 ) -> Last | None:  # fmt: skip
     """Every weight added where its window's maximum stood: windows that overlap may share one."""
-    inside = plainly(indices)  # numbered plane by plane
-    places = numbers(x).flatten(-2).gather(-1, inside.flatten(-2)).reshape(inside.shape)
-    return landed(steps, steps.data("start", np.zeros(x.shape)), places.numpy(), weights)
+    inside = without_subclass(indices)  # numbered plane by plane
+    places = number_entries(x).flatten(-2).gather(-1, inside.flatten(-2)).reshape(inside.shape)
+    return add_at_places(steps, steps.data("start", np.zeros(x.shape)), places.numpy(), weights)
 
 
 # Normalisations -------------------------------------------------------------------------------------
@@ -114,7 +116,7 @@ def max_pool2d_with_indices_backward(
 
 @composition()
 def rms_norm(
-    steps: Bench, node: Node, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None
+    steps: LiftContext, node: Node, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None
 ) -> Last | None:  # fmt: skip
     """Without eps torch takes the spacing of numbers near 1 in the type that it computes in, single for the halves."""
     if eps is not None:
@@ -124,9 +126,9 @@ def rms_norm(
 
 
 @composition()
-def _safe_softmax(steps: Bench, node: Node, x: Any, dim: Any, dtype: Any = None) -> Last | None:
+def _safe_softmax(steps: LiftContext, node: Node, x: Any, dim: Any, dtype: Any = None) -> Last | None:
     """softmax, but 0 along a row that is −∞ everywhere."""
-    empty = np.isneginf(plainly(x).numpy()).all(axis=dim, keepdims=True)
+    empty = np.isneginf(without_subclass(x).numpy()).all(axis=dim, keepdims=True)
     if not empty.any():
         return "F.softmax", (x, dim), {}
     mask = steps.data("empty", np.broadcast_to(empty, x.shape))
@@ -135,17 +137,17 @@ def _safe_softmax(steps: Bench, node: Node, x: Any, dim: Any, dtype: Any = None)
 
 @composition()
 def scaled_dot_product_attention(
-    steps: Bench, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
+    steps: LiftContext, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
     is_causal: bool = False, scale: Any = None, enable_gqa: bool = False,
 ) -> Last | None:  # fmt: skip
     """With a mask of truth values as one that is added; a row that may look at nothing is 0 and not 0/0."""
-    masked, blind = (attn_mask, None) if attn_mask is None else added_mask(steps, attn_mask)
+    masked, blind = (attn_mask, None) if attn_mask is None else additive_mask(steps, attn_mask)
     if masked is attn_mask and not dropout_p and not enable_gqa:
         return None
     if enable_gqa:
-        key, value = (shared_heads(steps, query, heads) for heads in (key, value))
+        key, value = (repeat_shared_heads(steps, query, heads) for heads in (key, value))
     if dropout_p:
-        whole = with_dropout(steps, node, query, key, value, masked, float(dropout_p), is_causal, scale)
+        whole = attend_with_dropout(steps, node, query, key, value, masked, float(dropout_p), is_causal, scale)
     else:
         given = (query, key, value) if masked is None else (query, key, value, masked)
         whole = steps(ground.attention, *given, is_causal=is_causal, scale=scale)
@@ -155,7 +157,7 @@ def scaled_dot_product_attention(
     return "torch.where", (nothing, 0.0, whole), {}
 
 
-def added_mask(steps: Bench, attn_mask: Any) -> tuple[Any, Array | None]:
+def additive_mask(steps: LiftContext, attn_mask: Any) -> tuple[Any, Array | None]:
     """A mask as one that is added, and the rows that may look at nothing, masked nowhere; None without any."""
     mask = attn_mask.tensor()
     truths = mask.dtype == torch.bool
@@ -169,20 +171,28 @@ def added_mask(steps: Bench, attn_mask: Any) -> tuple[Any, Array | None]:
     return steps(ground.where, rows, 0.0, attn_mask), blind
 
 
-def shared_heads(steps: Bench, query: Any, heads: Any) -> Any:
+def repeat_shared_heads(steps: LiftContext, query: Any, heads: Any) -> Any:
     """Keys or values of fewer heads, each for several neighbours of the query's."""
     times = int(query.shape[-3]) // int(heads.shape[-3])
     return heads if times == 1 else steps.read(f"repeat_interleave(heads, {times}, dim=-3)", {"heads": heads})
 
 
-def with_dropout(
-    steps: Bench, node: Node, query: Any, key: Any, value: Any, mask: Any, chance: float, is_causal: bool, scale: Any
+def attend_with_dropout(
+    steps: LiftContext,
+    node: Node,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    chance: float,
+    is_causal: bool,
+    scale: Any,
 ) -> Ref:
     """softmax(q·kᵀ/√d + mask), times what this run's dropout drew, times the values."""
     lead = np.broadcast_shapes(*(tuple(map(int, t.shape[:-2])) for t in (query, key)))
     scores = torch.ones((*lead, int(query.shape[-2]), int(key.shape[-2])), dtype=node.held.dtype)
     assert node.call is not None
-    drawn = as_array(rerun(replace(node.call, function=torch.dropout), (scores, chance, True), {}, None))
+    drawn = as_numbers(rerun(replace(node.call, function=torch.dropout), (scores, chance, True), {}, None))
     given = {"query": query, "key": key, "value": value, "drawn": steps.data("mask", drawn)}
     given |= {} if mask is None else {"attn_mask": mask}
     text = layers.attention({name: len(t.shape) for name, t in given.items()}, is_causal, scale)
@@ -194,7 +204,7 @@ def with_dropout(
 
 @composition()
 def convolution(
-    steps: Bench, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+    steps: LiftContext, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
 ) -> Last | None:  # fmt: skip
     """A convolution as torch runs it below its names, one for every number of axes."""
@@ -206,13 +216,13 @@ def convolution(
 
 @composition()
 def segment_reduce(
-    steps: Bench, node: Node, data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None,
-    axis: int = 0, unsafe: bool = False, initial: Any = None,
+    steps: LiftContext, node: Node, data: Any, reduce: str, *, lengths: Any = None, indices: Any = None,
+    offsets: Any = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
 ) -> Last | None:  # fmt: skip
     """Neighbours along the first axis reduced by segments."""
     if indices is not None:
         return None
-    given = plainly(offsets if lengths is None else lengths).numpy()
+    given = without_subclass(offsets if lengths is None else lengths).numpy()
     bounds = given if lengths is None else np.concatenate([np.zeros_like(given[..., :1]), given.cumsum(-1)], -1)
     count, size = bounds.shape[-1] - 1, int(data.shape[axis])
     tables = bounds.reshape(-1, count + 1)
@@ -230,24 +240,25 @@ def segment_reduce(
 
 @composition()
 def embedding_bag(
-    steps: Bench, node: Node, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None,
+    steps: LiftContext, node: Node, weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False,
+    mode: int = 0, sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    padding_idx: Any = None,
 ) -> Last | None:  # fmt: skip
     """The rows at the positions, each times its weight, reduced bag by bag."""
     if node.index != 0 or scale_grad_by_freq:
         raise Refused("embedding_bag with scale_grad_by_freq, or a result that is no value")
-    chosen, starts = plainly(indices).reshape(-1).numpy(), plainly(offsets).numpy()
+    chosen, starts = without_subclass(indices).reshape(-1).numpy(), without_subclass(offsets).numpy()
     parts = of_runs.segment_of_entries(starts, len(chosen))
     kept = np.ones(len(chosen), bool) if padding_idx is None else chosen != padding_idx % weight.shape[0]
     if not kept.any():
         return None
     rows = of_runs.gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
     if mode == 2:
-        return bag_of_maxima(steps, node, rows, parts[kept])
+        return lift_bag_maxima(steps, node, rows, parts[kept])
     return of_runs.reduce_segments(steps, node.shape, rows, parts[kept], of_runs.REDUCED[mode], None, 1.0)
 
 
-def bag_of_maxima(steps: Bench, node: Node, rows: Any, parts: Array) -> Last:
+def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> Last:
     """The largest entry of every bag, the first of several equal ones; 0 for a bag without any."""
     values = steps.arrays[rows.name]
     own = parts[:, None] == np.arange(node.shape[0])  # (rows, bags)
@@ -257,4 +268,4 @@ def bag_of_maxima(steps: Bench, node: Node, rows: Any, parts: Array) -> Last:
 
 
 for word, known in INNER.items():
-    composition(word)(of_part(known))
+    composition(word)(attribute_of_result(known))

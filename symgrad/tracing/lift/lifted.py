@@ -1,8 +1,8 @@
 """What lifting hands back: a program with the values and names of one run, or a refusal.
 
-Comes in: a recording, and the names that its author gave. Goes out: `Lifted`, which `symgrad.tracing.lift.lifter`
-fills; the steps that a listing has, with a name for each; and
-`Refused`, with which one way to lift gives way to the next. A sweep that asks no black box loads none here.
+Comes in: a recording, and the names that its author gave. Goes out: `LiftedProgram`, which
+`symgrad.tracing.lift.lifter` fills; the steps that a listing has, with a name for each; and `Refused`, with which one
+way to lift gives way to the next. A sweep that asks no black box loads none here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role, free_name
-from symgrad.tracing.record.trace import Node, Where
+from symgrad.tracing.record.trace import Node, SourceLine
 
 CAST = re.compile(r"(bfloat16|half)_\d+")
 """What the recording calls an operand that autocast rounded."""
@@ -27,29 +27,29 @@ UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
 """What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
 
 
-def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
+def listed_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
     """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
-    return tuple(s for s in program.forward_steps if not goes_without_saying(s, labels))
+    return tuple(s for s in program.forward_steps if not is_implicit_step(s, labels))
 
 
-def goes_without_saying(step: Apply, labels: Mapping[str, str]) -> bool:
+def is_implicit_step(step: Apply, labels: Mapping[str, str]) -> bool:
     """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
-    return (has_role(step.op, Role.COPIES) and step.result.name not in labels) or cast_of(step) != ""
+    return (has_role(step.op, Role.COPIES) and step.result.name not in labels) or autocast_method(step) != ""
 
 
-def cast_of(step: Apply) -> str:
+def autocast_method(step: Apply) -> str:
     """The method by which a step rounds as autocast does; empty where it does anything else."""
     found = CAST.fullmatch(step.result.name) if has_role(step.op, Role.HANDS_ON) else None
     return found[1] if found is not None else ""
 
 
-def cast_in(step: Apply, spellings: Mapping[str, str]) -> str:
+def rounding_method(step: Apply, spellings: Mapping[str, str]) -> str:
     """The method by which a step rounds as autocast does, or in the script; empty where it does anything else."""
     word = spellings.get(step.result.name, "").removeprefix("Tensor.") if has_role(step.op, Role.HANDS_ON) else ""
-    return cast_of(step) or (word if word in ("bfloat16", "half", "float") else "")
+    return autocast_method(step) or (word if word in ("bfloat16", "half", "float") else "")
 
 
-def settled_labels(
+def assign_labels(
     program: Program, ends: Sequence[str], labels: Mapping[str, str], cotangents: Mapping[str, tuple[str, str]]
 ) -> dict[str, str]:
     """Labels for every step that is told: those without a name are numbered, an only output is ``out``.
@@ -57,7 +57,7 @@ def settled_labels(
     ``cotangents`` are the steps of a backward: a letter, and the tensor that they belong to.
     """
     found = dict(labels)
-    told = [step.result.name for step in told_steps(program, labels)]
+    told = [step.result.name for step in listed_steps(program, labels)]
     free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
     unnamed = set(free)
     taken = {label for name, label in labels.items() if name not in unnamed}
@@ -99,14 +99,14 @@ class Refused(Exception):
     """One way to lift a call does not work; the message says why."""
 
 
-def why(error: Exception) -> str:
+def explain_refusal(error: Exception) -> str:
     """What went wrong in one sentence, without what would do in a text; torch's own messages go on for pages."""
     first = error.problem if isinstance(error, SymgradError) else (str(error).splitlines() or [""])[0]
     return first.partition(". ")[0]
 
 
 @dataclass
-class Lifted:
+class LiftedProgram:
     """A program in the making, and the values that belong to it.
 
     ``labels`` gives inputs and steps the names that the user knows them by; ``nodes`` are the inputs' nodes;
@@ -119,7 +119,7 @@ class Lifted:
     boxes: dict[str, Any]
     labels: dict[str, str]
     nodes: dict[str, Node]
-    lines: dict[str, Where] = field(default_factory=dict)
+    lines: dict[str, SourceLine] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
     refs: dict[int, Ref] = field(default_factory=dict)
     origins: dict[str, Any] = field(default_factory=dict)
@@ -137,7 +137,7 @@ def identifier(label: str) -> str:
     return f"{word}_" if word in RESERVED else word
 
 
-def convention(names: Sequence[str]) -> str:
+def complex_note(names: Sequence[str]) -> str:
     """The sentence about the complex tensors called ``names``, wherever their gradients are shown."""
     return (
         f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} complex, shown as pairs (re, im): torch's .grad is "

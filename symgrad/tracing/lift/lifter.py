@@ -1,7 +1,7 @@
 """From what was seen to a program: each recorded call becomes steps of the table, or a black box.
 
-Comes in: nodes. Goes out: a `Lifted`: the program, the value of every tensor in it, and its black boxes. A call is
-tried as its entry of the table, then as a choice of entries, then as the operations that torch runs inside it; each
+Comes in: nodes. Goes out: a `LiftedProgram`: the program, the value of every tensor in it, and its black boxes. A call
+is tried as its entry of the table, then as a choice of entries, then as the operations that torch runs inside it; each
 try is held against the value torch computed, and taken back as a whole when it does not agree.
 
 Some steps nobody wrote. What was detached from values that the same program goes on with (straight-through
@@ -28,35 +28,44 @@ from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.lookup import find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import choices, complex_definitions, complexes, inside, observed, rewrites, templates
-from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.boxes import BlackBox, Origin, refuse_written_behind
-from symgrad.tracing.lift.lifted import UNKNOWN, Lifted, Refused, settled_labels
-from symgrad.tracing.lift.steps import in_one_list
+from symgrad.tracing.lift.bench import LiftContext
+from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall, refuse_silent_write
+from symgrad.tracing.lift.lifted import UNKNOWN, LiftedProgram, Refused, assign_labels
+from symgrad.tracing.lift.steps import gather_tensor_list
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import ASIDE, COMPILED, UNCOMPILED, UNRECORDED, Call, Node, as_array, upstream
+from symgrad.tracing.record.trace import (
+    ASIDE,
+    COMPILED,
+    UNCOMPILED,
+    UNRECORDED,
+    Node,
+    TorchCall,
+    as_numbers,
+    upstream_nodes,
+)
 
 
-class Lifter(Bench):
+class Lifter(LiftContext):
     """Lifts the calls behind some nodes, each in the first way that gives the value torch computed."""
 
-    def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
+    def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> LiftedProgram:
         """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
         for node in declared:
             self.source(node)
-        order = upstream(list(outputs), self.stops)
+        order = upstream_nodes(list(outputs), self.stops)
         self.reached |= {id(node) for node in order if node.carries}
         for node in order:
             if id(node) not in self.refs:
                 self.node(node)
-        ends = rewrites.apart(self, [self.refs[id(node)] for node in outputs])
+        ends = rewrites.name_outputs_separately(self, [self.refs[id(node)] for node in outputs])
         inputs = tuple(Tensor(ref.name, ref.shape) for ref in self.inputs)
         program = Program(inputs, tuple(self.builder.steps), ends[-1])
-        lifted = Lifted(
+        lifted = LiftedProgram(
             ends,
             program,
             self.arrays,
             self.boxes,
-            settled_labels(program, ends, self.labels, self.cotangents),
+            assign_labels(program, ends, self.labels, self.cotangents),
             self.nodes,
             self.lines,
             self.spellings,
@@ -70,41 +79,41 @@ class Lifter(Bench):
     def node(self, node: Node) -> None:
         """One node, whose sources are lifted already."""
         if (node.detached or node.past) and id(node) not in self.stops:
-            detached(self, node)
+            lift_detached(self, node)
         elif node.kind in ("leaf", "data") or id(node) in self.stops:
             self.source(node)
-        elif observed.changing(node):
+        elif observed.has_changing_hooks(node):
             self.hooked(node)
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "unknown":
-            raise unrecorded(node)
+            raise explain_unrecorded(node)
         elif node.kind == "shift":
             self.shifted(node)
         elif node.kind == "gradient":
-            rewrites.gradient_lifted(self, node)
+            rewrites.lift_gradient(self, node)
         elif node.kind == "overwrite":
             try:
                 with self.trial():
-                    self.finish(node, rewrites.overwrite(self, node))
+                    self.finish(node, rewrites.lift_aliased_write(self, node))
             except Refused as refusal:
-                node.call = rewrites.overwriting(node)
+                node.call = rewrites.opaque_aliased_write(node)
                 self.box(node, node.call, str(refusal))
         else:
-            with rounded(self, node):
+            with apply_autocast(self, node):
                 self.call(node)
 
     # Calls ----------------------------------------------------------------------------------------------
 
     def call(self, node: Node) -> None:
         """A call in entries of the table, or a black box."""
-        refuse_written_behind(node)
+        refuse_silent_write(node)
         begin = len(self.builder.steps)
         try:
             self.said(node)
         except Refused as refusal:
             call = node.call
-            if call is not None and rewrites.hooks_of_a_module(call):
+            if call is not None and rewrites.is_module_hook_call(call):
                 call = replace(call, spelling=observed.SPELLING)
             self.box(node, call, str(refusal))
         else:
@@ -112,17 +121,17 @@ class Lifter(Bench):
 
     def said(self, node: Node) -> None:
         """A call as an equal one before it, or each way in turn."""
-        tied = choices.tied(node)
-        if not tied and templates.again(self, node):
+        tied = choices.has_ties(node)
+        if not tied and templates.reuse_lifted_call(self, node):
             return
-        learning = templates.Learning(self, node)
+        learning = templates.PendingTemplate(self, node)
         reasons = []
-        ways: tuple[Way, ...] = (by_table, choices.by_choice, inside.by_operations)
-        if complexes.touches(node):
+        ways: tuple[Way, ...] = (lift_by_table, choices.by_index_probe, inside.lift_operations)
+        if complexes.touches_complex(node):
             ways = complexes.WAYS
         elif tied:
-            ways = (choices.by_choice, *ways)  # which of equal entries it is, torch's algorithm decides
-        for way in (*ways, rewrites.by_emptiness):
+            ways = (choices.by_index_probe, *ways)  # which of equal entries it is, torch's algorithm decides
+        for way in (*ways, rewrites.lift_empty_result):
             try:
                 with self.trial():
                     self.finish(node, way(self, node))
@@ -149,13 +158,19 @@ class Lifter(Bench):
         before = replace(node, hooks=None, passage=None, owner=None)
         self.keep.append(before)
         self.node(before)
-        call = Call(
-            observed.handed_on, observed.SPELLING, (before,), {}, node.hooked[-1], observation=node.passage, slots=(0,)
+        call = TorchCall(
+            observed.return_unchanged,
+            observed.SPELLING,
+            (before,),
+            {},
+            node.hooked[-1],
+            observation=node.passage,
+            slots=(0,),
         )
         put = ", ".join(dict.fromkeys(where.short for where in node.hooked))
         self.box(node, call, f"its gradient is what the hook registered in {put} returns")
 
-    def origin_of(self, node: Node, begin: int) -> dict[str, Origin]:
+    def origin_of(self, node: Node, begin: int) -> dict[str, CallOrigin]:
         """The call behind the steps from ``begin`` on, by its result's name; nothing where one is a black box."""
         call, name = node.call, self.refs[id(node)].name
         steps = tuple(step.result.name for step in self.builder.steps[begin:])
@@ -164,17 +179,17 @@ class Lifter(Bench):
         steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
         read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
         names = tuple(self.refs[id(n)].name for n in read)
-        return {name: Origin(BlackBox(name, call.spelling, "", call, node.index, read, names), steps)}
+        return {name: CallOrigin(UnderivedCall(name, call.spelling, "", call, node.index, read, names), steps)}
 
 
-def detached(lifter: Bench, node: Node) -> None:
+def lift_detached(lifter: LiftContext, node: Node) -> None:
     """``node`` as a detach of steps, or as what was made of one; else as data."""
     before = node.detached or node.past
     assert before is not None
-    steps = upstream([before], lifter.stops)
+    steps = upstream_nodes([before], lifter.stops)
     waiting = [kept for n in steps if (kept := n.detached or n.past) is not None]
     while waiting:
-        more = upstream([waiting.pop()], lifter.stops)
+        more = upstream_nodes([waiting.pop()], lifter.stops)
         waiting += [kept for n in more if (kept := n.detached or n.past) is not None]
         steps = [*more, *steps]
     # in a user's own forward a view of a leaf is one itself, with a past
@@ -201,27 +216,27 @@ def detached(lifter: Bench, node: Node) -> None:
         lifter.source(node)
 
 
-def is_only_seen(word: str) -> bool:
+def is_view_in_order(word: str) -> bool:
     """Whether a function gives all entries in their order: where the shape stays, nothing changes."""
     entry = find(f"Tensor.{word}")
     copies = entry is not None and entry.traits.role is Role.COPIES
     return copies or SHARING.get(word.removeprefix("_unsafe_")) in ("in order", "if dense")
 
 
-def by_table(bench: Bench, node: Node) -> Ref:
+def lift_by_table(bench: LiftContext, node: Node) -> Ref:
     """The call as one entry of the table."""
     call = node.call
     assert call is not None
     first = call.arguments[0] if call.arguments else None
     word = plain_spelling(call.spelling).rpartition(".")[2]
-    if bench.within and isinstance(first, Node) and first.shape == node.shape and is_only_seen(word):
+    if bench.within and isinstance(first, Node) and first.shape == node.shape and is_view_in_order(word):
         return bench.refs_in(first)[id(first)]
-    spelling, arguments, keywords = rewrites.plain(bench, node)
+    spelling, arguments, keywords = rewrites.normalize_call(bench, node)
     if has_role(spelling, Role.HANDS_ON):
         ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
         if np.array_equal(as_float(bench.arrays[ref.name]), as_float(node.value()), equal_nan=True):
             return ref
-        return rounding(bench, node, ref)
+        return lift_rounding_cast(bench, node, ref)
     op = find(spelling)
     if op is None or op.traits.complex_pairs:
         raise Refused(f"{plain_spelling(call.spelling)} {UNKNOWN}")
@@ -230,14 +245,14 @@ def by_table(bench: Bench, node: Node) -> Ref:
         for n in call.nodes()
     ):
         raise Refused("")  # places counted from the end: `by_choice` counts them from the front
-    return bench.apply_op(op, spelling, in_one_list(op, arguments), keywords, bench.wish(node))
+    return bench.apply_op(op, spelling, gather_tensor_list(op, arguments), keywords, bench.wish(node))
 
 
 IN_THE_OPEN = f"{UNCOMPILED} symgrad run … runs the same uncompiled"
 """What makes visible what a compiler made."""
 
 
-def unrecorded(node: Node) -> UnsupportedError:
+def explain_unrecorded(node: Node) -> UnsupportedError:
     """What is said of a tensor that nobody saw being made: by the compiler, where torch's graph shows that."""
     place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
     if node.made_by == COMPILED:
@@ -249,11 +264,11 @@ def unrecorded(node: Node) -> UnsupportedError:
     return UnsupportedError(UNRECORDED, found=(place,))
 
 
-Way = Callable[[Bench, Node], Ref]
+Way = Callable[[LiftContext, Node], Ref]
 """One way to lift a call."""
 
 
-def rounding(bench: Bench, node: Node, ref: Ref) -> Ref:
+def lift_rounding_cast(bench: LiftContext, node: Node, ref: Ref) -> Ref:
     """A cast of the script's own that rounds, as a step that says so; one without a name is called ``x_fp16``."""
     found, word = bench.emit(role_entry(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, bench.wish(node)), ""
     word = HALVES.get(str(node.held.dtype), "")
@@ -261,7 +276,9 @@ def rounding(bench: Bench, node: Node, ref: Ref) -> Ref:
         bench.spellings[found.name] = f"Tensor.{word}"
         if id(node) not in bench.names:
             bench.arrays[found.name] = node.value()
-            bench.labels[found.name] = free_name((label(bench, ref, word),), {*bench.labels.values(), *bench.arrays})
+            bench.labels[found.name] = free_name(
+                (label_rounded(bench, ref, word),), {*bench.labels.values(), *bench.arrays}
+            )
     return found
 
 
@@ -272,7 +289,7 @@ SHORT = {"bfloat16": "bf16", "half": "fp16", "float": "fp32"}
 
 
 @contextmanager
-def rounded(lifter: Bench, node: Node) -> Iterator[None]:
+def apply_autocast(lifter: LiftContext, node: Node) -> Iterator[None]:
     """Inside, the operands of ``node``'s call are what autocast made of them."""
     call, word = node.call, HALVES.get(str(node.held.dtype))
     if call is None or not call.autocast or word is None:
@@ -282,24 +299,26 @@ def rounded(lifter: Bench, node: Node) -> Iterator[None]:
     for operand in {id(n): n for n in call.nodes()}.values():
         if operand.held.is_floating_point() and operand.held.dtype != node.held.dtype:
             before[id(operand)] = lifter.refs[id(operand)] if id(operand) in lifter.refs else lifter.source(operand)
-            lifter.refs[id(operand)] = cast(lifter, operand, before[id(operand)], node, word)
+            lifter.refs[id(operand)] = cast_operand(lifter, operand, before[id(operand)], node, word)
     try:
         yield
     finally:
         lifter.refs.update(before)
 
 
-def cast(lifter: Bench, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
+def cast_operand(lifter: LiftContext, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
     """``ref`` in half precision; a weight that several calls read is cast once, as autocast does."""
     if (ref.name, word) not in lifter.casts:
         name = lifter.builder.claim(f"{word}_{len(lifter.casts) + 1}")
         found = lifter.emit(role_entry(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, name)
-        lifter.labels[found.name] = free_name((label(lifter, ref, word),), {*lifter.labels.values(), *lifter.arrays})
-        lifter.arrays[found.name] = as_array(operand.tensor().to(node.held.dtype))
+        lifter.labels[found.name] = free_name(
+            (label_rounded(lifter, ref, word),), {*lifter.labels.values(), *lifter.arrays}
+        )
+        lifter.arrays[found.name] = as_numbers(operand.tensor().to(node.held.dtype))
         lifter.casts[ref.name, word] = found
     return lifter.casts[ref.name, word]
 
 
-def label(lifter: Bench, ref: Ref, word: str) -> str:
+def label_rounded(lifter: LiftContext, ref: Ref, word: str) -> str:
     """``x_bf16``, after what is rounded."""
     return f"{lifter.labels.get(ref.name, ref.name)}_{SHORT[word]}"

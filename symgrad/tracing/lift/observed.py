@@ -18,10 +18,10 @@ from torch.utils.hooks import RemovableHandle
 from symgrad.backward.page_names import ArgumentSlots
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.lift.boxes import BlackBox
-from symgrad.tracing.lift.values import disagreement, precision
-from symgrad.tracing.record.numbers import short
-from symgrad.tracing.record.trace import Call, Node, as_array, same
+from symgrad.tracing.lift.boxes import UnderivedCall
+from symgrad.tracing.lift.values import find_difference, lowest_dtype
+from symgrad.tracing.record.numbers import format_array
+from symgrad.tracing.record.trace import Node, TorchCall, as_numbers, holds_same_numbers
 
 
 class Observation:
@@ -36,7 +36,7 @@ class Observation:
         self._handles = handles(self)
 
     @classmethod
-    def of_call(cls, call: Call, guard: Callable[..., Any]) -> Observation:
+    def of_call(cls, call: TorchCall, guard: Callable[..., Any]) -> Observation:
         """Of a call of a user's own function."""
         return cls(
             call.spelling,
@@ -62,10 +62,10 @@ class Observation:
 
     def _before(self, weights: tuple[Any, ...]) -> None:
         self.live = tuple(weights)
-        self.given = copies(weights)
+        self.given = copy_detached(weights)
 
     def _after(self, products: tuple[Any, ...]) -> None:
-        self.left, self.made, self.live = copies(self.live), copies(products), ()
+        self.left, self.made, self.live = copy_detached(self.live), copy_detached(products), ()
 
     def done(self) -> None:
         """Look no more."""
@@ -75,35 +75,39 @@ class Observation:
     def kept(self, place: int) -> bool:
         """Whether what came in at one place went out there as it was."""
         before, after = (parts[place] if place < len(parts) else None for parts in (self.given or (), self.made))
-        return same(before, after) if before is not None and after is not None else before is after
+        return holds_same_numbers(before, after) if before is not None and after is not None else before is after
 
     @property
     def overwrote(self) -> str:
         """What the backward did to its v, in a sentence; empty if nothing."""
         for before, after in zip(self.given or (), self.left, strict=False):
-            if before is not None and after is not None and not same(before, after):
+            if before is not None and after is not None and not holds_same_numbers(before, after):
                 name = self.spelling.removesuffix(".apply")
-                return f"{name}.backward overwrote the v it was given ({changed(before, after)})"
+                return f"{name}.backward overwrote the v it was given ({format_change(before, after)})"
         return ""
 
 
-def changed(before: Any, after: Any) -> str:
+def format_change(before: Any, after: Any) -> str:
     """``1 → 3``; the first entry that differs where there are several."""
-    old, new = as_array(before), as_array(after)
+    old, new = as_numbers(before), as_numbers(after)
     if old.size > 1:
         at = tuple(int(i) for i in np.argwhere(~((old == new) | ((old != old) & (new != new))))[0])
         entry = f"[{','.join(map(str, at))}]"
-        return f"{short(old)} → {short(new)}" if old.size <= 4 else f"at {entry} {short(old[at])} → {short(new[at])}"
-    return f"{short(old.reshape(()))} → {short(new.reshape(()))}"
+        return (
+            f"{format_array(old)} → {format_array(new)}"
+            if old.size <= 4
+            else f"at {entry} {format_array(old[at])} → {format_array(new[at])}"
+        )
+    return f"{format_array(old.reshape(()))} → {format_array(new.reshape(()))}"
 
 
-def copies(tensors: Sequence[Any]) -> tuple[Any, ...]:
+def copy_detached(tensors: Sequence[Any]) -> tuple[Any, ...]:
     """Copies without a history."""
     return tuple(None if t is None else t.detach().clone() for t in tensors)
 
 
 @dataclass(frozen=True, eq=False)
-class Observed(BlackBox):
+class Observed(UnderivedCall):
     """A black box whose product is the one that torch got from the user's backward."""
 
     def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
@@ -113,9 +117,9 @@ class Observed(BlackBox):
             raise UnsupportedError(f"torch did not run the backward of {self.spelling} in this call")
         slot = self.call.slots[self.index]
         weights = seen.given[slot]
-        passed = np.zeros(np.shape(cotangent)) if weights is None else as_array(weights)
-        kind = precision(Node("data", weights, None, call=self.call)) if weights is not None else "float64"
-        wrong = disagreement(cotangent, passed, kind)
+        passed = np.zeros(np.shape(cotangent)) if weights is None else as_numbers(weights)
+        kind = lowest_dtype(Node("data", weights, None, call=self.call)) if weights is not None else "float64"
+        wrong = find_difference(cotangent, passed, kind)
         if wrong is not None:
             raise UnsupportedError(
                 f"torch gave the backward of {self.spelling} another v than the one that was derived",
@@ -127,7 +131,7 @@ class Observed(BlackBox):
         for n in wanted:
             total = np.zeros(np.shape(self.arguments[n].value()))
             for product in self.returned(n) if whole else ():
-                total = total + as_float(as_array(product))
+                total = total + as_float(as_numbers(product))
             found[n] = total
         return found
 
@@ -138,7 +142,7 @@ class Observed(BlackBox):
         return [product for product, argument in pairs if product is not None and argument is self.arguments[place]]
 
 
-def looked_at(box: BlackBox, node: Node) -> BlackBox:
+def observe_opaque(box: UnderivedCall, node: Node) -> UnderivedCall:
     """``box``, by what was seen of it where it is a user's own; else it has to give again what it gave."""
     if box.call.observation is None:
         box.check(node)
@@ -146,7 +150,7 @@ def looked_at(box: BlackBox, node: Node) -> BlackBox:
     return Observed(box.name, box.spelling, box.reason, box.call, box.index, box.arguments)
 
 
-def stands(call: Call, index: int, read: Sequence[Node], first: str) -> ArgumentSlots:
+def locate_custom_call(call: TorchCall, index: int, read: Sequence[Node], first: str) -> ArgumentSlots:
     """Where the tensors of a user's call stand; ``first`` is what its first result here is called."""
     places = tuple(tuple(n for n, own in enumerate(call.arguments) if own is node) for node in read)
     return ArgumentSlots(len(call.arguments), places, call.slots[index], call.slots[-1] + 1, first)
@@ -156,16 +160,16 @@ SPELLING = "hook"
 """What stands in a listing where the hooks of a tensor are."""
 
 
-def hooks_stand_at(call: Call) -> bool:
+def is_hook_call(call: TorchCall) -> bool:
     """Whether a call is no call, but the hooks of a tensor."""
-    return call.function is handed_on
+    return call.function is return_unchanged
 
 
-def changing(node: Node) -> bool:
+def has_changing_hooks(node: Node) -> bool:
     """Whether hooks were seen to change what comes back to ``node``."""
     return node.passage is not None and bool(node.passage.made) and not node.passage.kept(0)
 
 
-def handed_on(tensor: Any) -> Any:
+def return_unchanged(tensor: Any) -> Any:
     """A tensor with a hook forward: itself."""
     return tensor

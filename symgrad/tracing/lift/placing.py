@@ -2,7 +2,8 @@
 
 Comes in: a call with the positions of this run. Goes out: entries of the table. Where things land is found by sending
 numbers through the call, or read off its positions, which are data; what stands there is differentiated. What is
-written over is chosen (`symgrad.tracing.lift.choices.put`); what is added or reduced there is one entry of the table.
+written over is chosen (`symgrad.tracing.lift.choices.lift_overwrite`); what is added or reduced there is one entry of
+the table.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from symgrad.numeric.exact import Array
 from symgrad.ops import ground
 from symgrad.ops.calls.registry import Last, done
 from symgrad.tracing.lift import inside
-from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.boxes import replayed
-from symgrad.tracing.lift.choices import put
+from symgrad.tracing.lift.bench import LiftContext
+from symgrad.tracing.lift.boxes import replay
+from symgrad.tracing.lift.choices import lift_overwrite
 from symgrad.tracing.lift.lifted import TWICE, Refused
 from symgrad.tracing.lift.steps import composition
-from symgrad.tracing.record.trace import Node, as_array, plainly
+from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
 
 ANOTHER = "torch's backward passes on the gradient of the overwritten entries, not of those that were kept"
 """Why a write by strides is left to torch."""
 
 
 @composition("slice_scatter", "diagonal_scatter", "masked_scatter")
-def scattered(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
+def lift_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
     """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
     call = node.call
     assert call is not None
@@ -39,25 +40,25 @@ def scattered(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
     old, new = read
     count = torch.arange(new.held.numel(), dtype=torch.float64).reshape(new.held.shape)
     nothing = torch.full(old.held.shape, -1.0, dtype=torch.float64)
-    places = np.asarray(replayed(node, (old, new), (nothing, count)).numpy()).astype(np.int64)
+    places = np.asarray(replay(node, (old, new), (nothing, count)).numpy()).astype(np.int64)
     if places.shape != node.shape:
         raise Refused("")
     refs = steps.refs_in((old, new))
-    return done(put(steps, refs[id(old)], refs[id(new)], places, steps.wish(node)))
+    return done(lift_overwrite(steps, refs[id(old)], refs[id(new)], places, steps.wish(node)))
 
 
-def once(places: Array) -> None:
+def check_written_once(places: Array) -> None:
     """Refuse places that are written more than once: torch's backward then is no derivative of what it computed."""
     if len(np.unique(places)) < places.size:
         raise Refused(TWICE)
 
 
-def numbers(x: Node) -> torch.Tensor:
+def number_entries(x: Node) -> torch.Tensor:
     """The entries' own numbers in the shape of ``x``."""
     return torch.arange(int(np.prod(x.shape, dtype=object))).reshape(x.shape)
 
 
-def landed(steps: Bench, x: Any, places: Array, values: Any) -> Last:
+def add_at_places(steps: LiftContext, x: Any, places: Array, values: Any) -> Last:
     """x plus the values, each added at the entry whose number is in ``places``."""
     spread = steps(ground.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
     index = steps.data("places", places.reshape(-1))
@@ -65,33 +66,35 @@ def landed(steps: Bench, x: Any, places: Array, values: Any) -> Last:
     return done(steps(ground.reshape, total, tuple(map(int, x.shape))))
 
 
-@composition()
-def index_put(steps: Bench, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Last | None:
+@composition("index_put")
+def lift_index_put(
+    steps: LiftContext, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False
+) -> Last | None:
     """x with values at some places, or with values added there."""
-    places = numbers(x)[tuple(slice(None) if i is None else i for i in plainly(tuple(indices)))].numpy()
+    places = number_entries(x)[tuple(slice(None) if i is None else i for i in without_subclass(tuple(indices)))].numpy()
     if accumulate:
-        return landed(steps, x, places, values)
+        return add_at_places(steps, x, places, values)
     if not places.size:
         return "Tensor.clone", (x,), {}
-    once(places)
-    return scattered(steps, node)
+    check_written_once(places)
+    return lift_scatter(steps, node)
 
 
 @composition("put")
-def put_at(steps: Bench, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Last | None:
+def lift_put(steps: LiftContext, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Last | None:
     """The same by the entries' numbers, row by row."""
-    places = np.mod(np.asarray(plainly(index).numpy()), max(int(np.prod(x.shape, dtype=object)), 1))
+    places = np.mod(np.asarray(without_subclass(index).numpy()), max(int(np.prod(x.shape, dtype=object)), 1))
     if not places.size:
         return "Tensor.clone", (x,), {}
     if accumulate:
-        return landed(steps, x, places, source if tuple(source.shape) == places.shape else
+        return add_at_places(steps, x, places, source if tuple(source.shape) == places.shape else
                       steps(ground.reshape, source, tuple(places.shape)))  # fmt: skip
-    once(places)
-    return scattered(steps, node)
+    check_written_once(places)
+    return lift_scatter(steps, node)
 
 
 @composition("as_strided_scatter")
-def strided(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
+def lift_as_strided_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
     """x with the source written where strides say, of which torch's own backward is another function's."""
     raise Refused(ANOTHER)
 
@@ -103,7 +106,7 @@ COUNTED = (
 
 
 @composition()
-def embedding(steps: Bench, node: Node, *given: Any, **spoken: Any) -> Last | None:
+def embedding(steps: LiftContext, node: Node, *given: Any, **spoken: Any) -> Last | None:
     """Rows of a weight; torch's inner call has the weight first, and no name for a row that gets nothing."""
     assert node.call is not None
     outer = node.call.spelling.startswith("F.")
@@ -118,14 +121,14 @@ def embedding(steps: Bench, node: Node, *given: Any, **spoken: Any) -> Last | No
 
 @composition("grouped_mm", "_grouped_mm")
 def grouped_mm(
-    steps: Bench, node: Node, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
+    steps: LiftContext, node: Node, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Last | None:  # fmt: skip
     """A product of matrices for each group: of rows of a, of columns of b, or of what is summed over."""
     if bias is not None:
         return None
     if offs is None:
         return "torch.matmul", (a, b), {}
-    ends = [0, *(int(n) for n in plainly(offs))]
+    ends = [0, *(int(n) for n in without_subclass(offs))]
     cut_a, cut_b = len(a.shape) == 2, len(b.shape) == 2
     whole = steps.number(a.shape[-2 if not cut_b else -1] if cut_a else b.shape[-1])
     if ends[-1] != whole or not (cut_a or cut_b):
@@ -143,11 +146,11 @@ def grouped_mm(
 
 
 @composition()
-def multilabel_margin_loss(steps: Bench, node: Node, x: Any, target: Any, reduction: Any = 1) -> Last | None:
+def multilabel_margin_loss(steps: LiftContext, node: Node, x: Any, target: Any, reduction: Any = 1) -> Last | None:
     """Σ max(0, 1 − x[y] + x[i])/n over the classes y before the first −1 and the classes i that are none of those."""
     if isinstance(reduction, str):
         reduction = ("none", "mean", "sum").index(reduction)
-    rows = np.atleast_2d(plainly(target).numpy())
+    rows = np.atleast_2d(without_subclass(target).numpy())
     count = rows.shape[-1]
     own, other, sample = [], [], []
     for n, row in enumerate(rows):
@@ -163,10 +166,10 @@ def multilabel_margin_loss(steps: Bench, node: Node, x: Any, target: Any, reduct
     each = steps(ground.div, steps(ground.relu, steps(ground.add, steps(ground.sub, second, first), 1)), count)
     start = steps.data("start", np.zeros(len(rows)))
     losses = steps(ground.index_add, start, 0, steps.data("samples", np.array(sample)), each)
-    return reduced(node, losses, reduction)
+    return reduce_sample_losses(node, losses, reduction)
 
 
-def reduced(node: Node, losses: Any, reduction: int) -> Last:
+def reduce_sample_losses(node: Node, losses: Any, reduction: int) -> Last:
     """The losses of the samples as torch numbers what is made of them: each, their mean, their sum."""
     if reduction == 0:
         return "torch.reshape", (losses, node.shape), {}
@@ -175,24 +178,24 @@ def reduced(node: Node, losses: Any, reduction: int) -> Last:
 
 @composition("lu", "lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info", "lu_unpack", "lu_solve")
 @composition("householder_product", "orgqr", "ormqr", "fill_diagonal", "sampled_addmm", "sparse_sampled_addmm")
-def as_defined(steps: Bench, node: Node, *_: Any, **__: Any) -> Last | None:
+def lift_by_definition(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
     """By the definition that complex tensors have as well."""
-    return done(inside.by_definition(steps, node))
+    return done(inside.lift_definition(steps, node))
 
 
-def stored(x: Node) -> Array:
+def stored_entries_mask(x: Node) -> Array:
     """1 where a matrix stores an entry, be it 0; everywhere in one that is not sparse."""
-    return np.ones(x.shape) if x.held.layout == torch.strided else as_array(of_ones(x.held))
+    return np.ones(x.shape) if x.held.layout == torch.strided else as_numbers(sparse_ones_like(x.held))
 
 
 @composition()
-def to_dense(steps: Bench, node: Node, x: Any, dtype: Any = None, *, masked_grad: Any = None) -> Last | None:
+def to_dense(steps: LiftContext, node: Node, x: Any, dtype: Any = None, *, masked_grad: Any = None) -> Last | None:
     """x, through which nothing comes back to an entry that was not stored, unless one asks torch for it."""
-    kept = None if x.held.layout == torch.strided or masked_grad is False else as_array(of_ones(x.held))
+    kept = None if x.held.layout == torch.strided or masked_grad is False else as_numbers(sparse_ones_like(x.held))
     return done(x) if kept is None or kept.all() else ("torch.mul", (x, steps.data("stored", kept)), {})
 
 
-def of_ones(tensor: Any) -> Any:
+def sparse_ones_like(tensor: Any) -> Any:
     """A sparse tensor that stores 1 where this one stores an entry."""
     if tensor.layout == torch.sparse_coo:
         places, values = tensor.coalesce().indices(), torch.ones_like(tensor.coalesce().values())
@@ -207,22 +210,24 @@ def of_ones(tensor: Any) -> Any:
 
 
 @composition("_sparse_addmm")
-def sparse_addmm(steps: Bench, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Last | None:
+def sparse_addmm(
+    steps: LiftContext, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1
+) -> Last | None:
     """beta·x + alpha·(a @ b), of the stored entries of a."""
-    product = steps(ground.matmul, steps(ground.mul, a, steps.data("stored", alpha * stored(a))), b)
+    product = steps(ground.matmul, steps(ground.mul, a, steps.data("stored", alpha * stored_entries_mask(a))), b)
     return "torch.add", (steps(ground.mul, x, beta), product), {}
 
 
 @composition("_sparse_mm", "_sparse_mm_reduce_impl")
-def sparse_mm(steps: Bench, node: Node, a: Any, b: Any, reduce: str = "sum") -> Last | None:
+def sparse_mm(steps: LiftContext, node: Node, a: Any, b: Any, reduce: str = "sum") -> Last | None:
     """Rows of b times the stored entries of a row of a: added up, their mean, or the largest or smallest of them."""
     if reduce in ("sum", "mean"):
-        total = steps(ground.matmul, steps(ground.mul, a, steps.data("stored", stored(a))), b)
-        counts = np.maximum(stored(a).sum(axis=1, keepdims=True), 1) if reduce == "mean" else None
+        total = steps(ground.matmul, steps(ground.mul, a, steps.data("stored", stored_entries_mask(a))), b)
+        counts = np.maximum(stored_entries_mask(a).sum(axis=1, keepdims=True), 1) if reduce == "mean" else None
         return done(total if counts is None else steps(ground.div, total, steps.data("counts", counts)))
-    inside: Array = np.asarray(stored(a) > 0)
+    inside: Array = np.asarray(stored_entries_mask(a) > 0)
     sign = 1 if reduce == "amax" else -1
-    products: Array = as_array(a.held)[:, :, None] * as_array(b.held)
+    products: Array = as_numbers(a.held)[:, :, None] * as_numbers(b.held)
     best = np.argmax(np.where(inside[:, :, None], sign * products, -np.inf), axis=1)
     index = steps.data("best", best)
     picked = steps(ground.mul, steps(ground.gather, a, 1, index), steps(ground.gather, b, 0, index))

@@ -1,9 +1,9 @@
 """Ways to say what was recorded in entries of the table that spell it differently.
 
-`plain` undoes operators, in-place forms and casts; `overwrite` says a write in place as a new value; of a gradient
-that was recorded with ``create_graph`` the steps of the backward join those of the program: what was asked together
-is pulled back together, by equations, and held against what torch gave. Calls that only pick entries are in
-`symgrad.tracing.lift.choices`, the operations inside a call in `symgrad.tracing.lift.inside`.
+`normalize_call` undoes operators, in-place forms and casts; `lift_aliased_write` says a write in place as a new value;
+of a gradient that was recorded with ``create_graph`` the steps of the backward join those of the program: what was
+asked together is pulled back together, by equations, and held against what torch gave. Calls that only pick entries are
+in `symgrad.tracing.lift.choices`, the operations inside a call in `symgrad.tracing.lift.inside`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
 from symgrad.tracing.lift import compositions, layers, placing
-from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.boxes import replayed
-from symgrad.tracing.lift.choices import put
+from symgrad.tracing.lift.bench import LiftContext
+from symgrad.tracing.lift.boxes import replay
+from symgrad.tracing.lift.choices import lift_overwrite
 from symgrad.tracing.lift.lifted import TWICE, UNNAMED, Refused
-from symgrad.tracing.lift.values import disagreement, evaluate, precision
-from symgrad.tracing.record.aliases import places_of
-from symgrad.tracing.record.gradients import Gradient
-from symgrad.tracing.record.spelling import plain_spelling, reflected
-from symgrad.tracing.record.trace import Call, Node, Where, as_array, plainly
+from symgrad.tracing.lift.values import evaluate_step, find_difference, lowest_dtype
+from symgrad.tracing.record.aliases import find_read_entries
+from symgrad.tracing.record.gradients import RecordedGradient
+from symgrad.tracing.record.spelling import is_reflected, plain_spelling
+from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, as_numbers, without_subclass
 
 FAMILIES = (compositions, layers, placing)
 """Where the calls stand that only a run can say in entries; each enters itself."""
@@ -44,7 +44,7 @@ SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as"
 """Casts and copies: the value stays."""
 
 
-def apart(lifter: Bench, outputs: Sequence[Ref]) -> tuple[str, ...]:
+def name_outputs_separately(lifter: LiftContext, outputs: Sequence[Ref]) -> tuple[str, ...]:
     """The names of the outputs; one that is returned twice has a name, and so a seed, for each time."""
     names: list[str] = []
     for ref in outputs:
@@ -55,32 +55,32 @@ def apart(lifter: Bench, outputs: Sequence[Ref]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def hooks_of_a_module(call: Call) -> bool:
+def is_module_hook_call(call: TorchCall) -> bool:
     """Whether it is what torch puts around a module with full backward hooks: x forward, what the hooks say back."""
     return getattr(call.function, "__self__", None) is BackwardHookFunction
 
 
-def whose_backward(call: Call) -> str:
+def explain_custom_backward(call: TorchCall) -> str:
     """Why nothing is derived for an ``autograd.Function``."""
-    if hooks_of_a_module(call):
+    if is_module_hook_call(call):
         return "a backward hook of a module is here: the gradient is what the hook returns"
     return "an autograd.Function has its own backward; the number is what it returned"
 
 
-def plain(lifter: Bench, node: Node) -> Last:
+def normalize_call(lifter: LiftContext, node: Node) -> Last:
     """The call with operators, in-place forms, casts and shapes of others said plainly.
 
     Of what changes nothing it is the first argument as it is.
     """
     call = node.call
     assert call is not None
-    if hooks_of_a_module(call) and call.observation is not None and call.observation.kept(call.slots[node.index]):
+    if is_module_hook_call(call) and call.observation is not None and call.observation.kept(call.slots[node.index]):
         return done(call.arguments[call.slots[node.index]])
     if call.spelling.endswith(".apply"):
-        raise Refused(whose_backward(call))
+        raise Refused(explain_custom_backward(call))
     spelling, arguments, keywords = plain_spelling(call.spelling), call.arguments, dict(call.keywords)
     word = spelling.rpartition(".")[2]
-    if reflected(call.spelling):
+    if is_reflected(call.spelling):
         arguments = (arguments[1], arguments[0], *arguments[2:])
     keywords.pop("out", None)
     first = arguments[0] if arguments else None
@@ -91,22 +91,22 @@ def plain(lifter: Bench, node: Node) -> Last:
     if word in ("mH", "adjoint") and isinstance(first, Node) and not first.held.is_complex():
         return "Tensor.mT", (first,), {}
     if word == "__getitem__":
-        key = basic_key(arguments[1], len(arguments[0].shape))
+        key = normalize_index(arguments[1], len(arguments[0].shape))
         if key is None:
             raise Refused("an index that is a tensor or a list")
         return spelling, (first,), {"key": key}
     if word == "copy":
         return "Tensor.expand", (arguments[1], node.shape), {}
     if word in ("__setitem__",):
-        return written(lifter, node)
+        return lift_setitem(lifter, node)
     if "dropout" in word and call.random is not None and isinstance(first, Node):
-        return dropped(lifter, node)
-    said = compositions.composed(lifter, node, spelling, arguments, keywords)
+        return lift_dropout(lifter, node)
+    said = compositions.lift_composition(lifter, node, spelling, arguments, keywords)
     lifter.asked_numbers |= said is not None  # a composition may look at the value
-    return said or (spelling, arguments, entrys_own(spelling, keywords))
+    return said or (spelling, arguments, drop_neutral_keywords(spelling, keywords))
 
 
-def entrys_own(spelling: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
+def drop_neutral_keywords(spelling: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Keywords without those that only a call of several entries has, whose values come to one: ``alpha=1``."""
     entry, compound = find(spelling), find_compound(spelling)
     others = compound.signature.parameters if compound is not None and entry is not None else {}
@@ -114,7 +114,7 @@ def entrys_own(spelling: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
     return {key: v for key, v in keywords.items() if key not in others or resolve_keyword(own, key) is not None}
 
 
-def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
+def normalize_index(key: Any, rank: int) -> tuple[Any, ...] | None:
     """An index in the table's form, or None for one that holds tensors, lists or masks."""
     items: list[Any] = []
     dots = None
@@ -139,13 +139,13 @@ def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
     return (*items[:at], *fill, *items[at:])
 
 
-def dropped(lifter: Bench, node: Node) -> Last:
+def lift_dropout(lifter: LiftContext, node: Node) -> Last:
     """Dropout of this run: times the mask that was drawn, and some kinds add numbers where they drop; both are data."""
     call = node.call
     assert call is not None
     first = call.arguments[0]
     like = first.tensor()
-    shift, whole = (as_array(replayed(node, (first,), (t,))) for t in (torch.zeros_like(like), torch.ones_like(like)))
+    shift, whole = (as_numbers(replay(node, (first,), (t,))) for t in (torch.zeros_like(like), torch.ones_like(like)))
     scaled: Last = "torch.mul", (first, lifter.data("mask", whole - shift)), {}
     if not shift.any():
         return scaled
@@ -156,15 +156,15 @@ def dropped(lifter: Bench, node: Node) -> Last:
 # Writing in place -----------------------------------------------------------------------------------------
 
 
-def overwrite(lifter: Bench, node: Node) -> Ref:
+def lift_aliased_write(lifter: LiftContext, node: Node) -> Ref:
     """A tensor some of whose entries were overwritten through another name for them."""
     old, new = node.parents
     assert node.places is not None
     lifter.refs_in((old, new))
-    return put(lifter, lifter.refs[id(old)], lifter.refs[id(new)], node.places, lifter.wish(node))
+    return lift_overwrite(lifter, lifter.refs[id(old)], lifter.refs[id(new)], node.places, lifter.wish(node))
 
 
-def overwriting(node: Node) -> Call:
+def opaque_aliased_write(node: Node) -> TorchCall:
     """The same as a call, for a black box."""
     old, new = node.parents
     places = torch.as_tensor(node.places)
@@ -174,17 +174,17 @@ def overwriting(node: Node) -> Call:
         found = torch.where(places >= 0, after.reshape(-1)[places.clamp(min=0)], before)
         return torch.view_as_complex(found) if first.is_complex() else found
 
-    where = node.where or Where("?", 0, "")
-    return Call(function, "in-place write through a view", (old, new), {}, where)
+    where = node.where or SourceLine("?", 0, "")
+    return TorchCall(function, "in-place write through a view", (old, new), {}, where)
 
 
-def written(lifter: Bench, node: Node) -> Last:
+def lift_setitem(lifter: LiftContext, node: Node) -> Last:
     """``x[key] = value``."""
     call = node.call
     assert call is not None
     target, key, value = call.arguments
-    plain_key = plainly(key)
-    read = places_of(plain_key, node.shape)
+    plain_key = without_subclass(key)
+    read = find_read_entries(plain_key, node.shape)
     if len(np.unique(read)) < read.size:
         raise Refused(TWICE)
     places = np.full(int(np.prod(node.shape, dtype=object)), -1, dtype=np.int64)
@@ -199,10 +199,10 @@ def written(lifter: Bench, node: Node) -> Last:
         if extra > 0:
             source = lifter.apply_op(ground.reshape, "torch.reshape", (source, tuple(source.shape[extra:])), {})
         source = lifter.apply_op(ground.expand, "Tensor.expand", (source, tuple(read.shape)), {})
-    return done(put(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)))
+    return done(lift_overwrite(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)))
 
 
-def by_emptiness(lifter: Bench, node: Node) -> Ref:
+def lift_empty_result(lifter: LiftContext, node: Node) -> Ref:
     """A result without entries, or one of tensors without entries: its Jacobian has no rows, or no columns."""
     call = node.call
     assert call is not None
@@ -216,16 +216,16 @@ def by_emptiness(lifter: Bench, node: Node) -> Ref:
 # Gradients that were recorded -----------------------------------------------------------------------------
 
 
-def gradient_lifted(lifter: Bench, node: Node) -> None:
+def lift_gradient(lifter: LiftContext, node: Node) -> None:
     """One gradient, whose outputs, weights and inputs are lifted already."""
-    gradient: Gradient = node.gradient
+    gradient: RecordedGradient = node.gradient
     if id(gradient) not in lifter.gradients:
-        lifter.gradients[id(gradient)] = pulled(lifter, gradient)
+        lifter.gradients[id(gradient)] = pull_recorded_gradient(lifter, gradient)
     ref, old = lifter.gradients[id(gradient)][node.index], gradient.before[node.index]
     if old is not None:
         before = lifter.refs[id(old)]
         ref = lifter.emit(ground.add, [StepOperand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
-    wrong = disagreement(lifter.arrays[ref.name], node.value(), precision(node))
+    wrong = find_difference(lifter.arrays[ref.name], node.value(), lowest_dtype(node))
     if wrong is not None:
         raise UnsupportedError(
             f"a gradient that was differentiated again differs from the derived one: {wrong}",
@@ -234,16 +234,16 @@ def gradient_lifted(lifter: Bench, node: Node) -> None:
     lifter.settle(node, ref, node.value())
 
 
-def pulled(lifter: Bench, gradient: Gradient) -> list[Ref]:
+def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> list[Ref]:
     """What one backward gave by each of its inputs; its steps are the program's from here on."""
     builder = lifter.builder
     inputs = [lifter.refs[id(node)] for node in gradient.inputs]
     ends = [lifter.refs[id(node)] for node in gradient.outputs]
-    weights = weights_of(lifter, gradient, ends)
+    weights = collect_output_weights(lifter, gradient, ends)
     given = tuple(Tensor(ref.name, ref.shape) for ref in lifter.inputs)
     program = Program(given, tuple(builder.steps), ends[-1].name)
     order = 1 + max((lifter.orders.get(name, 0) for name in program.reaching(ref.name for ref in ends)), default=0)
-    letter = letter_of(lifter, order)
+    letter = cotangent_letter(lifter, order)
     wishes = {}
     for place, ref in enumerate(inputs):
         node = gradient.results[place]() if place in gradient.results else None
@@ -264,11 +264,11 @@ def pulled(lifter: Bench, gradient: Gradient) -> list[Ref]:
         builder.steps.append(step)
         lifter.orders[step.result.name] = order
         builder.used.add(step.result.name)
-        evaluate(step, lifter.arrays)
-    return [result(lifter, found.get(ref.name), ref) for ref in inputs]
+        evaluate_step(step, lifter.arrays)
+    return [input_gradient(lifter, found.get(ref.name), ref) for ref in inputs]
 
 
-def weights_of(lifter: Bench, gradient: Gradient, ends: list[Ref]) -> dict[str, Argument]:
+def collect_output_weights(lifter: LiftContext, gradient: RecordedGradient, ends: list[Ref]) -> dict[str, Argument]:
     """The weight of each output; those of one output that stands twice are added up."""
     found: dict[str, Argument] = {}
     for ref, node in zip(ends, gradient.weights, strict=True):
@@ -282,14 +282,14 @@ def weights_of(lifter: Bench, gradient: Gradient, ends: list[Ref]) -> dict[str, 
     return found
 
 
-def letter_of(lifter: Bench, order: int) -> str:
+def cotangent_letter(lifter: LiftContext, order: int) -> str:
     """What cotangents of this order begin with: ``v``, and ``g`` for those of a backward of the backward."""
     taken = {*lifter.names.values(), *(ref.name for ref in lifter.inputs)}
     free = [s for s in SEEDS if not any(name == s or name.startswith(f"{s}_") for name in taken)] or list(SEEDS)
     return free[min(order, len(free)) - 1]
 
 
-def result(lifter: Bench, found: Argument | None, ref: Ref) -> Ref:
+def input_gradient(lifter: LiftContext, found: Argument | None, ref: Ref) -> Ref:
     """What reaches an input, as a tensor; zeros where nothing does."""
     if isinstance(found, str):
         return Ref(found, ref.shape)

@@ -30,12 +30,12 @@ SORT = object()
 """A dtype, device or layout among positional arguments: it has no mathematics."""
 
 
-def meaning(value: Any, refs: Mapping[int, Any]) -> Any:
+def to_operand(value: Any, refs: Mapping[int, Any]) -> Any:
     """An argument as the language means it: a `Ref`, a number, text, a tuple, None."""
     if id(value) in refs:
         return refs[id(value)]
     if isinstance(value, (tuple, list)):
-        return tuple(meaning(part, refs) for part in value)
+        return tuple(to_operand(part, refs) for part in value)
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, (bool, int, str)):
@@ -47,7 +47,7 @@ def meaning(value: Any, refs: Mapping[int, Any]) -> Any:
     raise UnsupportedError(f"an argument of type {type(value).__name__} has no place in the table")
 
 
-def bound(
+def bind_entry_arguments(
     op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[StepOperand], dict[str, Any]]:
     """Operands and options for ``op``; raises `SymgradError` where the entry does not take these arguments."""
@@ -90,7 +90,7 @@ Composition = Callable[..., Last | None]
 Entered = TypeVar("Entered", bound=Callable[..., Any])
 
 
-def entering(table: dict[str, Callable[..., Any]]) -> Callable[..., Callable[[Entered], Entered]]:
+def register_handler(table: dict[str, Callable[..., Any]]) -> Callable[..., Callable[[Entered], Entered]]:
     """A decorator that enters a function under torch's last words for what it says, or its own name and ``also``."""
 
     def under(*words: str, also: Sequence[str] = ()) -> Callable[[Entered], Entered]:
@@ -105,16 +105,16 @@ def entering(table: dict[str, Callable[..., Any]]) -> Callable[..., Callable[[En
 
 COMPOSITIONS: dict[str, Composition] = {}
 """What only a run can say in entries, by the last word of torch's spelling."""
-composition = entering(COMPOSITIONS)
+composition = register_handler(COMPOSITIONS)
 
 
-def in_one_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
+def gather_tensor_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
     """The tensors of an entry that takes any number of them as torch takes them: as one list."""
     row = op.variadic and bool(arguments) and all(hasattr(a, "shape") for a in arguments)
     return (tuple(arguments),) if row else tuple(arguments)
 
 
-def joined_parts(tensors: Sequence[Any]) -> tuple[Any, ...]:
+def drop_empty_operands(tensors: Sequence[Any]) -> tuple[Any, ...]:
     """Of tensors to join those that torch does not pass over: an empty one with one axis fits any other.
 
     One is left where all of them are like that.
@@ -123,6 +123,6 @@ def joined_parts(tensors: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(t for t in parts if tuple(t.shape) != (0,)) or parts[:1]
 
 
-def of_part(known: Callable[..., Last | None]) -> Composition:
+def attribute_of_result(known: Callable[..., Last | None]) -> Composition:
     """What the registry knows by the number of the result, for a node."""
     return lambda steps, node, *arguments, **keywords: known(steps, node.index or 0, *arguments, **keywords)

@@ -23,11 +23,11 @@ from symgrad.numeric.sweeps import Event, Pull, pull_step
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.values import TOLERANCE
-from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.record.numbers import format_digits
 from symgrad.tracing.record.trace import real_precision
 
 if TYPE_CHECKING:
-    from symgrad.tracing.lift.boxes import Origin  # it loads torch, which a sweep that asks no box need not
+    from symgrad.tracing.lift.boxes import CallOrigin  # it loads torch, which a sweep that asks no box need not
 
 
 NEAR_AN_EDGE = "torch uses a rule of its own this close to an edge: at"
@@ -47,7 +47,9 @@ CANCELS = {"float64": 1e-13, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}
 """What is left, relative to the largest weight, of a sum that is 0, by the type that it is added up in."""
 
 
-def calls_in(program: Program, origins: Mapping[str, Origin], wanted: Sequence[str]) -> dict[str, tuple[Apply, ...]]:
+def group_steps_by_call(
+    program: Program, origins: Mapping[str, CallOrigin], wanted: Sequence[str]
+) -> dict[str, tuple[Apply, ...]]:
     """The steps of each call, by the name of its result, where nothing else reads what lies between them."""
     made = {step.result.name: step for step in program.steps}
     readers: dict[str, set[str]] = {}
@@ -64,8 +66,8 @@ def calls_in(program: Program, origins: Mapping[str, Origin], wanted: Sequence[s
     return found
 
 
-def settled(
-    origin: Origin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
+def settle_singular(
+    origin: CallOrigin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
 ) -> tuple[dict[str, Array], str]:
     """``arrived``, with torch's numbers where a derivative is none, and why there is none (empty: nothing was put in).
 
@@ -82,41 +84,46 @@ def settled(
         ours, choice = as_float(arrived[name]), as_float(chosen[origin.box.names.index(name)])
         if choice.shape != ours.shape:
             continue
-        differ = ~alike(ours, choice) & ~rounded(ours, choice, kinds_of(origin))
-        beyond = differ & np.isfinite(ours) & np.isinf(choice) & meets_numbers(origin, cotangent, arrays)
+        differ = ~agree_up_to_rounding(ours, choice) & ~differs_by_rounding(ours, choice, computing_dtypes(origin))
+        beyond = differ & np.isfinite(ours) & np.isinf(choice) & is_finite_call(origin, cotangent, arrays)
         if beyond.any():  # the derivative is a number, which torch's own way to it does not reach
-            reason = reason or overflowed(
+            reason = reason or overflow_of(
                 origin, name, tuple(map(int, np.argwhere(beyond)[0])), cotangent, ours, choice
             )
             differ &= ~beyond
         if differ.any():
             found[name] = np.where(differ, choice, ours)
-            told = np.argwhere(differ & ~of_nothing(ours, choice, cotangent, kinds_of(origin)))
+            told = np.argwhere(differ & ~is_cancelled_rounding(ours, choice, cotangent, computing_dtypes(origin)))
             if len(told):
                 at = tuple(map(int, told[0]))
-                reason = reason or why(origin, name, at, arrays, cotangent, (float(ours[at]), float(choice[at])))
+                reason = reason or explain_choice(
+                    origin, name, at, arrays, cotangent, (float(ours[at]), float(choice[at]))
+                )
     return found, reason
 
 
-def meets_numbers(origin: Origin, cotangent: Array, arrays: Mapping[str, Array]) -> bool:
+def is_finite_call(origin: CallOrigin, cotangent: Array, arrays: Mapping[str, Array]) -> bool:
     """Whether all that a call read and gave, and what comes back to it, are numbers."""
     read = [arrays[name] for name in (*origin.box.names, origin.steps[-1])]
     return all(finite(array).all() for array in (cotangent, *read))
 
 
-def overflowed(origin: Origin, name: str, at: tuple[int, ...], cotangent: Array, ours: Array, choice: Array) -> str:
+def overflow_of(
+    origin: CallOrigin, name: str, at: tuple[int, ...], cotangent: Array, ours: Array, choice: Array
+) -> str:
     """Which number torch does not reach in the type of its tensors, and whether it does in double precision."""
     import torch  # a sweep need not load it
 
-    from symgrad.tracing.lift.boxes import BlackBox, Wide
+    from symgrad.tracing.lift.boxes import DoublePrecisionCall, UnderivedCall
 
-    kind, box = min(kinds_of(origin), default="float64"), origin.box
-    said = f"{OVERFLOWS} in {kind} and gives {digits(float(choice[at]))}, the derivative is {digits(float(ours[at]))}"
-    if kind == "float64" or type(box) is not BlackBox:
+    kind, box = min(computing_dtypes(origin), default="float64"), origin.box
+    torchs, own = (format_digits(float(array[at])) for array in (choice, ours))
+    said = f"{OVERFLOWS} in {kind} and gives {torchs}, the derivative is {own}"
+    if kind == "float64" or type(box) is not UnderivedCall:
         return said
-    place, wide = box.names.index(name), Wide(**vars(box))
+    place, wide = box.names.index(name), DoublePrecisionCall(**vars(box))
     try:
-        reached = bool(alike(ours, as_float(wide.pull(cotangent, [place])[place]))[at])
+        reached = bool(agree_up_to_rounding(ours, as_float(wide.pull(cotangent, [place])[place]))[at])
     except (SymgradError, RuntimeError):
         return said
     if not reached:
@@ -125,7 +132,7 @@ def overflowed(origin: Origin, name: str, at: tuple[int, ...], cotangent: Array,
     return f"{said}{IN_DOUBLES if held else f', which overflows {kind}: torch computes it if {TO_DOUBLES}'}"
 
 
-def alike(first: Array, second: Array) -> Array:
+def agree_up_to_rounding(first: Array, second: Array) -> Array:
     """Where two arrays hold the same numbers, but for rounding; NaN is NaN."""
     with np.errstate(invalid="ignore"):
         near = np.abs(first - second) <= NEAR * np.maximum(np.abs(first), np.abs(second))
@@ -133,13 +140,13 @@ def alike(first: Array, second: Array) -> Array:
     return np.asarray(near | (first == second) | (np.isnan(first) & np.isnan(second)))
 
 
-def kinds_of(origin: Origin) -> set[str]:
+def computing_dtypes(origin: CallOrigin) -> set[str]:
     """The types that a call computes in, by torch's names."""
     call = origin.box.call
     return {real_precision(node.held.dtype) for node in call.nodes()} | ({"bfloat16"} if call.autocast else set())
 
 
-def rounded(first: Array, second: Array, kinds: set[str]) -> Array:
+def differs_by_rounding(first: Array, second: Array, kinds: set[str]) -> Array:
     """Where two finite numbers are apart by what rounding in these types may make of the largest beside them.
 
     Of doubles that is nothing but what lies below their range.
@@ -152,7 +159,7 @@ def rounded(first: Array, second: Array, kinds: set[str]) -> Array:
     return np.asarray(np.isfinite(gap) & (gap <= max([allowed, *(LEAST.get(kind, 0.0) for kind in kinds)])))
 
 
-def of_nothing(first: Array, second: Array, weights: Array, kinds: set[str]) -> Array:
+def is_cancelled_rounding(first: Array, second: Array, weights: Array, kinds: set[str]) -> Array:
     """Where two numbers are apart by what rounding in these types leaves of weights that cancel."""
     sizes = np.abs(as_float(weights))
     allowed = max((CANCELS.get(kind, 0.0) for kind in kinds), default=CANCELS["float64"])
@@ -161,14 +168,14 @@ def of_nothing(first: Array, second: Array, weights: Array, kinds: set[str]) -> 
     return np.asarray(np.isfinite(gap) & (gap <= allowed * sizes[np.isfinite(sizes)].max(initial=0.0)))
 
 
-def why(
-    origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array,
+def explain_choice(
+    origin: CallOrigin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array,
     numbers: tuple[float, float],
 ) -> str:  # fmt: skip
     """What is not finite where torch's number stands; where all is, the derived number and torch's, ``numbers``."""
     value = float(as_float(arrays[name])[at])
     if not np.isfinite(value):
-        return f"an argument is {digits(value)}"
+        return f"an argument is {format_digits(value)}"
     for other in origin.box.names:
         if not finite(arrays[other]).all():
             return "an argument is not finite"
@@ -179,21 +186,22 @@ def why(
     if not all(all_tame(as_float(a)) for a in (arrays[name], arrays[origin.steps[-1]], cotangent)):
         return "intermediate values overflow or underflow when squared"
     if np.isfinite(numbers).all():
-        return f"{NEAR_AN_EDGE} {digits(value)} its number is {digits(numbers[1])}, the equation's {digits(numbers[0])}"
-    return f"the slope is infinite or undefined at {digits(value)}"
+        own, torchs = map(format_digits, numbers)
+        return f"{NEAR_AN_EDGE} {format_digits(value)} its number is {torchs}, the equation's {own}"
+    return f"the slope is infinite or undefined at {format_digits(value)}"
 
 
-def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[Array]) -> bool:
+def is_irregular_call(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[Array]) -> bool:
     """Whether anything that a call meets on the way back is not finite, or so near to it that arithmetic ends there."""
     return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
 
 
-Settle = Callable[["Origin", Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
-"""What arrives at a call's arguments, made another, and why; `settled` is one."""
+Settle = Callable[["CallOrigin", Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
+"""What arrives at a call's arguments, made another, and why; `settle_singular` is one."""
 
 
 @dataclass(eq=False)
-class PullCalls(Pull):
+class CallwisePull(Pull):
     """A sweep back from ``ends`` to ``wanted``; ``noted`` says of steps why torch's numbers were taken for them.
 
     ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
@@ -203,7 +211,7 @@ class PullCalls(Pull):
     """
 
     ends: Sequence[str] = ()
-    origins: Mapping[str, Origin] | None = None
+    origins: Mapping[str, CallOrigin] | None = None
     noted: dict[str, str] | None = None
     seen: Any = None
     settle: Settle | None = None
@@ -212,7 +220,7 @@ class PullCalls(Pull):
     @cached_property
     def calls(self) -> Mapping[str, tuple[Apply, ...]]:
         """The steps of each call, by the name of its result."""
-        return calls_in(self.program, self.origins or {}, (*self.wanted, *self.ends))
+        return group_steps_by_call(self.program, self.origins or {}, (*self.wanted, *self.ends))
 
     @cached_property
     def steps(self) -> tuple[Apply, ...]:
@@ -239,11 +247,11 @@ class PullCalls(Pull):
             read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
             odd = (
                 self.settle
-                or irregular(cotangent, arrived, read)
+                or is_irregular_call(cotangent, arrived, read)
                 or any(on_an_edge(step, self.values.arrays) for step in steps)
             )
             if np.size(cotangent) and odd:
-                plain, settle = arrived, self.settle or settled
+                plain, settle = arrived, self.settle or settle_singular
                 arrived, reason = settle(self.origins[name], plain, cotangent, self.values.arrays)
                 told = [(s, n, v, arrived.get(str(s.arguments[n]), part) if reason else part) for s, n, v, part in told]
                 if reason and self.noted is not None:
@@ -261,7 +269,7 @@ class PullCalls(Pull):
         return pull_step(step, self.program, self.values, drawn, places)
 
 
-def pull(
+def pull_calls(
     program: Program,
     values: Values,
     boxes: Mapping[str, Any],
@@ -270,11 +278,11 @@ def pull(
     taken: Callable[[str, Array], None] | None = None,
     **told: Any,
 ) -> dict[str, Array]:
-    """vᵀJ for each of ``wanted``, as `Pull.back` has it; ``told`` is what else `PullCalls` may be told."""
-    return PullCalls(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds, taken=taken)
+    """vᵀJ for each of ``wanted``, as `Pull.back` has it; ``told`` is what else `CallwisePull` takes."""
+    return CallwisePull(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds, taken=taken)
 
 
-def open_entries(
+def undefined_entries(
     program: Program,
     values: Values,
     boxes: Mapping[str, Any],
@@ -283,21 +291,21 @@ def open_entries(
     noted: bool,
 ) -> dict[str, Array]:
     """Where there is no number to agree on: the equations by themselves have none, or not the one that was taken."""
-    plain = pull(program, values, boxes, seeds, tuple(derived)) if noted else derived
+    plain = pull_calls(program, values, boxes, seeds, tuple(derived)) if noted else derived
     pairs = {name: (as_float(plain[name]), as_float(derived[name])) for name in derived}
-    return {name: ~np.isfinite(a) | ~alike(a, b) for name, (a, b) in pairs.items()}
+    return {name: ~np.isfinite(a) | ~agree_up_to_rounding(a, b) for name, (a, b) in pairs.items()}
 
 
-def pull_by_lot(
+def pull_random_seeds(
     program: Program,
     values: Values,
     boxes: Mapping[str, Any],
     seeds: Mapping[str, Array],
     wanted: Sequence[str],
-    origins: Mapping[str, Origin],
+    origins: Mapping[str, CallOrigin],
     lot: int = 0,
 ) -> dict[str, Array]:
-    """As `pull`, each step given weights with signs by lot; with an odd ``lot`` shortened by lot, too.
+    """As `pull_calls`, each step given weights with signs by lot; with an odd ``lot`` shortened by lot, too.
 
     A difference that cancels does not then; where the steps themselves shrink what they are given, it stays small.
     Signs alone would not do: of two weights they are the same every other time, and cancel as before.
@@ -309,4 +317,4 @@ def pull_by_lot(
         other: Array = np.abs(as_float(weights)) * signs
         return other * lots.uniform(size=np.shape(weights)) if lot % 2 else other
 
-    return pull(program, values, boxes, seeds, wanted, origins=origins, drawn=turned)
+    return pull_calls(program, values, boxes, seeds, wanted, origins=origins, drawn=turned)

@@ -15,10 +15,10 @@ from typing import Any
 from symgrad.language.binding import Ref
 from symgrad.ops.lookup import entry_of
 from symgrad.program import Apply, Argument, Role, Tensor
-from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.complexes import touches
+from symgrad.tracing.lift.bench import LiftContext
+from symgrad.tracing.lift.complexes import touches_complex
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.values import Again
+from symgrad.tracing.lift.values import StepReplay
 from symgrad.tracing.record.trace import Node
 
 MOST = 2048
@@ -26,48 +26,48 @@ LITERAL = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
-class Given:
+class OperandSlot:
     """The operand of a call by its number among the call's nodes."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Made:
+class ResultSlot:
     """The result of an earlier step of the same template."""
 
     number: int
 
 
-Place = Given | Made
+Place = OperandSlot | ResultSlot
 Part = Place | Argument
 
 
 @dataclass(frozen=True)
-class Template:
+class CallTemplate:
     """Steps whose arguments are places; ``told`` are those with a label, ``results`` what else the call returned."""
 
-    steps: tuple[tuple[Apply, tuple[Part, ...], tuple[tuple[str, Place], ...], Again], ...]
+    steps: tuple[tuple[Apply, tuple[Part, ...], tuple[tuple[str, Place], ...], StepReplay], ...]
     told: tuple[bool, ...]
     last: int
     results: Mapping[int, Place]
 
 
-KNOWN: OrderedDict[Hashable, Template] = OrderedDict()
+KNOWN: OrderedDict[Hashable, CallTemplate] = OrderedDict()
 
 
-def by_value(step: Apply) -> bool:
+def depends_on_values(step: Apply) -> bool:
     """Whether a step stands for a call because of the numbers it was given: positions, a cast that rounded."""
     entry = entry_of(step.op)
     return entry is not None and (entry.traits.gathers or entry.traits.role is Role.HANDS_ON)
 
 
-def key_of(lifter: Bench, node: Node) -> Hashable | None:
+def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
     """What the steps of a call depend on, but for numbers; None where it may be more."""
     call = node.call
-    if call is None or touches(node):
+    if call is None or touches_complex(node):
         return None
-    nodes = distinct(node)
+    nodes = distinct_operands(node)
     numbers = {id(n): k for k, n in enumerate(nodes)}
     names = [lifter.refs[id(n)].name if id(n) in lifter.refs else f" {k}" for k, n in enumerate(nodes)]
     operands = tuple(
@@ -75,7 +75,7 @@ def key_of(lifter: Bench, node: Node) -> Hashable | None:
         for n, name in zip(nodes, names, strict=True)
     )
     try:
-        arguments = spelled((call.arguments, call.keywords), numbers)
+        arguments = write_call_key((call.arguments, call.keywords), numbers)
         key = (call.function, call.spelling, call.in_place, node.whole, node.index, str(node.held.dtype))
         hash((key, arguments))
     except (TypeError, Refused):
@@ -83,22 +83,22 @@ def key_of(lifter: Bench, node: Node) -> Hashable | None:
     return (*key, arguments, operands)
 
 
-def distinct(node: Node) -> list[Node]:
+def distinct_operands(node: Node) -> list[Node]:
     """The nodes that a call reads, each once."""
     assert node.call is not None
     return list({id(n): n for n in node.call.nodes()}.values())
 
 
-def spelled(value: Any, numbers: Mapping[int, int]) -> Hashable:
+def write_call_key(value: Any, numbers: Mapping[int, int]) -> Hashable:
     """Arguments with numbers for nodes; 1, 1.0 and True are three things."""
     if isinstance(value, Node):
-        return Given(numbers[id(value)])
+        return OperandSlot(numbers[id(value)])
     if isinstance(value, (tuple, list)):
-        return (type(value).__name__, *(spelled(part, numbers) for part in value))
+        return (type(value).__name__, *(write_call_key(part, numbers) for part in value))
     if isinstance(value, dict):
-        return tuple((name, spelled(part, numbers)) for name, part in value.items())
+        return tuple((name, write_call_key(part, numbers)) for name, part in value.items())
     if isinstance(value, slice):
-        return ("slice", *(spelled(part, numbers) for part in (value.start, value.stop, value.step)))
+        return ("slice", *(write_call_key(part, numbers) for part in (value.start, value.stop, value.step)))
     if isinstance(value, LITERAL):
         return (type(value).__name__, repr(value))
     if type(value).__module__.startswith("torch"):  # dtypes, layouts, devices, memory formats
@@ -108,42 +108,42 @@ def spelled(value: Any, numbers: Mapping[int, int]) -> Hashable:
     raise Refused("an argument that may be anything")
 
 
-def known(lifter: Bench, node: Node) -> Template | None:
+def find_template(lifter: LiftContext, node: Node) -> CallTemplate | None:
     """The template of a call, if an equal one was lifted before."""
-    key = key_of(lifter, node)
+    key = template_key(lifter, node)
     return None if key is None else KNOWN.get(key)
 
 
-def again(lifter: Bench, node: Node) -> bool:
+def reuse_lifted_call(lifter: LiftContext, node: Node) -> bool:
     """The call as a part of one that is lifted already, or as an equal one was; whether that has its value."""
     shared = lifter.shared.get(id(node.call), {}).get(node.index)
-    template = known(lifter, node) if shared is None else None
+    template = find_template(lifter, node) if shared is None else None
     if shared is None and template is None:
         return False
     try:
         with lifter.trial():
-            lifter.finish(node, shared or written(lifter, node, template))  # type: ignore[arg-type]  # one of the two is there
+            lifter.finish(node, shared or instantiate_template(lifter, node, template))  # type: ignore[arg-type]  # one of the two is there
     except Refused:
         return False
     return True
 
 
-class Learning:
+class PendingTemplate:
     """A call that is about to be lifted the long way, and where its steps will begin."""
 
-    def __init__(self, lifter: Bench, node: Node) -> None:
+    def __init__(self, lifter: LiftContext, node: Node) -> None:
         self.lifter, self.node = lifter, node
-        self.key = key_of(lifter, node)
+        self.key = template_key(lifter, node)
         self.begin, self.inputs = len(lifter.builder.steps), len(lifter.inputs)
         lifter.asked_numbers = False
 
     def keep(self) -> None:
         """It is lifted: keep how."""
         if self.key is not None and not self.lifter.asked_numbers:
-            learn(self.lifter, self.node, self.key, self.begin, self.inputs)
+            learn_template(self.lifter, self.node, self.key, self.begin, self.inputs)
 
 
-def learn(lifter: Bench, node: Node, key: Hashable, begin: int, inputs: int) -> None:
+def learn_template(lifter: LiftContext, node: Node, key: Hashable, begin: int, inputs: int) -> None:
     """Keep the steps from ``begin`` on as the template of ``key``, if they depend on nothing else.
 
     Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them.
@@ -151,16 +151,16 @@ def learn(lifter: Bench, node: Node, key: Hashable, begin: int, inputs: int) -> 
     assert node.call is not None
     steps = lifter.builder.steps[begin:]
     ref = lifter.refs[id(node)]
-    made = {step.result.name: Made(n) for n, step in enumerate(steps)}
+    made = {step.result.name: ResultSlot(n) for n, step in enumerate(steps)}
     given: dict[str, Place] = {}
-    for n, source in enumerate(distinct(node)):
+    for n, source in enumerate(distinct_operands(node)):
         if id(source) in lifter.refs:
-            given.setdefault(lifter.refs[id(source)].name, Given(n))
+            given.setdefault(lifter.refs[id(source)].name, OperandSlot(n))
     places: dict[str, Place] = {**given, **made}
     read = {name for step in steps for name in step.tensors}
     looked_at = any(
         not source.carries and (id(source) not in lifter.refs or lifter.refs[id(source)].name not in read)
-        for source in distinct(node)
+        for source in distinct_operands(node)
     )
     shared = lifter.shared.get(id(node.call), {})
     if (
@@ -169,16 +169,16 @@ def learn(lifter: Bench, node: Node, key: Hashable, begin: int, inputs: int) -> 
         or any(new.name not in given for new in lifter.inputs[inputs:])
         or any(name not in places for step in steps for name in (*step.tensors, *(n for _, n in step.beside)))
         or any(other.name not in places for other in shared.values())
-        or any(by_value(step) for step in steps)
+        or any(depends_on_values(step) for step in steps)
     ):
         return
-    KNOWN[key] = Template(
+    KNOWN[key] = CallTemplate(
         tuple(
             (
                 step,
                 tuple(places[a] if isinstance(a, str) else a for a in step.arguments),
                 tuple((read, places[name]) for read, name in step.beside),
-                Again(step, lifter.arrays),
+                StepReplay(step, lifter.arrays),
             )
             for step in steps
         ),
@@ -190,19 +190,19 @@ def learn(lifter: Bench, node: Node, key: Hashable, begin: int, inputs: int) -> 
         KNOWN.popitem(last=False)
 
 
-def written(lifter: Bench, node: Node, template: Template) -> Ref:
+def instantiate_template(lifter: LiftContext, node: Node, template: CallTemplate) -> Ref:
     """The template's steps for another call; the reference of its result."""
     call = node.call
     assert call is not None
-    nodes = distinct(node)
-    used = sorted({p.number for _, parts, *_ in template.steps for p in parts if isinstance(p, Given)})
+    nodes = distinct_operands(node)
+    used = sorted({p.number for _, parts, *_ in template.steps for p in parts if isinstance(p, OperandSlot)})
     refs = lifter.refs_in([nodes[n] for n in used])
     names: list[str] = []
 
     def name(place: Part) -> Argument:
-        if isinstance(place, Made):
+        if isinstance(place, ResultSlot):
             return names[place.number]
-        return refs[id(nodes[place.number])].name if isinstance(place, Given) else place
+        return refs[id(nodes[place.number])].name if isinstance(place, OperandSlot) else place
 
     wish = lifter.wish(node)
     for n, (step, parts, beside, _) in enumerate(template.steps):
@@ -219,10 +219,10 @@ def written(lifter: Bench, node: Node, template: Template) -> Ref:
         valued(step, lifter.arrays)
 
     def ref(place: Place) -> Ref:
-        if isinstance(place, Given):
+        if isinstance(place, OperandSlot):
             return lifter.refs[id(nodes[place.number])]
         return Ref(names[place.number], template.steps[place.number][0].result.shape)
 
     if template.results:
         lifter.shared[id(call)] = {index: ref(place) for index, place in template.results.items()}
-    return ref(Made(template.last))
+    return ref(ResultSlot(template.last))

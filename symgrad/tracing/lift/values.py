@@ -1,7 +1,7 @@
 """The value of one step of a lifted program: by the table's own forward, inside a composite operation, against torch's.
 
-Comes in: a step and the values it reads, or a `Lifted`. Goes out: the step's own value and the integers that its
-formulas read, put beside the others; or a `Lifted` with its composite operations written out, whose numbers are
+Comes in: a step and the values it reads, or a `LiftedProgram`. Goes out: the step's own value and the integers that its
+formulas read, put beside the others; or a `LiftedProgram` with its composite operations written out, whose numbers are
 computed from those that torch had, and a sentence for what stays whole; or whether a value is what torch computed. If
 not, the entry does not mean this call.
 """
@@ -27,29 +27,29 @@ from symgrad.ops.gathering import WrittenTwice
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Program, Pullback
 from symgrad.shapes import Shape
-from symgrad.tracing.lift.lifted import TWICE, Lifted, Refused, settled_labels
+from symgrad.tracing.lift.lifted import TWICE, LiftedProgram, Refused, assign_labels
 from symgrad.tracing.record.trace import Node, real_precision
 
 
-def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
+def evaluate_step(step: Apply, arrays: dict[str, Array]) -> None:
     """Put the value of ``step``, and the integers it holds, into ``arrays``; refuses an entry that is written twice."""
     try:
         if not isinstance(step.op, Pullback) and found_beside(step, arrays, {}):
             return
     except WrittenTwice:
         raise Refused(TWICE) from None
-    arrays[step.result.name] = pulled_as(standard_at(step, shapes_of(step, arrays)), step, Values(arrays, {}))
+    arrays[step.result.name] = pulled_as(standard_at(step, operand_shapes(step, arrays)), step, Values(arrays, {}))
 
 
-class Again:
+class StepReplay:
     """A step whose value is its equation's, to be evaluated for other tensors of the same shapes: prepared once."""
 
     def __init__(self, step: Apply, arrays: Mapping[str, Array]) -> None:
-        form = standard_at(step, shapes_of(step, arrays))
+        form = standard_at(step, operand_shapes(step, arrays))
         self.player: Player | None = None
         self.operands: tuple[int, ...] = ()
         places = {operand(n): n for n, a in enumerate(step.arguments) if isinstance(a, str)}
-        if isinstance(step.op, str) and not by_its_own(entry_named(step.op)):
+        if isinstance(step.op, str) and not has_custom_value(entry_named(step.op)):
             player = Player(derive(form.key).equation, {own: number(size, {}) for own, size in form.sizes.items()})
             if places.keys() >= set(player.read):
                 self.player, self.operands = player, tuple(places[name] for name in player.read)
@@ -60,31 +60,31 @@ class Again:
         if self.player is not None:
             value = self.player([arrays[step.arguments[n]] for n in self.operands])  # type: ignore[index]  # they are tensors
         if value is None:
-            evaluate(step, arrays)
+            evaluate_step(step, arrays)
         else:
             arrays[step.result.name] = value
 
 
-def by_its_own(op: Op) -> bool:
+def has_custom_value(op: Op) -> bool:
     """Whether more than an equation on numbers says what an operation gives."""
     return bool(op.saved.index_data or op.data) or op.numpy is not None
 
 
-def meets_own(step: Apply, arrays: Mapping[str, Array]) -> bool:
+def reads_own_value(step: Apply, arrays: Mapping[str, Array]) -> bool:
     """Whether the equation of a step asks which of several sums its own value is."""
     if isinstance(step.op, Pullback) or entry_named(step.op).smooth or not entry_named(step.op).saved.reuse:
         return False
-    brackets = derive(standard_at(step, shapes_of(step, arrays)).key).equation.right.atoms(Bracket)
+    brackets = derive(standard_at(step, operand_shapes(step, arrays)).key).equation.right.atoms(Bracket)
     return any(isinstance(b.args[0], sp.Eq) and OUT in names_read(b) and b.has(sp.Add) for b in brackets)
 
 
-def shapes_of(step: Apply, arrays: Mapping[str, Array]) -> tuple[Shape | None, ...]:
+def operand_shapes(step: Apply, arrays: Mapping[str, Array]) -> tuple[Shape | None, ...]:
     """The shapes of what a step reads."""
-    return tuple(sizes_of(arrays[a].shape) if isinstance(a, str) else None for a in step.arguments)
+    return tuple(shape_sizes(arrays[a].shape) if isinstance(a, str) else None for a in step.arguments)
 
 
 @lru_cache(maxsize=1024)
-def sizes_of(shape: tuple[int, ...]) -> Shape:
+def shape_sizes(shape: tuple[int, ...]) -> Shape:
     """The numbers of a shape as sizes."""
     return tuple(map(sp.Integer, shape))
 
@@ -93,21 +93,21 @@ NEAR = 1e-2
 """How far the steps may be from torch's number, relative to the largest: half precision is that coarse."""
 
 
-def opened(lifted: Lifted) -> tuple[Lifted, tuple[str, ...]]:
+def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str, ...]]:
     """``lifted`` without composite operations, and why some stay."""
     if not lifted.program.steps:
         return lifted, ()
     whole = expand_composites(lifted.program)
-    inside = insides(lifted.program, whole)
+    inside = steps_of_expansion(lifted.program, whole)
     arrays = dict(lifted.arrays)
     for step in whole.steps:
         name = step.result.name
         if name not in arrays:
-            evaluate(step, arrays)
+            evaluate_step(step, arrays)
         elif inside[name]:
             again = {**arrays}
-            evaluate(step, again)
-            if not alike(arrays[name], [again[name], *(arrays[inner] for inner in inside[name])]):
+            evaluate_step(step, again)
+            if not composite_agrees(arrays[name], [again[name], *(arrays[inner] for inner in inside[name])]):
                 what = next(before.called for before in lifted.program.steps if before.result.name == name)
                 return lifted, (f"{what} is not expanded: on these numbers its steps overflow or lose digits",)
     owner = {inner: name for name, steps in inside.items() for inner in steps}
@@ -117,12 +117,12 @@ def opened(lifted: Lifted) -> tuple[Lifted, tuple[str, ...]]:
     }
     origins |= {inner: origins[name] for inner, name in owner.items() if name in origins}
     lines = {**{inner: lifted.lines[name] for inner, name in owner.items() if name in lifted.lines}, **lifted.lines}
-    labels = settled_labels(whole, lifted.outputs, lifted.labels, {})
+    labels = assign_labels(whole, lifted.outputs, lifted.labels, {})
     found = replace(lifted, program=whole, arrays=arrays, labels=labels, lines=lines, origins=origins)
     return found, why_whole(lifted.program)
 
 
-def alike(torchs: Array, steps: Sequence[Array]) -> bool:
+def composite_agrees(torchs: Array, steps: Sequence[Array]) -> bool:
     """Whether the steps inside, of which the first is the result, are what torch's one call gives."""
     own, *inner = map(as_float, steps)
     sound = np.isfinite(as_float(torchs)).all() <= all(np.isfinite(array).all() for array in inner)
@@ -130,7 +130,7 @@ def alike(torchs: Array, steps: Sequence[Array]) -> bool:
     return bool(sound) and bool(np.allclose(own, as_float(torchs), rtol=0, atol=NEAR * size, equal_nan=True))
 
 
-def insides(before: Program, after: Program) -> dict[str, tuple[str, ...]]:
+def steps_of_expansion(before: Program, after: Program) -> dict[str, tuple[str, ...]]:
     """The steps that came in place of each, but for the last, which has its name."""
     known = {step.result.name for step in before.steps}
     found: dict[str, tuple[str, ...]] = {}
@@ -152,14 +152,14 @@ CHUNK = 1 << 14
 """Entries that are looked at in one go."""
 
 
-def precision(*nodes: Node) -> str:
+def lowest_dtype(*nodes: Node) -> str:
     """The least precise of the types that nodes and what they were computed from have."""
     read = [source for node in nodes for source in node.sources()]
     kinds = {real_precision(n.held.dtype) for n in (*nodes, *read)}
     return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
 
 
-def pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
+def iterate_chunks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
     """Arrays of one shape in pieces that stay near the processor, entry beside entry."""
     repeated = [all(a.strides[axis] == 0 for a in arrays) for axis in range(arrays[0].ndim)]
     once = [a[(*(slice(0, 1) if again else slice(None) for again in repeated), ...)] for a in arrays]
@@ -169,14 +169,14 @@ def pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
         yield tuple(a[start : start + CHUNK] for a in flat)
 
 
-def near(found: Array, expected: Array, allowed: float) -> bool:
+def is_close(found: Array, expected: Array, allowed: float) -> bool:
     """Whether floats are all finite, and nowhere apart by more than ``allowed`` of the largest, or of 1.
 
     No difference is larger than all of them as one vector are long: where that is little, none is looked at.
     """
     gap, room = 0.0, np.empty(min(CHUNK, found.size))
     with np.errstate(invalid="ignore", over="ignore"):
-        for ours, theirs in pieces(found, expected):
+        for ours, theirs in iterate_chunks(found, expected):
             apart = np.subtract(ours, theirs, out=room[: ours.size])
             if float(apart @ apart) <= allowed * allowed:
                 continue
@@ -187,21 +187,21 @@ def near(found: Array, expected: Array, allowed: float) -> bool:
     return gap <= allowed or gap <= allowed * float(np.abs(expected).max())
 
 
-def equal(found: Array, expected: Array) -> bool:
+def is_constant_array(found: Array, expected: Array) -> bool:
     """Whether every entry is the same number; told at the first piece that is not."""
     if found.shape != expected.shape:
         return False
-    return all(np.array_equal(ours, theirs) for ours, theirs in pieces(found, expected))
+    return all(np.array_equal(ours, theirs) for ours, theirs in iterate_chunks(found, expected))
 
 
-def disagreement(found: Array, torch_value: Array, kind: str) -> str | None:
+def find_difference(found: Array, torch_value: Array, kind: str) -> str | None:
     """None when they agree; otherwise what differs, in a sentence."""
     if np.shape(found) != np.shape(torch_value):
         return f"its shape would be {np.shape(found)}, torch's is {np.shape(torch_value)}"
     if not np.size(found):
         return None
     allowed = TOLERANCE.get(kind, 1e-4)
-    if found.dtype.kind == torch_value.dtype.kind == "f" and near(found, torch_value, allowed):
+    if found.dtype.kind == torch_value.dtype.kind == "f" and is_close(found, torch_value, allowed):
         return None
     expected, got = as_float(torch_value), as_float(found)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import Array
-from symgrad.tracing.record.guard import Weakly
-from symgrad.tracing.record.trace import Node, Where, real_precision, same, version
+from symgrad.tracing.record.guard import WeakTensor
+from symgrad.tracing.record.trace import Node, SourceLine, holds_same_numbers, real_precision, version
 
 SOME = 8
 """References that are kept before the dead among them are looked for."""
@@ -63,26 +63,26 @@ class Storages:
 
     def add(self, tensor: Any, holder: Any) -> None:
         """Remember ``tensor``, and that ``holder`` relies on its present value."""
-        key = storage(tensor)
+        key = storage_of(tensor)
         if key is None:
             return
         self._holders.setdefault(key, Alive()).add(holder, weakref.ref)
-        self._by_storage.setdefault(key, Alive()).add(tensor, Weakly)
+        self._by_storage.setdefault(key, Alive()).add(tensor, WeakTensor)
         self._count += 1
         if self._count % PRUNE == 0:
-            self._by_storage, self._holders = pruned(self._by_storage), pruned(self._holders)
+            self._by_storage, self._holders = drop_dead(self._by_storage), drop_dead(self._holders)
 
     def holders(self, tensor: Any) -> list[Any]:
         """Whoever relies on the present value of something in ``tensor``'s storage."""
         found = self.relying(tensor)
-        if (key := storage(tensor)) is not None:
+        if (key := storage_of(tensor)) is not None:
             self._holders.pop(key, None)
         return found
 
     def relying(self, tensor: Any) -> list[Any]:
         """As `holders`, and they go on relying on it."""
-        key = storage(tensor)
-        return [holder for holder in those(self._holders, key) if storage(holder.held) == key]
+        key = storage_of(tensor)
+        return [holder for holder in live_values(self._holders, key) if storage_of(holder.held) == key]
 
     def waiting(self) -> frozenset[int]:
         """The identities of the values that a graph may still read: one that no backward has let go of."""
@@ -111,26 +111,26 @@ class Storages:
 
     def sharing(self, tensor: Any) -> list[Any]:
         """The known tensors that share storage with ``tensor``, itself included."""
-        key = storage(tensor)
-        return [other for other in those(self._by_storage, key) if storage(other) == key]
+        key = storage_of(tensor)
+        return [other for other in live_values(self._by_storage, key) if storage_of(other) == key]
 
 
-def value_of(kind: str, tensor: Any, where: Where | None, **facts: Any) -> Node:
+def detached_node(kind: str, tensor: Any, where: SourceLine | None, **facts: Any) -> Node:
     """The node of what a tensor holds now, which does not hold the tensor."""
-    return Node(kind, tensor.detach(), version(tensor), where, owner=Weakly(tensor), **facts)
+    return Node(kind, tensor.detach(), version(tensor), where, owner=WeakTensor(tensor), **facts)
 
 
-def those(table: dict[int, Alive], key: int | None) -> list[Any]:
+def live_values(table: dict[int, Alive], key: int | None) -> list[Any]:
     """What lives of what ``table`` has at ``key``."""
     return table[key].those() if key is not None and key in table else []
 
 
-def pruned(table: dict[int, Alive]) -> dict[int, Alive]:
+def drop_dead(table: dict[int, Alive]) -> dict[int, Alive]:
     """``table`` without the dead."""
     return {key: alive for key, alive in table.items() if alive.prune()}
 
 
-def storage(tensor: Any) -> int | None:
+def storage_of(tensor: Any) -> int | None:
     """What identifies a tensor's storage; None where it has none."""
     try:
         return int(tensor.untyped_storage()._cdata)
@@ -138,7 +138,7 @@ def storage(tensor: Any) -> int | None:
         return None
 
 
-def addresses(tensor: Any) -> Array:
+def entry_addresses(tensor: Any) -> Array:
     """Where each entry lies in the storage; of a complex tensor the two parts of each, on one more axis."""
     if tensor.is_complex():
         whole = _addresses(tensor)
@@ -148,12 +148,12 @@ def addresses(tensor: Any) -> Array:
 
 def _addresses(tensor: Any) -> Array:
     """Where each entry lies, counted in entries."""
-    layout = laid_out if tensor.numel() <= SMALL else laid_out.__wrapped__
+    layout = storage_offsets if tensor.numel() <= SMALL else storage_offsets.__wrapped__
     return np.asarray(layout(tuple(tensor.shape), tuple(tensor.stride())) + int(tensor.storage_offset()))
 
 
 @lru_cache(maxsize=64)
-def laid_out(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+def storage_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """How far from the first entry each one lies; the same for every turn of a loop that writes row by row."""
     result = np.zeros(shape, dtype=np.int64)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
@@ -162,14 +162,14 @@ def laid_out(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     return result
 
 
-def positions_in(other: Any, tensor: Any) -> Array | None:
+def map_entries(other: Any, tensor: Any) -> Array | None:
     """For each entry of ``other`` the row-major number of the same entry in ``tensor``, or -1; None across dtypes.
 
     Complex entries count as two, and one that is read conjugated or negated is another.
     """
-    if real_precision(other.dtype) != real_precision(tensor.dtype) or turned(other) != turned(tensor):
+    if real_precision(other.dtype) != real_precision(tensor.dtype) or read_bits(other) != read_bits(tensor):
         return None
-    ours, theirs = addresses(other), addresses(tensor).reshape(-1)
+    ours, theirs = entry_addresses(other), entry_addresses(tensor).reshape(-1)
     if not ours.size or not theirs.size:
         return np.full(ours.shape, -1)
     table = np.full(max(int(ours.max()), int(theirs.max())) + 1, -1, dtype=np.int64)
@@ -177,7 +177,7 @@ def positions_in(other: Any, tensor: Any) -> Array | None:
     return np.asarray(table[ours])
 
 
-def places_of(key: Any, shape: tuple[int, ...]) -> Array:
+def find_read_entries(key: Any, shape: tuple[int, ...]) -> Array:
     """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
     import torch  # only here: the other functions ask the tensors that they are given
 
@@ -185,12 +185,12 @@ def places_of(key: Any, shape: tuple[int, ...]) -> Array:
     return np.asarray(torch.arange(count).reshape(shape)[key].numpy())
 
 
-def turned(tensor: Any) -> tuple[bool, bool]:
+def read_bits(tensor: Any) -> tuple[bool, bool]:
     """Whether a tensor reads its storage conjugated, and negated."""
     return bool(tensor.is_conj()), bool(tensor.is_neg())
 
 
-def related(first: Any, second: Any) -> bool:
+def related_views(first: Any, second: Any) -> bool:
     """Whether autograd knows that the two are views of one tensor; it does not after ``detach()`` and ``.data``."""
     if not (first._is_view() or second._is_view()):
         return False
@@ -199,12 +199,12 @@ def related(first: Any, second: Any) -> bool:
     return a is b
 
 
-def unseen_by(tensor: Any, count: int | None, before: Any) -> bool:
+def silently_written(tensor: Any, count: int | None, before: Any) -> bool:
     """Whether a write changed what ``tensor`` held ``before`` and left its counter at ``count``, as by ``.data``."""
-    return count == version(tensor) and not same(tensor, before)
+    return count == version(tensor) and not holds_same_numbers(tensor, before)
 
 
-def outdated(node: Node, tensor: Any) -> bool:
+def is_outdated(node: Node, tensor: Any) -> bool:
     """Whether ``tensor`` holds something else than what was kept: F.batch_norm counts no version of its statistics."""
     kept = node.version is None and not tensor.requires_grad and str(tensor.layout) == "torch.strided"
-    return kept and node.held.shape == tensor.shape and not same(node.held, tensor.detach())
+    return kept and node.held.shape == tensor.shape and not holds_same_numbers(node.held, tensor.detach())

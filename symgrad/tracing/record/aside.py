@@ -23,16 +23,16 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils._device import DeviceContext
 
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.guard import numberless
-from symgrad.tracing.record.standing_in import back, caller, put
-from symgrad.tracing.record.trace import Call, Node, version
+from symgrad.tracing.record.guard import has_no_numbers
+from symgrad.tracing.record.standing_in import caller, patch_attributes, restore_attribute
+from symgrad.tracing.record.trace import Node, TorchCall, version
 
 DYNAMO = "torch._dynamo.eval_frame"
 HOOKS = "enter_exit_hooks"
 """What each context of Dynamo enters before it runs a compiled function; entered, each gives what ends it."""
 
 
-class StandIns:
+class TorchPatches:
     """The attributes of torch that others stand for while ``mode`` is on."""
 
     def __init__(self, mode: Any) -> None:
@@ -71,7 +71,7 @@ class StandIns:
     @contextmanager
     def put(self, *those: tuple[Any, str, Any]) -> Iterator[None]:
         """``(owner, name, value)``: each value stands where it is named; afterwards torch's own is back."""
-        with put(*those) as mine:
+        with patch_attributes(*those) as mine:
             self.standing += mine
             try:
                 yield
@@ -124,7 +124,7 @@ class StandIns:
         around = vars(self.contexts).get(HOOKS)  # of another recorder, which began before
 
         def aside() -> Callable[[], None]:
-            return _nothing if uncompiled() else self.step_aside()
+            return _do_nothing if runs_uncompiled() else self.step_aside()
 
         def hooks(context: Any) -> Any:
             own = vars(context)[HOOKS] if around is None else around.__get__(context)
@@ -133,19 +133,19 @@ class StandIns:
             return own
 
         to = property(hooks, lambda context, own: vars(context).__setitem__(HOOKS, own))
-        self.dynamo.enter_context(put((self.contexts, HOOKS, to)))
+        self.dynamo.enter_context(patch_attributes((self.contexts, HOOKS, to)))
 
     def step_aside(self) -> Callable[[], None]:
         """Take the mode from the stack and torch's own back into its places; what is returned ends that."""
         before, rested = _modes(), self.rested and get_ident() == self.home
         if self.stood_aside if rested else self.mode not in before:
-            return _nothing
+            return _do_nothing
         self.went, self.stood_aside = True, rested
         standing = list(self.standing)
         alone = [mode for mode in before if mode is not self.mode]
         _set_modes(alone)
         for owner, name, original, _ in standing:
-            back(owner, name, original)
+            restore_attribute(owner, name, original)
 
         def come_back() -> None:
             for owner, name, _, value in standing:
@@ -159,14 +159,14 @@ class StandIns:
         return come_back
 
 
-def uncompiled() -> bool:
+def runs_uncompiled() -> bool:
     """Whether Dynamo was told to run functions as they stand: by its setting, or by torch.compiler.set_stance."""
     dynamo = sys.modules[DYNAMO]
     stance = getattr(getattr(dynamo, "_stance", None), "stance", "")
     return stance == "force_eager" or bool(getattr(getattr(dynamo, "config", None), "disable", False))
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """The end of what was not begun."""
 
 
@@ -186,7 +186,7 @@ def _set_modes(modes: list[Any]) -> None:
 STEP = "Optimizer.step"
 
 
-class Steps:
+class OptimizerSteps:
     """What happens around each step; ``before`` are the weights with their values, while one runs."""
 
     def __init__(self, recorder: Any) -> None:
@@ -230,16 +230,16 @@ class Steps:
         """The weights that will be written, those copied that a backward may still read."""
         recorder = self.recorder
         found = [t for group in optimizer.param_groups for t in group["params"] if t.grad is not None]
-        found = [t for t in found if not numberless([t])]
+        found = [t for t in found if not has_no_numbers([t])]
         for tensor in found:
             recorder.storages.protect(tensor, False)
         return [(tensor, recorder.node_of(tensor), version(tensor)) for tensor in found]
 
     def note(self, before: list[tuple[Any, Node, int | None]]) -> None:
         """The line that asked for the step wrote the weights."""
-        where = frames.here(self.recorder.calls)
+        where = frames.user_line(self.recorder.calls)
         self.recorder.calls += 1
-        call = Call(None, STEP, (), {}, where, in_place=True)  # type: ignore[arg-type]  # nobody runs it again
+        call = TorchCall(None, STEP, (), {}, where, in_place=True)  # type: ignore[arg-type]  # nobody runs it again
         for tensor, node, count in before:
             if version(tensor) != count:
                 self.recorder.overwritten(tensor, node, call, where)

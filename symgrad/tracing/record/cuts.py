@@ -1,10 +1,10 @@
 """Where a path to the leaves ends, and how.
 
-Comes in: a new tensor without a gradient and what it was computed from. Goes out: a `Cut` in words, or None; and what
-lies before the cut, if it is short: a straight-through estimator is told by the slope that it leaves out.
+Comes in: a new tensor without a gradient and what it was computed from. Goes out: a `GraphBreak` in words, or None; and
+what lies before the cut, if it is short: a straight-through estimator is told by the slope that it leaves out.
 
-Where a call hands out numbers they are Python's or NumPy's from there on, and no path leads back: each has a `Cut`, by
-which a constant of a later program is known again.
+Where a call hands out numbers they are Python's or NumPy's from there on, and no path leads back: each has a
+`GraphBreak`, by which a constant of a later program is known again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,19 @@ from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.aliases import value_of
+from symgrad.tracing.record.aliases import detached_node
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import ASIDE, COMPILED, Call, Cut, Node, Where, is_leaf, tensors_in, upstream
+from symgrad.tracing.record.trace import (
+    ASIDE,
+    COMPILED,
+    GraphBreak,
+    Node,
+    SourceLine,
+    TorchCall,
+    is_leaf,
+    tensors_in,
+    upstream_nodes,
+)
 
 LEAVES = 50
 """Leaves before a cut that are kept."""
@@ -40,7 +50,7 @@ INSIDE = 64
 """Steps of one forward pass of a user's own function that are kept."""
 
 
-class Forward:
+class CustomForward:
     """A forward pass of a user's own function: what it ``made``, and whether numbers ``escaped`` from torch in it.
 
     ``data`` are the values that were made so, as torch has them: without a history.
@@ -59,7 +69,7 @@ class Forward:
                 recorder.register(tensor, replace(node, detached=None, past=None, inner=bool(recorder.forwards)))
 
 
-def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | None:
+def graph_break_of(tensor: Any, call: TorchCall, sources: list[Node], where: SourceLine) -> GraphBreak | None:
     """Why ``tensor`` has no gradient although something it was computed from has one; an earlier cut is handed on."""
     carrying = [node for node in sources if node.kind != "data"]
     if not carrying:
@@ -67,83 +77,85 @@ def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | 
     word, meant = call.spelling.removesuffix(".__get__").rpartition(".")[2], True
     if call.spelling == VARIABLE:
         how, meant = "Variable(…), which copies values without their history", False
-    elif detaches(call):
+    elif is_detach_call(call):
         how = f".{word}{'' if word == 'data' else '()'}"
     elif word in ("tensor", "as_tensor", "asarray"):
         how, meant = f"torch.{word}(…), which copies numbers without their history", False
     elif not torch.is_grad_enabled():
-        how = "torch.inference_mode()" if torch.is_inference_mode_enabled() else switched_off_in(where.file)
+        how = "torch.inference_mode()" if torch.is_inference_mode_enabled() else grad_switches_in_file(where.file)
     elif not tensor.is_floating_point() and not tensor.is_complex():
         how, meant = f"{word}: its result is {str(tensor.dtype).removeprefix('torch.')}, which has no derivative", False
     else:
         how, meant = f"{word}, for which torch has no derivative", False
-    return Cut(how, where, leaves_of(carrying), meant)
+    return GraphBreak(how, where, find_upstream_leaves(carrying), meant)
 
 
 @lru_cache(maxsize=256)
-def switched_off_in(file: str) -> str:
+def grad_switches_in_file(file: str) -> str:
     """By what a file may switch gradients off: torch does not say which it was."""
     text = "".join(linecache.getlines(file))
     found = [call for word, call in OFF.items() if word in text]
     return " or ".join(found) or OFF["no_grad"]
 
 
-def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
+def find_upstream_leaves(nodes: list[Node]) -> tuple[Any, ...]:
     """The first leaf tensors (weakly held) upstream of ``nodes``."""
-    found = {id(leaf): leaf for node in nodes if node.carries for leaf in leaves_before(node)}
+    found = {id(leaf): leaf for node in nodes if node.carries for leaf in leaves_upstream_of(node)}
     return tuple(found.values())[:LEAVES]
 
 
-def leaves_before(node: Node) -> tuple[Any, ...]:
+def leaves_upstream_of(node: Node) -> tuple[Any, ...]:
     """Those of one node, kept with each on the way: a loop that takes out numbers in each turn walks each step once."""
-    for known in upstream([node], ends=lambda known: known.leaves is not None):
+    for known in upstream_nodes([node], ends=lambda known: known.leaves is not None):
         if known.leaves is None:
-            known.leaves = (known.owner,) if known.kind == "leaf" and known.owner else joined(known.sources())
+            known.leaves = (known.owner,) if known.kind == "leaf" and known.owner else union_leaves(known.sources())
     return node.leaves or ()
 
 
-def joined(sources: Sequence[Node]) -> tuple[Any, ...]:
+def union_leaves(sources: Sequence[Node]) -> tuple[Any, ...]:
     """The leaves of all of ``sources``; where one of them has them all, the very same, so that they are held once."""
     most = max((source.leaves or () for source in sources), key=len, default=())
     found = {id(leaf): leaf for source in sources for leaf in source.leaves or ()}
     return most if len(found) == len(most) else tuple(found.values())[:LEAVES]
 
 
-def detaches(call: Call) -> bool:
+def is_detach_call(call: TorchCall) -> bool:
     """Whether a call says by its name that it hands on values and no history."""
     spelling = plain_spelling(call.spelling.removesuffix(".__get__"))
     op = find(spelling)
     return spelling in ("Tensor.data", VARIABLE) or (op is not None and op.traits.role is Role.CUTS)
 
 
-def detached_from(call: Call, sources: list[Node]) -> Node | None:
+def detached_from(call: TorchCall, sources: list[Node]) -> Node | None:
     """What ``call`` detaches, where a few steps made it, and little that was detached itself is among them."""
-    if not detaches(call) or len(sources) != 1:
+    if not is_detach_call(call) or len(sources) != 1:
         return None
-    return sources[0] if sources[0].carries and cuts_before(sources) < DEEP else None
+    return sources[0] if sources[0].carries and count_breaks_before(sources) < DEEP else None
 
 
-def before(
-    data: Node, call: Call, index: int, sources: list[Node], forwards: Sequence[Forward]
+def detach_history(
+    data: Node, call: TorchCall, index: int, sources: list[Node], forwards: Sequence[CustomForward]
 ) -> tuple[Node | None, Node | None]:
     """What ``data`` was detached from, and its past."""
-    return detached_from(call, sources), past_of(data, call, index, sources, forwards)
+    return detached_from(call, sources), history_of_data(data, call, index, sources, forwards)
 
 
-def past_of(data: Node, call: Call, index: int, sources: list[Node], forwards: Sequence[Forward]) -> Node | None:
+def history_of_data(
+    data: Node, call: TorchCall, index: int, sources: list[Node], forwards: Sequence[CustomForward]
+) -> Node | None:
     """``data`` as what ``call`` made of something detached, or of any tensors in one of ``forwards``.
 
     So is what stands in ``hard - soft.detach() + soft``.
     """
     if forwards:
-        new = not sources or (plain_spelling(call.spelling).rpartition(".")[2] in NEW and not detaches(call))
-        return None if new else kept_inside(forwards, data, kind="call", call=call, index=index)
-    if not any(n.detached for n in sources) or cuts_before(sources) >= DEEP:
+        new = not sources or (plain_spelling(call.spelling).rpartition(".")[2] in NEW and not is_detach_call(call))
+        return None if new else history_inside_forward(forwards, data, kind="call", call=call, index=index)
+    if not any(n.detached for n in sources) or count_breaks_before(sources) >= DEEP:
         return None
     return Node("call", data.held, data.version, data.where, call, index)
 
 
-def kept_inside(forwards: Sequence[Forward], data: Node, **how: Any) -> Node | None:
+def history_inside_forward(forwards: Sequence[CustomForward], data: Node, **how: Any) -> Node | None:
     """``data`` as what it came of in one of ``forwards``, and ``how``, where there are few such steps.
 
     In a forward pass of the user's own torch tracks nothing, so that all in there is data.
@@ -159,21 +171,21 @@ def kept_inside(forwards: Sequence[Forward], data: Node, **how: Any) -> Node | N
     return made[-1]
 
 
-def escape(forwards: Sequence[Forward], *tensors: Any) -> None:
+def mark_escaped(forwards: Sequence[CustomForward], *tensors: Any) -> None:
     """Numbers of ``tensors`` are handed out, or written unseen by autograd: what is made of them is not known."""
     for forward in forwards:
         forward.escaped |= any(t.is_floating_point() or t.is_complex() for t in tensors)
 
 
-def shifted(tensor: Any, old: Node, where: Where) -> Node:
+def change_value_silently(tensor: Any, old: Node, where: SourceLine) -> Node:
     """``tensor``, which was ``old``, with another value, written behind autograd's back."""
-    return value_of("shift", tensor, where, parents=(old,))
+    return detached_node("shift", tensor, where, parents=(old,))
 
 
 @contextmanager
-def inside_forward(forwards: list[Forward], custom: bool) -> Iterator[Forward]:
+def inside_forward(forwards: list[CustomForward], custom: bool) -> Iterator[CustomForward]:
     """While a user's own forward pass runs, if this is one: what it makes."""
-    found = Forward()
+    found = CustomForward()
     if not custom:
         yield found
         return
@@ -184,7 +196,7 @@ def inside_forward(forwards: list[Forward], custom: bool) -> Iterator[Forward]:
         forwards.pop()
 
 
-def made_as(tensors: Sequence[Any], inside: Forward) -> tuple[Node | None, ...]:
+def find_inner_origins(tensors: Sequence[Any], inside: CustomForward) -> tuple[Node | None, ...]:
     """What results of a user's own function were made as inside it; none where numbers left torch in there.
 
     Torch may hand out a view of what was made.
@@ -197,10 +209,10 @@ def made_as(tensors: Sequence[Any], inside: Forward) -> tuple[Node | None, ...]:
     return () if inside.escaped else tuple(map(one, tensors))
 
 
-def own(recorder: Any, call: Call, inside: Forward, result: Any) -> None:
+def note_custom(recorder: Any, call: TorchCall, inside: CustomForward, result: Any) -> None:
     """Note of a call of a user's own function what its results were made as, and its node of torch's graph."""
     made = [*tensors_in(result)]
-    call.forward = made_as(made, inside)
+    call.forward = find_inner_origins(made, inside)
     inside.leave(recorder)
     call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
     results = result if isinstance(result, tuple) else (result,)
@@ -208,36 +220,36 @@ def own(recorder: Any, call: Call, inside: Forward, result: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Aside:
+class Unread:
     """A call of a user's own function whose result nothing has read so far, and what it read itself; held weakly."""
 
-    call: weakref.ref[Call]
+    call: weakref.ref[TorchCall]
     spelling: str
-    where: Where
+    where: SourceLine
     sources: tuple[weakref.ref[Node], ...]
 
     @classmethod
-    def of(cls, call: Call, sources: Sequence[Node]) -> list[Aside]:
+    def of(cls, call: TorchCall, sources: Sequence[Node]) -> list[Unread]:
         """The call, where a backward could go through it."""
         read = tuple(weakref.ref(node) for node in sources if node.kind != "data")
         return [] if call.graph is None else [cls(weakref.ref(call), call.spelling, call.where, read)]
 
 
-def unread(asides: list[Aside], sources: Sequence[Node]) -> list[Aside]:
+def find_unread_results(asides: list[Unread], sources: Sequence[Node]) -> list[Unread]:
     """Those whose result none of ``sources`` is; the latest of them."""
     read = {id(node.call) for node in sources if node.call is not None}
     return [aside for aside in asides[-INSIDE:] if id(aside.call()) not in read]
 
 
-def handed_out(recorder: Any, spelling: str, args: tuple[Any, ...], result: Any) -> None:
+def note_escape(recorder: Any, spelling: str, args: tuple[Any, ...], result: Any) -> None:
     """Numbers of a tensor were handed out."""
     recorder.taken.note(spelling, recorder.nodes, args, result)
-    escape(recorder.forwards, args[0])
+    mark_escaped(recorder.forwards, args[0])
     known = recorder.nodes.get(args[0])
-    recorder.asides = unread(recorder.asides, [] if known is None else [known])
+    recorder.asides = find_unread_results(recorder.asides, [] if known is None else [known])
 
 
-def cuts_before(nodes: Sequence[Node]) -> int:
+def count_breaks_before(nodes: Sequence[Node]) -> int:
     """How many cuts that are kept lie behind each other before ``nodes``; many where more than a few steps do."""
     seen: dict[int, Node] = {}
     waiting = list(nodes)
@@ -248,10 +260,10 @@ def cuts_before(nodes: Sequence[Node]) -> int:
     if len(seen) > FEW or any(n.kind not in ("leaf", "data", "call") for n in seen.values()):
         return FEW
     kept = [n.detached or n.past for n in seen.values()]
-    return max((1 + cuts_before([n]) for n in kept if n is not None), default=0)
+    return max((1 + count_breaks_before([n]) for n in kept if n is not None), default=0)
 
 
-def maker_of(tensor: Any, aside: bool = False) -> str:
+def grad_fn_of(tensor: Any, aside: bool = False) -> str:
     """The node of torch's graph that made it; nothing where none did, or where torch refuses to say as in `is_leaf`.
 
     What nobody saw being made may be a compiler's where that was let alone, ``aside``.
@@ -269,30 +281,30 @@ MOST, KEPT = 1024, 8192
 """Numbers of one tensor that are kept, and of all."""
 
 
-class Taken:
+class Escapes:
     """The numbers that were handed out, each with where that was."""
 
     def __init__(self) -> None:
-        self.cuts: dict[float, Cut] = {}
+        self.cuts: dict[float, GraphBreak] = {}
 
     def note(self, spelling: str, nodes: Mapping[Any, Node], asked: Sequence[Any], given: Any) -> None:
         """What a call that hands out numbers gave of a tensor that a path leads to, or led to."""
         node = nodes.get(asked[0])
         if node is None or (node.kind == "data" and node.cut is None):
             return
-        where = frames.here()
-        leaves = leaves_of([node]) if node.kind != "data" or node.cut is None else node.cut.leaves
-        for number in numbers_in(given):
-            self.cuts[number] = Cut(HANDS_OUT[spelling], where, leaves, True)
+        where = frames.user_line()
+        leaves = find_upstream_leaves([node]) if node.kind != "data" or node.cut is None else node.cut.leaves
+        for number in find_notable_numbers(given):
+            self.cuts[number] = GraphBreak(HANDS_OUT[spelling], where, leaves, True)
         while len(self.cuts) > KEPT:
             del self.cuts[next(iter(self.cuts))]
 
 
-def numbers_in(given: Any) -> Iterator[float]:
+def find_notable_numbers(given: Any) -> Iterator[float]:
     """The first numbers of what was handed out that nobody writes by hand: 0.5 and 3.0 are no news."""
     values = given.reshape(-1)[:MOST].tolist() if isinstance(given, np.ndarray) else given
     for value in values[:MOST] if isinstance(values, list) else [values]:
         if isinstance(value, list):
-            yield from numbers_in(value)
+            yield from find_notable_numbers(value)
         elif isinstance(value, float) and len(repr(value)) > len("-0.0001"):
             yield value

@@ -1,6 +1,6 @@
 """What a call of ``backward`` or ``grad`` was given, in whichever of torch's three ways, and the graph behind it.
 
-Comes in: the function and its arguments as they came. Goes out: a `Given`, whose weights are copies, so that what
+Comes in: the function and its arguments as they came. Goes out: `BackwardArgs`, whose weights are copies, so that what
 happens to a tensor during the call does not change what was asked; what a function calls the tensors that it is
 given; and of the graph that torch keeps behind tensors the nodes, the leaves, and what it is known by. Nothing there
 is run.
@@ -21,14 +21,14 @@ import numpy as np
 import torch
 
 from symgrad.numeric.exact import as_float
-from symgrad.tracing.record.numbers import digits, short, written
-from symgrad.tracing.record.trace import as_array, tensors_in
+from symgrad.tracing.record.numbers import format_array, format_digits, format_nested_array
+from symgrad.tracing.record.trace import as_numbers, tensors_in
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class BackwardArgs:
     """``seeds`` are the weights as they were passed, ``passed`` the tensors themselves; None where there are none.
 
     ``asked`` are the tensors to differentiate by, None for all leaves; ``batched``: each weight is several;
@@ -45,12 +45,14 @@ class Given:
     again: bool = False
 
     @classmethod
-    def of(cls, kind: str, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Given:
+    def of(
+        cls, kind: str, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> BackwardArgs:
         """Read the arguments as torch will."""
-        bound = signature(function).bind(*args, **keywords).arguments
+        bound = read_signature(function).bind(*args, **keywords).arguments
         outputs = tuple(tensors_in(next(bound[name] for name in ("self", "tensors", "outputs") if name in bound)))
         weights = next((bound[n] for n in ("gradient", "grad_tensors", "grad_outputs") if n in bound), None)
-        passed = seeds_of(weights, len(outputs))
+        passed = pair_seeds(weights, len(outputs))
         inputs = bound.get("inputs")
         retain = bound.get("retain_graph")
         return cls(
@@ -70,18 +72,18 @@ MOST_OUTPUTS = 6
 
 
 @lru_cache(maxsize=16)
-def signature(function: Callable[..., Any]) -> inspect.Signature:
+def read_signature(function: Callable[..., Any]) -> inspect.Signature:
     """Read once."""
     return inspect.signature(function)
 
 
-def read_twice(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Arguments:
+def materialize_iterators(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Arguments:
     """The arguments with what is only passed through (``net.parameters()``, ``d.values()``) as tuples, as torch does.
 
-    torch and `Given` can both read those; a tensor, a list and a dictionary stay what they are.
+    torch and `BackwardArgs` can both read those; a tensor, a list and a dictionary stay what they are.
     """
     try:
-        bound = signature(function).bind(*args, **keywords)
+        bound = read_signature(function).bind(*args, **keywords)
     except TypeError:
         return args, keywords  # torch says what is wrong
     for name, value in bound.arguments.items():
@@ -90,19 +92,19 @@ def read_twice(function: Callable[..., Any], args: tuple[Any, ...], keywords: di
     return bound.args, bound.kwargs
 
 
-def outputs_of(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+def find_backward_outputs(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """The outputs of a call, without reading what can be read only once."""
     value = args[0] if args else next((keywords[name] for name in ("tensors", "outputs") if name in keywords), ())
     return tuple(tensors_in(value))
 
 
-def seeds_of(value: Any, count: int) -> tuple[Any, ...]:
+def pair_seeds(value: Any, count: int) -> tuple[Any, ...]:
     """One seed for each output."""
     parts = (None,) * count if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
     return parts if len(parts) == count else (None,) * count
 
 
-def seed_text(seeds: tuple[Any, ...], outputs: tuple[Any, ...] = ()) -> str:
+def format_seed(seeds: tuple[Any, ...], outputs: tuple[Any, ...] = ()) -> str:
     """``1 1 1 (given)``; nothing where none was given and an output is more than one number, so that torch has none."""
     if any(seed is None and out.numel() != 1 for seed, out in zip(seeds, outputs, strict=False)):
         return ""
@@ -111,23 +113,23 @@ def seed_text(seeds: tuple[Any, ...], outputs: tuple[Any, ...] = ()) -> str:
     (seed,) = seeds
     if seed is None:
         return "1 (implicit: one output)"
-    array = as_float(as_array(seed))
-    inside = written(array) if array.size <= 8 else short(array)
+    array = as_float(as_numbers(seed))
+    inside = format_nested_array(array) if array.size <= 8 else format_array(array)
     return f"{inside.strip('[]') if array.ndim < 2 else inside} (given)"
 
 
-def stands_for(seeds: tuple[Any, ...], names: Sequence[str], letter: str = "v") -> str:
+def write_weighted_sum(seeds: tuple[Any, ...], names: Sequence[str], letter: str = "v") -> str:
     """``L = z[0] + z[1]``: the scalar of the only one of the outputs ``names`` that the weights stand for.
 
     Of several each has weights of its own: ``v1 = 1 for y, v2 = [3 4] for z``.
     """
     if len(seeds) != 1 and len(set(names)) == len(names) <= MOST_OUTPUTS:
-        told = ["1" if seed is None else short(as_float(as_array(seed))) for seed in seeds]
+        told = ["1" if seed is None else format_array(as_float(as_numbers(seed))) for seed in seeds]
         return ": " + ", ".join(f"{letter}{n + 1} = {told[n]} for {name}" for n, name in enumerate(names))
     if len(seeds) != 1 or seeds[0] is None:
         return ""
     (name,) = names
-    array = as_float(as_array(seeds[0]))
+    array = as_float(as_numbers(seeds[0]))
     if not 0 < array.size <= 6:
         return f": L = Σ {letter}·{name}" + (", the sum" if array.size and (array == 1).all() else "")
     terms = []
@@ -136,20 +138,20 @@ def stands_for(seeds: tuple[Any, ...], names: Sequence[str], letter: str = "v") 
         value = float(array[at])
         if value == 0:
             continue  # an entry that does not count
-        terms.append(entry if value == 1 else f"{digits(value)}·{entry}")
+        terms.append(entry if value == 1 else f"{format_digits(value)}·{entry}")
     return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
 
 
 def argument_names(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, str]:
     """The name of each tensor by its identity; the first, where one tensor is given twice."""
     found: dict[int, str] = {}
-    for name, value in named_arguments(function, args, keywords):
-        for part, tensor in named_parts(name, value):
+    for name, value in name_arguments(function, args, keywords):
+        for part, tensor in name_argument_tensors(name, value):
             found.setdefault(id(tensor), part)
     return found
 
 
-def named_arguments(
+def name_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """Each argument under its parameter's name, of a module its forward's; numbered without signature."""
@@ -167,16 +169,16 @@ def named_arguments(
             yield name, value
 
 
-def named_parts(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def name_argument_tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """The tensors inside one argument."""
     if isinstance(value, torch.Tensor):
         yield name, value
     elif isinstance(value, (tuple, list)):
         for n, part in enumerate(value):
-            yield from named_parts(f"{name}[{n}]", part)
+            yield from name_argument_tensors(f"{name}[{n}]", part)
     elif isinstance(value, dict):
         for key, part in value.items():
-            yield from named_parts(f"{name}.{key}", part)
+            yield from name_argument_tensors(f"{name}.{key}", part)
 
 
 AUTOGRAD: Any = torch._C._autograd
@@ -190,7 +192,7 @@ NUMBERED = re.compile(r"Backward\d*$")
 
 
 @dataclass(frozen=True)
-class Outline:
+class GraphOutline:
     """A graph by its operations and their wiring, ``kind``, and with the sizes on the way, ``program``.
 
     ``first`` is the number of its oldest node, ``size`` how many it has.
@@ -208,7 +210,7 @@ class Outline:
         return Counter(NUMBERED.sub("", name) for name in names if name != "AccumulateGrad")
 
 
-def graph_behind(outputs: Sequence[Any]) -> list[Any]:
+def graph_nodes(outputs: Sequence[Any]) -> list[Any]:
     """The nodes of the graph behind some tensors, each once."""
     waiting = [t.grad_fn for t in outputs if t is not None and t.grad_fn is not None]
     found: dict[int, Any] = {}
@@ -221,13 +223,13 @@ def graph_behind(outputs: Sequence[Any]) -> list[Any]:
     return list(found.values())
 
 
-def leaves_behind(outputs: Sequence[Any]) -> list[Any]:
+def graph_leaves(outputs: Sequence[Any]) -> list[Any]:
     """The leaves behind some tensors, in whose ``.grad`` a backward leaves something."""
-    stores = [node.variable for node in graph_behind(outputs) if hasattr(node, "variable")]
+    stores = [node.variable for node in graph_nodes(outputs) if hasattr(node, "variable")]
     return [*(t for t in outputs if t.grad_fn is None and t.requires_grad), *reversed(stores)]
 
 
-def outline(outputs: Sequence[Any]) -> Outline:
+def outline_graph(outputs: Sequence[Any]) -> GraphOutline:
     """What the graph behind some tensors is known by; its nodes are not kept, since each keeps all behind it.
 
     Nor is anything asked that a node has saved: that may be packed by the user's own hook.
@@ -259,7 +261,7 @@ def outline(outputs: Sequence[Any]) -> Outline:
             gc.enable()
     shapes = tuple([tuple(t.shape) for t in outputs])
     known = tuple(operations), tuple(wiring), ends
-    return Outline(known, (known, shapes, tuple(sizes)), first, len(operations))
+    return GraphOutline(known, (known, shapes, tuple(sizes)), first, len(operations))
 
 
 def operation_of(node: Any) -> Any:
@@ -268,7 +270,7 @@ def operation_of(node: Any) -> Any:
     return node.name() if kind.__name__ == NAMELESS else kind
 
 
-def glimpse(tensor: Any) -> Hashable:
+def outline_last_operations(tensor: Any) -> Hashable:
     """The last operations behind a tensor, and the sizes of the first of them: the batch has its size there."""
     found: list[Any] = []
     node, last = tensor.grad_fn, None
@@ -280,6 +282,6 @@ def glimpse(tensor: Any) -> Hashable:
     return (*found, *sizes)
 
 
-def nodes_made() -> int:
+def count_graph_nodes() -> int:
     """How many nodes of graphs this thread has made."""
     return int(AUTOGRAD._get_sequence_nr())

@@ -18,12 +18,22 @@ import torch
 from symgrad.ops.calls.written import NEW
 from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.aliases import storage, value_of
-from symgrad.tracing.record.cuts import leaves_of
-from symgrad.tracing.record.given import Given
-from symgrad.tracing.record.guard import Guard, Weakly, numberless, unheard
-from symgrad.tracing.record.spelling import facts, said_by_users
-from symgrad.tracing.record.trace import Call, Cut, Node, Where, mapped, only_of, tensors_in, upstream, version
+from symgrad.tracing.record.aliases import detached_node, storage_of
+from symgrad.tracing.record.cuts import find_upstream_leaves
+from symgrad.tracing.record.given import BackwardArgs
+from symgrad.tracing.record.guard import Guard, WeakTensor, has_no_numbers, suppress_warnings
+from symgrad.tracing.record.spelling import describe_function, spell_aten_operation
+from symgrad.tracing.record.trace import (
+    GraphBreak,
+    Node,
+    SourceLine,
+    TorchCall,
+    map_nested,
+    only_source,
+    tensors_in,
+    upstream_nodes,
+    version,
+)
 
 CALLS = {"torch.autograd.grad": "grad", "torch.autograd.backward": "backward"}
 """The calls that every way to run a graph backwards comes down to, and what they are called here."""
@@ -35,7 +45,7 @@ HISTORYLESS = (
 )
 
 
-class Nodes(Protocol):
+class NodeTable(Protocol):
     """What a recorder knows of tensors: the nodes of their present values, and how many calls there were."""
 
     guard: Guard
@@ -52,7 +62,7 @@ class Nodes(Protocol):
 
 
 @dataclass(eq=False)
-class Gradient:
+class RecordedGradient:
     """Σ weights·outputs differentiated by ``inputs``, which are nodes; a weight of None is the number 1.
 
     ``before`` are the nodes of what stood in ``.grad``, to which a backward added; ``results`` the nodes that it gave.
@@ -73,81 +83,83 @@ class Gradient:
 
 
 @dataclass(eq=False)
-class Asked:
+class PendingGradient:
     """One call before it ran: the gradient that it will give, and the tensors that it is by."""
 
     kind: str
-    gradient: Gradient
+    gradient: RecordedGradient
     tensors: Sequence[Any]
 
 
-def asked(recorder: Nodes, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any) -> Asked | None:
+def expect_gradient(
+    recorder: NodeTable, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any
+) -> PendingGradient | None:
     """What a call will give, if that can be differentiated again."""
     kind = CALLS[spelling]
-    given = Given.of(kind, function, args, keywords)
-    if not given.again or given.batched or numberless([*given.outputs, *(given.asked or ())]):
+    given = BackwardArgs.of(kind, function, args, keywords)
+    if not given.again or given.batched or has_no_numbers([*given.outputs, *(given.asked or ())]):
         return None
     outputs = tuple(recorder.node_of(t) for t in given.outputs)
     weights = tuple(None if t is None else recorder.node_of(t) for t in given.passed)
     if given.asked is None:
-        owned = [n.owner() for n in upstream(list(outputs)) if n.kind == "leaf" and n.owner is not None]
+        owned = [n.owner() for n in upstream_nodes(list(outputs)) if n.kind == "leaf" and n.owner is not None]
         tensors = [t for t in owned if t is not None]
     else:
         tensors = list(given.asked)
-    before = in_grad(tensors) if kind == "backward" else [None] * len(tensors)
+    before = read_grad(tensors) if kind == "backward" else [None] * len(tensors)
     nodes = tuple(recorder.node_of(t) for t in tensors)
     old = tuple(None if t is None else recorder.node_of(t) for t in before)
-    return Asked(kind, Gradient(outputs, weights, nodes, old), tensors)
+    return PendingGradient(kind, RecordedGradient(outputs, weights, nodes, old), tensors)
 
 
-def in_grad(tensors: Sequence[Any]) -> list[Any]:
+def read_grad(tensors: Sequence[Any]) -> list[Any]:
     """What stands in ``.grad``, of a tensor that is no leaf, too."""
-    with unheard():
+    with suppress_warnings():
         return [tensor.grad for tensor in tensors]
 
 
-def hooked(recorder: Nodes, tensor: Any) -> None:
+def note_hook(recorder: NodeTable, tensor: Any) -> None:
     """A hook was put on the present value of ``tensor``; it is not held, since it may hold the tensor itself."""
-    if numberless([tensor]):
+    if has_no_numbers([tensor]):
         return
     node = recorder.node_of(tensor)
-    with unheard():
+    with suppress_warnings():
         node.hooks = weakref.ref(tensor._backward_hooks)
-    node.hooked = (*node.hooked, frames.here())
+    node.hooked = (*node.hooked, frames.user_line())
 
 
-def note(recorder: Nodes, asked: Asked, result: Any) -> None:
+def note_results(recorder: NodeTable, asked: PendingGradient, result: Any) -> None:
     """Give what a call gave its nodes: what was returned, or what stands in ``.grad`` now."""
-    gradient, where = asked.gradient, frames.here(recorder.calls)
+    gradient, where = asked.gradient, frames.user_line(recorder.calls)
     recorder.calls += 1
     found = result.values() if isinstance(result, dict) else result
-    for place, tensor in enumerate(in_grad(asked.tensors) if asked.kind == "backward" else found):
+    for place, tensor in enumerate(read_grad(asked.tensors) if asked.kind == "backward" else found):
         if tensor is not None and not tensor.requires_grad:
-            ended(recorder, gradient, tensor, where)
+            record_lost_history(recorder, gradient, tensor, where)
         if tensor is None or not tensor.requires_grad or recorder.knows(tensor):
             continue
-        node = value_of("gradient", tensor, where, index=place, parents=gradient.parents, gradient=gradient)
+        node = detached_node("gradient", tensor, where, index=place, parents=gradient.parents, gradient=gradient)
         gradient.results[place] = weakref.ref(node)
         recorder.register(tensor, node)
 
 
-def ended(recorder: Nodes, gradient: Gradient, tensor: Any, where: Where) -> None:
+def record_lost_history(recorder: NodeTable, gradient: RecordedGradient, tensor: Any, where: SourceLine) -> None:
     """A gradient without a history, though one was asked for: a constant, or a backward of the user's own lost it."""
     given = [node.owner() for node in gradient.weights if node is not None and node.owner is not None]
-    leaves = leaves_of(list(gradient.outputs))
+    leaves = find_upstream_leaves(list(gradient.outputs))
     if any(tensor is own for own in given) or not leaves:
         return
-    calls = [node.call for node in upstream(list(gradient.outputs)) if node.call is not None]
+    calls = [node.call for node in upstream_nodes(list(gradient.outputs)) if node.call is not None]
     own = [call.spelling.removesuffix(".apply") for call in calls if call.graph is not None]
     how = CONSTANT if not own else f"{' or '.join(dict.fromkeys(own))}.backward, {HISTORYLESS}"
-    node = value_of("data", tensor, where, cut=Cut(how, where, leaves))
+    node = detached_node("data", tensor, where, cut=GraphBreak(how, where, leaves))
     recorder.register(tensor, node)
 
 
-class Batched(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
+class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
     """The operations of one call of a transformed function, called ``title``, in the order in which they ran."""
 
-    def __init__(self, recorder: Nodes, title: str) -> None:
+    def __init__(self, recorder: NodeTable, title: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
         self.recorder, self.title = recorder, title
         self.known: dict[int, tuple[Any, Node]] = {}
@@ -163,34 +175,34 @@ class Batched(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotat
 
     def before(self, func: Any, args: Any, keywords: Any) -> tuple[Any, Any]:
         """The nodes of what a call is given; what it will write is copied."""
-        given = mapped((tuple(args), dict(keywords)), lambda v: self.node(v) if isinstance(v, torch.Tensor) else v)
+        given = map_nested((tuple(args), dict(keywords)), lambda v: self.node(v) if isinstance(v, torch.Tensor) else v)
         if func._schema.is_mutable:
-            written = {storage(t) for t in tensors_in(args[:1])}
+            written = {storage_of(t) for t in tensors_in(args[:1])}
             for tensor, node in self.known.values():
-                if storage(tensor) in written and node.version is not None:
+                if storage_of(tensor) in written and node.version is not None:
                     node.held, node.version = tensor.clone(), None
-        return given, torch.get_rng_state() if facts(func).random else None
+        return given, torch.get_rng_state() if describe_function(func).random else None
 
     def after(self, func: Any, given: Any, result: Any) -> None:
         """The nodes of what it made."""
         (arguments, keywords), random = given
         word = func._schema.name.removeprefix("aten::")
         writes = func._schema.is_mutable
-        call = Call(func, said_by_users(word), arguments, keywords, frames.here(self.recorder.calls), random,
-                    in_place=writes, number=self.recorder.calls)  # fmt: skip
+        call = TorchCall(func, spell_aten_operation(word), arguments, keywords, frames.user_line(self.recorder.calls),
+                    random, in_place=writes, number=self.recorder.calls)  # fmt: skip
         made = list(tensors_in(result))
         call.results, self.recorder.calls = len(made), self.recorder.calls + 1
         follows = torch.is_grad_enabled() and word not in NEW and any(n.carries for n in call.nodes())
         writes = writes and torch.Tag.inplace_view not in func.tags  # squeeze_ and its like write no number
         if writes:
-            self.forget({storage(t) for t in made}, follows)
+            self.forget({storage_of(t) for t in made}, follows)
         for index, tensor in enumerate(made):
             if follows and (tensor.is_floating_point() or tensor.is_complex()):
-                node = Node("call", tensor, 0, call.where, call, index, owner=Weakly(tensor))
+                node = Node("call", tensor, 0, call.where, call, index, owner=WeakTensor(tensor))
             else:
-                node = Node("data", tensor, 0, call.where, owner=Weakly(tensor))
+                node = Node("data", tensor, 0, call.where, owner=WeakTensor(tensor))
             read = () if writes or len(made) > 1 else call.nodes()
-            node.made_by, node.made_of = call.spelling, only_of(read)
+            node.made_by, node.made_of = call.spelling, only_source(read)
             found = self.come_back(tensor, node, read)
             if writes:
                 node.held, node.version = tensor.clone(), None
@@ -198,12 +210,12 @@ class Batched(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotat
 
     def come_back(self, tensor: Any, node: Node, read: tuple[Node, ...]) -> Node:
         """``node``, or what it is a view of, if that lies the same: a batch that was moved and put back."""
-        own = layout(tensor)
+        own = memory_layout(tensor)
         self.lies[id(node)] = node, own, read
         while len(read) == 1:
             (before,) = read
             owner = None if before.owner is None else before.owner()
-            nowhere = before, () if owner is None else layout(owner), ()
+            nowhere = before, () if owner is None else memory_layout(owner), ()
             _, found, read = self.lies.get(id(before), nowhere)
             if found[:1] != own[:1] or before.carries != node.carries:
                 break
@@ -214,14 +226,14 @@ class Batched(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotat
     def forget(self, written: set[Any], follows: bool) -> None:
         """What shares memory with something that was written is other data now, or holds nobody knows what."""
         for tensor, node in list(self.known.values()):
-            if storage(tensor) in written and (follows or node.carries):
+            if storage_of(tensor) in written and (follows or node.carries):
                 self.known[id(tensor)] = tensor, self.unseen(tensor, "writes in place through another name")
-            elif storage(tensor) in written:
-                self.known[id(tensor)] = tensor, Node("data", tensor, 0, node.where, owner=Weakly(tensor))
+            elif storage_of(tensor) in written:
+                self.known[id(tensor)] = tensor, Node("data", tensor, 0, node.where, owner=WeakTensor(tensor))
 
     def unseen(self, tensor: Any, why: str) -> Node:
         """A value without a past, and why."""
-        node = Node("unknown", tensor, 0, frames.here(self.recorder.calls), owner=Weakly(tensor))
+        node = Node("unknown", tensor, 0, frames.user_line(self.recorder.calls), owner=WeakTensor(tensor))
         node.notes.append(f"a value comes from {self.title}, which {why}")
         return node
 
@@ -234,7 +246,12 @@ class Batched(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotat
         for tensor, node in self.known.values():
             if node.version is not None:
                 node.held, node.version = tensor.detach(), version(tensor)
-            if node.kind == "call" and node.owner is not None and node.owner() is tensor and not as_noted(tensor, node):
+            if (
+                node.kind == "call"
+                and node.owner is not None
+                and node.owner() is tensor
+                and not matches_torch_graph(tensor, node)
+            ):
                 node.notes.append(f"a value comes from {self.title}, which changed the graph outside the recording")
         for tensor in tensors_in(result):
             if id(tensor) in self.known and self.known[id(tensor)][1].carries == tensor.requires_grad:
@@ -243,12 +260,12 @@ class Batched(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotat
                 self.recorder.register(tensor, self.unseen(tensor, "is not followed"))
 
 
-def layout(tensor: Any) -> tuple[Any, ...]:
+def memory_layout(tensor: Any) -> tuple[Any, ...]:
     """How a tensor lies in its memory."""
-    return storage(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()
+    return storage_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()
 
 
-def as_noted(tensor: Any, node: Node) -> bool:
+def matches_torch_graph(tensor: Any, node: Node) -> bool:
     """Whether torch's graph leads from a tensor to as many others as its call read with a gradient."""
     assert node.call is not None
     ways = () if tensor.grad_fn is None else tensor.grad_fn.next_functions

@@ -53,7 +53,7 @@ class Guard:
                         return work(*args, **kwargs)
                 return work(*args, **kwargs)
         except Exception as problem:
-            self.problem = self.problem or in_words(problem)
+            self.problem = self.problem or exception_line(problem)
             return None
         finally:
             if hiding:
@@ -61,13 +61,13 @@ class Guard:
                 AUTOGRAD._enable_record_function(True)
 
 
-def in_words(problem: BaseException) -> str:
+def exception_line(problem: BaseException) -> str:
     """``RuntimeError: …``, on one line."""
     first = (str(problem).splitlines() or [""])[0]
     return f"{type(problem).__name__}: {first}" if first else type(problem).__name__
 
 
-def elsewhere() -> bool:
+def in_abstract_mode() -> bool:
     """Whether tensors are no numbers here: inside torch.func's transforms, in jit tracing, under fake tensors."""
     if torch._C._functorch.peek_interpreter_stack() is not None or torch._C._get_tracing_state() is not None:
         return True
@@ -77,7 +77,7 @@ def elsewhere() -> bool:
     return any(torch._C._get_dispatch_mode(key) is not None for key in (keys.FAKE, keys.FUNCTIONAL, keys.PROXY))
 
 
-def numberless(tensors: Iterable[Any]) -> bool:
+def has_no_numbers(tensors: Iterable[Any]) -> bool:
     """Whether one of the tensors holds no numbers that may be asked for, though no mode says so.
 
     A meta tensor has none; a class with a ``__torch_dispatch__`` of its own, as a fake one's, would see whatever is
@@ -87,7 +87,7 @@ def numberless(tensors: Iterable[Any]) -> bool:
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
+def suppress_warnings() -> Iterator[None]:
     """Warnings inside are nobody's; which warnings were shown before is known afterwards, too."""
     version = filters_version()
     WARNINGS.filters.insert(0, SILENT)  # `warnings` is not told: see `filters_version`
@@ -100,14 +100,14 @@ def unheard() -> Iterator[None]:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def preserve_global_state() -> Iterator[None]:
     """Long work that runs foreign code: random states, warnings, hooks and modes are afterwards what they were."""
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     version, always = filters_version(), torch.is_warn_always_enabled()
-    shown = [(registry, dict(registry)) for registry in registries() if registry.get("version") == version]
+    shown = [(registry, dict(registry)) for registry in warning_registries() if registry.get("version") == version]
     try:
         torch.set_warn_always(True)  # or what torch says once in a process would be said here, to nobody
-        with unheard(), np.errstate(all="ignore"), ExitStack() as stack:
+        with suppress_warnings(), np.errstate(all="ignore"), ExitStack() as stack:
             if torch._C._len_torch_dispatch_stack():  # to ask for it loads some 300 modules of torch's
                 stack.enter_context(_disable_current_modes())
             if AUTOGRAD._saved_tensors_hooks_is_enabled():
@@ -145,12 +145,12 @@ def keep_registries(before: int) -> None:
     now = filters_version()
     if now == before:
         return
-    for registry in registries():
+    for registry in warning_registries():
         if registry.get("version") == before:
             registry["version"] = now
 
 
-def registries() -> Iterator[dict[Any, Any]]:
+def warning_registries() -> Iterator[dict[Any, Any]]:
     """Where the modules keep which of their warnings were shown."""
     for module in list(sys.modules.values()):
         registry = getattr(module, "__dict__", {}).get("__warningregistry__")
@@ -164,21 +164,21 @@ SWAP: Any = torch._C._swap_tensor_impl
 """Torch's own, whatever stands in its place."""
 
 
-class Weakly(weakref.ref):  # type: ignore[type-arg]  # ref[Any] is no class to derive from
+class WeakTensor(weakref.ref):  # type: ignore[type-arg]  # ref[Any] is no class to derive from
     """A reference to a tensor that nobody else has; whatever has ``ours`` is one of the observer's."""
 
     __slots__ = ()
     ours = True
 
 
-class Key(WeakIdRef):
+class TensorKey(WeakIdRef):
     """A tensor by identity, as a key."""
 
     __slots__ = ()
     ours = True
 
 
-class Uncounted:
+class WeakrefWithoutObserver:
     """The module ``weakref`` without what the observer refers to."""
 
     def __getattr__(self, name: str) -> Any:

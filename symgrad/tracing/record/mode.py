@@ -1,4 +1,4 @@
-"""The recording mode: every torch function that runs while it is on becomes a `Call`, its results `Node`s.
+"""The recording mode: every torch function that runs while it is on becomes a `TorchCall`, its results `Node`s.
 
 Recording is light: it keeps references and, before something is overwritten, copies; what the calls mean is
 worked out later (`symgrad.tracing.lift.lifter`), and only for calls that somebody asks about.
@@ -8,42 +8,38 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from symgrad.tracing.record import cuts, frames, gradients, spelling
-from symgrad.tracing.record.aliases import Storages, outdated, positions_in, related, storage, unseen_by, value_of
-from symgrad.tracing.record.aside import StandIns
-from symgrad.tracing.record.cuts import HANDS_OUT, Taken
-from symgrad.tracing.record.guard import SWAP, Guard, Key, Weakly, elsewhere, numberless
-from symgrad.tracing.record.names import parts_of
-from symgrad.tracing.record.spelling import ASKING, Facts
-from symgrad.tracing.record.standing_in import Caller, asking, caller
-from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
-from symgrad.tracing.record.transforms import Inside
+from symgrad.tracing.record import aliases, cuts, frames, gradients, spelling
+from symgrad.tracing.record.aliases import Storages, detached_node, is_outdated, map_entries, storage_of
+from symgrad.tracing.record.aside import TorchPatches
+from symgrad.tracing.record.cuts import HANDS_OUT, Escapes
+from symgrad.tracing.record.guard import SWAP, Guard, TensorKey, WeakTensor, has_no_numbers, in_abstract_mode
+from symgrad.tracing.record.names import index_chain
+from symgrad.tracing.record.spelling import ASKING, Facts, PendingCall
+from symgrad.tracing.record.standing_in import Caller, caller, override_check
+from symgrad.tracing.record.trace import (
+    UNSEEN,
+    GraphBreak,
+    Node,
+    SourceLine,
+    TorchCall,
+    is_leaf,
+    map_nested,
+    only_source,
+    tensors_in,
+    version,
+)
+from symgrad.tracing.record.transforms import TransformTrace
 
 ALIAS = "AliasBackward0"
 """What torch's graph calls a view of a whole tensor."""
-Listener = Callable[[str, Any, Where], None]
+Listener = Callable[[str, Any, SourceLine], None]
 """Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
-
-
-@dataclass
-class Seen:
-    """A call before it ran: what it was given, what it will write and read, and the nodes of all that."""
-
-    function: Any
-    known: Facts
-    given: Any
-    written: list[Any]
-    reading: list[Any]
-    nodes: dict[int, Node]
-    random: Any
-    versions: list[tuple[Any, int | None]]
 
 
 class Recorder(TorchFunctionMode):
@@ -51,22 +47,22 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, listener: Listener | None = None) -> None:
         super().__init__()
-        self.nodes: Any = WeakTensorKeyDictionary(ref_type=Key)
+        self.nodes: Any = WeakTensorKeyDictionary(ref_type=TensorKey)
         self.storages = Storages()
         self.listener = listener
         self.calls = 0
         self.opening: list[Any] = []
         self.lent: set[int] = set()
         self.guard = Guard()
-        self.stand_ins = StandIns(self)
+        self.stand_ins = TorchPatches(self)
         self.paused = False
-        self.inside: Inside | None = None
-        self.forwards: list[cuts.Forward] = []
+        self.inside: TransformTrace | None = None
+        self.forwards: list[cuts.CustomForward] = []
         self.originals: dict[Any, Any] = {}
-        self.left: Where | None = None
-        self.taken = Taken()
+        self.left: SourceLine | None = None
+        self.taken = Escapes()
         self.counts: dict[int, int | None] = {}
-        self.asides: list[cuts.Aside] = []
+        self.asides: list[cuts.Unread] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -74,29 +70,29 @@ class Recorder(TorchFunctionMode):
         keywords = kwargs or {}
         call = caller(sys._getframe(1))
         func = self.originals.get(func, func)
-        func = self.guard(asking, func, sys._getframe(1)) or func
-        known = self.guard(spelling.facts, func)
+        func = self.guard(override_check, func, sys._getframe(1)) or func
+        known = self.guard(spelling.describe_function, func)
         if known is None or self.paused or (self.inside is None and self.abroad()):
             return call(func, args, keywords)
         asked = None
         if known.spelling in gradients.CALLS and self.inside is None:
-            asked = self.guard(gradients.asked, self, known.spelling, func, args, keywords)
+            asked = self.guard(gradients.expect_gradient, self, known.spelling, func, args, keywords)
         result = self.through(func, known, types, args, keywords, call)
         if known.spelling in HANDS_OUT:
-            self.guard(cuts.handed_out, self, known.spelling, args, result)
+            self.guard(cuts.note_escape, self, known.spelling, args, result)
         if asked is not None:
-            self.guard(gradients.note, self, asked, result)
+            self.guard(gradients.note_results, self, asked, result)
         return result
 
     def through(
         self, func: Any, known: Facts, types: Any, args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
     ) -> Any:
         """Run one call, recorded where it makes or writes tensors."""
-        opens = known.opened is not None and func not in self.opening and not spelling.overridden(types)
+        opens = known.opened is not None and func not in self.opening and not spelling.has_own_override(types)
         if known.silent and not (opens and known.spelling in spelling.BACKWARD):
             result = call(func, args, keywords)
             if known.spelling == "Tensor.register_hook":
-                self.guard(gradients.hooked, self, args[0])
+                self.guard(gradients.note_hook, self, args[0])
             if self.listener is not None and spelling.is_grad(known.spelling):
                 self.guard(self.asked, known.spelling, args, result)
             return result
@@ -115,20 +111,20 @@ class Recorder(TorchFunctionMode):
 
     def forget(self) -> None:
         """What was recorded is told: what comes begins anew."""
-        self.nodes, self.storages = WeakTensorKeyDictionary(ref_type=Key), Storages()
+        self.nodes, self.storages = WeakTensorKeyDictionary(ref_type=TensorKey), Storages()
         self.counts, self.lent = {}, set()
 
     def abroad(self) -> bool:
         """Whether this call is in a world of its own, or symgrad's, which is let alone; where it was first is kept."""
         self.stand_ins.meet_dynamo()
-        if (found := elsewhere()) and self.left is None:
-            self.left = self.guard(frames.here)
-        return found or (self.listener is not None and frames.asked_by_symgrad())
+        if (found := in_abstract_mode()) and self.left is None:
+            self.left = self.guard(frames.user_line)
+        return found or (self.listener is not None and frames.called_by_symgrad())
 
     def asked(self, word: str, args: tuple[Any, ...], result: Any) -> None:
         """``.grad`` was read or set."""
         assert self.listener is not None
-        self.listener("grad" if result is None and len(args) == 1 else word, args, frames.here())
+        self.listener("grad" if result is None and len(args) == 1 else word, args, frames.user_line())
 
     def record(
         self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], run: Callable[[], Any]
@@ -143,14 +139,14 @@ class Recorder(TorchFunctionMode):
             self.guard(self.after, seen, result, made)
         return result
 
-    def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> Seen | None:
+    def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> PendingCall | None:
         """What there is before a call; what it may overwrite is copied. None where tensors are no numbers."""
         inputs = list(tensors_in((args, keywords)))
-        if numberless(inputs):
+        if has_no_numbers(inputs):
             return None
         if known.spelling in spelling.LENDING and inputs:
             self.lend(inputs[0])
-        written = spelling.written_by(func, known, args, keywords)
+        written = spelling.tensors_written(func, known, args, keywords)
         reading = [t for t in inputs if all(t is not w for w in written) or known.reads]
         nodes = {id(t): self.node_of(t) for t in inputs}
         tracked = bool(self.forwards) or (torch.is_grad_enabled() and any(t.requires_grad for t in inputs))
@@ -159,7 +155,7 @@ class Recorder(TorchFunctionMode):
             initialised = bool(written) and tensor.requires_grad and is_leaf(tensor) and not self.forwards
             self.storages.protect(tensor, tracked and not initialised)
         self.counts = {id(t): version(t) for w in written for t in self.storages.sharing(w)}
-        return Seen(
+        return PendingCall(
             func,
             known,
             (args, keywords),
@@ -170,18 +166,18 @@ class Recorder(TorchFunctionMode):
             [(t, version(t)) for t in inputs] if known.may_write else [],
         )
 
-    def after(self, seen: Seen, result: Any, inside: cuts.Forward) -> None:
+    def after(self, seen: PendingCall, result: Any, inside: cuts.CustomForward) -> None:
         """What a call made and what it wrote; ``inside`` a forward pass of the user's own."""
         made = list(tensors_in(result))
         if seen.known.spelling.startswith(ASKING):
             self.node_of(seen.given[0][0])  # from this line on it is a leaf
         if not made and not seen.written:
             return
-        where = frames.here(self.calls)
+        where = frames.user_line(self.calls)
         self.calls += 1
         nodes = seen.nodes
-        arguments, spoken = mapped(seen.given, lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v)
-        call = Call(
+        arguments, spoken = map_nested(seen.given, lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v)
+        call = TorchCall(
             seen.function,
             seen.known.spelling,
             arguments,
@@ -195,36 +191,38 @@ class Recorder(TorchFunctionMode):
         )
         for tensor in seen.written:
             self.overwritten(tensor, nodes[id(tensor)], call, where)
-        known = {storage(w) for w in seen.written}  # whatever shares it has been seen to change
+        known = {storage_of(w) for w in seen.written}  # whatever shares it has been seen to change
         for tensor, before in seen.versions:
-            if (version(tensor) != before or outdated(nodes[id(tensor)], tensor)) and storage(tensor) not in known:
+            if (version(tensor) != before or is_outdated(nodes[id(tensor)], tensor)) and storage_of(
+                tensor
+            ) not in known:
                 self.nodes.pop(tensor, None)
         sources = [nodes[id(t)] for t in seen.reading]
-        self.asides = cuts.unread(self.asides, sources)
+        self.asides = cuts.find_unread_results(self.asides, sources)
         if seen.known.custom:
-            cuts.own(self, call, inside, result)
-            self.asides += cuts.Aside.of(call, sources)
+            cuts.note_custom(self, call, inside, result)
+            self.asides += cuts.Unread.of(call, sources)
         for index, tensor in enumerate(made):
             if id(tensor) not in nodes or (call.graph is not None and tensor not in self.nodes):
                 self.register(tensor, self.made(tensor, call, index, sources, where))
 
-    def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
+    def made(self, tensor: Any, call: TorchCall, index: int, sources: list[Node], where: SourceLine) -> Node:
         """The node of a new tensor."""
         if tensor.requires_grad and not is_leaf(tensor):
-            return value_of("call", tensor, where, call=call, index=index)
-        cut = cuts.cut_of(tensor, call, sources, where)
+            return detached_node("call", tensor, where, call=call, index=index)
+        cut = cuts.graph_break_of(tensor, call, sources, where)
         if tensor.requires_grad and not self.forwards:
             node = self._source(tensor, cut)
             node.made_by = call.spelling if node.kind == "leaf" else node.made_by
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
-        node.parts, node.made_by, node.made_of = parts_of(call), call.spelling, only_of(sources)
-        node.detached, node.past = cuts.before(node, call, index, sources, self.forwards)
+        node.parts, node.made_by, node.made_of = index_chain(call), call.spelling, only_source(sources)
+        node.detached, node.past = cuts.detach_history(node, call, index, sources, self.forwards)
         return node
 
-    def data(self, tensor: Any, cut: Cut | None, where: Where | None) -> Node:
+    def data(self, tensor: Any, cut: GraphBreak | None, where: SourceLine | None) -> Node:
         """A node without history."""
-        return value_of("data", tensor, where, cut=cut)
+        return detached_node("data", tensor, where, cut=cut)
 
     def knows(self, tensor: Any) -> bool:
         """Whether a tensor's present value has been seen: a gradient may be the weight itself."""
@@ -247,24 +245,24 @@ class Recorder(TorchFunctionMode):
         self.register(tensor, found)
         return found
 
-    def _source(self, tensor: Any, cut: Cut | None = None) -> Node:
+    def _source(self, tensor: Any, cut: GraphBreak | None = None) -> Node:
         """A tensor that comes from outside, or a new leaf behind a ``cut``."""
         if not tensor.requires_grad:
             return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
-        if kind == "unknown" and cuts.maker_of(tensor) == ALIAS:
+        if kind == "unknown" and cuts.grad_fn_of(tensor) == ALIAS:
             base = tensor._base
             if base is not None and self.knows(base) and (base.shape, base.stride()) == (tensor.shape, tensor.stride()):
                 found: Node = self.nodes[base]  # as_subclass, which no mode is told of: the value in another class
                 return found
-        where, by = frames.here(), cuts.maker_of(tensor, kind == "unknown" and self.stand_ins.went)
-        return value_of(kind, tensor, where, cut=cut, made_by=by)
+        where, by = frames.user_line(), cuts.grad_fn_of(tensor, kind == "unknown" and self.stand_ins.went)
+        return detached_node(kind, tensor, where, cut=cut, made_by=by)
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
         """A tensor that something wrote without being seen."""
         if not tensor.requires_grad:
             return self.data(tensor, None, None)
-        found = value_of("unknown", tensor, frames.here())
+        found = detached_node("unknown", tensor, frames.user_line())
         if node.altered:
             found.notes.append(UNSEEN)
         return found
@@ -273,14 +271,14 @@ class Recorder(TorchFunctionMode):
         """``node`` is the present value of ``tensor``."""
         self.nodes[tensor] = node
         self.storages.add(tensor, node)
-        if self.lent and storage(tensor) in self.lent:
+        if self.lent and storage_of(tensor) in self.lent:
             node.lend()
 
     def lend(self, tensor: Any) -> None:
         """The memory of ``tensor`` is handed out: whoever relies on its present value notes it."""
         self.node_of(tensor)
-        cuts.escape(self.forwards, tensor)
-        key = storage(tensor)
+        cuts.mark_escaped(self.forwards, tensor)
+        key = storage_of(tensor)
         if key is not None:
             self.lent.add(key)
             for node in self.storages.relying(tensor):
@@ -291,7 +289,7 @@ class Recorder(TorchFunctionMode):
         SWAP(first, second)
         self.guard(lambda: [self.nodes.pop(tensor, None) for tensor in (first, second)])
 
-    def overwritten(self, tensor: Any, old: Node, call: Call, where: Where) -> None:
+    def overwritten(self, tensor: Any, old: Node, call: TorchCall, where: SourceLine) -> None:
         """A tensor was written in place: it, and everything that shares entries with it, has a new value."""
         others = [t for t in self.storages.sharing(tensor) if t is not tensor and t in self.nodes]
         silent = not torch.is_grad_enabled() or "__set__" in call.spelling
@@ -299,30 +297,30 @@ class Recorder(TorchFunctionMode):
         old.destroyed = old.destroyed or (None if same else where)
         if "data.__set__" in call.spelling:
             old.exchanged = old.exchanged or where
-            cuts.escape(self.forwards, tensor)
+            cuts.mark_escaped(self.forwards, tensor)
         if self.forwards and silent:
-            cuts.escape(self.forwards, *(t for t in (tensor, *others) if t.requires_grad))
+            cuts.mark_escaped(self.forwards, *(t for t in (tensor, *others) if t.requires_grad))
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
-            new = cuts.shifted(tensor, old, where)
+            new = cuts.change_value_silently(tensor, old, where)
         elif tensor.requires_grad and (silent or is_leaf(tensor)):
             new = self._source(tensor, old.cut)
             new.where = where
         elif tensor.requires_grad:
-            new = value_of("call", tensor, where, call=call, whole=True)
+            new = detached_node("call", tensor, where, call=call, whole=True)
         else:
             new = self.data(tensor, None, where)
-            new.past = cuts.kept_inside(self.forwards, new, kind="call", call=call, whole=True)
+            new.past = cuts.history_inside_forward(self.forwards, new, kind="call", call=call, whole=True)
         self.register(tensor, new)
         for other in () if same else others:
             self.alias_changed(other, tensor, new, where, silent)
         if self.listener is not None and not same:
             self.listener(call.spelling, tensor, where)
 
-    def alias_changed(self, other: Any, tensor: Any, new: Node, where: Where, silent: bool) -> None:
+    def alias_changed(self, other: Any, tensor: Any, new: Node, where: SourceLine, silent: bool) -> None:
         """``other`` shares storage with ``tensor``, which now has the value ``new``."""
-        places = positions_in(other, tensor)
+        places = map_entries(other, tensor)
         if places is None and (other.is_complex() or tensor.is_complex()) and other.requires_grad:
-            node = value_of("unknown", other, where)
+            node = detached_node("unknown", other, where)
             node.notes.append("a conjugate of a tensor that was written in place afterwards")
             self.register(other, node)
             return
@@ -332,16 +330,18 @@ class Recorder(TorchFunctionMode):
             return  # no entry in common
         old: Node = self.nodes[other]
         old.beside, old.destroyed = old.destroyed is None or old.beside, old.destroyed or where
-        if unseen_by(other, self.counts.get(id(other)), old.held):
+        if aliases.silently_written(other, self.counts.get(id(other)), old.held):
             old.behind = old.behind or where
         if not other.requires_grad:
             node = self.data(other, new.cut, where)
-            node.past = cuts.kept_inside(self.forwards, node, kind="overwrite", parents=(old, new), places=places)
+            node.past = cuts.history_inside_forward(
+                self.forwards, node, kind="overwrite", parents=(old, new), places=places
+            )
         elif is_leaf(other):
             node = self._source(other)
-        elif silent or not related(other, tensor):
-            node = cuts.shifted(other, old, where)
+        elif silent or not aliases.related_views(other, tensor):
+            node = cuts.change_value_silently(other, old, where)
         else:
             value, number = other.detach(), version(other)
-            node = Node("overwrite", value, number, where, parents=(old, new), places=places, owner=Weakly(other))
+            node = Node("overwrite", value, number, where, parents=(old, new), places=places, owner=WeakTensor(other))
         self.register(other, node)

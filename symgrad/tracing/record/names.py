@@ -20,17 +20,17 @@ from typing import Any
 from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.trace import Call, Node, Span, Where, same
+from symgrad.tracing.record.trace import Node, SourceLine, Span, TorchCall, holds_same_numbers
 
 COPY = "out = x"
 """The equation of what only copies."""
 
 
-def node_names(
+def name_nodes(
     order: Sequence[Node],
     known: Mapping[int, str],
     in_sight: Mapping[int, str],
-    outside: Where | None = None,
+    outside: SourceLine | None = None,
     given: bool = False,
 ) -> dict[int, str]:
     """Names by the identity of nodes; the same name may stand twice, as in programs.
@@ -43,7 +43,7 @@ def node_names(
         tensor = node.owner() if node.owner is not None else None
         if id(node) not in names and tensor is not None and id(tensor) in in_sight:
             names[id(node)] = in_sight[id(tensor)]
-    executions, unfinished = runs(order)
+    executions, unfinished = group_executions(order)
     for run in executions:
         where = run[-1].where
         asked_here = (
@@ -51,19 +51,19 @@ def node_names(
         )
         if where is None or (asked_here and all(node.gradient is None for node in run)):
             continue
-        statement = frames.assigned(where.file, where.line, where.column)
+        statement = frames.find_assignment(where.file, where.line, where.column)
         if statement is None or id(run) in unfinished:
             continue
         targets, several = statement.names, len(statement.names) > 1
         together = [n for n in run if n.gradient is not None and n.gradient is run[-1].gradient] or run[-1:]
         for node in run if several or statement.loop else together:
-            fits = (not several or node.siblings == len(targets)) and (not asked_here or given_back(node))
+            fits = (not several or node.siblings == len(targets)) and (not asked_here or is_requested_gradient(node))
             if fits and (given or node.kind != "data"):
-                names.setdefault(id(node), targets[node.index] if several else one_of(node, targets[0]))
-    return {**copies(order, in_sight), **unassigned(order, names), **names} if given else names
+                names.setdefault(id(node), targets[node.index] if several else name_one_gradient(node, targets[0]))
+    return {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names), **names} if given else names
 
 
-def copies(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
+def name_cloned_buffers(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
     """Names of data that is a copy of a tensor in sight and still equal to it: a buffer that a layer cloned."""
     found: dict[int, str] = {}
     for node in order:
@@ -71,17 +71,17 @@ def copies(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]
         if source is None or id(source) not in in_sight or source.shape != node.held.shape:
             continue
         op = find(node.made_by)
-        if op is not None and op.definition == COPY and same(node.held, source):
+        if op is not None and op.definition == COPY and holds_same_numbers(node.held, source):
             found[id(node)] = in_sight[id(source)]
     return found
 
 
-def unassigned(order: Sequence[Node], names: Mapping[int, str]) -> dict[int, str]:
+def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str]) -> dict[int, str]:
     """Names of data that nobody assigned: the text that reads it, or ``seed`` for the weights of a gradient."""
     found: dict[int, str] = {}
     for node in order:
         if node.kind == "data" and id(node) not in names and node.where is not None:
-            text = written(node.where, node.parts)
+            text = indexed_name(node.where, node.parts)
             if text is not None:
                 found[id(node)] = text
         if node.gradient is not None:
@@ -91,17 +91,17 @@ def unassigned(order: Sequence[Node], names: Mapping[int, str]) -> dict[int, str
     return found
 
 
-def given_back(node: Node) -> bool:
+def is_requested_gradient(node: Node) -> bool:
     """Whether a gradient is what its line itself asked for: ``hvp`` and its like make others on their way."""
-    return node.gradient is not None and (node.where is None or called(node.where) in (None, "grad"))
+    return node.gradient is not None and (node.where is None or called_name_at(node.where) in (None, "grad"))
 
 
-def one_of(node: Node, name: str) -> str:
+def name_one_gradient(node: Node, name: str) -> str:
     """``grads[1]``: a gradient among several that were asked for together, which one name is for."""
     return f"{name}[{node.index}]" if node.gradient is not None and node.siblings > 1 else name
 
 
-def runs(order: Sequence[Node]) -> tuple[list[list[Node]], frozenset[int]]:
+def group_executions(order: Sequence[Node]) -> tuple[list[list[Node]], frozenset[int]]:
     """What was computed, in the order of time, by executions of one statement, or of one line where none assigns.
 
     What a statement calls of the user's runs between its own steps. The second part are the runs, by identity, after
@@ -112,8 +112,8 @@ def runs(order: Sequence[Node]) -> tuple[list[list[Node]], frozenset[int]]:
     unfinished: set[int] = set()
     under_way: dict[object, tuple[tuple[tuple[int, int], int, int], list[Node]]] = {}
     for node, where in sorted(made, key=lambda pair: pair[1].turn):
-        here = statement_at(where.file, (where.line, where.column))
-        path = {statement_at(file, span[0]): place_in_time(span) for file, span in reversed(where.path)} or {
+        here = statement_key(where.file, (where.line, where.column))
+        path = {statement_key(file, span[0]): evaluation_order(span) for file, span in reversed(where.path)} or {
             here: NEVER
         }
         under_way = {at: known for at, known in under_way.items() if at in path}
@@ -136,15 +136,15 @@ NEVER = ((-1, -1), 1, 1)
 """Before every place in time."""
 
 
-def place_in_time(span: Span) -> tuple[tuple[int, int], int, int]:
+def evaluation_order(span: Span) -> tuple[tuple[int, int], int, int]:
     """Orders the parts of one statement as they are computed: what ends first, and of what ends together the inner."""
     (line, column), end = span
     return end, -line, -column
 
 
-def statement_at(file: str, begin: tuple[int, int]) -> object:
+def statement_key(file: str, begin: tuple[int, int]) -> object:
     """What tells the statement at a place from others: itself where it assigns, else its line."""
-    return file, frames.assigned(file, *begin) or begin[0]
+    return file, frames.find_assignment(file, *begin) or begin[0]
 
 
 LONGEST = 24
@@ -158,13 +158,13 @@ TURNED = (*ATTRIBUTES, "H", "mH", "real", "imag")
 """Attributes of a tensor that are tensors."""
 
 
-def written(where: Where, parts: tuple[str, ...]) -> str | None:
+def indexed_name(where: SourceLine, parts: tuple[str, ...]) -> str | None:
     """The text at ``where``, with ``parts`` for its last indices, but for empty ones; None where it is no name."""
     text = text_at(where)
-    return None if text is None else name_of(text, parts)
+    return None if text is None else read_name_expression(text, parts)
 
 
-def text_at(where: Where) -> str | None:
+def text_at(where: SourceLine) -> str | None:
     """The text of the expression at ``where``; None where it is on several lines or its place is not known."""
     if where.stop < 0:
         return None
@@ -172,30 +172,30 @@ def text_at(where: Where) -> str | None:
     return line[where.column : where.stop].decode(errors="replace").strip()
 
 
-def called(where: Where) -> str | None:
+def called_name_at(where: SourceLine) -> str | None:
     """The last word of what is called at ``where``: ``grad`` of ``torch.autograd.grad(y, x)``; None for no call."""
-    tree = tree_of(text_at(where) or "")
+    tree = parse_one(text_at(where) or "")
     if not isinstance(tree, ast.Call):
         return None
     return tree.func.attr if isinstance(tree.func, ast.Attribute) else getattr(tree.func, "id", "")
 
 
-def backward_at(where: Where) -> tuple[str | None, str | None]:
+def read_backward_call(where: SourceLine) -> tuple[str | None, str | None]:
     """What the ``backward`` at ``where`` is called on and its weights, as they are written there; None for neither."""
     text = text_at(where) or ""
-    tree = tree_of(text)
+    tree = parse_one(text)
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Attribute) or tree.func.attr != "backward":
         return None, None
     owner = tree.func.value
-    of_torch = frames.as_written(owner, text).endswith("autograd")
+    of_torch = frames.source_segment(owner, text).endswith("autograd")
     parts = [*tree.args] if of_torch else [owner, *tree.args]
     parts += [k.value for k in tree.keywords if k.arg in ("gradient", "grad_tensors")]
-    first, second, *_ = [*(frames.as_written(part, text) for part in parts), None, None]
+    first, second, *_ = [*(frames.source_segment(part, text) for part in parts), None, None]
     plain = not parts or isinstance(parts[0], (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
     return first if plain else f"({first})", second
 
 
-def tree_of(text: str) -> ast.expr | None:
+def parse_one(text: str) -> ast.expr | None:
     """One expression, read; None for what is none."""
     try:
         return ast.parse(text, mode="eval").body
@@ -204,32 +204,34 @@ def tree_of(text: str) -> ast.expr | None:
 
 
 @lru_cache(maxsize=1024)
-def name_of(text: str, parts: tuple[str, ...]) -> str | None:
+def read_name_expression(text: str, parts: tuple[str, ...]) -> str | None:
     """One expression's text as a name.
 
-    >>> name_of("x[ t ]", ("3",)), name_of("x[t][:n]", ("3", ":2")), name_of("labels[ix]", ("",)), name_of("x.T", ())
-    ('x[3]', 'x[3][:2]', 'labels[ix]', 'x.T')
-    >>> name_of("x[:, [1, 0]]", ("",))
+    >>> read_name_expression("x[ t ]", ("3",)), read_name_expression("x[t][:n]", ("3", ":2"))
+    ('x[3]', 'x[3][:2]')
+    >>> read_name_expression("labels[ix]", ("",)), read_name_expression("x.T", ())
+    ('labels[ix]', 'x.T')
+    >>> read_name_expression("x[:, [1, 0]]", ("",))
     'x[:, [1, 0]]'
-    >>> name_of("f(x)[t]", ("0",))
+    >>> read_name_expression("f(x)[t]", ("0",))
     """
-    tree = tree_of(text.strip())
+    tree = parse_one(text.strip())
     reads = isinstance(tree, ast.Subscript) or (isinstance(tree, ast.Attribute) and tree.attr in TURNED)
     if tree is None or not reads or not all(isinstance(inner, READING) for inner in ast.walk(tree)):
         return None
-    found = with_numbers(tree, parts)
+    found = write_indices(tree, parts)
     return found if len(found) <= LONGEST else None
 
 
-def with_numbers(tree: ast.expr, parts: tuple[str, ...]) -> str:
+def write_indices(tree: ast.expr, parts: tuple[str, ...]) -> str:
     """The text of nested indices, the last ones as the numbers that they were."""
     if not parts or not isinstance(tree, ast.Subscript):
         return ast.unparse(tree)
     index = parts[-1] or ast.unparse(ast.Subscript(ast.Name("x"), tree.slice))[2:-1]  # by itself it has brackets
-    return f"{with_numbers(tree.value, parts[:-1])}[{index}]"
+    return f"{write_indices(tree.value, parts[:-1])}[{index}]"
 
 
-def parts_of(call: Call) -> tuple[str, ...]:
+def index_chain(call: TorchCall) -> tuple[str, ...]:
     """The indices by which what a call made is read of a tensor: those of what it reads, and its own.
 
     Each is as it is written where it is made of numbers, and empty where it is not.
@@ -237,12 +239,12 @@ def parts_of(call: Call) -> tuple[str, ...]:
     if not call.spelling.endswith("__getitem__") or len(call.arguments) != 2:
         return ()
     read, index = call.arguments
-    texts = [text_of(entry) for entry in (index if isinstance(index, tuple) else (index,))]
+    texts = [write_index_entry(entry) for entry in (index if isinstance(index, tuple) else (index,))]
     own = "" if None in texts else ", ".join(str(text) for text in texts)
     return (*(read.parts if isinstance(read, Node) else ()), own)[-DEEPEST:]
 
 
-def text_of(entry: Any) -> str | None:
+def write_index_entry(entry: Any) -> str | None:
     """One entry of an index as it is written; None for a tensor and the like."""
     if isinstance(entry, slice):
         parts = [entry.start, entry.stop, *([] if entry.step is None else [entry.step])]

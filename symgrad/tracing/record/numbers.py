@@ -17,7 +17,7 @@ KEPT = 144
 
 
 @dataclass(frozen=True)
-class Large:
+class LargeArray:
     """What is left of a large array that was told: its shape, its Euclidean length, whether any entry is not 0."""
 
     shape: tuple[int, ...]
@@ -34,36 +34,36 @@ class Large:
         return self.moves
 
 
-def brief(value: Any) -> Any:
+def summarize(value: Any) -> Any:
     """An array as it is kept: a large one by what is said of it."""
-    if value is None or isinstance(value, Large) or np.size(value) <= KEPT:
+    if value is None or isinstance(value, LargeArray) or np.size(value) <= KEPT:
         return value
-    return Large(np.shape(value), length_of(value), bool(np.any(value)))
+    return LargeArray(np.shape(value), euclidean_norm(value), bool(np.any(value)))
 
 
-def length_of(value: Any) -> float:
+def euclidean_norm(value: Any) -> float:
     """The Euclidean length of an array."""
-    return value.length if isinstance(value, Large) else euclidean(value)
+    return value.length if isinstance(value, LargeArray) else euclidean(value)
 
 
-def short(value: Any) -> str:
+def format_array(value: Any) -> str:
     """``[0.31 -1.2 0.77]``; a large array by its shape and Euclidean length."""
     if value is None:
         return "none"
-    if np.size(value) > MOST or isinstance(value, Large):
-        return f"{'×'.join(map(str, value.shape))}, norm {length_of(value):.3g}"
-    return written(value)
+    if np.size(value) > MOST or isinstance(value, LargeArray):
+        return f"{'×'.join(map(str, value.shape))}, norm {euclidean_norm(value):.3g}"
+    return format_nested_array(value)
 
 
-def written(array: Any) -> str:
+def format_nested_array(array: Any) -> str:
     """Nested brackets, three digits."""
     array = np.asarray(array, dtype=np.float64)
     if array.ndim == 0:
-        return digits(float(array))
-    return "[" + " ".join(written(part) for part in array) + "]"
+        return format_digits(float(array))
+    return "[" + " ".join(format_nested_array(part) for part in array) + "]"
 
 
-def digits(value: float) -> str:
+def format_digits(value: float) -> str:
     """At most three significant digits beyond whole numbers."""
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)

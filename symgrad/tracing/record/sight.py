@@ -16,7 +16,7 @@ from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
-from symgrad.tracing.record.frames import COMPILED_PREFIX, watched
+from symgrad.tracing.record.frames import COMPILED_PREFIX, frames_of_watched_script
 
 MANY, DEEP = 64, 3
 """How many parts of one thing are looked at, and how deep."""
@@ -27,37 +27,37 @@ PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
 """What nothing is inside of: most of what an object holds."""
 
 
-def names_in(start: FrameType | None) -> dict[int, str]:
+def names_in_sight(start: FrameType | None) -> dict[int, str]:
     """What the tensors in sight are called, by identity: variables, parameters of modules, what a loop left behind."""
     found: dict[int, str] = {}
     modules: list[tuple[str, Any]] = []
     left: list[tuple[str, Any]] = []
     held: list[tuple[str, Any]] = []
-    for frame in watched(start):
+    for frame in frames_of_watched_script(start):
         scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
-        over = left_by_loops(frame.f_code.co_filename, frame.f_lineno)
+        over = find_loop_only_names(frame.f_code.co_filename, frame.f_lineno)
         for scope in scopes:
             for name, value in list(scope.items()):
-                if name in over and not _is(value, "Module"):
+                if name in over and not _is_tensor_or_module(value, "Module"):
                     left.append((name, value))
                 elif name.strip("_") and not name.startswith("__"):  # _ says that nobody wants it
-                    collect(name, value, found, modules)
+                    collect_variable(name, value, found, modules)
                     held.append((name, value))
     single = len({id(m) for _, m in modules}) == 1
     for name, module in modules:
-        for path, tensor in parameters_of(module):
-            found.setdefault(id(tensor), part_of(name, path, short=single))
+        for path, tensor in module_tensors(module):
+            found.setdefault(id(tensor), name_module_member(name, path, short=single))
     given = len(modules)
     for name, value in left:
-        collect(name, value, found, modules)
+        collect_variable(name, value, found, modules)
     for name, value in held:
-        reach(name, value, found)
+        reach_tensors(name, value, found)
     for name, module in modules[:given]:
-        reach("" if single else name, module, found)
+        reach_tensors("" if single else name, module, found)
     return found
 
 
-def parameters_of(module: Any) -> list[tuple[str, Any]]:
+def module_tensors(module: Any) -> list[tuple[str, Any]]:
     """A module's parameters and buffers by their paths, as torch lists them: the user's class may list others."""
     from torch.nn import Module
 
@@ -65,31 +65,36 @@ def parameters_of(module: Any) -> list[tuple[str, Any]]:
     return [found for each in listed for found in each(module, remove_duplicate=False)]
 
 
-def part_of(name: str, path: str, short: bool = False) -> str:
+def name_module_member(name: str, path: str, short: bool = False) -> str:
     """What a part of a module is called by who holds the module; ``short`` without its name, where that is Python.
 
-    >>> part_of("net", "0.weight"), part_of("net", "layers.1.bias", short=True), part_of("net", "0.weight", short=True)
-    ('net[0].weight', 'layers[1].bias', 'net[0].weight')
+    >>> name_module_member("net", "0.weight")
+    'net[0].weight'
+    >>> name_module_member("net", "layers.1.bias", short=True), name_module_member("net", "0.weight", short=True)
+    ('layers[1].bias', 'net[0].weight')
     """
     whole = NUMBERED.sub(r"[\1]", f"{name}.{path.replace(COMPILED_PREFIX, '')}")
     return whole.removeprefix(f"{name}.") if short else whole
 
 
-def buffers_in(start: FrameType | None) -> frozenset[int]:
+def find_buffers(start: FrameType | None) -> frozenset[int]:
     """The buffers of the modules in sight, by identity: tensors that belong to a module and are no parameters."""
     values = [
-        value for frame in watched(start) for scope in (frame.f_locals, frame.f_globals) for value in scope.values()
+        value
+        for frame in frames_of_watched_script(start)
+        for scope in (frame.f_locals, frame.f_globals)
+        for value in scope.values()
     ]
-    modules = {id(value): value for value in values if _is(value, "Module")}
+    modules = {id(value): value for value in values if _is_tensor_or_module(value, "Module")}
     return frozenset(id(tensor) for module in modules.values() for tensor in module.buffers())
 
 
-def left_by_loops(file: str, line: int) -> frozenset[str]:
+def find_loop_only_names(file: str, line: int) -> frozenset[str]:
     """The names that only loops elsewhere bind: ``p`` after ``for p in net.parameters()`` says nothing.
 
     What a function binds counts in its own lines.
     """
-    loops, others = bound_in(file)
+    loops, others = index_bound_names(file)
     here = {name for names, first, last in (*loops, *others) if first <= line <= last for name in names}
     return frozenset(name for names, *_ in loops for name in names) - here
 
@@ -99,24 +104,24 @@ Bound = tuple[tuple[frozenset[str], int, int], ...]
 
 
 @lru_cache(maxsize=64)
-def bound_in(file: str) -> tuple[Bound, Bound]:
+def index_bound_names(file: str) -> tuple[Bound, Bound]:
     """The names that each loop of a file binds, with its lines, and those that anything else binds."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return (), ()
     nodes = list(ast.walk(tree))
-    targets = [(node, names_bound(node.target)) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
+    targets = [(node, names_of_loop_target(node.target)) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
     inside = [node.target for node in nodes if isinstance(node, ast.comprehension)]  # binds nothing outside of it
     bound = {id(name) for target in (*(node.target for node, _ in targets), *inside) for name in ast.walk(target)}
     scopes = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
     local = {id(part) for scope in scopes for part in ast.walk(scope) if part is not scope}
-    loops = tuple((names, *lines_of(node)) for node, names in targets)
-    outside = (others_in((n for n in nodes if id(n) not in local), bound), 1, sys.maxsize)
-    return loops, (outside, *((others_in(ast.walk(scope), bound), *lines_of(scope)) for scope in scopes))
+    loops = tuple((names, *line_range(node)) for node, names in targets)
+    outside = (names_bound_outside((n for n in nodes if id(n) not in local), bound), 1, sys.maxsize)
+    return loops, (outside, *((names_bound_outside(ast.walk(scope), bound), *line_range(scope)) for scope in scopes))
 
 
-def others_in(nodes: Iterable[ast.AST], bound: Collection[int]) -> frozenset[str]:
+def names_bound_outside(nodes: Iterable[ast.AST], bound: Collection[int]) -> frozenset[str]:
     """The names that nodes bind, but for those ``bound`` by loops."""
     found = set()
     for node in nodes:
@@ -127,54 +132,56 @@ def others_in(nodes: Iterable[ast.AST], bound: Collection[int]) -> frozenset[str
     return frozenset(found)
 
 
-def lines_of(node: ast.stmt | ast.expr) -> tuple[int, int]:
+def line_range(node: ast.stmt | ast.expr) -> tuple[int, int]:
     """The first and the last line of a part of a file."""
     return node.lineno, node.end_lineno or node.lineno
 
 
-def names_bound(target: ast.expr) -> frozenset[str]:
+def names_of_loop_target(target: ast.expr) -> frozenset[str]:
     """The names in the target of a loop."""
     return frozenset(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
 
 
-def collect(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
+def collect_variable(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
     """One variable: a tensor, a module, or a small container of them."""
-    if _is(value, "Tensor"):
+    if _is_tensor_or_module(value, "Tensor"):
         found.setdefault(id(value), name)
-    elif _is(value, "Module"):
+    elif _is_tensor_or_module(value, "Module"):
         known = any(module is value for _, module in modules)
-        if not known and parameters_of(value):
+        if not known and module_tensors(value):
             modules.append((name, value))
     elif isinstance(value, (list, tuple, dict)):
-        for step, part in parts_of(value):
-            if _is(part, "Tensor"):
+        for step, part in list_members(value):
+            if _is_tensor_or_module(part, "Tensor"):
                 found.setdefault(id(part), f"{name}{step}")
 
 
-def _is(value: Any, kind: str) -> bool:
+def _is_tensor_or_module(value: Any, kind: str) -> bool:
     """Whether ``value`` is a torch tensor or module."""
     import torch
 
     return isinstance(value, torch.Tensor if kind == "Tensor" else torch.nn.Module)
 
 
-def reach(name: str, value: Any, found: dict[int, str], depth: int = DEEP, seen: frozenset[int] = frozenset()) -> None:
+def reach_tensors(
+    name: str, value: Any, found: dict[int, str], depth: int = DEEP, seen: frozenset[int] = frozenset()
+) -> None:
     """The tensors inside ``value``, called as one would write them: ``self.actor.weight``, ``layers[0].w``, ``b.x``."""
-    if _is(value, "Tensor"):
+    if _is_tensor_or_module(value, "Tensor"):
         found.setdefault(id(value), name)
         return
     if depth == 0 or id(value) in seen:
         return
-    if _is(value, "Module") and name:
-        for path, tensor in parameters_of(value):
-            found.setdefault(id(tensor), part_of(name, path))
-    for step, part in parts_of(value):
+    if _is_tensor_or_module(value, "Module") and name:
+        for path, tensor in module_tensors(value):
+            found.setdefault(id(tensor), name_module_member(name, path))
+    for step, part in list_members(value):
         if type(part) in PLAIN:
             continue
-        reach(f"{name}{step}" if name else step.lstrip("."), part, found, depth - 1, seen | {id(value)})
+        reach_tensors(f"{name}{step}" if name else step.lstrip("."), part, found, depth - 1, seen | {id(value)})
 
 
-def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
+def list_members(value: Any) -> Iterator[tuple[str, Any]]:
     """What a container or an object of the user's holds, each with the text that gets there."""
     if isinstance(value, (list, tuple)):
         fields = getattr(type(value), "_fields", ())
@@ -183,15 +190,15 @@ def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         keyed = (pair for pair in islice(value.items(), MANY) if isinstance(pair[0], (str, int)))
         yield from ((f"[{key!r}]", part) for key, part in keyed)
-    elif is_an_object(value):
+    elif has_user_attributes(value):
         held = (pair for pair in islice(list(vars(value).items()), MANY) if not pair[0].startswith("_"))
         yield from ((f".{attribute}", part) for attribute, part in held)
 
 
-def is_an_object(value: Any) -> bool:
+def has_user_attributes(value: Any) -> bool:
     """Whether something has attributes that its author gave it: no class, no module of Python, no library's object."""
     home = str(type(value).__module__)
-    ours = home.partition(".")[0] not in LIBRARIES or home.startswith(TELLING) or _is(value, "Module")
+    ours = home.partition(".")[0] not in LIBRARIES or home.startswith(TELLING) or _is_tensor_or_module(value, "Module")
     return ours and not isinstance(value, (type, ModuleType)) and isinstance(getattr(value, "__dict__", None), dict)
 
 

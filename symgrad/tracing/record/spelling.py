@@ -1,7 +1,8 @@
 """How a torch function is spelled, and what kind of function it is: facts that recording needs before it runs.
 
 Comes in: a function as torch hands it to a mode (a builtin, a method descriptor, a property's getter, a Python
-function). Goes out: `Facts`.
+function). Goes out: `Facts`; of a call that is about to run also what it reads and
+writes, a `PendingCall`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.written import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
 from symgrad.ops.lookup import find
-from symgrad.tracing.record.guard import unheard
-from symgrad.tracing.record.trace import tensors_in
+from symgrad.tracing.record.guard import suppress_warnings
+from symgrad.tracing.record.trace import Node, tensors_in
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
@@ -64,10 +65,24 @@ class Facts:
         return int(not self.custom and any(word in self.spelling for word in WRITES_STATE))
 
 
+@dataclass
+class PendingCall:
+    """A call before it ran: what it was given, what it will write and read, and the nodes of all that."""
+
+    function: Any
+    known: Facts
+    given: Any
+    written: list[Any]
+    reading: list[Any]
+    nodes: dict[int, Node]
+    random: Any
+    versions: list[tuple[Any, int | None]]
+
+
 @lru_cache(maxsize=4096)
-def facts(function: Callable[..., Any]) -> Facts:
+def describe_function(function: Callable[..., Any]) -> Facts:
     """What is known about ``function``."""
-    name = spelled(function)
+    name = spell_function(function)
     word = name.rpartition(".")[2]
     setter = name.endswith("__set__")
     writes = not setter and (word in IN_PLACE_OPERATORS or (word.endswith("_") and not word.endswith("__")))
@@ -78,17 +93,17 @@ def facts(function: Callable[..., Any]) -> Facts:
         writes,
         writes or setter or any(w in word for w in WRITES_STATE),
         any(w in word for w in RANDOM),
-        _silent(name),
-        None if (known and name != LIMITED) or not python or writes else opened(function),
+        _is_query_only(name),
+        None if (known and name != LIMITED) or not python or writes else unchecked(function),
     )
 
 
-def spelled(function: Callable[..., Any]) -> str:
+def spell_function(function: Callable[..., Any]) -> str:
     """``torch.mm``, ``F.relu``, ``Tensor.add_``, ``Tensor.T``."""
     from torch.overrides import resolve_name
 
     try:
-        with unheard():
+        with suppress_warnings():
             name = resolve_name(function)
     except Exception:  # torch cannot name everything it hands out
         name = None
@@ -96,7 +111,7 @@ def spelled(function: Callable[..., Any]) -> str:
         owner = getattr(function, "__module__", None) or "torch"
         name = f"{owner}.{getattr(function, '__name__', type(function).__name__)}"
     word = getattr(function, "__name__", "")
-    if name.startswith("torch.") and name.count(".") == 1 and _is(word, function):
+    if name.startswith("torch.") and name.count(".") == 1 and _is_torch_function(word, function):
         name = f"torch.{word}"  # torch.mm is torch.spmm as well
     if name.endswith(".__get__"):
         name = name.removesuffix(".__get__")
@@ -108,7 +123,7 @@ def spelled(function: Callable[..., Any]) -> str:
     return str(name)
 
 
-def said_by_users(word: str) -> str:
+def spell_aten_operation(word: str) -> str:
     """An ATen operation as users spell it, where they do."""
     import torch
 
@@ -120,7 +135,7 @@ def said_by_users(word: str) -> str:
     return f"Tensor.{word}" if hasattr(torch.Tensor, word) else f"aten.{word}"
 
 
-def _is(word: str, function: Any) -> bool:
+def _is_torch_function(word: str, function: Any) -> bool:
     """Whether ``torch.word`` is ``function``."""
     import torch
 
@@ -143,12 +158,12 @@ def is_grad(spelling: str) -> bool:
     return spelling.startswith("Tensor.grad") and spelling != "Tensor.grad_fn"
 
 
-def reflected(spelling: str) -> bool:
+def is_reflected(spelling: str) -> bool:
     """Whether the operands stand the other way round."""
     return spelling.rpartition(".")[2] in REFLECTED
 
 
-def _silent(name: str) -> bool:
+def _is_query_only(name: str) -> bool:
     """Whether a call only tells something about a tensor."""
     module, _, word = name.rpartition(".")
     if name == "Tensor.grad.__set__":
@@ -168,21 +183,21 @@ def hasattr_getter(word: str) -> bool:
     return not callable(getattr(torch.Tensor, word, len))
 
 
-def opened(function: Any) -> Callable[..., Any] | None:
+def unchecked(function: Any) -> Callable[..., Any] | None:
     """``function`` with its own test for overrides answered "no", so that what it calls is seen call by call."""
     if not any(name in function.__globals__ for name in CHECKS) or not function.__module__.startswith("torch"):
         return None
     if getattr(function, "__wrapped__", None) is not None or function.__closure__:
         return None
     world = dict(function.__globals__)
-    world.update(dict.fromkeys(CHECKS, _never))
+    world.update(dict.fromkeys(CHECKS, _answer_no))
     twin = types.FunctionType(function.__code__, world, function.__name__, function.__defaults__, function.__closure__)
     twin.__kwdefaults__ = function.__kwdefaults__
     return twin
 
 
 @lru_cache(maxsize=256)
-def overridden(types: tuple[type, ...]) -> bool:
+def has_own_override(types: tuple[type, ...]) -> bool:
     """Whether one of the types has a ``__torch_function__`` of its own, which then has to be asked first."""
     import torch
 
@@ -190,7 +205,7 @@ def overridden(types: tuple[type, ...]) -> bool:
     return any(getattr(t.__torch_function__, "__func__", t.__torch_function__) not in plain for t in types)  # type: ignore[attr-defined]  # they have one
 
 
-def _never(*_: Any) -> bool:
+def _answer_no(*_: Any) -> bool:
     """The answer to "does any argument override this?"."""
     return False
 
@@ -211,7 +226,7 @@ def in_place_position(function: Callable[..., Any]) -> int | None:
     return names.index("inplace") if "inplace" in names else None
 
 
-def asks_in_place(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+def is_called_in_place(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Whether this call has ``inplace=True``."""
     if "inplace" in keywords:
         return bool(keywords["inplace"])
@@ -221,12 +236,12 @@ def asks_in_place(function: Callable[..., Any], arguments: tuple[Any, ...], keyw
     return position is not None and len(arguments) > position and bool(arguments[position])
 
 
-def written_by(
+def tensors_written(
     function: Callable[..., Any], known: Facts, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> list[Any]:
     """The tensors that a call says it writes."""
     found = list(tensors_in(keywords.get("out")))
-    if known.writes or asks_in_place(function, arguments, keywords):
+    if known.writes or is_called_in_place(function, arguments, keywords):
         found += tensors_in(arguments[:1] or tuple(keywords.values())[:1])
     if known.spelling.endswith("data.__set__"):
         found += tensors_in(arguments[:1])

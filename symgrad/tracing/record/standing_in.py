@@ -37,32 +37,32 @@ TEMPLATE: CodeType = (lambda function, arguments, keywords: function(*arguments,
 
 
 @lru_cache(maxsize=8192)
-def code_at(file: str, line: int) -> CodeType:
+def place_code_at(file: str, line: int) -> CodeType:
     """A function's code that says it stands in this line."""
     return TEMPLATE.replace(co_filename=file, co_firstlineno=line, co_name=MARK, co_qualname=MARK)
 
 
-def standing_for(frame: FrameType) -> FunctionType:
+def caller_for_frame(frame: FrameType) -> FunctionType:
     """A caller in the name of ``frame``."""
-    return FunctionType(code_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)
+    return FunctionType(place_code_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)
 
 
 def caller(frame: FrameType | None) -> Caller:
     """Calls ``function(*arguments, **keywords)`` as ``frame`` would, which torch's handler may have called."""
-    if frame is None or followed():
-        return _plainly
+    if frame is None or program_inspects_frames():
+        return _call_directly
     if frame.f_code is not HANDLING:
-        return standing_for(frame)
+        return caller_for_frame(frame)
     outside = frame.f_back.f_back if frame.f_back is not None else None  # past the function that asks for its handler
-    return caller_with_all(outside)
+    return caller_with_frames(outside)
 
 
-def caller_with_all(frame: FrameType | None) -> Caller:
+def caller_with_frames(frame: FrameType | None) -> Caller:
     """As `caller`, for functions that warn from further below: the frames around ``frame`` stand in as well."""
-    if followed():
-        return _plainly
+    if program_inspects_frames():
+        return _call_directly
     first = FIRST[-1] if FIRST else None
-    levels = [standing_for(around) for around in islice(standing(frame, first), LEVELS)]
+    levels = [caller_for_frame(around) for around in islice(visible_frames(frame, first), LEVELS)]
 
     def nested(function: Any, arguments: Any, keywords: Any) -> Any:
         for level in levels:
@@ -72,14 +72,14 @@ def caller_with_all(frame: FrameType | None) -> Caller:
     return nested
 
 
-def followed() -> bool:
+def program_inspects_frames() -> bool:
     """Whether the program follows its own frames: none that bear its file's name may be added to them."""
     profile = sys.getprofile()
     own = str(getattr(profile, "__module__", "")).startswith("symgrad.")  # what looks at a backward's return
     return sys.gettrace() is not None or (profile is not None and not own)
 
 
-def asking(function: Any, frame: FrameType) -> Any:
+def override_check(function: Any, frame: FrameType) -> Any:
     """Torch's function that asks for its handler, where a user's has been put in its place and would run again.
 
     What it names there is what stands under its name by then.
@@ -91,11 +91,11 @@ def asking(function: Any, frame: FrameType) -> Any:
     if isinstance(around, FunctionType) and around.__code__ is inner.f_code:
         return around  # with its defaults
     own = str(function.__globals__.get("__name__", "")).partition(".")[0] == TORCH
-    return function if own or inner.f_code.co_freevars else made(inner.f_code)(inner.f_globals)
+    return function if own or inner.f_code.co_freevars else function_of_code(inner.f_code)(inner.f_globals)
 
 
 @lru_cache(maxsize=1024)
-def made(code: CodeType) -> Callable[[Any], FunctionType]:
+def function_of_code(code: CodeType) -> Callable[[Any], FunctionType]:
     """The function of a code, the same one each time."""
     found: list[FunctionType] = []
 
@@ -107,14 +107,14 @@ def made(code: CodeType) -> Callable[[Any], FunctionType]:
     return function
 
 
-def _plainly(function: Any, arguments: Any, keywords: Any) -> Any:
+def _call_directly(function: Any, arguments: Any, keywords: Any) -> Any:
     return function(*arguments, **keywords)
 
 
 # Tracebacks -----------------------------------------------------------------------------------------------
 
 
-def shown(trace: TracebackType | None) -> list[TracebackType]:
+def strip_traceback(trace: TracebackType | None) -> list[TracebackType]:
     """The entries of a traceback that would be there if nobody had watched."""
     found: list[TracebackType] = []
     while trace is not None:
@@ -122,40 +122,40 @@ def shown(trace: TracebackType | None) -> list[TracebackType]:
         below = trace.tb_next
         if code is HANDLING and below is not None and below.tb_frame.f_code.co_filename.startswith(OURS):
             found[-1:] = []  # the function that asked for its handler: it stands again below
-        elif not _ours(code):
+        elif not _is_observer_frame(code):
             found.append(trace)
         trace = below
     return found
 
 
-def clean(error: BaseException | None, seen: frozenset[int] = frozenset()) -> None:
+def clean_traceback(error: BaseException | None, seen: frozenset[int] = frozenset()) -> None:
     """Take the observer's frames out of the traceback, and out of those of its causes."""
     if error is None or id(error) in seen:
         return
-    kept = shown(error.__traceback__)
+    kept = strip_traceback(error.__traceback__)
     for this, following in zip(kept, [*kept[1:], None], strict=False):
         this.tb_next = following
     error.__traceback__ = kept[0] if kept else None
     seen |= {id(error)}
-    clean(error.__cause__, seen)
-    clean(error.__context__, seen)
+    clean_traceback(error.__cause__, seen)
+    clean_traceback(error.__context__, seen)
     for part in getattr(error, "exceptions", ()):
-        clean(part, seen)
+        clean_traceback(part, seen)
 
 
-def standing(frame: FrameType | None, first: CodeType | None) -> Iterator[FrameType]:
+def visible_frames(frame: FrameType | None, first: CodeType | None) -> Iterator[FrameType]:
     """The frames that would stand around ``frame`` if nobody had watched: as far as the one that ``first`` called."""
     below: FrameType | None = None
     while frame is not None and frame.f_code is not first:
-        code, watched = frame.f_code, below is not None and _ours(below.f_code)
+        code, watched = frame.f_code, below is not None and _is_observer_frame(below.f_code)
         if code is HANDLING and watched:
             frame = frame.f_back  # the function that asked for its handler: it stands again above
-        elif not _ours(code):
+        elif not _is_observer_frame(code):
             yield frame
         below, frame = frame, frame.f_back if frame is not None else None
 
 
-def _ours(code: CodeType) -> bool:
+def _is_observer_frame(code: CodeType) -> bool:
     """Whether a frame is the observer's, or only bears the name of another."""
     return code.co_name == MARK or code.co_filename.startswith(OURS)
 
@@ -167,7 +167,7 @@ def clean_printing(first: CodeType) -> Iterator[None]:
 
     def without(walk: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
         def walked(tb: TracebackType | None) -> Iterator[Any]:
-            kept = {id(entry) for entry in shown(tb)}
+            kept = {id(entry) for entry in strip_traceback(tb)}
             for entry, told in zip(_chain(tb), walk(tb), strict=False):
                 if id(entry) in kept:
                     yield told
@@ -175,12 +175,14 @@ def clean_printing(first: CodeType) -> Iterator[None]:
         return walked
 
     def walk_stack(f: FrameType | None) -> Iterator[tuple[FrameType, int]]:
-        for frame in standing(f if f is not None else sys._getframe(1), first):
+        for frame in visible_frames(f if f is not None else sys._getframe(1), first):
             yield frame, frame.f_lineno
 
     walks = [(name, getattr(traceback, name)) for name in WALKS if hasattr(traceback, name)]
     try:
-        with put(*((traceback, name, walk_stack if name == "walk_stack" else without(walk)) for name, walk in walks)):
+        with patch_attributes(
+            *((traceback, name, walk_stack if name == "walk_stack" else without(walk)) for name, walk in walks)
+        ):
             yield
     finally:
         FIRST.pop()
@@ -191,7 +193,7 @@ NOTHING = object()
 
 
 @contextmanager
-def put(*those: tuple[Any, str, Any]) -> Iterator[list[tuple[Any, str, Any, Any]]]:
+def patch_attributes(*those: tuple[Any, str, Any]) -> Iterator[list[tuple[Any, str, Any, Any]]]:
     """``(owner, name, value)``: each value stands where it is named, and gives way to what stood there; with both."""
     mine = [(owner, name, vars(owner).get(name, NOTHING), value) for owner, name, value in those]
     for owner, name, _, value in mine:
@@ -200,10 +202,10 @@ def put(*those: tuple[Any, str, Any]) -> Iterator[list[tuple[Any, str, Any, Any]
         yield mine
     finally:
         for one in mine:
-            back(*one[:3])
+            restore_attribute(*one[:3])
 
 
-def back(owner: Any, name: str, original: Any) -> None:
+def restore_attribute(owner: Any, name: str, original: Any) -> None:
     """Put back what stood in a place; where that had none of its own, what it inherits is found again."""
     if original is NOTHING:
         delattr(owner, name)

@@ -45,7 +45,7 @@ Span = tuple[tuple[int, int], tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Where:
+class SourceLine:
     """A line of the user's: file, number, text; ``turn`` tells executions apart.
 
     ``column`` and ``stop`` are where in the line the expression begins and ends, in bytes; −1 where not known.
@@ -67,17 +67,17 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Cut:
+class GraphBreak:
     """Where a path to some leaves ends: ``how`` in words, the leaves behind it, and whether somebody asked for it."""
 
     how: str
-    where: Where
+    where: SourceLine
     leaves: tuple[Any, ...] = ()
     meant: bool = False
 
 
 @dataclass(eq=False)
-class Call:
+class TorchCall:
     """One call of a torch function: its arguments with nodes for tensors, where it stands, its random state.
 
     A call of a user's own function has its node of torch's graph in ``graph``, the places of its tensors among its
@@ -88,7 +88,7 @@ class Call:
     spelling: str
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
-    where: Where
+    where: SourceLine
     random: Any = None
     in_place: bool = False
     results: int = 1
@@ -106,7 +106,7 @@ class Call:
     @cached_property
     def _read(self) -> tuple[Node, ...]:
         """Looked for once: they are asked for some twenty times."""
-        return tuple(parts_in((self.arguments, self.keywords), Node))
+        return tuple(instances_in((self.arguments, self.keywords), Node))
 
 
 @dataclass(eq=False)
@@ -131,21 +131,21 @@ class Node:
     kind: str
     held: Any
     version: int | None
-    where: Where | None = None
-    call: Call | None = None
+    where: SourceLine | None = None
+    call: TorchCall | None = None
     index: int = 0
     parents: tuple[Node, ...] = ()
     places: Array | None = None
-    cut: Cut | None = None
+    cut: GraphBreak | None = None
     owner: weakref.ref[Any] | None = None
     whole: bool = False
     notes: list[str] = field(default_factory=list)
-    destroyed: Where | None = None
+    destroyed: SourceLine | None = None
     beside: bool = False
-    freed: Where | None = None
+    freed: SourceLine | None = None
     lent: Any = None
-    behind: Where | None = None
-    exchanged: Where | None = None
+    behind: SourceLine | None = None
+    exchanged: SourceLine | None = None
     gradient: Any = None
     detached: Node | None = None
     past: Node | None = None
@@ -154,7 +154,7 @@ class Node:
     made_by: str = ""
     made_of: weakref.ref[Any] | None = None
     hooks: weakref.ref[Any] | None = None
-    hooked: tuple[Where, ...] = ()
+    hooked: tuple[SourceLine, ...] = ()
     passage: Any = None
     leaves: tuple[Any, ...] | None = field(default=None, init=False)
 
@@ -176,7 +176,7 @@ class Node:
     @property
     def altered(self) -> bool:
         """Whether the value was written through NumPy, which shares the memory and tells torch nothing."""
-        return self.lent is not None and not same(self.held, self.lent)
+        return self.lent is not None and not holds_same_numbers(self.held, self.lent)
 
     def lend(self) -> None:
         """Note the value, since something outside torch can write into it from now on."""
@@ -207,7 +207,7 @@ class Node:
 
     def value(self) -> Array:
         """The value as an array: floats in their own precision, half precision in single."""
-        return as_array(self.tensor())
+        return as_numbers(self.tensor())
 
     @property
     def siblings(self) -> int:
@@ -221,17 +221,17 @@ class Node:
         return self.call.nodes() if self.call is not None else self.parents
 
 
-def only_of(sources: Sequence[Node]) -> weakref.ref[Any] | None:
+def only_source(sources: Sequence[Node]) -> weakref.ref[Any] | None:
     """The tensor of the only source, if that is data."""
     return sources[0].owner if len(sources) == 1 and not sources[0].carries else None
 
 
-def same(first: Any, second: Any) -> bool:
+def holds_same_numbers(first: Any, second: Any) -> bool:
     """Whether two tensors hold the same numbers; NaN equals NaN."""
     return bool(((first == second) | ((first != first) & (second != second))).all())
 
 
-def as_array(tensor: Any) -> Array:
+def as_numbers(tensor: Any) -> Array:
     """A tensor's numbers, not copied where NumPy can share them; complex ones as pairs (re, im) on one more axis."""
     if tensor.is_meta:
         raise UnsupportedError("a tensor on the device meta has a shape and no numbers", hints=("another device",))
@@ -252,45 +252,45 @@ def real_precision(dtype: Any) -> str:
     return COMPLEX.get(name, name)
 
 
-def parts_in(value: Any, kind: type[Part]) -> Iterator[Part]:
+def instances_in(value: Any, kind: type[Part]) -> Iterator[Part]:
     """Everything of one kind in nested containers, in order."""
     found: list[Part] = []
-    collect(value, kind, found)
+    collect_parts(value, kind, found)
     return iter(found)
 
 
-def collect(value: Any, kind: type[Part], found: list[Part]) -> None:
+def collect_parts(value: Any, kind: type[Part], found: list[Part]) -> None:
     """Add everything of one kind in nested containers."""
     if isinstance(value, kind):
         found.append(value)
     elif isinstance(value, (tuple, list)):
         for part in value:
-            collect(part, kind, found)
+            collect_parts(part, kind, found)
     elif isinstance(value, dict):
         for part in value.values():
-            collect(part, kind, found)
+            collect_parts(part, kind, found)
     elif isinstance(value, slice):
-        collect((value.start, value.stop, value.step), kind, found)
+        collect_parts((value.start, value.stop, value.step), kind, found)
 
 
-def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+def map_nested(value: Any, change: Callable[[Any], Any]) -> Any:
     """``value`` with ``change`` applied to everything that is not a container."""
     if isinstance(value, (tuple, list)):
-        parts = [mapped(part, change) for part in value]
+        parts = [map_nested(part, change) for part in value]
         return tuple(parts) if isinstance(value, tuple) else parts
     if isinstance(value, dict):
-        return {key: mapped(part, change) for key, part in value.items()}
+        return {key: map_nested(part, change) for key, part in value.items()}
     if isinstance(value, slice):
-        return slice(*(mapped(part, change) for part in (value.start, value.stop, value.step)))
+        return slice(*(map_nested(part, change) for part in (value.start, value.stop, value.step)))
     return change(value)
 
 
-def plainly(value: Any) -> Any:
+def without_subclass(value: Any) -> Any:
     """What is recorded as torch's own tensors."""
-    return mapped(value, lambda part: part.tensor() if isinstance(part, Node) else part)
+    return map_nested(value, lambda part: part.tensor() if isinstance(part, Node) else part)
 
 
-def upstream(
+def upstream_nodes(
     starts: Sequence[Node], stops: Collection[int] = (), ends: Callable[[Node], bool] = lambda node: False
 ) -> list[Node]:
     """Every node that carries a gradient into ``starts``, sources first; nothing beyond the identities ``stops``.
@@ -314,16 +314,16 @@ def upstream(
     return order
 
 
-def beginnings(wanted: Sequence[Node]) -> frozenset[int]:
+def program_starts(wanted: Sequence[Node]) -> frozenset[int]:
     """The identities at which a program by ``wanted`` begins: none where one of them was computed from another."""
     own = {id(node) for node in wanted}
-    above = {id(n) for node in wanted for n in upstream([node]) if n is not node}
+    above = {id(n) for node in wanted for n in upstream_nodes([node]) if n is not node}
     return frozenset(own) if own.isdisjoint(above) else frozenset()
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
     """Every tensor in nested containers, in order."""
-    return parts_in(value, tensor_class())
+    return instances_in(value, tensor_class())
 
 
 @cache

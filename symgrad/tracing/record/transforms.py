@@ -19,10 +19,10 @@ from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import argument_names
-from symgrad.tracing.record.gradients import Gradient
-from symgrad.tracing.record.guard import Guard, Weakly
-from symgrad.tracing.record.spelling import Facts, asks_in_place, plain_spelling
-from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in
+from symgrad.tracing.record.gradients import RecordedGradient
+from symgrad.tracing.record.guard import Guard, WeakTensor
+from symgrad.tracing.record.spelling import Facts, is_called_in_place, plain_spelling
+from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested, tensors_in
 
 INNER: Any = torch._C._functorch
 GRADIENTS = ("grad", "grad_and_value")
@@ -37,25 +37,25 @@ TOLD = (*GRADIENTS, *JACOBIANS, "hessian", "vmap")
 """Those that hand out a function, each call of which asks."""
 FUNCTIONAL = ("hvp", "vhp", "jvp", "hessian")
 """What `torch.autograd.functional` is asked for."""
-NOWHERE = Where("?", 0, "")
+NOWHERE = SourceLine("?", 0, "")
 
 
-def wrapped(tensor: Any) -> bool:
+def is_transform_wrapper(tensor: Any) -> bool:
     """Whether a tensor is a transform's, and holds another inside."""
     return bool(INNER.is_gradtrackingtensor(tensor) or INNER.is_batchedtensor(tensor))
 
 
-def numbers_in(tensor: Any) -> tuple[Any, list[int]]:
+def unwrap_batches(tensor: Any) -> tuple[Any, list[int]]:
     """The tensor of numbers inside, and the axes of its batches, the outermost transform's last."""
     batches: list[int] = []
-    while wrapped(tensor):
+    while is_transform_wrapper(tensor):
         if INNER.is_batchedtensor(tensor):
             batches.append(int(INNER.maybe_get_bdim(tensor)))
         tensor = INNER.get_unwrapped(tensor)
     return tensor, batches
 
 
-def read(tensor: Any, batches: Iterable[int]) -> Any:
+def copy_first_example(tensor: Any, batches: Iterable[int]) -> Any:
     """A copy of the numbers, of each batch the first: no transform may be on."""
     found = tensor.detach()
     for axis in reversed(list(batches)):
@@ -63,7 +63,7 @@ def read(tensor: Any, batches: Iterable[int]) -> Any:
     return found.clone()
 
 
-class Inside:
+class TransformTrace:
     """One outermost transform: what ran in its function. ``names`` are those of its parameters, by node."""
 
     def __init__(self, guard: Guard) -> None:
@@ -72,36 +72,36 @@ class Inside:
         self.unread: list[tuple[Node, Any, list[int]]] = []
         self.nothing: list[Node] = []
         self.names: dict[int, str] = {}
-        self.requests: list[Request] = []
+        self.requests: list[DerivativeRequest] = []
         self.number = 0
         self.enabled = False
 
     def make(self, kind: str, tensor: Any, **facts: Any) -> Node:
         """A node for ``tensor``, whose numbers are read later."""
         node = Node(kind, tensor, None, **facts)
-        self.unread.append((node, *numbers_in(tensor)))
+        self.unread.append((node, *unwrap_batches(tensor)))
         self.known[id(tensor)] = tensor, node  # held, so that nobody else gets its identity
         return node
 
     def node(self, tensor: Any) -> Node:
         """What stands for a tensor; one of plain numbers is data, a wrapper that nobody saw is unknown."""
         if id(tensor) not in self.known:
-            if not wrapped(tensor):
-                return self.make("data", tensor, owner=Weakly(tensor))
+            if not is_transform_wrapper(tensor):
+                return self.make("data", tensor, owner=WeakTensor(tensor))
             return self.unseen(tensor, "a value in the function comes from something that is not recorded there")
         return self.known[id(tensor)][1]
 
     def unseen(self, tensor: Any, why: str) -> Node:
         """A value of which nobody can say how it came about, but why."""
-        node = self.make("unknown", tensor, where=frames.here())
+        node = self.make("unknown", tensor, where=frames.user_line())
         node.notes.append(why)
         return node
 
     def record(self, func: Any, known: Facts, args: Any, keywords: Any, run: Callable[[], Any]) -> Any:
         """Run one call and note what it made."""
-        given = self.guard(mapped, (tuple(args), dict(keywords)), self.noted)
+        given = self.guard(map_nested, (tuple(args), dict(keywords)), self.noted)
         stopped = self.enabled and not torch.is_grad_enabled()
-        why = self.guard(refusal, func, known, args, keywords, stopped)
+        why = self.guard(explain_missing_history, func, known, args, keywords, stopped)
         result = run()
         if given is not None and why is not None:
             self.guard(self.after, func, known, given, result, why)
@@ -115,9 +115,9 @@ class Inside:
         """The nodes of what a call made."""
         made = list(tensors_in(result))
         self.number += 1
-        where = frames.here(self.number)
+        where = frames.user_line(self.number)
         arguments, keywords = given
-        call = Call(func, known.spelling, arguments, keywords, where, results=len(made), number=self.number)
+        call = TorchCall(func, known.spelling, arguments, keywords, where, results=len(made), number=self.number)
         sources = list(call.nodes())
         follows = plain_spelling(known.spelling).rpartition(".")[2] not in NEW and any(n.carries for n in sources)
         for index, tensor in enumerate(made):
@@ -127,38 +127,38 @@ class Inside:
             elif id(tensor) not in self.known:
                 carries = follows and (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
                 self.make("call" if carries else "data", tensor, where=where, call=call if carries else None,
-                          index=index, owner=Weakly(tensor))  # fmt: skip
+                          index=index, owner=WeakTensor(tensor))  # fmt: skip
 
     def settle(self) -> None:
         """Read the numbers: the transform is over."""
         for node, tensor, batches in self.unread:
-            node.held = read(tensor, batches)
+            node.held = copy_first_example(tensor, batches)
         for node in self.nothing:
             node.held = torch.zeros(node.held.shape, dtype=node.held.dtype)
         self.unread, self.nothing = [], []
 
-    def around(self, request: Request) -> list[Request]:
+    def around(self, request: DerivativeRequest) -> list[DerivativeRequest]:
         """The requests, all over by now, whose function made this one."""
         place = self.requests.index(request)
         return [other for other in self.requests[place + 1 :] if other.begun <= place]
 
     def zero(self, kind: str, like: Any, **facts: Any) -> Node:
         """A node of zeros in the shape of ``like``, which no tensor of torch's stands for."""
-        node = Node(kind, like, None, frames.here(self.number), **facts)
+        node = Node(kind, like, None, frames.user_line(self.number), **facts)
         self.nothing.append(node)
         return node
 
     def called(self, function: Any, *given: Node) -> Node:
         """The same of a call that was not made, of nodes of zeros."""
-        where = frames.here(self.number)
-        call = Call(function, f"torch.{function.__name__}", given, {}, where, number=self.number)
+        where = frames.user_line(self.number)
+        call = TorchCall(function, f"torch.{function.__name__}", given, {}, where, number=self.number)
         return self.zero(
             "call", given[0].held.reshape(-1)[:0].sum() if function is torch.sum else given[0].held, call=call
         )
 
 
 @dataclass(eq=False)
-class Request:
+class DerivativeRequest:
     """Derivatives of a function that are asked for by ``word`` of ``home``, and what was seen of the function.
 
     ``wrt`` are the nodes by which it is differentiated, ``outputs`` those of its results; ``nested`` says whether
@@ -173,8 +173,8 @@ class Request:
     argnums: int | tuple[int, ...] = 0
     aux: bool = False
     given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
-    inside: Inside = field(default_factory=lambda: Inside(Guard()))
-    where: Where = NOWHERE
+    inside: TransformTrace = field(default_factory=lambda: TransformTrace(Guard()))
+    where: SourceLine = NOWHERE
     nested: bool = False
     node_of: Callable[[Any], Node] | None = None
     ran: bool = False
@@ -196,7 +196,7 @@ class Request:
     @property
     def title(self) -> str:
         """``torch.func.grad(loss)``."""
-        return f"{self.home}.{self.word}({'' if self.functional else name_of(self.function)})"
+        return f"{self.home}.{self.word}({'' if self.functional else name_transformed_function(self.function)})"
 
     @property
     def directions(self) -> Sequence[Any]:
@@ -208,7 +208,7 @@ class Request:
         self.ran, self.inside.enabled = True, torch.is_grad_enabled()
         labels, own = argument_names(self.function, args, keywords), [*tensors_in((args, keywords))]
         if self.node_of is not None:
-            own = [tensor for tensor in own if not wrapped(tensor)]
+            own = [tensor for tensor in own if not is_transform_wrapper(tensor)]
             self.wrt = tuple(map(self.node_of, own))
             self.inside.names |= {id(n): labels.get(id(t), "x") for n, t in zip(self.wrt, own, strict=True)}
             return
@@ -222,7 +222,7 @@ class Request:
                 self.inside.known[id(tensor)] = tensor, node
             else:
                 moves = tensor.dtype.is_floating_point or tensor.dtype.is_complex
-                node = self.inside.make("leaf" if moves else "data", tensor, owner=Weakly(theirs))
+                node = self.inside.make("leaf" if moves else "data", tensor, owner=WeakTensor(theirs))
                 self.inside.names[id(node)] = labels.get(id(tensor), "x")
         self.wrt = tuple(map(self.inside.node, asked))
 
@@ -232,19 +232,19 @@ class Request:
         if self.node_of is None:
             self.outputs = tuple(map(self.inside.node, made))
         else:
-            self.outputs = tuple(self.node_of(tensor) for tensor in made if not wrapped(tensor))
+            self.outputs = tuple(self.node_of(tensor) for tensor in made if not is_transform_wrapper(tensor))
 
     def finished(self, result: Any) -> None:
         """What the transform returned, where another function goes on with it."""
         found, self.along = self.returned(result), tuple(map(self.inside.node, self.tangents))
         scalar = len(self.outputs) == 1 and not self.outputs[0].held.dim()
         if self.word in (*GRADIENTS, *JACOBIANS) and scalar and len(found) == len(self.wrt):
-            gradient = Gradient(self.outputs, (None,), self.wrt, (None,) * len(self.wrt))
+            gradient = RecordedGradient(self.outputs, (None,), self.wrt, (None,) * len(self.wrt))
             nodes = []
             for place, tensor in enumerate(found):
-                where = frames.here(self.inside.number)
+                where = frames.user_line(self.inside.number)
                 node = self.inside.make("gradient", tensor, where=where, index=place, parents=gradient.parents,
-                                        gradient=gradient, owner=Weakly(tensor))  # fmt: skip
+                                        gradient=gradient, owner=WeakTensor(tensor))  # fmt: skip
                 gradient.results[place] = weakref.ref(node)
                 nodes.append(node)
             self.results = tuple(nodes)
@@ -265,7 +265,7 @@ class Request:
         """Ju inside another function: what Σ (w·J)·u, which is 0 for the w of zeros, is differentiated to by w."""
         inside, seeds = self.inside, tuple(self.inside.zero("leaf", node.held) for node in self.outputs)
         inside.names |= {id(node): "w" for node in seeds}
-        back = Gradient(self.outputs, seeds, self.wrt, (None,) * len(self.wrt))
+        back = RecordedGradient(self.outputs, seeds, self.wrt, (None,) * len(self.wrt))
         total: Node | None = None
         for place, (own, tangent) in enumerate(zip(self.wrt, self.along, strict=True)):
             part = inside.zero("gradient", own.held, index=place, parents=back.parents, gradient=back)
@@ -273,11 +273,11 @@ class Request:
             product = inside.called(torch.sum, inside.called(torch.mul, part, tangent))
             total = product if total is None else inside.called(torch.add, total, product)
         assert total is not None
-        again = Gradient((total,), (None,), seeds, (None,) * len(seeds), along=True)
-        where = frames.here(inside.number)
+        again = RecordedGradient((total,), (None,), seeds, (None,) * len(seeds), along=True)
+        where = frames.user_line(inside.number)
         return tuple(
             inside.make("gradient", tensor, where=where, index=place, parents=again.parents, gradient=again,
-                        owner=Weakly(tensor))
+                        owner=WeakTensor(tensor))
             for place, tensor in enumerate(found)
         )  # fmt: skip
 
@@ -289,20 +289,22 @@ class Request:
         return list(tensors_in(result[0] if apart else result))
 
 
-def name_of(function: Any) -> str:
+def name_transformed_function(function: Any) -> str:
     """What a function is called in a title."""
     name = getattr(function, "__name__", type(function).__name__)
     return str(getattr(function, "symgrad_title", "f" if name == "<lambda>" else name))
 
 
-def refusal(function: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], stopped: bool) -> str:
+def explain_missing_history(
+    function: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], stopped: bool
+) -> str:
     """Why a call's results have no past here; empty where they have."""
     name = plain_spelling(known.spelling)
     if known.custom:
         return f"{known.spelling} is a function with its own backward, which is not followed there"
-    if known.writes or asks_in_place(function, args, keywords):
+    if known.writes or is_called_in_place(function, args, keywords):
         return f"{known.spelling} writes in place, which is not followed inside a transform"
-    if draws(known, function, args, keywords):
+    if may_draw_random(known, function, args, keywords):
         return f"{name} draws random numbers, which are not seen inside a transform"
     if known.spelling.startswith("torch.autograd."):
         return f"{known.spelling} inside a transform is not followed"
@@ -311,7 +313,7 @@ def refusal(function: Any, known: Facts, args: tuple[Any, ...], keywords: dict[s
     return ""
 
 
-def draws(known: Facts, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+def may_draw_random(known: Facts, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Whether a call may draw random numbers with these arguments: dropout in training, or of more than 0."""
     word = plain_spelling(known.spelling).rpartition(".")[2]
     if not known.random or "normalize" in word:

@@ -22,7 +22,7 @@ from symgrad.oracles.report import Check, skipped
 from symgrad.oracles.verdict import judge
 from symgrad.program import Apply
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.sweeps import open_entries, pull, pull_by_lot
+from symgrad.tracing.lift.sweeps import pull_calls, pull_random_seeds, undefined_entries
 from symgrad.tracing.session.differences import Precision, by_torchs_rule
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
@@ -63,9 +63,9 @@ class Judge:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
         program, wanted = self.program, self.program.wanted
         watchers = watching(watcher, magnitudes(program.arrays, self.terms))
-        self.derived = pull(program.recording, program.values, program.boxes, self.seeds, wanted, seen=watchers,
+        self.derived = pull_calls(program.recording, program.values, program.boxes, self.seeds, wanted, seen=watchers,
                             origins=program.origins, noted=self.chosen)  # fmt: skip
-        self.open = open_entries(program.recording, program.values, program.boxes, self.seeds, self.derived,
+        self.open = undefined_entries(program.recording, program.values, program.boxes, self.seeds, self.derived,
                                  bool(self.chosen))  # fmt: skip
         return self.derived
 
@@ -111,7 +111,7 @@ class Judge:
         for lot in range(LOTS):
             if lot == len(self._free):
                 try:
-                    found = pull_by_lot(program.recording, program.values, program.boxes, self.seeds, small,
+                    found = pull_random_seeds(program.recording, program.values, program.boxes, self.seeds, small,
                                         program.origins, lot)  # fmt: skip
                 except SymgradError:  # a backward of the user's own is known for one v
                     found = {}
@@ -163,7 +163,7 @@ class Judge:
     def ruled(self) -> Mapping[str, Array]:
         """The gradients with torch's rules for calls on the way, which are no derivatives there; none without any."""
         program = self.program
-        found = pull(program.recording, program.values, program.boxes, self.seeds, program.wanted,
+        found = pull_calls(program.recording, program.values, program.boxes, self.seeds, program.wanted,
                      origins=program.origins, noted=self.rules, settle=by_torchs_rule)  # fmt: skip
         return found if self.rules else {}
 
@@ -188,7 +188,7 @@ class Judge:
             for step in (s for s, entry in entries if entry.saved.residual is not None):
                 compute(step, program.recording, arrays)
             moved = program.values.with_arrays(arrays)
-            return pull(program.recording, moved, program.boxes, self.seeds, program.wanted,
+            return pull_calls(program.recording, moved, program.boxes, self.seeds, program.wanted,
                         origins=program.origins) if solved else {}  # fmt: skip
         except SymgradError:
             return {}
@@ -223,7 +223,7 @@ class Judge:
             gap = np.abs(as_float(other) - as_float(self.derived[name]))
             found[name] = float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
 
-        moved = partial(pull, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
+        moved = partial(pull_calls, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
                         origins=program.origins, taken=taken)  # fmt: skip
         try:
             if number == 0:

@@ -19,9 +19,9 @@ from symgrad.numeric.sweeps import pull_step
 from symgrad.ops import entry_of
 from symgrad.program import Apply
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import Lines, step_text
-from symgrad.tracing.lift.sweeps import pull
-from symgrad.tracing.record.numbers import digits, short
+from symgrad.tracing.captured.words import StepWriter, format_step
+from symgrad.tracing.lift.sweeps import pull_calls
+from symgrad.tracing.record.numbers import format_array, format_digits
 from symgrad.tracing.session.no_gradient import away, instead, no_slope
 from symgrad.tracing.session.scene import Findings
 
@@ -68,10 +68,10 @@ def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: Sequence
 
     if not all_lost(program, found):
         return []
-    plain = pull(program.recording, program.values, program.boxes, seeds, program.wanted)
-    whole = pull(program.recording, program.values, program.boxes, seeds, program.wanted, hook=left_out)
+    plain = pull_calls(program.recording, program.values, program.boxes, seeds, program.wanted)
+    whole = pull_calls(program.recording, program.values, program.boxes, seeds, program.wanted, hook=left_out)
     lost = [n for n in whole if np.isnan(as_float(plain[n])).any() and np.isfinite(as_float(whole[n])).all()]
-    told = [f"{program.labels[n]}.grad is {short(as_float(whole[n]))}" for n in lost[:2]]
+    told = [f"{program.labels[n]}.grad is {format_array(as_float(whole[n]))}" for n in lost[:2]]
     return [f"  In the mathematics {' and '.join(told)}."] if told else []
 
 
@@ -86,8 +86,8 @@ def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: 
 
     if not any(np.isinf(birth.result).any() for birth in found):
         return []
-    pull(program.recording, program.values, program.boxes, seeds, program.wanted, seen=seen)
-    lines = (f"  ∞ · 0 is nan: {step_text(program, s)}{program.place(s.result.name)} has slope 0" for s in turned[:1])
+    pull_calls(program.recording, program.values, program.boxes, seeds, program.wanted, seen=seen)
+    lines = (f"  ∞ · 0 is nan: {format_step(program, s)}{program.place(s.result.name)} has slope 0" for s in turned[:1])
     return [f"{line} where the infinite gradient arrives" for line in lines]
 
 
@@ -104,11 +104,11 @@ def born_ahead(program: Capture) -> list[str]:
             continue
         if all(np.isfinite(as_float(program.arrays[name])).all() for name in step.tensors):
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
-            born = digits(float(as_float(value)[at]))
+            born = format_digits(float(as_float(value)[at]))
             return [
                 (
                     f"{born} first appears in the forward pass: "
-                    f"{step_text(program, step)}{f', at {list(at)}' if at else ''}"
+                    f"{format_step(program, step)}{f', at {list(at)}' if at else ''}"
                 )
             ]
     return []
@@ -164,13 +164,13 @@ def told(program: Capture, birth: Birth) -> list[str]:
         source = str(made[source].arguments[0])
         shape = np.shape(program.arrays[source])
         at = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))
-    text = step_text(program, step)
+    text = format_step(program, step)
     name = program.labels.get(source, source)
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
     lines = [
         (
-            f"{digits(float(birth.result[first]))} first appears in the backward of "
-            f"{text}{program.place(step.result.name)}, at {entry} = {digits(value)}"
+            f"{format_digits(float(birth.result[first]))} first appears in the backward of "
+            f"{text}{program.place(step.result.name)}, at {entry} = {format_digits(value)}"
         )
     ]
     weight = float(birth.weights[first]) if birth.weights.shape == birth.result.shape else None
@@ -264,7 +264,7 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
             written = f"torch.where({asked}, {f'{name}, 1' if first else f'1, {name}'})"
         else:
             written = f"{name}.masked_fill({asked}, 1)"
-        then = Lines(program).text(step, {source: "safe"})
+        then = StepWriter(program).text(step, {source: "safe"})
         return [f"  give {step.op} a harmless input where its result is not used: safe = {written}, then {then}"]
     return []
 

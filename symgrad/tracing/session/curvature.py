@@ -16,12 +16,12 @@ from symgrad.errors import Setting, UnsupportedError
 from symgrad.numeric import forward_from
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import NOT_CHECKED, shape_text
+from symgrad.tracing.captured.words import NOT_CHECKED, format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.record.gradients import Gradient
-from symgrad.tracing.record.names import node_names
-from symgrad.tracing.record.trace import Node, Where, beginnings, upstream
-from symgrad.tracing.record.transforms import Request
+from symgrad.tracing.record.gradients import RecordedGradient
+from symgrad.tracing.record.names import name_nodes
+from symgrad.tracing.record.trace import Node, SourceLine, program_starts, upstream_nodes
+from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session.rows import about
 from symgrad.tracing.session.scene import Scene, pulled, pushed
 from symgrad.tracing.story.events import Note, some
@@ -45,7 +45,7 @@ def told(scene: Scene) -> Note:
     letter, shown, weights = lines_for_any(program, True)
     said = [*blocks(program), *confirmed(program, weights)]
     if shown:
-        seeds = f"{letter} of the shape {shape_text(weights[program.ends[0]].shape)}"
+        seeds = f"{letter} of the shape {format_step_shape(weights[program.ends[0]].shape)}"
         if len(weights) > 1:
             seeds = (
                 f"{letter}1 … {letter}{len(weights)}, weights of the gradients with respect to "
@@ -60,7 +60,7 @@ def told(scene: Scene) -> Note:
 
 def doubled(scene: Scene) -> Capture:
     """The call's program and its gradient by each leaf, whose Jacobian is H."""
-    names = node_names(scene.order, scene.names, scene.sight, outside=scene.where, given=True)
+    names = name_nodes(scene.order, scene.names, scene.sight, outside=scene.where, given=True)
     once = Lifter(names, scene.stops()).lift(scene.nodes)
     leaves = [(once.refs[id(n)].name, n) for n, _ in scene.leaves if id(n) in once.refs]
     only = [(own, n) for own, n in leaves if scene.watch.wants(once.labels.get(own, own))]
@@ -71,14 +71,14 @@ def doubled(scene: Scene) -> Capture:
     seeds = scene.weights(once)
     gradients = pulled(first, [seeds[end] for end in first.ends])
     weights = tuple(None if seed is None else Node("data", seed, None, scene.where) for seed in scene.seeds)
-    gradient = Gradient(tuple(scene.nodes), weights, wanted, (None,) * len(wanted))
+    gradient = RecordedGradient(tuple(scene.nodes), weights, wanted, (None,) * len(wanted))
     ends = slopes(gradient, gradients.values(), scene.where)
-    names = node_names(upstream(ends), scene.names, scene.sight, outside=scene.where, given=True)
+    names = name_nodes(upstream_nodes(ends), scene.names, scene.sight, outside=scene.where, given=True)
     twice = Lifter(names, scene.stops()).lift(ends, [n for n in wanted if n.kind == "leaf"])
     return scene.program(twice, [twice.refs[id(node)].name for node in wanted])
 
 
-def slopes(gradient: Gradient, arrays: Iterable[Array], where: Where) -> list[Node]:
+def slopes(gradient: RecordedGradient, arrays: Iterable[Array], where: SourceLine) -> list[Node]:
     """A gradient that is differentiated again, as nodes with the numbers that were derived."""
     return [
         Node("gradient", torch.as_tensor(as_float(array)).to(node.held.dtype), None, where,
@@ -87,19 +87,19 @@ def slopes(gradient: Gradient, arrays: Iterable[Array], where: Where) -> list[No
     ]  # fmt: skip
 
 
-def slopes_of(ask: Request, named: Mapping[int, str]) -> list[Node]:
+def slopes_of(ask: DerivativeRequest, named: Mapping[int, str]) -> list[Node]:
     """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared."""
     first = program_of(ask, list(ask.outputs), named)
     pulled = first.pullback(np.ones(np.shape(first.arrays[first.ends[0]])))
-    gradient = Gradient(ask.outputs, (None,), ask.wrt, (None,) * len(ask.wrt))
+    gradient = RecordedGradient(ask.outputs, (None,), ask.wrt, (None,) * len(ask.wrt))
     return slopes(gradient, [pulled[first.labels.get(name, name)] for name in first.inputs], ask.where)
 
 
-def program_of(ask: Request, ends: list[Node], named: Mapping[int, str]) -> Capture:
+def program_of(ask: DerivativeRequest, ends: list[Node], named: Mapping[int, str]) -> Capture:
     """What ran in the function, lifted: by the tensors that were asked for."""
-    order = upstream(ends)
-    names = node_names(order, named, ask.sight, outside=ask.where, given=True)
-    lifted = Lifter(names, beginnings(ask.wrt)).lift(ends, [n for n in ask.wrt if n.kind in ("leaf", "data")])
+    order = upstream_nodes(ends)
+    names = name_nodes(order, named, ask.sight, outside=ask.where, given=True)
+    lifted = Lifter(names, program_starts(ask.wrt)).lift(ends, [n for n in ask.wrt if n.kind in ("leaf", "data")])
     lost = [named.get(id(node), "an input") for node in ask.wrt if id(node) not in lifted.refs]
     if lost:
         raise UnsupportedError(f"there is no path from {some(lost)} to the result of its function")
@@ -121,7 +121,7 @@ def by_lines(program: Capture) -> Iterator[str]:
     """vᵀJ for any weights, as lines."""
     letter, lines, seeds = lines_for_any(program, False)
     if lines:
-        shapes = " and ".join(dict.fromkeys(shape_text(weights.shape) for weights in seeds.values()))
+        shapes = " and ".join(dict.fromkeys(format_step_shape(weights.shape) for weights in seeds.values()))
         yield f"{letter}ᵀJ, for {letter} of the shape {shapes}:"
         yield from (f"  {line}" for line in lines)
 

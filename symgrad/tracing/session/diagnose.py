@@ -16,19 +16,19 @@ from symgrad.errors import SymgradError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.program import Apply
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import shape_text, step_text
-from symgrad.tracing.lift.lifted import Lifted
+from symgrad.tracing.captured.words import format_step, format_step_shape
+from symgrad.tracing.lift.lifted import LiftedProgram
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.names import backward_at
-from symgrad.tracing.record.trace import Node, Where
+from symgrad.tracing.record.names import read_backward_call
+from symgrad.tracing.record.trace import Node, SourceLine
 from symgrad.tracing.session.scene import Scene, pulled
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of, written_over
 from symgrad.tracing.story.events import some
 
 
-def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
+def failure(scene: Scene, lifted: LiftedProgram | None, program: Capture | None, error: Exception) -> list[str]:
     """Why torch refused, and what would do."""
-    inner = frames.raised_in(error)
+    inner = frames.locate_error(error)
     if inner is not None:
         return raised_inside(inner, error)
     match refusal_of(error):
@@ -49,7 +49,7 @@ def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error:
     return []
 
 
-def raised_inside(inner: tuple[Where, str], error: Exception) -> list[str]:
+def raised_inside(inner: tuple[SourceLine, str], error: Exception) -> list[str]:
     """An error of what the user's own code asked for while this call ran: in a hook, or in a backward of one's own."""
     (place, function), refusal = inner, refusal_of(error)
     lines = [f"The error came from {place.short} ({place.text}), in {function}, which torch ran during backward."]
@@ -122,9 +122,9 @@ def would_give(program: Capture) -> list[str]:
         elif form is not None and "; " not in form and numbers[name].size > 6:
             found.append(f"{name}.grad += {form} with {letter} = ones")
         else:
-            from symgrad.tracing.record.numbers import short
+            from symgrad.tracing.record.numbers import format_array
 
-            found.append(f"{name}.grad += {short(numbers[name])}")
+            found.append(f"{name}.grad += {format_array(numbers[name])}")
     return found
 
 
@@ -132,8 +132,8 @@ def wrong_seed(scene: Scene) -> list[str]:
     """A seed of another shape than the output."""
     name, tensor = output_name(scene), scene.outputs[0]
     seed: Any = next((s for s in scene.seeds if s is not None), None)
-    given = shape_text(tuple(seed.shape)) if seed is not None else "nothing"
-    want = shape_text(tuple(tensor.shape))
+    given = format_step_shape(tuple(seed.shape)) if seed is not None else "nothing"
+    want = format_step_shape(tuple(tensor.shape))
     rows = int(tensor.numel())
     counted = f": {rows} outputs, so J has {rows} rows, and v weighs each of them" if rows > 1 else ", one output"
     lines = [f"{name} is {want}{counted}: v has to be {want}, not {given}."]
@@ -143,8 +143,8 @@ def wrong_seed(scene: Scene) -> list[str]:
     for node, leaf in scene.leaves[:4]:
         label = scene.sight.get(id(leaf), "a leaf")
         lines.append(
-            f"  {label} {shape_text(node.shape)} → {name} {want}; J {rows}×{leaf.numel()}; "
-            f"v {want} = 1×{rows}; vᵀJ 1×{leaf.numel()} → {shape_text(node.shape)}"
+            f"  {label} {format_step_shape(node.shape)} → {name} {want}; J {rows}×{leaf.numel()}; "
+            f"v {want} = 1×{rows}; vᵀJ 1×{leaf.numel()} → {format_step_shape(node.shape)}"
         )
     if not tensor.shape:
         lines.append(f"  as it is:           {name}.backward(), whose v is 1")
@@ -177,7 +177,7 @@ def mentioned(program: Capture) -> dict[str, list[Apply]]:
     return found
 
 
-def second_time(scene: Scene, program: Capture | None, lifted: Lifted | None) -> list[str]:
+def second_time(scene: Scene, program: Capture | None, lifted: LiftedProgram | None) -> list[str]:
     """The graph was run backwards before, and what it had kept is gone."""
     freed = [node for node in scene.order if node.freed is not None]
     lines = []
@@ -196,7 +196,7 @@ def second_time(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
             first = next(iter(values.items()))
             lines.append(
                 f"  {program.labels.get(first[0], first[0])} is needed by the backward of "
-                f"{step_text(program, first[1][0])}"
+                f"{format_step(program, first[1][0])}"
             )
         else:
             lines.append("this backward needs no saved tensors, but PyTorch frees the graph anyway")
@@ -208,14 +208,14 @@ def second_time(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
     return lines
 
 
-def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) -> list[str]:
+def overwritten(scene: Scene, program: Capture | None, lifted: LiftedProgram | None) -> list[str]:
     """A saved tensor that the backward needs was overwritten."""
     if program is None or lifted is None:
         return []
     by_name = dict(lifted.nodes)
     by_name |= {ref.name: node for node, ref in _called(scene, lifted)}
     lines: list[str] = []
-    written: dict[Where, int] = {}
+    written: dict[SourceLine, int] = {}
     elsewhere = False
     for name, steps in mentioned(program).items():
         node = by_name.get(name)
@@ -230,7 +230,7 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
         if weights and written[where] > 1:
             continue
         for step in steps[: 1 if weights else 2]:
-            text = step_text(program, step)
+            text = format_step(program, step)
             role = "its own output" if step.result.name == name else "its input"
             at = program.place(step.result.name)
             did = "wrote into a tensor that shares its memory" if node.beside else "overwrote it"
@@ -253,12 +253,12 @@ def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) ->
     return lines
 
 
-def _wrote(program: Capture, step: Apply, name: str, where: Where) -> bool:
+def _wrote(program: Capture, step: Apply, name: str, where: SourceLine) -> bool:
     """Whether a step is what wrote over its input: torch keeps a copy for its pullback, unless it reads it twice."""
     return program.lines.get(step.result.name) == where and step.arguments.count(name) == 1
 
 
-def _called(scene: Scene, lifted: Lifted) -> Iterator[tuple[Node, Any]]:
+def _called(scene: Scene, lifted: LiftedProgram) -> Iterator[tuple[Node, Any]]:
     """The nodes of calls with what they are called in the program."""
     refs = lifted.refs
     for node in scene.order:
@@ -337,4 +337,4 @@ def unreached(scene: Scene, nameless: bool = True) -> str:
 
 def output_name(scene: Scene) -> str:
     """What the user calls the output."""
-    return scene.sight.get(id(scene.outputs[0])) or backward_at(scene.where)[0] or "the output"
+    return scene.sight.get(id(scene.outputs[0])) or read_backward_call(scene.where)[0] or "the output"

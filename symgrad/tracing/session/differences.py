@@ -27,15 +27,15 @@ from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_rules import contradicted
 from symgrad.oracles.verdict import MOST_RULES
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import step_text
-from symgrad.tracing.lift.boxes import Origin, replaced, rerun
-from symgrad.tracing.lift.sweeps import alike, kinds_of, pull, rounded
-from symgrad.tracing.record.numbers import MOST, digits, short
-from symgrad.tracing.record.trace import as_array, tensors_in
+from symgrad.tracing.captured.words import format_step
+from symgrad.tracing.lift.boxes import CallOrigin, rerun, with_operands
+from symgrad.tracing.lift.sweeps import agree_up_to_rounding, computing_dtypes, differs_by_rounding, pull_calls
+from symgrad.tracing.record.numbers import MOST, format_array, format_digits
+from symgrad.tracing.record.trace import as_numbers, tensors_in
 
 
 def by_torchs_rule(
-    origin: Origin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
+    origin: CallOrigin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
 ) -> tuple[dict[str, Array], str]:
     """``arrived`` with torch's numbers where its forward pass contradicts its backward, and where that is.
 
@@ -54,7 +54,9 @@ def by_torchs_rule(
             continue
         differ = [
             tuple(int(i) for i in at)
-            for at in np.argwhere(~alike(ours, theirs) & ~rounded(ours, theirs, kinds_of(origin)))
+            for at in np.argwhere(
+                ~agree_up_to_rounding(ours, theirs) & ~differs_by_rounding(ours, theirs, computing_dtypes(origin))
+            )
         ]
         if not differ:
             continue
@@ -66,13 +68,13 @@ def by_torchs_rule(
         at, count = differ[0], f" and {len(differ) - 1} more" if len(differ) > 1 else ""
         found[name] = theirs
         reason = reason or (
-            f"its backward returns {digits(float(theirs[at]))} for entry {list(at)}{count} of its argument, where its "
-            f"forward pass has the slope {digits(float(ours[at]))} on both sides"
+            f"its backward returns {format_digits(float(theirs[at]))} for entry {list(at)}{count} of its argument, "
+            f"where its forward pass has the slope {format_digits(float(ours[at]))} on both sides"
         )
     return found, reason
 
 
-def total_of(origin: Origin, place: int, at: tuple[int, ...], cotangent: Array) -> Callable[[float], float] | None:
+def total_of(origin: CallOrigin, place: int, at: tuple[int, ...], cotangent: Array) -> Callable[[float], float] | None:
     """Σ v·result of a call in double precision, for a shift of one entry of an argument; None where it is complex."""
     box = origin.box
     nodes = tuple({id(node): node for node in box.call.nodes()}.values())
@@ -86,10 +88,12 @@ def total_of(origin: Origin, place: int, at: tuple[int, ...], cotangent: Array) 
         tensors[number][at] += shift
         try:
             with torch.no_grad():
-                results = list(tensors_in(rerun(box.call, *replaced(box.call, nodes, tensors), None)))
+                results = list(tensors_in(rerun(box.call, *with_operands(box.call, nodes, tensors), None)))
         except (RuntimeError, TypeError, ValueError):  # not of these types, then
             return float("nan")
-        return float(np.sum(as_float(cotangent) * as_float(as_array(results[box.index])).reshape(np.shape(cotangent))))
+        return float(
+            np.sum(as_float(cotangent) * as_float(as_numbers(results[box.index])).reshape(np.shape(cotangent)))
+        )
 
     return total
 
@@ -122,7 +126,7 @@ class Precision:
         given = {tensor.name: as_float(program.arrays[tensor.name]) for tensor in whole.inputs}
         seed = as_float(self.seeds[program.ends[0]])
         try:
-            own = pull(whole, forward(whole, given), {}, self.seeds, program.wanted)
+            own = pull_calls(whole, forward(whole, given), {}, self.seeds, program.wanted)
             double, single = (run_torch(whole, given, seed, program.wanted, k) for k in ("float64", "float32"))
         except (SymgradError, RuntimeError, ValueError, TypeError):
             return None
@@ -162,8 +166,8 @@ class InRange:
         for step in [step for step in recording.steps if step.result.name in gone and step.result.name in behind][:1]:
             name, at = step.result.name, gone[step.result.name]
             entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
-            made, real = digits(float(as_float(known[name])[at])), written(self.arrays[name][at])
-            told.append(f"  {step_text(self.program, step)} is {real}{entry}; in {kind} that is {made}")
+            made, real = format_digits(float(as_float(known[name])[at])), written(self.arrays[name][at])
+            told.append(f"  {format_step(self.program, step)} is {real}{entry}; in {kind} that is {made}")
         return [*told, f"  In the mathematics {self.gradient()}."]
 
     def gradient(self) -> str:
@@ -172,7 +176,7 @@ class InRange:
         for name, true in [*self.gradients.items()][:2]:
             label, sizes = self.program.labels.get(name, name), np.abs(true)
             if true.size <= MOST and np.isfinite(as_float(true)).all():
-                parts.append(f"{label}.grad is {short(as_float(true))}")
+                parts.append(f"{label}.grad is {format_array(as_float(true))}")
             else:
                 at = np.unravel_index(int(np.argmax(sizes)), true.shape)
                 parts.append(f"the largest entry of {label}.grad is {written(true[at])}")
@@ -202,4 +206,4 @@ def written(number: Any) -> str:
     import mpmath
 
     held = float(number)
-    return digits(held) if np.isfinite(held) and (held or not number) else str(mpmath.nstr(number, 3))
+    return format_digits(held) if np.isfinite(held) and (held or not number) else str(mpmath.nstr(number, 3))

@@ -15,16 +15,16 @@ from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.recorded import picture
-from symgrad.tracing.captured.words import NOT_CHECKED, first_words, shape_text
-from symgrad.tracing.lift.lifted import convention
+from symgrad.tracing.captured.recorded import draw_sweep
+from symgrad.tracing.captured.words import NOT_CHECKED, first_sentence, format_step_shape
+from symgrad.tracing.lift.lifted import complex_note
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.lift.values import opened
-from symgrad.tracing.record.given import seed_text, stands_for
-from symgrad.tracing.record.guard import Weakly
-from symgrad.tracing.record.names import backward_at, node_names
+from symgrad.tracing.lift.values import without_composites
+from symgrad.tracing.record.given import format_seed, write_weighted_sum
+from symgrad.tracing.record.guard import WeakTensor
+from symgrad.tracing.record.names import name_nodes, read_backward_call
 from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
-from symgrad.tracing.record.trace import as_array
+from symgrad.tracing.record.trace import as_numbers
 from symgrad.tracing.session import diagnose, no_gradient, own_backward, remarks, why
 from symgrad.tracing.session.agreement import Judge, precision_of, watching
 from symgrad.tracing.session.births import all_lost, not_finite
@@ -71,7 +71,7 @@ NOTES: tuple[tuple[Notes, bool], ...] = (
 def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     """What happened, in full."""
     here = scene.where if scene.kind == "grad" else None  # what this line assigns is the gradient
-    names = node_names(scene.order, scene.names, scene.sight, outside=here, given=True)
+    names = name_nodes(scene.order, scene.names, scene.sight, outside=here, given=True)
     if scene.given.batched and error is None:
         raise UnsupportedError(
             "is_grads_batched passes many v at once and returns one vᵀJ for each of them",
@@ -80,7 +80,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     if error is not None:
         return failed(scene, names, error)
     lifted = Lifter(names, scene.stops()).lift(scene.nodes)
-    lifted, closed = opened(lifted) if scene.watch.expand else (lifted, ())
+    lifted, closed = without_composites(lifted) if scene.watch.expand else (lifted, ())
     targets = scene.targets(lifted, result)
     program = scene.program(lifted, targets)
     shown = passages(program)
@@ -124,12 +124,12 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     notes = written_out(notes, program, told.source)
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:
-        scene.watch.weights.append((scene.where, backward_at(scene.where)[1] or seed_text(scene.seeds)))
+        scene.watch.weights.append((scene.where, read_backward_call(scene.where)[1] or format_seed(scene.seeds)))
     return Backward(
         scene.number,
         scene.where,
-        seed_text(scene.seeds),
-        stands_for(scene.seeds, [lifted.labels.get(name, name) for name in lifted.outputs], letter),
+        format_seed(scene.seeds),
+        write_weighted_sum(scene.seeds, [lifted.labels.get(name, name) for name in lifted.outputs], letter),
         shown,
         roles_of(scene, program, targets),
         tuple(rows),
@@ -141,8 +141,8 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         kind=scene.kind,
         told=told,
         letter=letter,
-        lead=(convention(spoken),) if spoken and not repeated else (),
-        picture=picture(program, seeds, ways) if ways.parts else "",
+        lead=(complex_note(spoken),) if spoken and not repeated else (),
+        picture=draw_sweep(program, seeds, ways) if ways.parts else "",
         entries=entrywise(program, told.source) if scene.watch.pictures else None,
         left_out=tuple(program.labels[n] for n in targets if not scene.watch.wants(program.labels[n])),
     )
@@ -150,9 +150,9 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
 
 def unexplained(scene: Scene, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
     """A call that could not be explained, with the reason."""
-    failure = "" if error is None else f"{type(error).__name__}: {first_words(error)}"
+    failure = "" if error is None else f"{type(error).__name__}: {first_sentence(error)}"
     notes = (f"not explained: {problem}", *(f"  {line}" for line in found))
-    seed = seed_text(scene.seeds, scene.outputs)
+    seed = format_seed(scene.seeds, scene.outputs)
     return Backward(scene.number, scene.where, seed, notes=notes, failure=failure, explained=False)
 
 
@@ -175,7 +175,7 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
     if not scene.recorded:
         more = Setting("run", value=f"--call {scene.number}")
         reasons = [*reasons, f"This call was not recorded; {more} explains it."]
-    failure, seed = f"{type(error).__name__}: {first_words(error)}", seed_text(scene.seeds, scene.outputs)
+    failure, seed = f"{type(error).__name__}: {first_sentence(error)}", format_seed(scene.seeds, scene.outputs)
     return Backward(scene.number, scene.where, seed, "", shown, roles, failure=failure, reasons=tuple(reasons))
 
 
@@ -188,7 +188,7 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
     form = told.forms.get(program.labels[name])
     before = scene.before.get(id(tensor)) if scene.kind == "backward" else None
     added = as_float(judge.derived[name])
-    found = judge.verdict(name, None if true is None else as_array(true), before)
+    found = judge.verdict(name, None if true is None else as_numbers(true), before)
     error, agrees = found.max_error, found.passed
     boxed = program.boxed(name)
     if boxed and agrees:
@@ -202,12 +202,12 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
         tuple(tensor.shape),
         jacobian,
         form,
-        None if before is None else as_array(before),
+        None if before is None else as_numbers(before),
         added,
-        None if after is None else kept(as_array(after)),
+        None if after is None else kept(as_numbers(after)),
         error,
         agrees,
-        judge.rounding(name) or bool(agrees and not added.any() and as_array(true).any()),
+        judge.rounding(name) or bool(agrees and not added.any() and as_numbers(true).any()),
         boxed,
         judge.undefined(name),
         lost,
@@ -227,10 +227,10 @@ def roles_of(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
     rows = []
     for tensor in program.recording.inputs:
         mark = (" (leaf)" if scene.asked is None else " (differentiated)") if tensor.name in targets else ""
-        rows.append(f"{program.labels[tensor.name]} {shape_text(tensor.shape)}{mark}")
+        rows.append(f"{program.labels[tensor.name]} {format_step_shape(tensor.shape)}{mark}")
     inputs = {tensor.name for tensor in program.recording.inputs}
     rows += [
-        f"{program.labels.get(e, e)} {shape_text(np.shape(program.arrays[e]))}"
+        f"{program.labels.get(e, e)} {format_step_shape(np.shape(program.arrays[e]))}"
         for e in dict.fromkeys(program.ends)
         if e not in inputs
     ]
@@ -248,4 +248,4 @@ def remember(scene: Scene, ran: bool) -> None:
         if tensor.is_leaf and tensor.grad is not None and state_of(tensor.grad) != scene.stood.get(id(tensor)):
             owner, _, known = scene.watch.filled.get(id(tensor), (None, None, "a leaf"))
             name = scene.sight.get(id(tensor)) or (known if owner is not None and owner() is tensor else "a leaf")
-            scene.watch.filled[id(tensor)] = (Weakly(tensor), scene.where, name)
+            scene.watch.filled[id(tensor)] = (WeakTensor(tensor), scene.where, name)

@@ -21,12 +21,12 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
-from symgrad.tracing.captured.words import shape_text
+from symgrad.tracing.captured.words import format_step_shape
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.given import nodes_made
-from symgrad.tracing.record.guard import Weakly, in_words, undisturbed
+from symgrad.tracing.record.given import count_graph_nodes
+from symgrad.tracing.record.guard import WeakTensor, exception_line, preserve_global_state
 from symgrad.tracing.record.mode import Recorder
-from symgrad.tracing.record.trace import Cut, Node, Where
+from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine
 from symgrad.tracing.session.sampling import CLOSELY, Asked, Program, Sampling, is_checked
 from symgrad.tracing.story.events import Backward, Note, Session
 
@@ -122,7 +122,7 @@ def other_shapes(before: Given, after: Given) -> list[str] | None:
         ((a, b),) = pairs
         return [f"{b} row{'' if b == 1 else 's'} instead of {a}"]
     return [
-        f"{name} {shape_text(y)} instead of {shape_text(x)}"
+        f"{name} {format_step_shape(y)} instead of {format_step_shape(x)}"
         for name, a, b in changed
         for x, y in zip(a, b, strict=True)
         if x != y
@@ -153,7 +153,7 @@ NUMBER = re.compile(r"\[(\d+)\]")
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
 
-Filled: TypeAlias = dict[int, tuple[weakref.ref[Any], Where, str]]
+Filled: TypeAlias = dict[int, tuple[weakref.ref[Any], SourceLine, str]]
 """The leaves whose ``.grad`` was filled, by identity: by which line, and what they were called then."""
 
 
@@ -167,9 +167,9 @@ class Last:
     leads to its input.
     """
 
-    where: Where
+    where: SourceLine
     output: str
-    cuts: tuple[tuple[Cut, str, Where | None], ...]
+    cuts: tuple[tuple[GraphBreak, str, SourceLine | None], ...]
     passed: Mapping[int, tuple[weakref.ref[Any], Array]] = field(default_factory=dict)
     reached: weakref.WeakSet[Node] = field(default_factory=weakref.WeakSet)
     kind: str = "backward"
@@ -216,24 +216,24 @@ class History:
         self.told: set[Any] = set()
         self.times: dict[Hashable, int] = {}  # of calls that are whole in themselves
         self.last: Last | None = None
-        self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
-        self.weights: list[tuple[Where, str]] = []
-        self.since: tuple[str, Where] | None = None  # what a line of the script left in .grad
+        self.emptied: dict[int, tuple[weakref.ref[Any], SourceLine]] = {}
+        self.weights: list[tuple[SourceLine, str]] = []
+        self.since: tuple[str, SourceLine] | None = None  # what a line of the script left in .grad
 
-    def over(self, at: Where, program: Program | None, told: bool, goes_on: bool = False) -> None:
+    def over(self, at: SourceLine, program: Program | None, told: bool, goes_on: bool = False) -> None:
         """A call is over: until the next one the recorder is on if that is to be told, and begins anew."""
         recorder, stand_ins = self.recorder, self.recorder.stand_ins
         recorded = not stand_ins.rested
         if not told:
             self.session.count(at.short)
             if program is not None and self.sampling.is_news(program):
-                self.say(Note(frames.here(), self.sampling.news(at, program, self.number)))
+                self.say(Note(frames.user_line(), self.sampling.news(at, program, self.number)))
         on = self.sampling.goes_on(self.number, at, program, recorded, told) or goes_on
         if recorded and not on and recorder.is_idle() and stand_ins.rest():
             recorder.forget()
         elif on and not recorded:
             stand_ins.resume()
-            self.sampling.began = nodes_made()
+            self.sampling.began = count_graph_nodes()
 
     # Calls that are whole in themselves -------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class History:
         """Whether the recorder is off, in the thread in which it records."""
         return self.recorder.stand_ins.rested and self.recorder.stand_ins.here and not self.busy
 
-    def is_told(self, key: Hashable, where: Where, once: bool = False) -> bool:
+    def is_told(self, key: Hashable, where: SourceLine, once: bool = False) -> bool:
         """Whether such a call is told, ``once`` or as often as others; counts it."""
         times = self.times[key] = self.times.get(key, 0) + 1
         told = self.is_wanted(times, self.number, once)
@@ -281,16 +281,16 @@ class History:
         finally:
             self.busy = around
 
-    def explained(self, where: Where, title: str, made: Callable[[], Any], what: str = "explaining") -> Any:
+    def explained(self, where: SourceLine, title: str, made: Callable[[], Any], what: str = "explaining") -> Any:
         """The event that is ``made`` of a call, or a note of ``title`` on why there is none; the script goes on."""
         with self.apart():
             try:
-                with undisturbed(), self.patience(f"{what} {where.short}"):
+                with preserve_global_state(), self.patience(f"{what} {where.short}"):
                     return made()
             except SymgradError as error:
                 return Note(where, f"{title}: not explained: {error.problem}", (*error.found, *map(str, error.hints)))
             except Exception as error:
-                return Note(where, f"{title}: not explained: {in_words(error)} {UNCHANGED}")
+                return Note(where, f"{title}: not explained: {exception_line(error)} {UNCHANGED}")
 
     def is_news(self, *key: Hashable) -> bool:
         """Whether what is told once was not told before; it is from now on."""
@@ -308,7 +308,7 @@ class History:
         for tensor in leaves:
             before, name = self.called.get(id(tensor), (None, ""))
             if id(tensor) in sight:
-                self.called[id(tensor)] = Weakly(tensor), sight[id(tensor)]
+                self.called[id(tensor)] = WeakTensor(tensor), sight[id(tensor)]
             elif before is not None and before() is tensor and name not in sight.values():
                 sight[id(tensor)] = name
 
@@ -318,5 +318,5 @@ class History:
         self.session.events.append(kept)
         self.tell(kept)
 
-    def heard(self, spelling: str, subject: Any, where: Where) -> None:
+    def heard(self, spelling: str, subject: Any, where: SourceLine) -> None:
         """The recorder saw something that may matter."""

@@ -20,19 +20,19 @@ import torch
 
 from symgrad.tracing.captured.function import active_modes
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.gradients import Batched
-from symgrad.tracing.record.guard import numberless
+from symgrad.tracing.record.gradients import BatchedRecording
+from symgrad.tracing.record.guard import has_no_numbers
 from symgrad.tracing.record.standing_in import Caller, caller
-from symgrad.tracing.record.trace import Where, mapped, tensors_in
+from symgrad.tracing.record.trace import SourceLine, map_nested, tensors_in
 from symgrad.tracing.record.transforms import (
     FUNCTIONAL,
     GRADIENTS,
     LATER,
     PRODUCTS,
     TOLD,
-    Inside,
-    Request,
-    name_of,
+    DerivativeRequest,
+    TransformTrace,
+    name_transformed_function,
 )
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.transformed import told
@@ -44,7 +44,7 @@ class Interception:
 
     def __init__(self, watch: History) -> None:
         self.watch, self.recorder = watch, watch.recorder
-        self.current: Request | None = None
+        self.current: DerivativeRequest | None = None
         self.seen: dict[Hashable, tuple[str, ...]] = {}
 
     @contextmanager
@@ -72,7 +72,9 @@ class Interception:
                 return call(original, args, kwargs)
             function, beside = bound["func"], self.beside(bound["func"])
             watched = ((beside, *args[1:]), kwargs) if args else ((), kwargs | {"func": beside})
-            request = Request(home.__name__, word, function, bound.get("argnums", 0), bool(bound.get("has_aux")))
+            request = DerivativeRequest(
+                home.__name__, word, function, bound.get("argnums", 0), bool(bound.get("has_aux"))
+            )
             if home is torch.func and word in TOLD:
                 return self.handed_out(request, call(original, *watched))
             primals = bound.get("primals", ())
@@ -83,7 +85,7 @@ class Interception:
 
         return standing
 
-    def handed_out(self, request: Request, plain: Any) -> Any:
+    def handed_out(self, request: DerivativeRequest, plain: Any) -> Any:
         """A transformed function: each of its calls asks."""
 
         @wraps(plain)
@@ -96,13 +98,13 @@ class Interception:
         transformed.symgrad_title = request.title  # type: ignore[attr-defined]  # for the title of one around it
         return transformed
 
-    def later(self, request: Request, product: Any) -> Any:
+    def later(self, request: DerivativeRequest, product: Any) -> Any:
         """What `torch.func.vjp` and `linearize` hand out: each of its calls is told."""
         self.recorder.guard(request.inside.settle)
 
         @wraps(product)
         def asking(*args: Any, **kwargs: Any) -> Any:
-            call, at = caller(sys._getframe(1)), frames.at()
+            call, at = caller(sys._getframe(1)), frames.current_position()
             counted = self.only_counted(request, at)
             with self.watch.apart() if counted else self.watch.awake():
                 if counted or self.lets_alone((args, kwargs)) or self.recorder.inside is not None:
@@ -111,7 +113,7 @@ class Interception:
                     result = call(product, args, kwargs)
                 given = tuple(tensors_in((args, kwargs)))
                 seeds, tangents = (given, ()) if request.word == "vjp" else ((), given)
-                here = replace(request, seeds=seeds, tangents=tangents, where=frames.here())
+                here = replace(request, seeds=seeds, tangents=tangents, where=frames.user_line())
                 self.recorder.guard(self.tell, here, result, "", at)
                 return result
 
@@ -128,7 +130,7 @@ class Interception:
                 return call(function, args, kwargs)
             self.current, around = None, watch.within
             if request.word == "linearize":  # its inputs are the script's own tensors here, which f may read besides
-                args = guard(mapped, args, apart) or args
+                args = guard(map_nested, args, apart) or args
             guard(request.enter, args, kwargs)
             watch.within, self.recorder.inside = False, None if request.functional else request.inside
             try:
@@ -140,7 +142,7 @@ class Interception:
 
         return wraps(function)(watched) if hasattr(function, "__name__") else watched
 
-    def only_counted(self, request: Request, at: Where) -> bool:
+    def only_counted(self, request: DerivativeRequest, at: SourceLine) -> bool:
         """Whether a call is counted and nobody need record it; what a `vmap` is of is seen only where it runs."""
         key, once, watch = self.key(request, at), is_whole(request), self.watch
         if request.word == "vmap" or not watch.skips(key, once):
@@ -150,27 +152,30 @@ class Interception:
         return True
 
     @staticmethod
-    def key(request: Request, at: Where) -> Hashable:
+    def key(request: DerivativeRequest, at: SourceLine) -> Hashable:
         """By what calls are alike."""
-        return at, request.home, request.word, "" if request.functional else name_of(request.function)
+        return at, request.home, request.word, "" if request.functional else name_transformed_function(request.function)
 
     def lets_alone(self, given: Any) -> bool:
         """Whether a call is none of the script's, or of tensors that hold no numbers."""
         recorder = self.recorder
-        if self.watch.busy or recorder.paused or recorder not in active_modes() or frames.asked_by_symgrad():
+        if self.watch.busy or recorder.paused or recorder not in active_modes() or frames.called_by_symgrad():
             return True
         return recorder.inside is None and (
-            recorder.abroad() or recorder.guard(numberless, tensors_in(given)) is not False
+            recorder.abroad() or recorder.guard(has_no_numbers, tensors_in(given)) is not False
         )
 
-    def begins(self, request: Request) -> bool:
+    def begins(self, request: DerivativeRequest) -> bool:
         """Whether a call is to be seen, which is about to happen: with that it is known where it stands."""
         outer = self.recorder.inside
         if self.lets_alone(request.given) or (request.functional and outer is not None):
             return False
-        request.inside, request.nested = outer or Inside(self.recorder.guard), outer is not None
+        request.inside, request.nested = outer or TransformTrace(self.recorder.guard), outer is not None
         request.begun = len(request.inside.requests)
-        request.where, request.sight = frames.here(), sight.names_in(frames.user_frame()) if outer is None else {}
+        request.where, request.sight = (
+            frames.user_line(),
+            sight.names_in_sight(frames.user_frame()) if outer is None else {},
+        )
         if request.functional:
             request.node_of = self.recorder.node_of
             request.tangents = self.recorder.guard(copies, request.tangents) or ()
@@ -181,9 +186,9 @@ class Interception:
             self.watch.say(Note(request.where, f"{request.title}: not explained: {said}"))
         return False
 
-    def ask(self, request: Request, call: Caller, plainly: Any, watched: Any) -> Any:
+    def ask(self, request: DerivativeRequest, call: Caller, plainly: Any, watched: Any) -> Any:
         """One call: counted, let alone, or with a look at the function that it is ``watched`` by, and told."""
-        at = frames.at()
+        at = frames.current_position()
         if (request.word not in LATER) and self.only_counted(request, at):
             with self.watch.apart():
                 return call(*plainly)
@@ -195,7 +200,7 @@ class Interception:
                 return result[0], self.later(request, result[1]), *result[2:]
             return result
 
-    def through(self, request: Request, run: Callable[[], Any], at: Where) -> Any:
+    def through(self, request: DerivativeRequest, run: Callable[[], Any], at: SourceLine) -> Any:
         """A request: let it happen, and tell it if it is outermost."""
         recorder, outer, before, around = self.recorder, self.recorder.inside, self.current, self.watch.within
         recorder.guard.problem, kept = "", recorder.guard.problem
@@ -203,7 +208,7 @@ class Interception:
         self.watch.number += request.functional
         request.number = self.watch.number
         follows = not request.nested and not request.functional and torch.is_grad_enabled()
-        below = Batched(recorder, request.title) if follows else None
+        below = BatchedRecording(recorder, request.title) if follows else None
         try:
             with nullcontext() if below is None else below:
                 result = run()
@@ -218,7 +223,7 @@ class Interception:
         recorder.guard.problem = kept or recorder.guard.problem
         return result
 
-    def tell(self, request: Request, result: Any, problem: str, at: Where) -> None:
+    def tell(self, request: DerivativeRequest, result: Any, problem: str, at: SourceLine) -> None:
         """An outermost request is over."""
         watch, where = self.watch, request.where
         if request.word == "vmap" and not any(one.word != "vmap" for one in request.inside.requests):
@@ -244,7 +249,7 @@ class Interception:
             watch.say(event)
 
 
-def is_whole(request: Request) -> bool:
+def is_whole(request: DerivativeRequest) -> bool:
     """Whether calls of this kind that are alike are told once."""
     return not request.functional and request.word not in (*GRADIENTS, *PRODUCTS)
 

@@ -26,10 +26,10 @@ from symgrad.ops.lookup import has_role
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Role
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import relabelled
-from symgrad.tracing.lift.sweeps import pull
-from symgrad.tracing.record.numbers import digits
-from symgrad.tracing.record.trace import Node, upstream
+from symgrad.tracing.captured.words import with_labels
+from symgrad.tracing.lift.sweeps import pull_calls
+from symgrad.tracing.record.numbers import format_digits
+from symgrad.tracing.record.trace import Node, upstream_nodes
 from symgrad.tracing.session.births import spoilt
 from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import Leaf
@@ -60,7 +60,9 @@ def lessons(call: Findings) -> list[str]:
 
 def pulled(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ from a tensor of the program."""
-    found = pull(program.recording, program.values, program.boxes, {name: weights}, wanted, origins=program.origins)
+    found = pull_calls(
+        program.recording, program.values, program.boxes, {name: weights}, wanted, origins=program.origins
+    )
     return {own: as_float(np.asarray(array)) for own, array in found.items()}
 
 
@@ -149,8 +151,8 @@ def one_variable(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
         shared, whole = float(row.added[1, 0]), float(both_places(row.added)[1, 0])
         a, b = f"{row.name}[1,0]", f"{row.name}[0,1]"
         yield (
-            f"{row.name} is treated as symmetric: {a} and {b} get {digits(shared)} each, {digits(whole)} as one "
-            "variable"
+            f"{row.name} is treated as symmetric: {a} and {b} get {format_digits(shared)} each, "
+            f"{format_digits(whole)} as one variable"
         )
 
 
@@ -176,7 +178,7 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
         apart = one[:, :, None] * other[:, None, :]
         if row.added is None or not np.allclose(apart.sum(0), row.added, rtol=1e-4, atol=1e-6):
             continue
-        names = [relabelled(ast.unparse(replace_names(part, {})), shown) for part in (left, tree.right)]
+        names = [with_labels(ast.unparse(replace_names(part, {})), shown) for part in (left, tree.right)]
         first, second = (f"({text})" if " " in text else text for text in names)
         yield (
             f"{row.name}: the product adds {len(one)} rows (samples); before that sum the gradients per sample are "
@@ -227,7 +229,7 @@ def by_way_of(scene: Scene, name: str, v: str, summed: str) -> Iterator[str]:
         return
     (inner,) = made
     tensor = inner.owner() if inner.owner is not None else None
-    if tensor is None or asked[0] in upstream(tuple(scene.nodes), {id(inner)}):
+    if tensor is None or asked[0] in upstream_nodes(tuple(scene.nodes), {id(inner)}):
         return
     by, own = (scene.sight.get(id(t), word) for t, word in ((scene.leaves[0][1], "its input"), (tensor, "a gradient")))
     line = f" (line {inner.where.line})" if inner.where is not None else ""

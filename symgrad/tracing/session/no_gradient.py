@@ -20,12 +20,12 @@ from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Role
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.lifted import Lifted
+from symgrad.tracing.lift.lifted import LiftedProgram
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.cuts import unread
-from symgrad.tracing.record.names import node_names
-from symgrad.tracing.record.numbers import digits, short
-from symgrad.tracing.record.trace import Cut, Node, Where, upstream
+from symgrad.tracing.record.cuts import find_unread_results
+from symgrad.tracing.record.names import name_nodes
+from symgrad.tracing.record.numbers import format_array, format_digits
+from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine, upstream_nodes
 from symgrad.tracing.session.diagnose import output_name, unreached
 from symgrad.tracing.session.history import Filled, Last
 from symgrad.tracing.session.scene import Findings, Scene
@@ -48,7 +48,9 @@ def last_of(scene: Scene) -> Last:
         WeakSet(scene.order),
         scene.kind,
         scene.asked is not None,
-        tuple((WeakSet(upstream([node])), said) for node, said in scene.sensor.each() if " returned None " in said),
+        tuple(
+            (WeakSet(upstream_nodes([node])), said) for node, said in scene.sensor.each() if " returned None " in said
+        ),
     )
 
 
@@ -70,10 +72,10 @@ def nothing_for(names: Sequence[str]) -> str:
     return f"{some(who)} {'gets' if len(who) == 1 else 'get'} nothing"
 
 
-def cut_in_words(cut: Cut, name: str, where: Where | None, call: Where) -> str:
+def cut_in_words(cut: GraphBreak, name: str, where: SourceLine | None, call: SourceLine) -> str:
     """``the path was cut in line 4 by .detach(); line 5 made loss a new leaf``; other files than the call's by name."""
 
-    def place(of: Where) -> str:
+    def place(of: SourceLine) -> str:
         return f"line {of.line}" if of.file == call.file else of.short
 
     said = f"the path was cut in {place(cut.where)} by {cut.how}"
@@ -85,9 +87,9 @@ def missing(call: Findings) -> list[str]:
     scene, lifted = call.scene, call.lifted
     notes: list[str] = []
     unasked: list[str] = []
-    buffers = sight.buffers_in(frames.user_frame())
+    buffers = sight.find_buffers(frames.user_frame())
     for name, node in lifted.nodes.items():
-        if node.kind == "data" and id(node) in node_names([node], {}, scene.sight) and node.cut is None:
+        if node.kind == "data" and id(node) in name_nodes([node], {}, scene.sight) and node.cut is None:
             tensor = node.owner() if node.owner is not None else None
             label = lifted.labels[name]
             own = id(tensor) in buffers  # a module's: nobody expects a gradient
@@ -120,7 +122,7 @@ def missing(call: Findings) -> list[str]:
 def thrown_away(call: Findings) -> Iterator[str]:
     """A function of the user's own whose result nothing read: its backward has no part in any other."""
     recorder, reached = call.scene.watch.recorder, {id(node) for node in call.scene.order}
-    left = unread(recorder.asides, call.scene.order)
+    left = find_unread_results(recorder.asides, call.scene.order)
     gone = [aside for aside in left if aside.call() is None]
     recorder.asides = [aside for aside in left if aside not in gone]
     for aside in gone:
@@ -132,7 +134,7 @@ def thrown_away(call: Findings) -> Iterator[str]:
             )
 
 
-def taken_out(scene: Scene, lifted: Lifted) -> Iterator[str]:
+def taken_out(scene: Scene, lifted: LiftedProgram) -> Iterator[str]:
     """Numbers of the program that were taken out of tensors: they look like constants."""
     for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
         cut = scene.watch.recorder.taken.cuts.get(value) if isinstance(value, float) else None
@@ -144,7 +146,7 @@ def taken_out(scene: Scene, lifted: Lifted) -> Iterator[str]:
 
 
 def why_none(
-    names: Mapping[int, str], tensor: Any, node: Node, last: Last, emptied: Where | None, filled: Filled
+    names: Mapping[int, str], tensor: Any, node: Node, last: Last, emptied: SourceLine | None, filled: Filled
 ) -> str:
     """Why ``.grad`` is None after a backward; ``names`` are those in sight, ``filled`` whose ``.grad`` was filled."""
     name = names.get(id(tensor)) or "it"
@@ -180,7 +182,7 @@ def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, fille
     """What a computed tensor is instead of a leaf, and what would be one."""
     name = names.get(id(tensor)) or "it"
     earlier = next((where for _, where, label in filled.values() if label == name), None)
-    owners = [source.owner() for source in upstream([node]) if source.kind == "leaf" and source.owner is not None]
+    owners = [source.owner() for source in upstream_nodes([node]) if source.kind == "leaf" and source.owner is not None]
     nameless = not any(id(owner) in names for owner in owners)
     made = f" in line {node.where.line}" if node.where is not None else ""
     if earlier is not None:
@@ -192,7 +194,7 @@ def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, fille
     if node not in last.reached:
         return f"{what}, and the last backward (line {last.where.line}) had no path to it"
     owner, weights = last.passed.get(id(tensor), (None, None))
-    flowed = f" ({short(weights)})" if owner is not None and owner() is tensor else ""
+    flowed = f" ({format_array(weights)})" if owner is not None and owner() is tensor else ""
     asked = "" if last.output == name else f", torch.autograd.grad({last.output}, {name}) gives it"
     return (
         f"{what}; its gradient{flowed} is kept only for leaves. {name}.retain_grad() before backward keeps "
@@ -225,7 +227,10 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
     """Why there is no J, and what would do: advice that fits the cause alone."""
     if value != value or value in (float("inf"), float("-inf")):
         return [
-            (f"  {entry} is {digits(value)} already, and nothing has a derivative there. Look for where it comes from.")
+            (
+                f"  {entry} is {format_digits(value)} already, and nothing has a derivative there. "
+                "Look for where it comes from."
+            )
         ]
     op = entry_of(step.op)
     known = as_float(program.arrays[source])
@@ -234,14 +239,18 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
         return vectors_of_equals(known) if reads else ["  there is no J at this matrix"]
     if whatever := undefined_anywhere(step, program.recording):
         return [f"  there is no J: {whatever}"]
-    lines = [f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."]
+    lines = [
+        f"  there is no J at {entry} = {format_digits(value)}: the slope of {step.op} is infinite or undefined there."
+    ]
     made = as_float(program.arrays[step.result.name])
     if np.isfinite(made).all():
         return [*lines, away(step, entry)]
     domains = list(op.domain.values()) if op is not None else []
     outside = any(not d.low < value < d.high or value in d.avoid for d in domains)
     if not outside and not np.isnan(made).any():
-        return [f"  {step.op} is too large for floats at {entry} = {digits(value)}: the gradient is not its slope"]
+        return [
+            f"  {step.op} is too large for floats at {entry} = {format_digits(value)}: the gradient is not its slope"
+        ]
     what = ": keep its input inside its domain" if outside else ""
     return [*lines, f"  {step.op} has no finite value there either{what}"]
 

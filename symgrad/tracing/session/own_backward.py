@@ -29,12 +29,12 @@ from symgrad.program import Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.lift.observed import Observed, hooks_stand_at
-from symgrad.tracing.lift.rewrites import hooks_of_a_module
-from symgrad.tracing.lift.sweeps import pull
-from symgrad.tracing.lift.values import precision
-from symgrad.tracing.record.numbers import MOST, short
-from symgrad.tracing.record.trace import Call, Node, as_array
+from symgrad.tracing.lift.observed import Observed, is_hook_call
+from symgrad.tracing.lift.rewrites import is_module_hook_call
+from symgrad.tracing.lift.sweeps import pull_calls
+from symgrad.tracing.lift.values import lowest_dtype
+from symgrad.tracing.record.numbers import MOST, format_array
+from symgrad.tracing.record.trace import Node, TorchCall, as_numbers
 from symgrad.tracing.session.agreement import difference, precision_of
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of
 
@@ -52,7 +52,7 @@ class Returned:
 class Sensor:
     """Looks, inside ``with``, at what the backwards of some calls return."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[TorchCall]) -> None:
         self.calls = {id(call.graph): call for call in calls}
         self.codes = {code for call in calls if (code := code_of(call.graph)) is not None}
         self.seen: dict[int, Returned] = {}
@@ -95,7 +95,7 @@ class Sensor:
         for call, seen in self.returned():
             yield from of_one(call, seen)
 
-    def returned(self) -> list[tuple[Call, Returned]]:
+    def returned(self) -> list[tuple[TorchCall, Returned]]:
         """What each backward returned in a call that went well."""
         nothing = {own: Returned((None,) * len(self.calls[own].arguments), at) for own, at in self.ended.items()}
         return [(self.calls[own], seen) for own, seen in {**nothing, **self.seen}.items()]
@@ -113,7 +113,7 @@ class Sensor:
         return []
 
 
-def miscounted(call: Call, seen: Returned) -> Iterator[str]:
+def miscounted(call: TorchCall, seen: Returned) -> Iterator[str]:
     """Another number of gradients than the forward has inputs; torch lets more go by that are all None."""
     given, wanted = len(seen.parts), len(call.arguments)
     if given < wanted or any(part is not None for part in seen.parts[wanted:]):
@@ -124,7 +124,7 @@ def miscounted(call: Call, seen: Returned) -> Iterator[str]:
         )
 
 
-def written_to(call: Call, where: str) -> Iterator[str]:
+def written_to(call: TorchCall, where: str) -> Iterator[str]:
     """A v whose entries are one number in memory, in a backward that ended by torch's word about such a tensor."""
     for v in call.observation.live:
         if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
@@ -135,7 +135,7 @@ def written_to(call: Call, where: str) -> Iterator[str]:
             )
 
 
-def of_one(call: Call, seen: Returned, taken: bool = True) -> Iterator[tuple[Node, str]]:
+def of_one(call: TorchCall, seen: Returned, taken: bool = True) -> Iterator[tuple[Node, str]]:
     """What one passage gave otherwise than its inputs are, and whether torch has ``taken`` it."""
     name = f"{call.spelling.removesuffix('.apply')}.backward"
     for number, (node, part) in enumerate(zip(call.arguments, seen.parts, strict=False)):
@@ -189,14 +189,14 @@ def compared(program: Capture) -> list[str]:
 def of_each(program: Capture) -> Iterator[str]:
     """What is said of each call."""
     for name, box in program.boxes.items():
-        if isinstance(box, Observed) and hooks_stand_at(box.call):
+        if isinstance(box, Observed) and is_hook_call(box.call):
             yield from changed_by_hooks(program.labels.get(name, name), box)
             continue
         if not isinstance(box, Observed) or not box.call.forward or box.index != carrying(box):
             continue
         weights = passed(box)
         try:
-            declared = box.pull(as_float(as_array(weights[box.index])), range(len(box.arguments)))
+            declared = box.pull(as_float(as_numbers(weights[box.index])), range(len(box.arguments)))
             real = derived(box, weights)
         except SymgradError:
             continue
@@ -206,8 +206,8 @@ def of_each(program: Capture) -> Iterator[str]:
         sizes = {n: float(np.abs(turned[n]).max(initial=0.0)) for n in declared}  # of terms that may cancel
         others = [n for n in declared if not alike(box, n, real, declared, sizes[n])]
         who = box.spelling.removesuffix(".apply")
-        v = as_float(as_array(weights[box.index])) if len(weights) == 1 else None
-        if hooks_of_a_module(box.call):
+        v = as_float(as_numbers(weights[box.index])) if len(weights) == 1 else None
+        if is_module_hook_call(box.call):
             for n in others:
                 yield f"a backward hook of a module changes the gradient: {apart(v, declared[n], real[n])}"
             continue
@@ -222,7 +222,8 @@ def of_each(program: Capture) -> Iterator[str]:
         for n in others:
             by = "" if len(declared) == 1 else f" for {input_of(program, name, n)}"
             if not box.returned(n):
-                yield f"{who}.backward returns None{by}, but the gradient is not 0: for this v it is {short(real[n])}"
+                found = format_array(real[n])
+                yield f"{who}.backward returns None{by}, but the gradient is not 0: for this v it is {found}"
                 continue
             yield f"{who}.backward is wrong{by}: {apart(v, declared[n], real[n])}"
         ordered = in_memory(weights[0]) if others and v is not None else None
@@ -254,7 +255,7 @@ def told_apart(declared: Array, real: Array) -> bool:
 
 def alike(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array], size: float = 0.0) -> bool:
     """Whether two products by an input are the same in torch's precision; ``size`` is that of their terms."""
-    tolerance = precision_of(precision(box.arguments[place]))[0]
+    tolerance = precision_of(lowest_dtype(box.arguments[place]))[0]
     return difference(one[place], as_float(other[place]), tolerance, None, tolerance * size)[1]
 
 
@@ -272,12 +273,12 @@ def input_of(program: Capture, name: str, place: int) -> str:
 def changed_by_hooks(name: str, box: Observed) -> Iterator[str]:
     """What the hooks of a tensor made of what came back to it, as it was seen."""
     seen = box.call.observation
-    v, made = (as_float(as_array(parts[0])) for parts in (seen.given, seen.made))
+    v, made = (as_float(as_numbers(parts[0])) for parts in (seen.given, seen.made))
     factor = slope_of(v, made)
     if factor is not None:
         told = f"multiplies it by {factor}" if float(factor) else "makes it 0"
     elif made.size <= MOST:
-        told = f"turns {short(v)} into {short(made)}"
+        told = f"turns {format_array(v)} into {format_array(made)}"
     else:
         count = int(np.sum(~((v == made) | (np.isnan(v) & np.isnan(made)))))
         told = f"changes {count} of its {made.size} entries, its norm {euclidean(v):.3g} → {euclidean(made):.3g}"
@@ -291,7 +292,7 @@ def slope_of(v: Array, made: Array) -> str | None:
         return None
     slopes = made[some] / v[some]
     alike = float(np.ptp(slopes)) <= 1e-6 * max(1.0, float(np.abs(slopes).max()))
-    return short(slopes.flat[0]) if alike else None
+    return format_array(slopes.flat[0]) if alike else None
 
 
 def in_memory(v: Any) -> Any:
@@ -308,7 +309,7 @@ def derived(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None
     ``weights`` are what came back to each result.
     """
     sources, pairs = box.arguments, zip(box.call.forward, weights, strict=True)
-    seeds = [(end, as_float(as_array(w))) for end, w in pairs if w is not None]
+    seeds = [(end, as_float(as_numbers(w))) for end, w in pairs if w is not None]
     ends = [end for end, _ in seeds if end is not None]
     if len(ends) < len(seeds):
         return None
@@ -328,7 +329,7 @@ def derived(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None
     program = replace(lifted.program, steps=tuple(uncut))
     read = [name for name in own if name in program.reaching(lifted.outputs)]
     seeded = dict(zip(lifted.outputs, (v for _, v in seeds), strict=True))
-    found = pull(program, Values(lifted.arrays, {}), {}, seeded, read) if read else {}
+    found = pull_calls(program, Values(lifted.arrays, {}), {}, seeded, read) if read else {}
     return {
         n: as_float(found[name]) if name in found else np.zeros(source.value().shape)
         for n, (name, source) in enumerate(zip(own, sources, strict=True))
@@ -343,7 +344,7 @@ def apart(v: Array | None, declared: Array, real: Array) -> str:
     if declared.any() and (factor := slope_of(real, declared)) is not None:
         return f"it returns {factor} times the derivative"
     if declared.size <= MOST:
-        return f"for the v it received it returns {short(declared)}, vᵀJ is {short(real)}"
+        return f"for the v it received it returns {format_array(declared)}, vᵀJ is {format_array(real)}"
     gap = float(np.abs(declared - real).max())
-    size = short(np.abs(real).max())
+    size = format_array(np.abs(real).max())
     return f"for the v it received it is off by up to {gap:.2g}; the largest entry of vᵀJ is {size}"

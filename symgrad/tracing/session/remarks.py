@@ -17,14 +17,14 @@ from symgrad.explanation.notable import pairs_compared, pairs_in_words
 from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Pullback
 from symgrad.render.flow import shortened
-from symgrad.tracing.captured.words import chosen_by_torch, ruled_by_torch
+from symgrad.tracing.captured.words import torch_choices, torch_conventions
 from symgrad.tracing.lift.lifted import WRITTEN
-from symgrad.tracing.lift.observed import changed
-from symgrad.tracing.lift.sweeps import OVERFLOWS, pull, settled
-from symgrad.tracing.record.frames import as_written
-from symgrad.tracing.record.names import called, text_at, tree_of
-from symgrad.tracing.record.numbers import digits, short
-from symgrad.tracing.record.trace import Node, as_array, same
+from symgrad.tracing.lift.observed import format_change
+from symgrad.tracing.lift.sweeps import OVERFLOWS, pull_calls, settle_singular
+from symgrad.tracing.record.frames import source_segment
+from symgrad.tracing.record.names import called_name_at, parse_one, text_at
+from symgrad.tracing.record.numbers import format_array, format_digits
+from symgrad.tracing.record.trace import Node, as_numbers, holds_same_numbers
 from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import some
 
@@ -54,7 +54,7 @@ def accumulated(call: Findings) -> list[str]:
     who = f"{again[0]}.grad" if len(again) == 1 else f".grad of {len(again)} tensors"
     row = next(r for r in rows if r.name == again[0])
     shown = call.repeated and len(again) == 1  # elsewhere the table has the numbers
-    sums = f": {short(row.before)} + {short(row.added)} = {short(row.after)}" if shown else ""
+    sums = f": {format_array(row.before)} + {format_array(row.added)} = {format_array(row.after)}" if shown else ""
     adds = f"{who} already held the value from {lines}; backward adds{sums}"
     fresh = f"{again[0]}.grad = None" if len(again) == 1 else "optimizer.zero_grad()"
     one, two = f"{letter}₁", f"{letter}₂"
@@ -88,9 +88,9 @@ def overflowed(call: Findings) -> list[str]:
     if not any(row.overflows and row.overflowed is None and not row.lost for row in call.rows):
         return []
     found = dict[str, str]()
-    pull(program.recording, program.values, program.boxes, judge.seeds, program.wanted, origins=program.origins,
-         noted=found, settle=settled)  # fmt: skip
-    return chosen_by_torch(program, {name: why for name, why in found.items() if why.startswith(OVERFLOWS)})
+    pull_calls(program.recording, program.values, program.boxes, judge.seeds, program.wanted, origins=program.origins,
+         noted=found, settle=settle_singular)  # fmt: skip
+    return torch_choices(program, {name: why for name, why in found.items() if why.startswith(OVERFLOWS)})
 
 
 def rounded(call: Findings) -> list[str]:
@@ -112,12 +112,12 @@ def rounded(call: Findings) -> list[str]:
 
 def chosen(call: Findings) -> list[str]:
     """The steps at which torch's choice was taken."""
-    return chosen_by_torch(call.program, {} if call.real else call.judge.chosen)
+    return torch_choices(call.program, {} if call.real else call.judge.chosen)
 
 
 def ruled(call: Findings) -> list[str]:
     """The calls whose backward in torch is no derivative, where a gradient follows from that."""
-    return ruled_by_torch(call.program, call.judge.rules) if any(row.ruled for row in call.rows) else []
+    return torch_conventions(call.program, call.judge.rules) if any(row.ruled for row in call.rows) else []
 
 
 def clipped(found: tuple[Any, ...] | None) -> str:
@@ -128,10 +128,10 @@ def clipped(found: tuple[Any, ...] | None) -> str:
     if found is None:
         return ""
     total, most, factor = (float(value) for value in found)
-    norms = f"the total norm is {digits(total)}, max_norm is {digits(most)}"
+    norms = f"the total norm is {format_digits(total)}, max_norm is {format_digits(most)}"
     if factor == 1:
         return f"no gradient is clipped: {norms}"
-    return f"every gradient is clipped: {norms}, so each is multiplied by {digits(factor)}"
+    return f"every gradient is clipped: {norms}, so each is multiplied by {format_digits(factor)}"
 
 
 def from_within(call: Findings) -> list[str]:
@@ -183,8 +183,8 @@ def overwritten_weights(call: Findings) -> list[str]:
     scene = call.scene
     told = [found.overwrote for found in scene.observations if found.overwrote]
     for given, now in zip(scene.seeds, scene.given.passed, strict=True):
-        if not told and given is not None and not same(given, now.detach()):
-            told.append(f"the v passed to backward was overwritten during the call ({changed(given, now)})")
+        if not told and given is not None and not holds_same_numbers(given, now.detach()):
+            told.append(f"the v passed to backward was overwritten during the call ({format_change(given, now)})")
     return told
 
 
@@ -217,7 +217,7 @@ def nameless(call: Findings) -> list[str]:
     """What each input is that the script has no name for and that a line which is shown reads."""
     program, lifted, names, told = call.program, call.lifted, call.names, call.told
     read = set(WORD.findall(" ".join([*call.shown, *told.forward, *told.lines, *told.forms.values()])))
-    known = {names[id(n)]: as_array(n.held) for n in call.scene.order if n.kind == "data" and id(n) in names}
+    known = {names[id(n)]: as_numbers(n.held) for n in call.scene.order if n.kind == "data" and id(n) in names}
     said: dict[str, list[str]] = {}
     for tensor in program.recording.inputs:
         node, label = lifted.nodes.get(tensor.name), program.labels[tensor.name]
@@ -248,13 +248,13 @@ def described(node: Node | None, label: str, array: Array, known: Mapping[str, A
 def made_as(node: Node) -> str | None:
     """The text that made a tensor; of what a call made inside, that it was made there."""
     text = None if node.where is None or not node.made_by else text_at(node.where)
-    tree = tree_of(text or "")
+    tree = parse_one(text or "")
     if node.where is None or tree is None:
         return None
-    quoted = shortened(as_written(tree, text or ""), LONGEST)
-    if called(node.where) in (None, node.made_by.rpartition(".")[2]):
+    quoted = shortened(source_segment(tree, text or ""), LONGEST)
+    if called_name_at(node.where) in (None, node.made_by.rpartition(".")[2]):
         return quoted
-    return ", ".join(part for part in (in_numbers(as_array(node.held), ""), f"made inside {quoted}") if part)
+    return ", ".join(part for part in (in_numbers(as_numbers(node.held), ""), f"made inside {quoted}") if part)
 
 
 def as_part(name: str, other: Array, array: Array) -> str | None:
@@ -278,14 +278,14 @@ def as_part(name: str, other: Array, array: Array) -> str | None:
 def in_numbers(array: Array, label: str) -> str:
     """Zeros, ones, or what a mask holds."""
     if array.size == 1 and not np.isfinite(as_float(array)).all():
-        return digits(float(array.reshape(-1)[0]))
+        return format_digits(float(array.reshape(-1)[0]))
     if array.size < 2 or array.dtype == object:
         return ""
     values = np.unique(array)
     if len(values) == 1 and values[0] in (0, 1):
         return "zeros" if values[0] == 0 else "ones"
     if len(values) == 2 and values[0] == 0:
-        other = short(values[1:]).strip("[]")
+        other = format_array(values[1:]).strip("[]")
         drew = label.startswith("mask")
         return f"the dropout mask, 0 where it drops and {other} elsewhere" if drew else f"only 0 and {other}"
     return ""

@@ -23,13 +23,13 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.patterns import measured
 from symgrad.ops.lookup import entry_of
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import shape_text
+from symgrad.tracing.captured.words import format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.given import argument_names
-from symgrad.tracing.record.guard import Weakly
-from symgrad.tracing.record.names import node_names
-from symgrad.tracing.record.numbers import digits
-from symgrad.tracing.record.trace import upstream
+from symgrad.tracing.record.guard import WeakTensor
+from symgrad.tracing.record.names import name_nodes
+from symgrad.tracing.record.numbers import format_digits
+from symgrad.tracing.record.trace import upstream_nodes
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.folding import passages
 
@@ -99,7 +99,7 @@ def by_torch(scene: Scene, name: str, frame: FrameType) -> Sweep | None:
     weights = frame.f_back.f_locals.get("tupled_grad_outputs", ()) if frame.f_back is not None else ()
     names = {} if name in CHECKS else argument_names(known["func"], inputs, {})  # copies, in nobody's sight
     return Sweep(
-        name, key, outputs, inputs, float(known.get("eps") or 0.0), Weakly(inputs[0]), False, tuple(weights), names
+        name, key, outputs, inputs, float(known.get("eps") or 0.0), WeakTensor(inputs[0]), False, tuple(weights), names
     )
 
 
@@ -119,7 +119,7 @@ def by_the_script(scene: Scene) -> Sweep | None:
     if tensor is None or tensor.numel() < 2 or not inputs:
         return None
     key = ("loop", scene.where.file, scene.where.line)
-    return Sweep("loop", key, (tensor,), inputs, same=Weakly(whole))
+    return Sweep("loop", key, (tensor,), inputs, same=WeakTensor(whole))
 
 
 # The story ------------------------------------------------------------------------------------------------
@@ -129,14 +129,14 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     """What is said once of all the sweeps."""
     recorder = scene.watch.recorder
     ends = [recorder.node_of(t) for t in sweep.outputs]
-    order = upstream(ends)
+    order = upstream_nodes(ends)
     read = {id(n.owner()): n for n in order if n.owner is not None}  # as it was when it was read
     wanted = [read.get(id(t)) or recorder.node_of(t) for t in sweep.inputs]
     own = {id(node) for node in wanted}
     called = {
         id(node): sweep.names[id(t)] for t, node in zip(sweep.inputs, wanted, strict=True) if id(t) in sweep.names
     }
-    names = node_names(order, called, scene.sight, outside=scene.where, given=True)
+    names = name_nodes(order, called, scene.sight, outside=scene.where, given=True)
     lifted = Lifter(names, frozenset(own)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
     inputs = (lifted.refs[id(node)].name for node in wanted if id(node) in lifted.refs)
     program = Capture.of(lifted, inputs, file=scene.where.file)
@@ -162,7 +162,7 @@ def about(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) ->
     rows, columns = jacobian.shape
     structure = str(jacobian.structure)
     axes = (*jacobian.out_shape, *jacobian.in_shape)
-    kept = f"; torch keeps it as {shape_text(axes)}, the axes of {end} first" if len(axes) != 2 else ""
+    kept = f"; torch keeps it as {format_step_shape(axes)}, the axes of {end} first" if len(axes) != 2 else ""
     found = coloured(program, jacobian)
     kind = f", {structure}" if structure else ""
     zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
@@ -275,8 +275,8 @@ def rounded_away(program: Capture, outputs: Sequence[Any], step: float) -> Itera
     moved = torch.finfo(kind).eps * largest / (2 * step)
     if np.isfinite(moved) and moved:
         yield (
-            f"in {str(kind).removeprefix('torch.')} rounding alone changes such a quotient by up to {digits(moved)}: "
-            "give gradcheck inputs in double, x.double()"
+            f"in {str(kind).removeprefix('torch.')} rounding alone changes such a quotient by up to "
+            f"{format_digits(moved)}: give gradcheck inputs in double, x.double()"
         )
 
 
@@ -302,7 +302,7 @@ def across_a_kink(program: Capture, step: float) -> Iterator[str]:
             entry = f"{program.labels[name]}[{','.join(map(str, at))}]" if at else program.labels[name]
             share = (quotient - low) / (high - low)
             yield (
-                f"{entry} = {digits(float(array[at]))} is within eps of a kink: the quotient reaches over it and mixes "
-                f"{1 - share:.0%} of the slope on its left with {share:.0%} of that on its right"
+                f"{entry} = {format_digits(float(array[at]))} is within eps of a kink: the quotient reaches over it "
+                f"and mixes {1 - share:.0%} of the slope on its left with {share:.0%} of that on its right"
             )
             return

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.errors import Setting
-from symgrad.tracing.record.given import Outline, glimpse, nodes_made, outline
-from symgrad.tracing.record.trace import Where
+from symgrad.tracing.record.given import GraphOutline, count_graph_nodes, outline_graph, outline_last_operations
+from symgrad.tracing.record.trace import SourceLine
 
 ALWAYS = 3
 """So many calls of the same program are checked, however long they take."""
@@ -77,7 +77,7 @@ class Program:
     ``unseen`` calls are counted until its graph is looked at again; ``after`` is what ran after it last.
     """
 
-    graph: Outline
+    graph: GraphOutline
     count: int = 0
     goal: int = 1
     unseen: int = 0
@@ -105,25 +105,25 @@ class Sampling:
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
-        self.programs: dict[tuple[Where, Hashable], Program] = {}
+        self.programs: dict[tuple[SourceLine, Hashable], Program] = {}
         self.glimpses: dict[Hashable, Program] = {}
-        self.lines: Counter[Where] = Counter()
+        self.lines: Counter[SourceLine] = Counter()
         self.alike: Counter[Hashable] = Counter()
-        self.latest: dict[Where, Program] = {}
-        self.thin: set[Where] = set()
+        self.latest: dict[SourceLine, Program] = {}
+        self.thin: set[SourceLine] = set()
         self.last: Program | None = None
         self.met = self.made = self.began = self.vain = self.waiting = 0
         self.patience = PATIENCE
 
-    def meet(self, at: Where, outputs: Sequence[Any]) -> Program | None:
+    def meet(self, at: SourceLine, outputs: Sequence[Any]) -> Program | None:
         """The program of a call that is about to run; None where calls are wanted by number: nothing is compared."""
         self.met += 1
         if self.asked:
             return None
-        key = (at, nodes_made() - self.made, *map(glimpse, outputs))
+        key = (at, count_graph_nodes() - self.made, *map(outline_last_operations, outputs))
         program = self.glimpses.get(key)
         if program is None or program.unseen >= program.apart:
-            graph = outline(outputs)
+            graph = outline_graph(outputs)
             program = self.programs.setdefault((at, graph.program), Program(graph))
             program.graph, program.unseen = graph, 0
             if len(self.glimpses) >= MOST:
@@ -137,7 +137,7 @@ class Sampling:
         program.count += 1
         return program
 
-    def begin(self, at: Where, program: Program) -> None:
+    def begin(self, at: SourceLine, program: Program) -> None:
         """A program that was not there before: it is told, but for one of many like it."""
         kind = (at, program.graph.kind)
         self.lines[at] += 1
@@ -160,9 +160,9 @@ class Sampling:
                 program.goal += 1
             self.waiting, self.patience = 0, PATIENCE
 
-    def goes_on(self, number: int, at: Where, program: Program | None, recorded: bool, told: bool) -> bool:
+    def goes_on(self, number: int, at: SourceLine, program: Program | None, recorded: bool, told: bool) -> bool:
         """A call is over: whether the recorder is to be on until the next one."""
-        self.made = nodes_made()
+        self.made = count_graph_nodes()
         if program is None:
             return self.asked.is_ahead(number + 1)
         if self.last is not None:
@@ -195,7 +195,7 @@ class Sampling:
         """Whether this was the first call of a program that should be told and was not recorded."""
         return program.count == 1 and program.is_due
 
-    def news(self, at: Where, program: Program, number: int) -> str:
+    def news(self, at: SourceLine, program: Program, number: int) -> str:
         """What is said of it."""
         before, now = self.latest.get(at), program.graph.operations
         old = now if before is None else before.graph.operations

@@ -23,13 +23,21 @@ from symgrad.explanation.kinks import Tie
 from symgrad.explanation.singular import Birth
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.lifted import Lifted
+from symgrad.tracing.lift.lifted import LiftedProgram
 from symgrad.tracing.lift.observed import Observation
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.given import Given
-from symgrad.tracing.record.guard import unheard
-from symgrad.tracing.record.trace import Cut, Node, Where, as_array, beginnings, real_precision, upstream
-from symgrad.tracing.record.transforms import Request
+from symgrad.tracing.record.given import BackwardArgs
+from symgrad.tracing.record.guard import suppress_warnings
+from symgrad.tracing.record.trace import (
+    GraphBreak,
+    Node,
+    SourceLine,
+    as_numbers,
+    program_starts,
+    real_precision,
+    upstream_nodes,
+)
+from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session.agreement import Judge, precision_of
 from symgrad.tracing.session.differences import InRange
 from symgrad.tracing.session.history import History
@@ -42,17 +50,22 @@ class Scene:
     """One call, as it was found: nodes, leaves, what stood in ``.grad`` before."""
 
     def __init__(
-        self, watch: History, given: Given, where: Where, found: Request | None = None, recorded: bool = True
+        self,
+        watch: History,
+        given: BackwardArgs,
+        where: SourceLine,
+        found: DerivativeRequest | None = None,
+        recorded: bool = True,
     ) -> None:
         self.recorded = recorded
         self.watch, self.given, self.where = watch, given, where
         self.kind, self.outputs, self.seeds = given.kind, given.outputs, given.seeds
         self.number = watch.number
         self.nodes = [watch.recorder.node_of(t) for t in self.outputs] if found is None else list(found.outputs)
-        self.order = upstream(self.nodes)
+        self.order = upstream_nodes(self.nodes)
         self.observations = self.observe()
         self.names = {} if found is None else found.inside.names
-        self.sight = sight.names_in(frames.user_frame()) if found is None else {**found.sight}
+        self.sight = sight.names_in_sight(frames.user_frame()) if found is None else {**found.sight}
         self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
@@ -66,7 +79,7 @@ class Scene:
             more = [p for p in wanted if id(p[1]) not in known]
             self.leaves = wanted if self.kind == "grad" else [*self.leaves, *more]
         watch.name_again([tensor for _, tensor in self.leaves], self.sight)
-        with unheard():
+        with suppress_warnings():
             self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
             self.stood = {id(t): state_of(t.grad) for _, t in self.leaves}
 
@@ -89,7 +102,7 @@ class Scene:
         for observation in self.observations:
             observation.done()
 
-    def behind(self, cut: Cut) -> list[tuple[str, bool]]:
+    def behind(self, cut: GraphBreak) -> list[tuple[str, bool]]:
         """The leaves behind a cut that are still there: what each is called, and whether this call reaches it."""
         reached = {id(t) for _, t in self.leaves}
         held = (t for t in (reference() for reference in cut.leaves) if t is not None)
@@ -97,7 +110,7 @@ class Scene:
 
     # Parts ------------------------------------------------------------------------------------------------
 
-    def program(self, lifted: Lifted, wanted: Iterable[str]) -> Capture:
+    def program(self, lifted: LiftedProgram, wanted: Iterable[str]) -> Capture:
         """What was lifted, with the tensors that a gradient goes to."""
         return Capture.of(lifted, wanted, file=self.where.file)
 
@@ -106,9 +119,9 @@ class Scene:
         if self.asked is None:
             return frozenset()
         wanted = [node for node, tensor in self.leaves if any(tensor is a for a in self.asked)]
-        return beginnings(wanted)
+        return program_starts(wanted)
 
-    def targets(self, lifted: Lifted, result: Any) -> dict[str, tuple[Any, Any]]:
+    def targets(self, lifted: LiftedProgram, result: Any) -> dict[str, tuple[Any, Any]]:
         """The tensors a gradient went to, by name, and torch's vᵀJ for each (None: torch has none)."""
         chosen: dict[str, tuple[Any, Any]] = {}
         asked = None if self.asked is None else {id(t) for t in self.asked}
@@ -124,17 +137,17 @@ class Scene:
             chosen[lifted.refs[id(node)].name] = (tensor, true)
         return chosen
 
-    def types(self, lifted: Lifted) -> dict[str, str]:
+    def types(self, lifted: LiftedProgram) -> dict[str, str]:
         """The types of the tensors that torch computed with, by name: the coarsest of those that are one here."""
         known = ((lifted.refs[id(n)].name, real_precision(n.held.dtype)) for n in self.order if id(n) in lifted.refs)
         found = dict(sorted(known, key=lambda pair: precision_of(pair[1])[1]))
         return found | {name: real_precision(node.held.dtype) for name, node in lifted.nodes.items() if node.carries}
 
-    def weights(self, lifted: Lifted) -> dict[str, Any]:
+    def weights(self, lifted: LiftedProgram) -> dict[str, Any]:
         """The seeds by output name."""
         found: dict[str, Any] = {}
         for name, tensor, seed in zip(lifted.outputs, self.outputs, self.seeds, strict=True):
-            array = np.ones(tuple(tensor.shape)) if seed is None else as_float(as_array(seed))
+            array = np.ones(tuple(tensor.shape)) if seed is None else as_float(as_numbers(seed))
             found[name] = found[name] + array if name in found else array
         return found
 
@@ -177,7 +190,7 @@ class Findings:
     """
 
     scene: Scene
-    lifted: Lifted
+    lifted: LiftedProgram
     program: Capture
     names: Mapping[int, str]
     seeds: Mapping[str, Array]

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from symgrad.errors import InputError
-from symgrad.tracing.record.frames import begins
-from symgrad.tracing.record.standing_in import clean, clean_printing
+from symgrad.tracing.record.frames import mark_recording_start
+from symgrad.tracing.record.standing_in import clean_printing, clean_traceback
 from symgrad.tracing.session.watch import Watch
 from symgrad.tracing.story.events import Session
 
@@ -69,7 +69,7 @@ def run_cell(text: str, name: str, names: dict[str, Any], **options: Any) -> Ses
     try:
         executed(watch, text, name, names)
     except BaseException as error:
-        clean(error)
+        clean_traceback(error)
         raise
     return watch.session
 
@@ -78,7 +78,7 @@ INTERRUPTED = 130
 """What a shell says of a program that was interrupted, as by Ctrl-C."""
 
 
-@begins
+@mark_recording_start
 def executed(watch: Watch, source: bytes | str, name: str, names: dict[str, Any]) -> None:
     """Compile and run what the user wrote, watched."""
     code = compile(source, name, "exec", dont_inherit=True)
@@ -117,7 +117,7 @@ def show(info: Any) -> None:
     """The exception as Python shows it, through the script's own hook if it has one."""
     kind, value, _ = info
     _flush()
-    clean(value)
+    clean_traceback(value)
     if sys.excepthook is not sys.__excepthook__:
         sys.excepthook(kind, value, value.__traceback__)
     else:

@@ -1,8 +1,8 @@
 """Derivatives that were asked of a function, as one event: what J is, how it is built, and that torch agrees.
 
-Comes in: a `Request` of `symgrad.tracing.record.transforms` that was answered, and what was returned. Goes out: the
-event of a gradient, told as any call of ``grad``; or a note about a Jacobian, a Hessian, a product with one of them, or
-the gradients of a batch: size, structure and zeros, why fewer sweeps would do, and the lines of what ran.
+Comes in: a `DerivativeRequest` of `symgrad.tracing.record.transforms` that was answered, and what was returned. Goes
+out: the event of a gradient, told as any call of ``grad``; or a note about a Jacobian, a Hessian, a product with one of
+them, or the gradients of a batch: size, structure and zeros, why fewer sweeps would do, and the lines of what ran.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from symgrad.oracles.second import slope_there
 from symgrad.oracles.text import torch_second
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.values import precision
-from symgrad.tracing.record.given import Given
-from symgrad.tracing.record.trace import Node, as_array, tensors_in, upstream
-from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Request
+from symgrad.tracing.lift.values import lowest_dtype
+from symgrad.tracing.record.given import BackwardArgs
+from symgrad.tracing.record.trace import Node, as_numbers, tensors_in, upstream_nodes
+from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, DerivativeRequest
 from symgrad.tracing.session.agreement import difference, precision_of
 from symgrad.tracing.session.curvature import is_gradient, lines_of, of_a_gradient, program_of, slopes_of
 from symgrad.tracing.session.event import told_of
@@ -55,7 +55,7 @@ SWEEPS = {
 """How each function of `torch.autograd.functional` does."""
 
 
-def told(watch: History, ask: Request, result: Any) -> Backward | Note | None:
+def told(watch: History, ask: DerivativeRequest, result: Any) -> Backward | Note | None:
     """The event of one outermost request; None where nothing was differentiated."""
     returned = ask.returned(result)
     if ask.functional:
@@ -70,7 +70,7 @@ def told(watch: History, ask: Request, result: Any) -> Backward | Note | None:
     return one_call(watch, ask, [t.detach() for t in returned], ask.title)
 
 
-def of_a_batch(watch: History, ask: Request, inner: Request, result: Any) -> Backward | Note:
+def of_a_batch(watch: History, ask: DerivativeRequest, inner: DerivativeRequest, result: Any) -> Backward | Note:
     """``vmap(grad(f))``: the first example's, told as one."""
     event = one_call(watch, inner, [node.held for node in inner.results], ask.title)
     batches = 1 + len(ask.inside.around(inner))  # each has an axis of its own
@@ -82,9 +82,9 @@ def of_a_batch(watch: History, ask: Request, inner: Request, result: Any) -> Bac
     return replace(event, lead=(said, *event.lead))
 
 
-def one_call(watch: History, ask: Request, returned: Sequence[Any], title: str) -> Backward | Note:
+def one_call(watch: History, ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Backward | Note:
     """A gradient or a Jacobian, from its function's ends."""
-    behind = upstream(list(ask.outputs))
+    behind = upstream_nodes(list(ask.outputs))
     unknown = next((n for n in behind if n.kind == "unknown"), None)
     if unknown is not None:
         raise UnsupportedError(unknown.notes[0], found=(f"{unknown.where.short}: {unknown.where.text}",))  # type: ignore[union-attr]  # `unseen` says where
@@ -97,16 +97,16 @@ def one_call(watch: History, ask: Request, returned: Sequence[Any], title: str) 
     return replace(note, more=(*TRICK[:inside], *note.more))
 
 
-def scene_of(watch: History, ask: Request) -> Scene:
+def scene_of(watch: History, ask: DerivativeRequest) -> Scene:
     """The gradient as `Scene` tells those of ``torch.autograd.grad``."""
     outputs = tuple(node.held for node in ask.outputs)
     wanted = tuple(node.held for node in ask.wrt)
     seeds = tuple(seed.detach().clone() for seed in ask.seeds) or (None,)
-    given = Given("grad", outputs, ask.seeds or (None,), seeds, wanted, retained=True, batched=False)
+    given = BackwardArgs("grad", outputs, ask.seeds or (None,), seeds, wanted, retained=True, batched=False)
     return Scene(watch, given, ask.where, ask)
 
 
-def jacobian(ask: Request, returned: Sequence[Any], title: str) -> Note:
+def jacobian(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
     """All of J, or all second derivatives."""
     ends = list(ask.outputs)
     if len(ends) != 1:
@@ -118,7 +118,7 @@ def jacobian(ask: Request, returned: Sequence[Any], title: str) -> Note:
     return whole(ask, ends, ask.inside.names, returned, what, second)
 
 
-def hessians(ask: Request, returned: Sequence[Any], what: str) -> Note:
+def hessians(ask: DerivativeRequest, returned: Sequence[Any], what: str) -> Note:
     """All second derivatives: of several inputs a block for each pair."""
     if len(ask.outputs) != 1 or ask.outputs[0].held.numel() != 1:
         raise UnsupportedError("its function returns more than one number, so there is one Hessian for each of them")
@@ -127,7 +127,7 @@ def hessians(ask: Request, returned: Sequence[Any], what: str) -> Note:
 
 
 def whole(
-    ask: Request, ends: list[Node], named: Mapping[int, str], returned: Sequence[Any], what: str, second: bool
+    ask: DerivativeRequest, ends: list[Node], named: Mapping[int, str], returned: Sequence[Any], what: str, second: bool
 ) -> Note:
     """J of some nodes by what is asked for, as it was derived, beside what torch returned."""
     program = program_of(ask, ends, named)
@@ -147,7 +147,7 @@ def whole(
 
 
 def by_moving(
-    ask: Request, program: Capture, end: str, own: str, block: Any, torchs: Any, second: bool
+    ask: DerivativeRequest, program: Capture, end: str, own: str, block: Any, torchs: Any, second: bool
 ) -> Iterator[str]:  # fmt: skip
     """What differences of the function, or of its gradient, say beside two answers: a torch that lost it, or a kink."""
     recording, (rows, columns) = program.recording, block.shape
@@ -157,7 +157,7 @@ def by_moving(
         return
     try:
         slope = slope_there(lambda moved: run_forward(recording, moved)[own_end], point, own, rows)
-        ours, theirs = as_float(block.dense()), as_float(as_array(torchs)).reshape(rows, columns)
+        ours, theirs = as_float(block.dense()), as_float(as_numbers(torchs)).reshape(rows, columns)
     except (SymgradError, ValueError):
         return
     yield from beside_slopes(slope, ours, theirs, "the gradient" if second else "the function")
@@ -183,7 +183,7 @@ def beside_slopes(slope: Array, ours: Array, theirs: Array, what: str) -> Iterat
         yield f"{rest}difference quotients of {what} confirm the derived numbers: it is smooth at this point"
 
 
-def other_calls(ask: Request, ours: Array) -> Iterator[str]:
+def other_calls(ask: DerivativeRequest, ours: Array) -> Iterator[str]:
     """Which other call of torch's has the derived number, asked of the steps."""
     if ask.word != "hessian" or len(ask.wrt) != 1:
         return
@@ -208,7 +208,7 @@ def sizes(program: Capture, word: str, second: bool) -> Iterator[str]:
             yield from (of_a_gradient(line) if second else line for line in said)
 
 
-def functional(ask: Request, returned: Sequence[Any]) -> Note:
+def functional(ask: DerivativeRequest, returned: Sequence[Any]) -> Note:
     """What `torch.autograd.functional` was asked for."""
     if not ask.outputs or not ask.wrt:
         raise UnsupportedError("its function ran on tensors of a transform, or returned none")
@@ -220,7 +220,7 @@ def functional(ask: Request, returned: Sequence[Any]) -> Note:
     return hessians(ask, [t.detach() for t in returned], what)
 
 
-def forward(ask: Request, returned: Sequence[Any], title: str) -> Note:
+def forward(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
     """Ju: one product with a change of the inputs."""
     labels = [ask.inside.names.get(id(node), "x") for node in ask.wrt]
     made = "H·u, second derivatives times u," if all(map(is_gradient, ask.outputs)) else "Ju,"
@@ -230,19 +230,21 @@ def forward(ask: Request, returned: Sequence[Any], title: str) -> Note:
     return product(ask, returned, what, False)
 
 
-def product(ask: Request, returned: Sequence[Any], what: str, again: bool) -> Note:
+def product(ask: DerivativeRequest, returned: Sequence[Any], what: str, again: bool) -> Note:
     """One product with J, or with H where the function is differentiated ``again``, beside what torch returned."""
     named = dict(ask.inside.names)
     ends = slopes_of(ask, named) if again else list(ask.outputs)
     second = all(map(is_gradient, ends))
     program = program_of(ask, ends, named)
     labels = [program.labels[own] for own in program.wanted]
-    given = [as_array(t) for t in ask.directions] or [np.ones(np.shape(program.arrays[own])) for own in program.wanted]
+    given = [as_numbers(t) for t in ask.directions] or [
+        np.ones(np.shape(program.arrays[own])) for own in program.wanted
+    ]
     if ask.word == "vhp":
         own = [*pulled(program, given).values()]
     else:
         own = pushed(program, dict(zip(labels, given, strict=True)))
-    torchs = [as_float(as_array(t)) for t in returned]
+    torchs = [as_float(as_numbers(t)) for t in returned]
     kind = precision_of(kind_of(ends))[0]
     pairs = [difference(as_float(a), b, kind) for a, b in zip(own, torchs, strict=True)]
     agrees = all(same for _, same in pairs)
@@ -261,7 +263,7 @@ def product(ask: Request, returned: Sequence[Any], what: str, again: bool) -> No
 
 
 def fewer_sweeps(
-    ask: Request, program: Capture, given: Sequence[Array], own: Sequence[Array], kind: float
+    ask: DerivativeRequest, program: Capture, given: Sequence[Array], own: Sequence[Array], kind: float
 ) -> Iterator[str]:
     """How a product comes of fewer sweeps; that H is symmetric is tried with this v."""
     labels = [program.labels[own] for own in program.wanted]
@@ -285,11 +287,13 @@ def forwards(labels: Sequence[str], function: str) -> str:
     return f"torch.func.jvp({asked}, {', '.join(pair)})"
 
 
-def along_u(ask: Request, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str) -> Iterator[str]:
+def along_u(
+    ask: DerivativeRequest, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str
+) -> Iterator[str]:
     """What moving along u says, and which of two Ju is the one that vᵀJ belongs to."""
     recording = program.recording
     point = {t.name: as_float(program.values[t.name]) for t in recording.inputs}
-    moves = dict(zip(program.wanted, (as_float(as_array(t)) for t in ask.directions), strict=True))
+    moves = dict(zip(program.wanted, (as_float(as_numbers(t)) for t in ask.directions), strict=True))
     if program.black_boxes or not moves.keys() <= point.keys() or len(own) != 1:
         return
 
@@ -326,7 +330,7 @@ def short(weights: Array) -> str:
 
 def kind_of(ends: Sequence[Node]) -> str:
     """The coarsest type that torch computed in."""
-    return max((precision(n) for n in upstream(list(ends))), key=lambda kind: precision_of(kind)[1])
+    return max((lowest_dtype(n) for n in upstream_nodes(list(ends))), key=lambda kind: precision_of(kind)[1])
 
 
 def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str]:
@@ -338,7 +342,7 @@ def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str
         own: Array = as_float(whole.dense()).reshape(tuple(found.shape))
     except (SymgradError, ValueError):
         return None, 0.0, "its numbers were not compared with torch's"
-    torchs = as_float(as_array(found))
+    torchs = as_float(as_numbers(found))
     error, agrees = difference(own, torchs, precision_of(kind)[0])
     if agrees:
         far = f" (largest difference {error:.1g} of the largest entry)" if error else ""

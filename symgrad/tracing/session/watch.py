@@ -18,15 +18,21 @@ from typing import Any
 import torch
 
 from symgrad.errors import SymgradError
-from symgrad.tracing.captured.function import recording
+from symgrad.tracing.captured.function import record_calls
 from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.aside import Steps
-from symgrad.tracing.record.given import Given, leaves_behind, outputs_of, read_twice
-from symgrad.tracing.record.guard import Uncounted, Weakly, in_words, numberless, undisturbed
-from symgrad.tracing.record.numbers import short
-from symgrad.tracing.record.standing_in import Caller, caller_with_all
-from symgrad.tracing.record.trace import Where, as_array, tensors_in
-from symgrad.tracing.record.transforms import Request
+from symgrad.tracing.record.aside import OptimizerSteps
+from symgrad.tracing.record.given import BackwardArgs, find_backward_outputs, graph_leaves, materialize_iterators
+from symgrad.tracing.record.guard import (
+    WeakrefWithoutObserver,
+    WeakTensor,
+    exception_line,
+    has_no_numbers,
+    preserve_global_state,
+)
+from symgrad.tracing.record.numbers import format_array
+from symgrad.tracing.record.standing_in import Caller, caller_with_frames
+from symgrad.tracing.record.trace import SourceLine, as_numbers, tensors_in
+from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session import curvature, no_gradient, remarks, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
 from symgrad.tracing.session.history import UNCHANGED, History
@@ -47,7 +53,7 @@ class Watch(History):
         super().__init__(*given, **options)
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
-        self.steps = Steps(self.recorder)
+        self.steps = OptimizerSteps(self.recorder)
         self.sweep: rows.Sweep | None = None
         self.sweeps, self.settled, self.sweeping = 0, False, False
         self.unsaid: Backward | None = None
@@ -68,12 +74,12 @@ class Watch(History):
         self.recorder.originals = {value: getattr(home, word) for home, word, value in those}
         stand_in = self.recorder.stand_ins.put(
             *those,
-            (torch.utils, "weakref", Uncounted()),
+            (torch.utils, "weakref", WeakrefWithoutObserver()),
             (torch._C, "_swap_tensor_impl", self.recorder.swap),
         )
         with stand_in, Interception(self).standing(), self.steps.unrecorded():
             try:
-                with recording(self.recorder):
+                with record_calls(self.recorder):
                     yield
             finally:
                 self.recorder.guard(self.leave_sweeps)
@@ -84,7 +90,7 @@ class Watch(History):
 
         @wraps(run)
         def asking(*args: Any, **kwargs: Any) -> Any:
-            return self.through(kind, run, args, kwargs, caller_with_all(sys._getframe(1)))
+            return self.through(kind, run, args, kwargs, caller_with_frames(sys._getframe(1)))
 
         return asking
 
@@ -96,23 +102,23 @@ class Watch(History):
         self.steps.resume()
         if self.busy or self.recorder.paused or not stand_ins.here or self.recorder.abroad():
             if self.busy and kind == "backward" and not stand_ins.rested:
-                guard(self.nested, Given.of(kind, run, args, keywords))
+                guard(self.nested, BackwardArgs.of(kind, run, args, keywords))
             return call(run, args, keywords)
         if stand_ins.rested:
             return self.unrecorded(kind, run, args, keywords, call)
-        args, keywords = read_twice(run, args, keywords)
-        given = guard(Given.of, kind, run, args, keywords)
+        args, keywords = materialize_iterators(run, args, keywords)
+        given = guard(BackwardArgs.of, kind, run, args, keywords)
         if given is None or not given.outputs:
             return call(run, args, keywords)
-        if guard(numberless, given.outputs):
+        if guard(has_no_numbers, given.outputs):
             self.number += not self.within
-            guard(lambda: self.say(unseen(self.number, frames.here(), NUMBERLESS)))
+            guard(lambda: self.say(unseen(self.number, frames.user_line(), NUMBERLESS)))
             return call(run, args, keywords)
         self.busy, self.during, self.number = True, [], self.number + (not self.within)
         self.outer, self.inner = given.outputs, []
-        at = frames.at()
+        at = frames.current_position()
         program = None if self.within else guard(self.sampling.meet, at, given.outputs)
-        scene = guard(lambda: Scene(self, given, frames.here()))
+        scene = guard(lambda: Scene(self, given, frames.user_line()))
         self.recorder.paused = given.batched  # its tensors are several in one
         told = True
         try:
@@ -139,15 +145,15 @@ class Watch(History):
         guard, self.number = self.recorder.guard, self.number + (not self.within)
         if self.within:
             return call(run, args, keywords)
-        at = frames.at()
-        program = guard(self.sampling.meet, at, outputs_of(args, keywords))
+        at = frames.current_position()
+        program = guard(self.sampling.meet, at, find_backward_outputs(args, keywords))
         self.busy, said = True, False
         self.hand_on(*self.onward)
         try:
             return call(run, args, keywords)
         except Exception as error:
             said = True
-            guard(self.refused, Given.of(kind, run, args, keywords), error)
+            guard(self.refused, BackwardArgs.of(kind, run, args, keywords), error)
             raise
         finally:
             self.busy = False
@@ -161,26 +167,28 @@ class Watch(History):
         if place.backward is here:
             place.backward = instead
 
-    def refused(self, given: Given, error: Exception) -> None:
+    def refused(self, given: BackwardArgs, error: Exception) -> None:
         """A call that torch refused while the recorder rested: told by torch's own graph."""
-        leaves = leaves_behind(given.outputs)
+        leaves = graph_leaves(given.outputs)
         ends, wanted = ([self.recorder.node_of(t) for t in some] for some in (given.outputs, leaves))
-        found = Request("torch.autograd", given.kind, torch.autograd.grad, outputs=tuple(ends), wrt=tuple(wanted))
-        found.sight = sight.names_in(frames.user_frame())
-        scene = Scene(self, given, frames.here(), found, recorded=False)
+        found = DerivativeRequest(
+            "torch.autograd", given.kind, torch.autograd.grad, outputs=tuple(ends), wrt=tuple(wanted)
+        )
+        found.sight = sight.names_in_sight(frames.user_frame())
+        scene = Scene(self, given, frames.user_line(), found, recorded=False)
         scene.leaves = [*zip(wanted, leaves, strict=True)]
         self.say(self.told_by(scene, None, error))
 
-    def nested(self, given: Given) -> None:
+    def nested(self, given: BackwardArgs) -> None:
         """A backward during the one at hand, which is not that one as torch hands it on to itself."""
         if [*map(id, given.outputs)] != [*map(id, self.outer)]:
             places = ("inside", "in another thread")
-            self.inner += [(leaf, places[self.recorder.stand_ins.elsewhere]) for leaf in leaves_behind(given.outputs)]
+            self.inner += [(leaf, places[self.recorder.stand_ins.elsewhere]) for leaf in graph_leaves(given.outputs)]
 
     def explain(self, scene: Scene | None, program: Program | None, result: Any, error: Exception | None) -> bool:
         """Turn one call into an event, or count it; whether the recorder was on for it with reason."""
         if scene is None:
-            self.say(unseen(self.number, frames.here(), f"{self.recorder.guard.problem} {UNCHANGED}"))
+            self.say(unseen(self.number, frames.user_line(), f"{self.recorder.guard.problem} {UNCHANGED}"))
             return True
         self.sweeping = False
         if error is None and (self.within or (not self.sampling.asked and self.swept(scene, result))):
@@ -245,7 +253,7 @@ class Watch(History):
 
     def story(self, scene: Scene, sweep: rows.Sweep) -> Note:
         """All sweeps of one Jacobian as one event."""
-        with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
+        with preserve_global_state(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
             lines = rows.story(scene, sweep)
         who = "this line" if sweep.by == "loop" else f"{sweep.by}()"
         return Note(scene.where, f"{who} computes J row by row, one backward pass each:", lines)
@@ -253,12 +261,12 @@ class Watch(History):
     def told_by(self, scene: Scene, result: Any, error: Exception | None) -> Backward:
         """The event of one call; whatever cannot be explained says why."""
         try:
-            with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
+            with preserve_global_state(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
                 return told_of(scene, result, error)
         except SymgradError as problem:
             return unexplained(scene, problem.problem, (*problem.found, *map(str, problem.hints)), error)
         except Exception as problem:  # the script goes on
-            return unexplained(scene, f"{in_words(problem)} {UNCHANGED}", (), error)
+            return unexplained(scene, f"{exception_line(problem)} {UNCHANGED}", (), error)
 
     def told_twice(self, scene: Scene) -> Note:
         """The second derivatives of one call, or why they cannot be told."""
@@ -268,7 +276,7 @@ class Watch(History):
 
     # What happens in between ------------------------------------------------------------------------------
 
-    def heard(self, spelling: str, subject: Any, where: Where) -> None:
+    def heard(self, spelling: str, subject: Any, where: SourceLine) -> None:
         """The recorder saw something that may matter: a gradient overwritten, replaced, or read."""
         if self.busy:
             self.during += tensors_in(subject)
@@ -280,42 +288,46 @@ class Watch(History):
             elif isinstance(subject, torch.Tensor):
                 self.written(spelling, subject, where)
 
-    def written(self, spelling: str, tensor: Any, where: Where) -> None:
+    def written(self, spelling: str, tensor: Any, where: SourceLine) -> None:
         """Something was written in place; if it is a gradient, say so."""
         for leaf, _, name in self.filled.values():
             owner = leaf()
             if owner is not None and owner.grad is tensor and where.text and ("grad" in where.text):
-                by_torch = frames.asked_by_torch()  # one note for all leaves
-                clips = remarks.clipped(frames.variables_of_torch(*remarks.CLIPPING)) if by_torch else ""
+                by_torch = frames.called_by_torch()  # one note for all leaves
+                clips = remarks.clipped(frames.find_torch_variables(*remarks.CLIPPING)) if by_torch else ""
                 key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name, clips[:30])
                 if self.is_news(*key):
                     others = "; this line may change other gradients, too" if by_torch else ""
                     last = not by_torch or "zero" in spelling  # whether nothing else of this line writes it again
-                    stands = f"{name}.grad is {short(as_array(tensor))}"
+                    stands = f"{name}.grad is {format_array(as_numbers(tensor))}"
                     now = f"{stands} from here on" if last else f"{name}.grad is overwritten here"
                     self.since = (f"{stands}{others}", where) if last and not clips else self.since
                     self.say(Note(where, clips or f"{now}{others}"))
                 return
 
-    def dropped(self, tensor: Any, where: Where) -> None:
+    def dropped(self, tensor: Any, where: SourceLine) -> None:
         """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
-        self.emptied[id(tensor)] = Weakly(tensor), where
+        self.emptied[id(tensor)] = WeakTensor(tensor), where
         if id(tensor) in self.filled and self.is_news(where.file, where.line, "dropped"):
             self.since = ".grad was set to None", where
             self.say(Note(where, "this sets .grad to None: the next backward() starts from zero"))
 
-    def assigned(self, tensor: Any, where: Where) -> None:
+    def assigned(self, tensor: Any, where: SourceLine) -> None:
         """``.grad`` was set to another tensor: this line put there what it holds now."""
         owner, name = self.called.get(id(tensor), (None, ""))
-        self.filled[id(tensor)] = Weakly(tensor), where, name if owner is not None and owner() is tensor else "a leaf"
+        self.filled[id(tensor)] = (
+            WeakTensor(tensor),
+            where,
+            name if owner is not None and owner() is tensor else "a leaf",
+        )
 
-    def read_none(self, tensor: Any, where: Where) -> None:
+    def read_none(self, tensor: Any, where: SourceLine) -> None:
         """``x.grad`` was read and is None: why."""
-        if not self.session.calls or frames.asked_by_torch() or numberless([tensor]):
+        if not self.session.calls or frames.called_by_torch() or has_no_numbers([tensor]):
             return
         if not self.is_news(where.file, where.line, "read"):
             return
-        names = sight.names_in(frames.user_frame())
+        names = sight.names_in_sight(frames.user_frame())
         node = self.recorder.node_of(tensor)
         if self.last is not None:
             owner, since = self.emptied.get(id(tensor), (None, None))
@@ -329,6 +341,6 @@ def _let_go(watch: Watch | None) -> None:
         watch.busy = watch.recorder.paused = True
 
 
-def unseen(number: int, where: Where, problem: str) -> Backward:
+def unseen(number: int, where: SourceLine, problem: str) -> Backward:
     """A call of which nothing is known but why."""
     return Backward(number, where, notes=(f"not explained: {problem}",), explained=False)

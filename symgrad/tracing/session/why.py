@@ -24,11 +24,11 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Role
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import relabelled, right_side, step_text
-from symgrad.tracing.lift.lifted import UNNAMED, cast_of, goes_without_saying
-from symgrad.tracing.lift.sweeps import pull
-from symgrad.tracing.record.guard import Weakly
-from symgrad.tracing.record.numbers import MOST, short
+from symgrad.tracing.captured.words import format_step, right_side, with_labels
+from symgrad.tracing.lift.lifted import UNNAMED, autocast_method, is_implicit_step
+from symgrad.tracing.lift.sweeps import pull_calls
+from symgrad.tracing.record.guard import WeakTensor
+from symgrad.tracing.record.numbers import MOST, format_array
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session.births import spoilt
 from symgrad.tracing.session.scene import Findings
@@ -65,7 +65,7 @@ def found(program: Capture, seeds: Mapping[str, Array], met: Passages) -> list[T
     def back(name: str, change: Array) -> Mapping[str, Array]:
         if name in program.wanted:
             return {name: change}
-        return pull(program.recording, program.values, program.boxes, {name: change}, program.wanted)
+        return pull_calls(program.recording, program.values, program.boxes, {name: change}, program.wanted)
 
     here = list(ties(program.recording, program.values, met.met, back))
     if len(program.ends) == 1 and not program.boxes:
@@ -85,7 +85,7 @@ def kinks(call: Findings) -> list[str]:
 def line_of(program: Capture, tie: Tie) -> str:
     """One kink in the names of the script."""
     labels = program.labels
-    step = relabelled(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
+    step = with_labels(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
     end = program.ends[0]
     out = labels.get(end, end)
     total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
@@ -140,7 +140,7 @@ def step_in_words(program: Capture, lines: Mapping[str, str], step: Apply) -> st
     merged = any(UNNAMED.fullmatch(program.labels.get(read, read)) and read not in lines for read in step.tensors)
     text = lines.get(name) if merged else None
     if text is None:
-        text = relabelled(right_side(program.recording, step), program.labels)
+        text = with_labels(right_side(program.recording, step), program.labels)
     return f"{text if numbered else label}{program.place(name)}"
 
 
@@ -156,9 +156,10 @@ def detached(call: Findings) -> Iterator[str]:
             "the full derivative is" if [name for name, *_ in found].count(own) == 1 else "without this detach it is"
         )
         if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:
-            said = f"the slope is {short(declared.flat[0])}, {other} {short(real.flat[0])}"
+            said = f"the slope is {format_array(declared.flat[0])}, {other} {format_array(real.flat[0])}"
         elif declared.size <= MOST:
-            said = f"for {program.recording.seed} = ones backward gives {short(declared)}, {other} {short(real)}"
+            said = f"for {program.recording.seed} = ones backward gives "
+            said += f"{format_array(declared)}, {other} {format_array(real)}"
         else:
             said = "without it the slope is another one"
         name = program.labels.get(own, own)
@@ -224,7 +225,7 @@ class Flow:
             tensor = node.owner() if node.owner is not None and node.kind != "leaf" else None
             name = refs[id(node)].name if id(node) in refs else ""
             if tensor is not None and name in self.small:
-                found[id(tensor)] = (Weakly(tensor), self.small[name])
+                found[id(tensor)] = (WeakTensor(tensor), self.small[name])
         return found
 
     def stopped(self, program: Capture, name: str) -> tuple[list[Apply], bool]:
@@ -259,7 +260,7 @@ class Flow:
         if len(steps) != 1:
             return f"{len(steps)} steps pass no gradient back" if steps else ""
         (step,) = steps
-        if goes_without_saying(step, program.labels) and not cast_of(step):
+        if is_implicit_step(step, program.labels) and not autocast_method(step):
             (source,) = step.tensors
             return f"the gradients that reach {'it' if source == name else program.labels.get(source, source)} cancel"
-        return f"{step_text(program, step)}{program.place(step.result.name)} passes no gradient back"
+        return f"{format_step(program, step)}{program.place(step.result.name)} passes no gradient back"

@@ -16,10 +16,10 @@ from symgrad.errors import Setting
 from symgrad.render.content.words import counted
 from symgrad.render.flow import cut
 from symgrad.render.page import Block, Both, Code, CodeLine, Listing, Notes, Paragraph, Section, Table, Words
-from symgrad.tracing.captured.words import NOT_CHECKED, shape_text
+from symgrad.tracing.captured.words import NOT_CHECKED, format_step_shape
 from symgrad.tracing.record.numbers import MOST as FEW
-from symgrad.tracing.record.numbers import short
-from symgrad.tracing.record.trace import Where
+from symgrad.tracing.record.numbers import format_array
+from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Session, some, summary, summed_up
 
 ROWS = "J: one row for each entry of the output, one column for each entry of the leaf."
@@ -144,7 +144,7 @@ def forward_lines(event: Backward) -> list[CodeLine]:
     if len(pairs) > MOST:
         return [CodeLine(line) for line in cut(event.program, PAGE)]
     made = places(event)
-    shapes = [shape_text(line.shape) if line is not None and line.shape is not None else "" for _, line in pairs]
+    shapes = [format_step_shape(line.shape) if line is not None and line.shape is not None else "" for _, line in pairs]
     return [shown(text, line, made, shape) for (text, line), shape in zip(pairs, shapes, strict=True)]
 
 
@@ -183,13 +183,13 @@ def returned(text: str, line: Line | None, event: Backward) -> str:
     return f"{event.told.letter(event.letter)}_{line.name.removesuffix('.grad')}{text.removeprefix(line.name)}"
 
 
-def places(event: Backward) -> dict[str, Where | None]:
+def places(event: Backward) -> dict[str, SourceLine | None]:
     """The user's lines that forward lines stand for, by what these compute."""
     lines = () if event.told.source is None else event.told.source.forward
     return {line.of: where for line, where in zip(lines, event.told.places, strict=True)}
 
 
-def shown(text: str, line: Line | None, made: Mapping[str, Where | None], shape: str = "") -> CodeLine:
+def shown(text: str, line: Line | None, made: Mapping[str, SourceLine | None], shape: str = "") -> CodeLine:
     """One line, with what it can light; what is said of several lights nothing."""
     if line is None:
         return CodeLine(text)
@@ -250,7 +250,7 @@ def row(leaf: Leaf, grad: bool, once: bool) -> tuple[Words, ...]:
 
 def change(leaf: Leaf, grad: bool, once: bool) -> str:
     """What stood in ``.grad``, what was added, what stands there now: ``once``, where nothing stood there."""
-    before, added, after = map(short, (leaf.before, leaf.added, leaf.after))
+    before, added, after = map(format_array, (leaf.before, leaf.added, leaf.after))
     if leaf.rounding:
         added = "0, up to rounding"
     if grad:

@@ -19,8 +19,8 @@ import numpy as np
 
 from symgrad.render.page import Equations
 from symgrad.tracing.captured.words import NOT_CHECKED
-from symgrad.tracing.record.numbers import brief, digits, length_of
-from symgrad.tracing.record.trace import Where
+from symgrad.tracing.record.numbers import euclidean_norm, format_digits, summarize
+from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.told_lines import ToldLines
 
 
@@ -74,11 +74,11 @@ class Leaf:
     @property
     def length(self) -> float:
         """The Euclidean length of what was added."""
-        return length_of(self.added) if self.added is not None else 0.0
+        return euclidean_norm(self.added) if self.added is not None else 0.0
 
     def given_back(self) -> Leaf:
         """What is kept of it."""
-        before, added, after = map(brief, (self.before, self.added, self.after))
+        before, added, after = map(summarize, (self.before, self.added, self.after))
         return replace(self, before=before, added=added, after=after, overflowed=self.overflows)
 
 
@@ -96,7 +96,7 @@ class Backward:
     """
 
     number: int
-    where: Where
+    where: SourceLine
     seed: str = ""
     weights: str = ""
     program: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Note:
     numbers are torch's.
     """
 
-    where: Where
+    where: SourceLine
     text: str
     more: tuple[str, ...] = ()
     agrees: bool = True
@@ -220,8 +220,8 @@ def extremes(rows: Sequence[Leaf], letter: str) -> str:
     if len(moving) < 2:
         return ""
     most, least = max(moving, key=lambda row: row.length), min(moving, key=lambda row: row.length)
-    far = f"the largest gradient norm is {digits(most.length)} ({most.name})"
-    return f"; {far}, the smallest {digits(least.length)} ({least.name})"
+    far = f"the largest gradient norm is {format_digits(most.length)} ({most.name})"
+    return f"; {far}, the smallest {format_digits(least.length)} ({least.name})"
 
 
 def zeros(rows: Sequence[Leaf]) -> list[tuple[str, list[Leaf]]]:

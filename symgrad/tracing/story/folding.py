@@ -21,7 +21,7 @@ from symgrad.backward import Line
 from symgrad.program import Apply, Program
 from symgrad.render.flow import shortened
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import Lines
+from symgrad.tracing.captured.words import StepWriter
 from symgrad.tracing.record import frames
 
 WORTH = 4
@@ -268,7 +268,7 @@ def told_once(lines: Sequence[tuple[str, Line]], labels: Mapping[str, str], give
 
 def passages(program: Capture) -> tuple[str, ...]:
     """The lines of a program: one for each step, what repeats once, with the place in the script."""
-    told, lines = program.told, Lines(program)
+    told, lines = program.told, StepWriter(program)
     shown = {step.result.name for step in told}
     makers = {step.result.name: step for step in program.recording.steps}
 
@@ -319,7 +319,7 @@ def place_of(turn: Sequence[Apply], program: Capture) -> str:
     (file,), numbers = files, sorted({where.line for where in found})
     place = f", line {numbers[0]}" if len(numbers) == 1 else f", lines {numbers[0]} to {numbers[-1]}"
     place += "" if program.file in ("", file) else f" of {file.rpartition('/')[2]}"
-    loop = frames.loop_around(file, numbers[0], numbers[-1])
+    loop = frames.find_enclosing_loop(file, numbers[0], numbers[-1])
     return f"{place} in “{shortened(loop, LONGEST)}”," if loop is not None else f"{place},"
 
 

@@ -38,10 +38,10 @@ from symgrad.reference.bounds import TextRejected, UnsupportedText
 from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import relabelled, right_side
+from symgrad.tracing.captured.words import right_side, with_labels
 from symgrad.tracing.lift.lifted import UNNAMED
-from symgrad.tracing.lift.sweeps import pull_by_lot
-from symgrad.tracing.record.trace import as_array
+from symgrad.tracing.lift.sweeps import pull_random_seeds
+from symgrad.tracing.record.trace import as_numbers
 
 SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""
@@ -190,7 +190,7 @@ def as_tensor(value: Any) -> torch.Tensor:
 
 def value_of(code: str, known: Mapping[str, Any]) -> Array:
     """`reference` as an array."""
-    return as_float(as_array(reference(code, known)))
+    return as_float(as_numbers(reference(code, known)))
 
 
 def shaken(value: Any, unit: float, lots: np.random.Generator) -> Any:
@@ -211,7 +211,7 @@ def length_by_lot(
         return None
     values = program.values.with_arrays(instead or {})
     try:
-        found = pull_by_lot(program.recording, values, program.boxes, seeds, (own,), program.origins)
+        found = pull_random_seeds(program.recording, values, program.boxes, seeds, (own,), program.origins)
     except SymgradError:  # a backward of the user's own is known for one v
         return None
     return euclidean(found[own])
@@ -318,7 +318,7 @@ def in_full(text: str, hidden: Mapping[str, Apply], program: Capture) -> str:
     def computed(m: re.Match[str]) -> str:
         if m[1] not in hidden:
             return m[0]
-        found = in_full(relabelled(right_side(program.recording, hidden[m[1]]), program.labels), hidden, program)
+        found = in_full(with_labels(right_side(program.recording, hidden[m[1]]), program.labels), hidden, program)
         alone = text[: m.start()][-1:] in {"", "(", "["} and text[m.end() :][:1] in {"", ")", "]", ","}
         return found if alone or not is_sum(found) else f"({found})"
 

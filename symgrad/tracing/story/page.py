@@ -26,7 +26,7 @@ from symgrad.render.page import Block, Grid, Grids, Listing, Notes, Page, Sectio
 from symgrad.render.text import blocks_text
 from symgrad.tracing.record.numbers import KEPT
 from symgrad.tracing.record.numbers import MOST as FEW
-from symgrad.tracing.record.trace import Where
+from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.content import closing, legend, section_of, summary_of
 from symgrad.tracing.story.events import MANY, NAMED, Backward, Note, Session, summary
 
@@ -145,7 +145,7 @@ class Told:
     """One event: where it is, how it went, its blocks, what is folded away, and the calls that repeated it."""
 
     key: str
-    where: Where
+    where: SourceLine
     title: str
     verdict: str
     good: bool | None
@@ -194,7 +194,7 @@ class Places:
 
     sources: Sequence[Source]
 
-    def __call__(self, where: Where | None) -> str:
+    def __call__(self, where: SourceLine | None) -> str:
         """Its id; empty for a line that is not shown."""
         if where is None:
             return ""
@@ -308,12 +308,12 @@ class Source:
     rows: tuple[Row, ...]
     left: int
 
-    def has(self, where: Where) -> bool:
+    def has(self, where: SourceLine) -> bool:
         """Whether a line is shown here."""
         return where.file == self.file and any(row.number == where.line for row in self.rows)
 
 
-def listings(session: Session, events: Sequence[Where]) -> tuple[Source, ...]:
+def listings(session: Session, events: Sequence[SourceLine]) -> tuple[Source, ...]:
     """The script first, then the other files in the order of their events."""
     files = list(dict.fromkeys([session.file, *(where.file for where in events)]))[:MOST_FILES]
     found = []

@@ -17,8 +17,8 @@ from symgrad.calculus import flowing
 from symgrad.errors import Setting, SymgradError
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.lifted import cast_in, cast_of
-from symgrad.tracing.record.numbers import KEPT, digits
+from symgrad.tracing.lift.lifted import autocast_method, rounding_method
+from symgrad.tracing.record.numbers import KEPT, format_digits
 from symgrad.tracing.story.folding import told_once
 from symgrad.tracing.story.held import Evaluated, length_by_lot
 
@@ -140,8 +140,8 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     except SymgradError as error:
         return ToldLines(warning=f"the backward cannot be shown line by line: {error.problem}")
     found, withheld = held.without_others()
-    casts = {s.result.name: cast for s in program.recording.steps if (cast := cast_in(s, program.spellings))}
-    unlisted = {s.result.name for s in program.recording.steps if cast_of(s)}
+    casts = {s.result.name: cast for s in program.recording.steps if (cast := rounding_method(s, program.spellings))}
+    unlisted = {s.result.name for s in program.recording.steps if autocast_method(s)}
     listed = {label for name, label in program.labels.items() if name not in unlisted}
 
     def said(line: Line) -> str:
@@ -202,7 +202,7 @@ def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
     """``v_t3 0.41 → v_t1 0.3``: from the output back, the middle of a long way left out."""
     if len(lengths) < 2:
         return ""
-    told = [f"{name} {digits(value)}" for name, value in lengths]
+    told = [f"{name} {format_digits(value)}" for name, value in lengths]
     if len(told) > STATIONS:
         half = STATIONS // 2
         told = [*told[:half], f"… {len(told) - 2 * half} more", *told[-half:]]
