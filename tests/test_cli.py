@@ -487,7 +487,7 @@ def test_a_call_of_torchs_own_and_of_a_method(layers):
         (("--call", "mypackage.leaving:f"), ("mypackage.leaving cannot be imported", "SystemExit: 4")),
         (("--call", "{}:prodct"), ("error[name]: mypackage.layers has no prodct", "--call mypackage.layers:product")),
         (("--call", "{}:Scaled.triple"), ("error[name]: mypackage.layers:Scaled has no triple",)),
-        (("--call", "{}:shift"), ("shift is no function", "of type int")),
+        (("--call", "{}:shift"), ("shift is not a function", "of type int")),
         (("--call", "{}:Net"), ("Net is a class",)),
         (("--call", "{}:product", "--let", "x=[[1]]"), ("needs a value for a", "given: x", "--let a=randn(2,3)")),
         (("--call", "{}:product", "--let", "y=1"), ("takes no y", "it takes x, a")),
