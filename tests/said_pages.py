@@ -481,16 +481,14 @@ CLAIMS: dict[str, Rule] = {
         shared
     ),
     rf"{X} is used (?P<n>\d+) times\. Each use has its share of the gradient, and the shares add up:": used,
-    r"(?P<names>[\w, ]+) (?:is|are) broadcast, so (?:its|their) gradient is a sum over everything it was added to\.": broadcast,
+    r"(?P<names>[\w, ]+) (?:is|are) broadcast, so (?:its|their) gradient is the sum over all uses\.": broadcast,
     r"(?P<op>[\w.]+) averages over no entries \(0 / 0\), so its mean is nan\.": of_nothing,
     r"(?P<op>[\w.]+) divides 0 by 0(?:, as one value has no variance)?\.": of_nothing,
     r"(?P<op>[\w.]+) (?:averages over|is a (?:weighted )?mean)\b.*?(?:hence the factor 1/|mean: )"
     rf"(?P<n>{NUMBER})(?: is the sum of the weights|, which (?:with )?the 2 .*)?\.": divides,
     r"(?P<op>\w+) compares (?P<a>.+?) (?P<one>[\d×]+) with (?P<b>.+?) (?P<other>[\d×]+): both are broadcast to "
     r"(?P<wide>[\d×]+), so (?P<n>\d+) pairs count and not (?P<less>\d+)\.": pairs,
-    rf"detach drops one use of {X} from its gradient: backward gives (?P<declared>.*), the full derivative is (?P<real>.*)\.": (
-        detached
-    ),
+    rf"detach drops one use of {X}: backward gives (?P<declared>.*), the full derivative is (?P<real>.*)\.": (detached),
     rf"detach drops one use of {X} from its gradient\.": detached,
     r"At (?P<at>.*?) the derivative is (?P<value>.*?), which torch loses on the way: its steps compute .*\.$": (
         derivative_there

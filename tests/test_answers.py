@@ -60,7 +60,7 @@ def test_what_has_no_name_in_the_text_is_said_beside_the_lines() -> None:
 
 def test_the_one_special_thing_is_said() -> None:
     assert "x is used 2 times: its shares add up." in " ".join(brief("x @ x"))
-    assert "b is broadcast, so its gradient is a sum over everything it was added to." in " ".join(
+    assert "b is broadcast, so its gradient is the sum over all uses." in " ".join(
         brief("x @ w + b", shapes={"b": (3,)})
     )
     assert "the rows of J weighted by v add up to 0" in " ".join(brief("softmax(x)", x=[1, 2, 3]))

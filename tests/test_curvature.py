@@ -54,7 +54,7 @@ TOLD = {
     "a network": (
         "F.mse_loss(net(x), y).backward()",
         ["11×11 in all", "H with respect to net[0].weight is 6×6", "H with respect to net[0].weight and net[0].bias is 6×2", "H with respect to net[2].bias is 1×1, 2·I",
-         "g1 … g4, weights of the gradients with respect to net[0].weight, net[0].bias, net[2].weight, net[2].bias",
+         "g1 … g4, weights of the gradients of net[0].weight, net[0].bias, net[2].weight, net[2].bias",
          "gᵀH for net[0].weight = ", CONFIRMED],
     ),
     "twice": (

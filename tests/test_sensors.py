@@ -31,10 +31,7 @@ x, b = torch.ones(4, 3, requires_grad=True), torch.ones({shape}, requires_grad=T
 {before}
 (Add.apply(x, b) ** 2).sum().backward()
 """
-ADDED = (
-    "Add.backward returned 4×3 for its input 2, which is 3 (own.py:15): autograd sums it up silently; other callers "
-    "get the wrong shape"
-)
+ADDED = "Add.backward returned 4×3 for its input 2, which is 3 (own.py:15): autograd sums it up, other callers do not"
 
 
 def notes(place: Path, returned: str, shape: str = "3", mark: str = "", before: str = "") -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def test_no_rounding_is_shown_of_what_is_counted_as_one_variable() -> None:
 def test_what_cancels_is_told_with_the_true_number(text: str, at: float, true: float) -> None:
     """Here a, there b, both wrong, tells nobody what is right."""
     said = told(text, x=[at])
-    found = re.search(r"x\.grad\[0\] is (\S+) exactly, and in floating point (\S+) of it", said)
+    found = re.search(r"x\.grad\[0\] is (\S+) exactly, and (\S+) in floating point", said)
     assert found is not None, said
     assert_same(true, float(found[1]), tolerance=1e-3)
     assert_same(explain(text, x=[at], check=False).gradients["x"].value[0], float(found[2]), tolerance=1e-3)
@@ -155,7 +155,7 @@ def test_a_part_that_is_saturated_is_not_shown_as_0_without_a_word(
     text: str, values: dict[str, object], entry: str, true: float
 ) -> None:
     """Others are not 0, so that no sentence on a gradient of 0 is said."""
-    found = re.search(rf"{re.escape(entry)} is (\S+) exactly, and in floating point 0 of it", told(text, **values))
+    found = re.search(rf"{re.escape(entry)} is (\S+) exactly, and 0 in floating point", told(text, **values))
     assert found is not None, told(text, **values)[:400]
     assert_same(1.0, float(found[1]) / true, tolerance=2e-2)
 
@@ -166,7 +166,7 @@ def test_a_part_that_is_saturated_is_not_shown_as_0_without_a_word(
 )
 def test_what_has_few_digits_left_is_told_with_the_true_number(text: str, at: float, true: float) -> None:
     """Torch's number is as far off: that the two agree says nothing about the derivative."""
-    found = re.search(r"x\.grad\[0\] is (\S+) exactly, and in floating point (\S+) of it", told(text, x=[at]))
+    found = re.search(r"x\.grad\[0\] is (\S+) exactly, and (\S+) in floating point", told(text, x=[at]))
     assert found is not None, told(text, x=[at])[:400]
     assert_same(1.0, float(found[1]) / true, tolerance=2e-3)
     assert abs(float(found[2]) / true - 1) > 1e-3

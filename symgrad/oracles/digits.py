@@ -96,10 +96,7 @@ class Lost:
 
     def rows(self, name: str, step: str) -> str:
         """The same of J, where the gradient is 0 in truth."""
-        return (
-            f"{WHY[self.how].format(step=step, most=self.most)}: its derivatives with respect to {name} are 0 only "
-            "because of rounding"
-        )
+        return f"{WHY[self.how].format(step=step, most=self.most)}: its derivatives are 0 only because of rounding"
 
 
 class Truth:
@@ -166,7 +163,7 @@ class Truth:
         at = np.unravel_index(np.argmax(off), off.shape)
         entry = f"{name}.grad[{','.join(map(str, at))}]" if at else f"{name}.grad"
         true = np.broadcast_to(exact, off.shape)[at]
-        return f"{entry} is {true:.4g} exactly, and in floating point {ours[at] + 0.0:.4g} of it"
+        return f"{entry} is {true:.4g} exactly, and {ours[at] + 0.0:.4g} in floating point"
 
     def lost(self, weights: Array) -> Mapping[str, Lost | None] | None:
         """Of each gradient that is 0 in floats what it truly is, None where that is 0; None where it is not known."""
@@ -258,7 +255,7 @@ NOTHING = 1e-300
 """What is as good as 0 beside what an overflow makes."""
 WHOLE = (sp.floor, sp.ceiling, floor, ceil, trunc, nearest)
 TOLD = (
-    "Intermediate values overflow or underflow: the steps compute {made} for {entry}. Results that depend on it "
+    "Intermediate values overflow or underflow: for {entry} the steps compute {made}. Results that depend on it "
     "cannot be used"
 )
 

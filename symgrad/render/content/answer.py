@@ -258,10 +258,7 @@ def _declared(explanation: Explanation) -> Words:
         if np.size(real) > MOST_NUMBERS:
             return say("`detach` drops one use of `{name}` from its gradient.", name=name)
         both = (" ".join(map(numbers.text, plain(array).reshape(-1))) for array in (declared, real))
-        words = (
-            "`detach` drops one use of `{name}` from its gradient: backward gives {declared}, the full derivative is "
-            "{real}."
-        )
+        words = "`detach` drops one use of `{name}`: backward gives {declared}, the full derivative is {real}."
         return say(words, name=name, declared=next(both), real=next(both))
     return ()
 
@@ -305,7 +302,7 @@ def _shared(explanation: Explanation) -> Words:
         are, its = ("is", "its") if len(names) == 1 else ("are", "their")
         told = listed([(Code(name),) for name in names])
         return say(
-            "{told} {are} broadcast, so {its} gradient is a sum over everything it was added to.",
+            "{told} {are} broadcast, so {its} gradient is the sum over all uses.",
             told=told,
             are=are,
             its=its,

@@ -287,11 +287,7 @@ def _products(teller: Teller, lines: Backward) -> Iterator[Block]:
     seeds = [f"`{seed}`" for seed in lines.seeds.values() if seed is not None]
     several = len(seeds) > 1
     ends = "gradients" if several else "gradient"
-    weigh = (
-        f"{', '.join(seeds[:-1])} and {seeds[-1]} are the weights of the gradients"
-        if several
-        else f"{seeds[0]} weighs it"
-    )
+    weigh = f"{', '.join(seeds[:-1])} and {seeds[-1]} weight the gradients" if several else f"{seeds[0]} weighs it"
     yield teller.say.paragraph(f"The {ends} of {{L}}, and the backward of that; {weigh}, H is {{L}}'s Hessian:")
     forward = [str(line) for line in lines.forward if line.text is not None]
     back = [str(line) for line in lines.lines if line.text is not None]

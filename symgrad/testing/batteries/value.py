@@ -131,7 +131,7 @@ def beyond(bench: Bench) -> Iterator[str]:
                 what = (
                     "is too large for"
                     if not bench.rounding.within(right[name])[at]
-                    else "underflows or overflows on the way in"
+                    else "is out of range on the way in"
                 )
                 yield (
                     f"{place(f'{name}.grad', at)} = {shown(float(right[name][at]))} {what} {dtype} with "

@@ -47,10 +47,7 @@ def told(scene: Scene) -> Note:
     if shown:
         seeds = f"{letter} of the shape {format_step_shape(weights[program.ends[0]].shape)}"
         if len(weights) > 1:
-            seeds = (
-                f"{letter}1 … {letter}{len(weights)}, weights of the gradients with respect to "
-                f"{', '.join(program.inputs)}"
-            )
+            seeds = f"{letter}1 … {letter}{len(weights)}, weights of the gradients of {', '.join(program.inputs)}"
         said += [f"the backward of the backward, {letter}ᵀH for {seeds}:"]
         said += [f"  {product_named(line, program.inputs, letter)}" for line in shown]
     size = sum(int(np.size(program.arrays[own])) for own in program.wanted)
@@ -177,10 +174,7 @@ def confirmed(program: Capture, weights: dict[str, Array]) -> Iterator[str]:
     other = sum(float(np.sum(ways[own] * as_float(back[program.labels[own]]))) for own in ways)
     size = max(1e-300, sum(float(np.abs(weights[end] * as_float(moved[end])).sum()) for end in weights))
     if abs(one - other) > EQUAL * size:
-        yield (
-            f"symgrad's two computations of H disagree: {one:.6g} forward over reverse, {other:.6g} reverse over "
-            "reverse"
-        )
+        yield f"symgrad's two computations of H disagree: {one:.6g} and {other:.6g}"
     elif any(near(program, ways, moved, step) for step in STEPS):
         yield "confirmed by difference quotients of the gradient, and by a forward pass through it"
     else:

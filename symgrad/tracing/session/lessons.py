@@ -85,10 +85,7 @@ def rows_added(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
         )
     elif given.size == 1 and (summed := what_is_summed(program, end)) is not None:
         name, count = summed, np.size(program.arrays[summed])
-        said = (
-            f"{label} sums {count} entries, so it adds their {count} rows of J; torch.func.jacrev returns them "
-            "separately"
-        )
+        said = f"{label} sums {count} entries, so it adds their {count} rows of J; jacrev returns them separately"
     else:
         return
     size, shape = np.size(program.arrays[name]), np.shape(program.arrays[name])
@@ -150,10 +147,8 @@ def one_variable(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
             continue
         shared, whole = float(row.added[1, 0]), float(both_places(row.added)[1, 0])
         a, b = f"{row.name}[1,0]", f"{row.name}[0,1]"
-        yield (
-            f"{row.name} is treated as symmetric: {a} and {b} get {format_digits(shared)} each, "
-            f"{format_digits(whole)} as one variable"
-        )
+        said = f"{format_digits(shared)} each, {format_digits(whole)} as one variable"
+        yield f"{row.name} is symmetric here: {a} and {b} get {said}"
 
 
 def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator[str]:

@@ -169,10 +169,7 @@ def why_none(
         return f"{none}: autograd.grad (line {last.where.line}) returns gradients and does not change .grad"
     if any(source is node for reached in last.reached for source in (reached, *reached.sources())):
         if last.chosen:
-            return (
-                f"{none}: the last backward (line {last.where.line}) computed only the gradients listed in inputs=, "
-                f"without {name}"
-            )
+            return f"{none}: inputs= of the last backward (line {last.where.line}) did not include {name}"
         ended = (said for above, said in last.ended if node in above)
         return f"{none}: {next(ended, f'the backward in line {last.where.line} gave it no gradient')}"
     return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
@@ -265,19 +262,11 @@ def vectors_of_equals(matrix: Array) -> list[str]:
     found = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else np.zeros(0)
     largest = float(found.max(initial=0.0))
     if found.size and np.any(found.min(axis=-1) <= RANK * largest):
-        return [
-            (
-                "  the matrix does not have full rank: singular vectors of a zero singular value are not unique, so "
-                "there is no Jacobian"
-            )
-        ]
+        return [("  singular vectors of a zero singular value are not unique, so there is no Jacobian")]
     if found.size and np.any(np.abs(np.diff(found, axis=-1)) <= RANK * largest):
         return [
             "  two of its values are equal, so their vectors are not unique and there is no J.",
-            (
-                "  the values alone have one (eigvalsh, svdvals), and so has any function that does not depend on the "
-                "choice of the vectors;"
-            ),
+            "  the values alone have one (eigvalsh, svdvals), and so has what does not depend on the vectors;",
             "  small different numbers added to the diagonal separate the values",
         ]
     return ["  there is no J at this matrix"]

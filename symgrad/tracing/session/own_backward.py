@@ -148,11 +148,7 @@ def of_one(call: TorchCall, seen: Returned, taken: bool = True) -> Iterator[tupl
         shape, dtype = part
         if shape != node.shape:
             sizes = f"{shape_text(shape, ONE)} for {which}, which is {shape_text(node.shape, ONE)}"
-            ends = (
-                ": autograd sums it up silently; other callers get the wrong shape"
-                if taken
-                else ": the two have to be the same"
-            )
+            ends = ": autograd sums it up, other callers do not" if taken else ": the two have to be the same"
             if taken or not broadcasts(node.shape, shape):
                 yield node, f"{name} returned {sizes} ({seen.where}){ends}"
         elif dtype != node.held.dtype:
