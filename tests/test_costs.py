@@ -32,7 +32,7 @@ from symgrad.shapes import SlotSymbol
 from symgrad.tracing import capture, run_script
 from symgrad.tracing.captured import words
 from symgrad.tracing.lift import values
-from symgrad.tracing.record import sight
+from symgrad.tracing.record import frame_names
 from symgrad.tracing.story.folding import passages
 from tests.compare import assert_same
 from tests.lines_of import run_lines
@@ -496,8 +496,8 @@ def test_many_axes_of_equal_sizes_are_not_tried_for_each_other(text: str) -> Non
 def test_what_runs_a_script_is_not_in_its_sight(monkeypatch, tmp_path) -> None:
     """What click holds around a script was looked through, three deep, at every backward."""
     looked = set()
-    collect = sight.collect_variable
-    monkeypatch.setattr(sight, "collect_variable", lambda name, *rest: (looked.add(name), collect(name, *rest)))
+    collect = frame_names.collect_variable
+    monkeypatch.setattr(frame_names, "collect_variable", lambda name, *rest: (looked.add(name), collect(name, *rest)))
     script = tmp_path / "script.py"
     script.write_text("import torch\nx = torch.ones(3, requires_grad=True)\n(x * x).sum().backward()")
     run_script(str(script), [])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.tracing.record.sight import find_loop_only_names
+from symgrad.tracing.record.frame_names import find_loop_only_names
 from tests.test_run import own_default_precision
 from tests.test_story import play
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from symgrad.errors import InputError
 from symgrad.render import PAGE_WRITERS
 from symgrad.tracing import run_script
-from symgrad.tracing.record.aside import DYNAMO, TorchPatches
+from symgrad.tracing.record.patching import DYNAMO, TorchPatches
 from symgrad.tracing.session import agreement
 from symgrad.tracing.story.content import closing, legend
 from symgrad.tracing.story.events import summary

@@ -271,7 +271,7 @@ def test_gradcheck_is_compared_and_not_vacuous():
 def test_what_torch_says_once_is_not_used_up_by_work_that_nobody_hears():
     """In a process of its own: each such warning is one for all tests."""
     code = (
-        "import torch; from symgrad.tracing.record.guard import preserve_global_state\n"
+        "import torch; from symgrad.tracing.record.isolation import preserve_global_state\n"
         "with preserve_global_state(): torch.ones(1, dtype=torch.cfloat).float()\n"
         "assert not torch.is_warn_always_enabled()\n"
         "torch.ones(1, dtype=torch.cfloat).float()"

@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from symgrad.numeric import Array
 from symgrad.testing.candidates.attempts import PLAIN, Change, Heard, Layout, Pull, Seeds, Variation, listening
 from symgrad.testing.candidates.watching import changed, functions_of, named, snapshot, spying
-from symgrad.tracing.record.given import graph_nodes
+from symgrad.tracing.record.backward_args import graph_nodes
 
 ONCE, ERROR = "marked once_differentiable", "torch::autograd::Error"
 """The node that stands in the graph of a gradient that says that it cannot be differentiated again."""

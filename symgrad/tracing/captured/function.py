@@ -20,11 +20,11 @@ from torch.jit._builtins import _find_builtin, _register_builtin
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.record import cuts, frames
-from symgrad.tracing.record.given import argument_names
+from symgrad.tracing.record import frames, graph_breaks
+from symgrad.tracing.record.backward_args import argument_names
+from symgrad.tracing.record.frame_names import module_tensors
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.names import name_nodes
-from symgrad.tracing.record.sight import module_tensors
 from symgrad.tracing.record.spelling import Facts, has_own_override
 from symgrad.tracing.record.trace import Node, SourceLine, map_nested, tensors_in, upstream_nodes
 
@@ -61,7 +61,7 @@ def record_calls(recorder: Recorder) -> Iterator[Recorder]:
         return one_call(original.__get__(None, cls), f"{cls.__qualname__}.apply", True, args, kwargs)
 
     def variable(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return one_call(partial(type.__call__, cls), cuts.VARIABLE, False, args, kwargs)
+        return one_call(partial(type.__call__, cls), graph_breaks.VARIABLE, False, args, kwargs)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return one_call(compiled.__get__(self), self.name, False, args, kwargs)

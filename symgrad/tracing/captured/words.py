@@ -17,8 +17,7 @@ from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import RecordedProgram
-from symgrad.tracing.lift.lifted import HIDDEN, UNNAMED, autocast_method, listed_steps
-from symgrad.tracing.lift.steps import Refusals
+from symgrad.tracing.lift.lifted import HIDDEN, UNNAMED, Refusals, autocast_method, listed_steps
 from symgrad.tracing.lift.sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS
 
 NOT_CHECKED = "not verified"

@@ -21,11 +21,17 @@ from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_f
 from symgrad.ops.calls.short import SHORTCUT
 from symgrad.ops.lookup import find
 from symgrad.program import Role
-from symgrad.tracing.lift.bench import LiftContext
 from symgrad.tracing.lift.boxes import replay
 from symgrad.tracing.lift.choices import lift_overwrite, lift_selection
-from symgrad.tracing.lift.lifted import Refused, explain_refusal
-from symgrad.tracing.lift.steps import COMPOSITIONS, DROPPED, composition, drop_empty_operands
+from symgrad.tracing.lift.context import LiftContext
+from symgrad.tracing.lift.lifted import (
+    COMPOSITIONS,
+    DROPPED,
+    Refused,
+    composition,
+    drop_empty_operands,
+    explain_refusal,
+)
 from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
 
 

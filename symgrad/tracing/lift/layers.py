@@ -17,11 +17,10 @@ from symgrad.ops import ground, layers
 from symgrad.ops.calls import of_runs
 from symgrad.ops.calls.registry import Last, apply_last_step, done
 from symgrad.ops.calls.short import INNER
-from symgrad.tracing.lift.bench import LiftContext
 from symgrad.tracing.lift.boxes import rerun
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.context import LiftContext
+from symgrad.tracing.lift.lifted import Composition, Refused, attribute_of_result, composition
 from symgrad.tracing.lift.placing import add_at_places, check_written_once, number_entries
-from symgrad.tracing.lift.steps import Composition, attribute_of_result, composition
 from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
 
 # Sampling -------------------------------------------------------------------------------------------

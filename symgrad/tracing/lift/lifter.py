@@ -28,10 +28,9 @@ from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.lookup import find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import choices, complex_definitions, complexes, inside, observed, rewrites, templates
-from symgrad.tracing.lift.bench import LiftContext
 from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall, refuse_silent_write
-from symgrad.tracing.lift.lifted import UNKNOWN, LiftedProgram, Refused, assign_labels
-from symgrad.tracing.lift.steps import gather_tensor_list
+from symgrad.tracing.lift.context import LiftContext
+from symgrad.tracing.lift.lifted import UNKNOWN, LiftedProgram, Refused, assign_labels, gather_tensor_list
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import (
     ASIDE,

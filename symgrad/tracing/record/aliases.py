@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import Array
-from symgrad.tracing.record.guard import WeakTensor
+from symgrad.tracing.record.isolation import WeakTensor
 from symgrad.tracing.record.trace import Node, SourceLine, holds_same_numbers, real_precision, version
 
 SOME = 8

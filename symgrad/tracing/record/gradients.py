@@ -19,9 +19,9 @@ from symgrad.ops.calls.written import NEW
 from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import detached_node, storage_of
-from symgrad.tracing.record.cuts import find_upstream_leaves
-from symgrad.tracing.record.given import BackwardArgs
-from symgrad.tracing.record.guard import Guard, WeakTensor, has_no_numbers, suppress_warnings
+from symgrad.tracing.record.backward_args import BackwardArgs
+from symgrad.tracing.record.graph_breaks import find_upstream_leaves
+from symgrad.tracing.record.isolation import Guard, WeakTensor, has_no_numbers, suppress_warnings
 from symgrad.tracing.record.spelling import describe_function, spell_aten_operation
 from symgrad.tracing.record.trace import (
     GraphBreak,

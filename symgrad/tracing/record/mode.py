@@ -14,14 +14,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from symgrad.tracing.record import aliases, cuts, frames, gradients, spelling
+from symgrad.tracing.record import aliases, frames, gradients, graph_breaks, spelling
 from symgrad.tracing.record.aliases import Storages, detached_node, is_outdated, map_entries, storage_of
-from symgrad.tracing.record.aside import TorchPatches
-from symgrad.tracing.record.cuts import HANDS_OUT, Escapes
-from symgrad.tracing.record.guard import SWAP, Guard, TensorKey, WeakTensor, has_no_numbers, in_abstract_mode
+from symgrad.tracing.record.graph_breaks import HANDS_OUT, Escapes
+from symgrad.tracing.record.isolation import SWAP, Guard, TensorKey, WeakTensor, has_no_numbers, in_abstract_mode
 from symgrad.tracing.record.names import index_chain
+from symgrad.tracing.record.patching import TorchPatches
+from symgrad.tracing.record.proxies import Caller, caller, override_check
 from symgrad.tracing.record.spelling import ASKING, Facts, PendingCall
-from symgrad.tracing.record.standing_in import Caller, caller, override_check
 from symgrad.tracing.record.trace import (
     UNSEEN,
     GraphBreak,
@@ -57,12 +57,12 @@ class Recorder(TorchFunctionMode):
         self.stand_ins = TorchPatches(self)
         self.paused = False
         self.inside: TransformTrace | None = None
-        self.forwards: list[cuts.CustomForward] = []
+        self.forwards: list[graph_breaks.CustomForward] = []
         self.originals: dict[Any, Any] = {}
         self.left: SourceLine | None = None
         self.taken = Escapes()
         self.counts: dict[int, int | None] = {}
-        self.asides: list[cuts.Unread] = []
+        self.asides: list[graph_breaks.Unread] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -79,7 +79,7 @@ class Recorder(TorchFunctionMode):
             asked = self.guard(gradients.expect_gradient, self, known.spelling, func, args, keywords)
         result = self.through(func, known, types, args, keywords, call)
         if known.spelling in HANDS_OUT:
-            self.guard(cuts.note_escape, self, known.spelling, args, result)
+            self.guard(graph_breaks.note_escape, self, known.spelling, args, result)
         if asked is not None:
             self.guard(gradients.note_results, self, asked, result)
         return result
@@ -133,7 +133,7 @@ class Recorder(TorchFunctionMode):
         if self.inside is not None:
             return self.inside.record(func, known, args, keywords, run)
         seen = self.guard(self.before, func, known, args, keywords)
-        with cuts.inside_forward(self.forwards, known.custom) as made:
+        with graph_breaks.inside_forward(self.forwards, known.custom) as made:
             result = run()
         if seen is not None:
             self.guard(self.after, seen, result, made)
@@ -166,7 +166,7 @@ class Recorder(TorchFunctionMode):
             [(t, version(t)) for t in inputs] if known.may_write else [],
         )
 
-    def after(self, seen: PendingCall, result: Any, inside: cuts.CustomForward) -> None:
+    def after(self, seen: PendingCall, result: Any, inside: graph_breaks.CustomForward) -> None:
         """What a call made and what it wrote; ``inside`` a forward pass of the user's own."""
         made = list(tensors_in(result))
         if seen.known.spelling.startswith(ASKING):
@@ -198,10 +198,10 @@ class Recorder(TorchFunctionMode):
             ) not in known:
                 self.nodes.pop(tensor, None)
         sources = [nodes[id(t)] for t in seen.reading]
-        self.asides = cuts.find_unread_results(self.asides, sources)
+        self.asides = graph_breaks.find_unread_results(self.asides, sources)
         if seen.known.custom:
-            cuts.note_custom(self, call, inside, result)
-            self.asides += cuts.Unread.of(call, sources)
+            graph_breaks.note_custom(self, call, inside, result)
+            self.asides += graph_breaks.Unread.of(call, sources)
         for index, tensor in enumerate(made):
             if id(tensor) not in nodes or (call.graph is not None and tensor not in self.nodes):
                 self.register(tensor, self.made(tensor, call, index, sources, where))
@@ -210,14 +210,14 @@ class Recorder(TorchFunctionMode):
         """The node of a new tensor."""
         if tensor.requires_grad and not is_leaf(tensor):
             return detached_node("call", tensor, where, call=call, index=index)
-        cut = cuts.graph_break_of(tensor, call, sources, where)
+        cut = graph_breaks.graph_break_of(tensor, call, sources, where)
         if tensor.requires_grad and not self.forwards:
             node = self._source(tensor, cut)
             node.made_by = call.spelling if node.kind == "leaf" else node.made_by
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
         node.parts, node.made_by, node.made_of = index_chain(call), call.spelling, only_source(sources)
-        node.detached, node.past = cuts.detach_history(node, call, index, sources, self.forwards)
+        node.detached, node.past = graph_breaks.detach_history(node, call, index, sources, self.forwards)
         return node
 
     def data(self, tensor: Any, cut: GraphBreak | None, where: SourceLine | None) -> Node:
@@ -250,12 +250,12 @@ class Recorder(TorchFunctionMode):
         if not tensor.requires_grad:
             return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
-        if kind == "unknown" and cuts.grad_fn_of(tensor) == ALIAS:
+        if kind == "unknown" and graph_breaks.grad_fn_of(tensor) == ALIAS:
             base = tensor._base
             if base is not None and self.knows(base) and (base.shape, base.stride()) == (tensor.shape, tensor.stride()):
                 found: Node = self.nodes[base]  # as_subclass, which no mode is told of: the value in another class
                 return found
-        where, by = frames.user_line(), cuts.grad_fn_of(tensor, kind == "unknown" and self.stand_ins.went)
+        where, by = frames.user_line(), graph_breaks.grad_fn_of(tensor, kind == "unknown" and self.stand_ins.went)
         return detached_node(kind, tensor, where, cut=cut, made_by=by)
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
@@ -277,7 +277,7 @@ class Recorder(TorchFunctionMode):
     def lend(self, tensor: Any) -> None:
         """The memory of ``tensor`` is handed out: whoever relies on its present value notes it."""
         self.node_of(tensor)
-        cuts.mark_escaped(self.forwards, tensor)
+        graph_breaks.mark_escaped(self.forwards, tensor)
         key = storage_of(tensor)
         if key is not None:
             self.lent.add(key)
@@ -297,11 +297,11 @@ class Recorder(TorchFunctionMode):
         old.destroyed = old.destroyed or (None if same else where)
         if "data.__set__" in call.spelling:
             old.exchanged = old.exchanged or where
-            cuts.mark_escaped(self.forwards, tensor)
+            graph_breaks.mark_escaped(self.forwards, tensor)
         if self.forwards and silent:
-            cuts.mark_escaped(self.forwards, *(t for t in (tensor, *others) if t.requires_grad))
+            graph_breaks.mark_escaped(self.forwards, *(t for t in (tensor, *others) if t.requires_grad))
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
-            new = cuts.change_value_silently(tensor, old, where)
+            new = graph_breaks.change_value_silently(tensor, old, where)
         elif tensor.requires_grad and (silent or is_leaf(tensor)):
             new = self._source(tensor, old.cut)
             new.where = where
@@ -309,7 +309,7 @@ class Recorder(TorchFunctionMode):
             new = detached_node("call", tensor, where, call=call, whole=True)
         else:
             new = self.data(tensor, None, where)
-            new.past = cuts.history_inside_forward(self.forwards, new, kind="call", call=call, whole=True)
+            new.past = graph_breaks.history_inside_forward(self.forwards, new, kind="call", call=call, whole=True)
         self.register(tensor, new)
         for other in () if same else others:
             self.alias_changed(other, tensor, new, where, silent)
@@ -334,13 +334,13 @@ class Recorder(TorchFunctionMode):
             old.behind = old.behind or where
         if not other.requires_grad:
             node = self.data(other, new.cut, where)
-            node.past = cuts.history_inside_forward(
+            node.past = graph_breaks.history_inside_forward(
                 self.forwards, node, kind="overwrite", parents=(old, new), places=places
             )
         elif is_leaf(other):
             node = self._source(other)
         elif silent or not aliases.related_views(other, tensor):
-            node = cuts.change_value_silently(other, old, where)
+            node = graph_breaks.change_value_silently(other, old, where)
         else:
             value, number = other.detach(), version(other)
             node = Node("overwrite", value, number, where, parents=(old, new), places=places, owner=WeakTensor(other))

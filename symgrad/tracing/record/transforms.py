@@ -18,9 +18,9 @@ import torch
 from symgrad.ops.calls.written import NEW
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.given import argument_names
+from symgrad.tracing.record.backward_args import argument_names
 from symgrad.tracing.record.gradients import RecordedGradient
-from symgrad.tracing.record.guard import Guard, WeakTensor
+from symgrad.tracing.record.isolation import Guard, WeakTensor
 from symgrad.tracing.record.spelling import Facts, is_called_in_place, plain_spelling
 from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested, tensors_in
 

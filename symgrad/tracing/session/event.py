@@ -20,8 +20,8 @@ from symgrad.tracing.captured.words import NOT_CHECKED, first_sentence, format_s
 from symgrad.tracing.lift.lifted import complex_note
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import without_composites
-from symgrad.tracing.record.given import format_seed, write_weighted_sum
-from symgrad.tracing.record.guard import WeakTensor
+from symgrad.tracing.record.backward_args import format_seed, write_weighted_sum
+from symgrad.tracing.record.isolation import WeakTensor
 from symgrad.tracing.record.names import name_nodes, read_backward_call
 from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.record.trace import as_numbers

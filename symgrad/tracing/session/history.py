@@ -23,8 +23,8 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.words import format_step_shape
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.given import count_graph_nodes
-from symgrad.tracing.record.guard import WeakTensor, exception_line, preserve_global_state
+from symgrad.tracing.record.backward_args import count_graph_nodes
+from symgrad.tracing.record.isolation import WeakTensor, exception_line, preserve_global_state
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine
 from symgrad.tracing.session.sampling import CLOSELY, Asked, Program, Sampling, is_checked

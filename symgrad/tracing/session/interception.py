@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 from symgrad.tracing.captured.function import active_modes
-from symgrad.tracing.record import frames, sight
+from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.gradients import BatchedRecording
-from symgrad.tracing.record.guard import has_no_numbers
-from symgrad.tracing.record.standing_in import Caller, caller
+from symgrad.tracing.record.isolation import has_no_numbers
+from symgrad.tracing.record.proxies import Caller, caller
 from symgrad.tracing.record.trace import SourceLine, map_nested, tensors_in
 from symgrad.tracing.record.transforms import (
     FUNCTIONAL,
@@ -174,7 +174,7 @@ class Interception:
         request.begun = len(request.inside.requests)
         request.where, request.sight = (
             frames.user_line(),
-            sight.names_in_sight(frames.user_frame()) if outer is None else {},
+            frame_names.names_in_sight(frames.user_frame()) if outer is None else {},
         )
         if request.functional:
             request.node_of = self.recorder.node_of

@@ -21,8 +21,8 @@ from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import LiftedProgram
-from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.cuts import find_unread_results
+from symgrad.tracing.record import frame_names, frames
+from symgrad.tracing.record.graph_breaks import find_unread_results
 from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.numbers import format_array, format_digits
 from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine, upstream_nodes
@@ -87,7 +87,7 @@ def missing(call: Findings) -> list[str]:
     scene, lifted = call.scene, call.lifted
     notes: list[str] = []
     unasked: list[str] = []
-    buffers = sight.find_buffers(frames.user_frame())
+    buffers = frame_names.find_buffers(frames.user_frame())
     for name, node in lifted.nodes.items():
         if node.kind == "data" and id(node) in name_nodes([node], {}, scene.sight) and node.cut is None:
             tensor = node.owner() if node.owner is not None else None

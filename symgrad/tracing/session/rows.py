@@ -25,8 +25,8 @@ from symgrad.ops.lookup import entry_of
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.record.given import argument_names
-from symgrad.tracing.record.guard import WeakTensor
+from symgrad.tracing.record.backward_args import argument_names
+from symgrad.tracing.record.isolation import WeakTensor
 from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.numbers import format_digits
 from symgrad.tracing.record.trace import upstream_nodes

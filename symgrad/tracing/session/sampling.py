@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.errors import Setting
-from symgrad.tracing.record.given import GraphOutline, count_graph_nodes, outline_graph, outline_last_operations
+from symgrad.tracing.record.backward_args import GraphOutline, count_graph_nodes, outline_graph, outline_last_operations
 from symgrad.tracing.record.trace import SourceLine
 
 ALWAYS = 3

@@ -25,9 +25,9 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import LiftedProgram
 from symgrad.tracing.lift.observed import Observation
-from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.given import BackwardArgs
-from symgrad.tracing.record.guard import suppress_warnings
+from symgrad.tracing.record import frame_names, frames
+from symgrad.tracing.record.backward_args import BackwardArgs
+from symgrad.tracing.record.isolation import suppress_warnings
 from symgrad.tracing.record.trace import (
     GraphBreak,
     Node,
@@ -65,7 +65,7 @@ class Scene:
         self.order = upstream_nodes(self.nodes)
         self.observations = self.observe()
         self.names = {} if found is None else found.inside.names
-        self.sight = sight.names_in_sight(frames.user_frame()) if found is None else {**found.sight}
+        self.sight = frame_names.names_in_sight(frames.user_frame()) if found is None else {**found.sight}
         self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]

@@ -18,7 +18,7 @@ from typing import Any
 
 from symgrad.errors import InputError
 from symgrad.tracing.record.frames import mark_recording_start
-from symgrad.tracing.record.standing_in import clean_printing, clean_traceback
+from symgrad.tracing.record.proxies import clean_printing, clean_traceback
 from symgrad.tracing.session.watch import Watch
 from symgrad.tracing.story.events import Session
 

@@ -21,7 +21,7 @@ from symgrad.oracles.text import torch_second
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.values import lowest_dtype
-from symgrad.tracing.record.given import BackwardArgs
+from symgrad.tracing.record.backward_args import BackwardArgs
 from symgrad.tracing.record.trace import Node, as_numbers, tensors_in, upstream_nodes
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, DerivativeRequest
 from symgrad.tracing.session.agreement import difference, precision_of

@@ -19,10 +19,9 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import record_calls
-from symgrad.tracing.record import frames, sight
-from symgrad.tracing.record.aside import OptimizerSteps
-from symgrad.tracing.record.given import BackwardArgs, find_backward_outputs, graph_leaves, materialize_iterators
-from symgrad.tracing.record.guard import (
+from symgrad.tracing.record import frame_names, frames
+from symgrad.tracing.record.backward_args import BackwardArgs, backward_outputs, graph_leaves, materialize_iterators
+from symgrad.tracing.record.isolation import (
     WeakrefWithoutObserver,
     WeakTensor,
     exception_line,
@@ -30,7 +29,8 @@ from symgrad.tracing.record.guard import (
     preserve_global_state,
 )
 from symgrad.tracing.record.numbers import format_array
-from symgrad.tracing.record.standing_in import Caller, caller_with_frames
+from symgrad.tracing.record.patching import OptimizerSteps
+from symgrad.tracing.record.proxies import Caller, caller_with_frames
 from symgrad.tracing.record.trace import SourceLine, as_numbers, tensors_in
 from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session import curvature, no_gradient, remarks, rows
@@ -146,7 +146,7 @@ class Watch(History):
         if self.within:
             return call(run, args, keywords)
         at = frames.current_position()
-        program = guard(self.sampling.meet, at, find_backward_outputs(args, keywords))
+        program = guard(self.sampling.meet, at, backward_outputs(args, keywords))
         self.busy, said = True, False
         self.hand_on(*self.onward)
         try:
@@ -174,7 +174,7 @@ class Watch(History):
         found = DerivativeRequest(
             "torch.autograd", given.kind, torch.autograd.grad, outputs=tuple(ends), wrt=tuple(wanted)
         )
-        found.sight = sight.names_in_sight(frames.user_frame())
+        found.sight = frame_names.names_in_sight(frames.user_frame())
         scene = Scene(self, given, frames.user_line(), found, recorded=False)
         scene.leaves = [*zip(wanted, leaves, strict=True)]
         self.say(self.told_by(scene, None, error))
@@ -327,7 +327,7 @@ class Watch(History):
             return
         if not self.is_news(where.file, where.line, "read"):
             return
-        names = sight.names_in_sight(frames.user_frame())
+        names = frame_names.names_in_sight(frames.user_frame())
         node = self.recorder.node_of(tensor)
         if self.last is not None:
             owner, since = self.emptied.get(id(tensor), (None, None))

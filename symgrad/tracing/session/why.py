@@ -27,7 +27,7 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import format_step, right_side, with_labels
 from symgrad.tracing.lift.lifted import UNNAMED, autocast_method, is_implicit_step
 from symgrad.tracing.lift.sweeps import pull_calls
-from symgrad.tracing.record.guard import WeakTensor
+from symgrad.tracing.record.isolation import WeakTensor
 from symgrad.tracing.record.numbers import MOST, format_array
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session.births import spoilt

@@ -92,7 +92,7 @@ def materialize_iterators(function: Callable[..., Any], args: tuple[Any, ...], k
     return bound.args, bound.kwargs
 
 
-def find_backward_outputs(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+def backward_outputs(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """The outputs of a call, without reading what can be read only once."""
     value = args[0] if args else next((keywords[name] for name in ("tensors", "outputs") if name in keywords), ())
     return tuple(tensors_in(value))

@@ -23,8 +23,8 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils._device import DeviceContext
 
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.guard import has_no_numbers
-from symgrad.tracing.record.standing_in import caller, patch_attributes, restore_attribute
+from symgrad.tracing.record.isolation import has_no_numbers
+from symgrad.tracing.record.proxies import caller, patch_attributes, restore_attribute
 from symgrad.tracing.record.trace import Node, TorchCall, version
 
 DYNAMO = "torch._dynamo.eval_frame"
