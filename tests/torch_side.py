@@ -206,8 +206,10 @@ class Names(dict[str, Any]):
                 return getattr(place, name)
         if name in OWN:
             return OWN[name]
-        entry = next(op for op in symgrad.operations() if op.name == name and not op.spellings)
-        return partial(entry.torch, torch)  # torch has no such function: the entry says how torch computes it
+        for entry in symgrad.operations():  # torch has no such function: the entry says how torch computes it
+            if entry.name == name and not entry.spellings:
+                return partial(entry.torch, torch)
+        raise KeyError(name)
 
 
 def evaluate(
