@@ -1,7 +1,7 @@
 """What is linear in its tensors is understood of complex ones, in a text as in a run: driven by the table.
 
 torch is the truth, value and gradients. Which entries are linear is read off their equations
-(`symgrad.entries.read_off`); those that torch itself refuses of complex tensors are listed, and the list may only shrink.
+(`symgrad.entries.derived_facts`); those that torch itself refuses of complex tensors are listed, and the list may only shrink.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 import sympy as sp
 
 import symgrad
-from symgrad.entries.read_off import multilinear, polynomial_terms
+from symgrad.entries.derived_facts import multilinear, polynomial_terms
 from symgrad.entries.spec import View
 from symgrad.indexing import fresh
 from symgrad.ops.calls.complex_rules import ARITHMETIC

@@ -20,9 +20,9 @@ import torch
 import symgrad
 from symgrad.entries import equations as mechanism
 from symgrad.entries.along import EquationAlongAxes, LossReading
+from symgrad.entries.derived_facts import equation_text
 from symgrad.entries.equations import has_edges, with_indices
 from symgrad.entries.indexed import EquationOnAxes, IndexedEquation
-from symgrad.entries.read_off import equation_text
 from symgrad.entries.readings import PointwiseEquation, PointwiseView, condition_holds, drop_absent_operands
 from symgrad.entries.signatures import call_of, example_of
 from symgrad.entries.spec import Data, HeldTensor, Op, View

@@ -22,8 +22,8 @@ import torch
 
 from symgrad.calculus import local
 from symgrad.documents.domains import sample_values
+from symgrad.entries import derived_facts, spec
 from symgrad.entries import equations as mechanism
-from symgrad.entries import read_off, spec
 from symgrad.entries.torch_calls import plain_option as plain_option
 from symgrad.errors import SourceText, SymgradError
 from symgrad.exporting.numpy_text import numpy_spelling
@@ -286,12 +286,12 @@ def test_no_word_of_what_is_held_says_what_follows() -> None:
     """Words for what becomes of truth values and whole numbers, beside those that the equation gives."""
     found = []
     for name in (name for name in ROWS if "result_dtype" in rows()[name]):
-        less, words = without(rows()[name], "result_dtype"), read_off.dtype_words(TABLE[name])
+        less, words = without(rows()[name], "result_dtype"), derived_facts.dtype_words(TABLE[name])
         assert less is not None
         with instead(less):
-            read_off.infer_dtype_words.cache_clear()
-            found += [name] * (read_off.dtype_words(less) == words)
-    read_off.infer_dtype_words.cache_clear()
+            derived_facts.infer_dtype_words.cache_clear()
+            found += [name] * (derived_facts.dtype_words(less) == words)
+    derived_facts.infer_dtype_words.cache_clear()
     assert found == []
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.entries.read_off import dtype_words, infer_dtype_words
-from symgrad.ops import TABLE, Op, ground
+from symgrad.entries.derived_facts import dtype_words, infer_dtype_words
+from symgrad.ops import TABLE, Op, basics
 from tests.parsed import PARSED, nodes_of
 
 ROOT = Path(__file__).resolve().parent.parent / "symgrad"
@@ -49,7 +49,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "words of the notation": {
         "notation/": "abs floor max mean min prod sign sqrt sum where",
-        "entries/read_off.py": "mean",
+        "entries/derived_facts.py": "mean",
     },
     "NumPy's functions, in code that it is handed": {
         "oracles/evaluators.py": (
@@ -180,9 +180,9 @@ def counted() -> dict[str, Counter[str]]:
     return {name: words for name, words in own.items() if words}
 
 
-def decided_by_ground(text: str) -> list[int]:
-    """The lines that do something else with an entry of `symgrad.ops.ground` than hand it to what applies it."""
-    if "ground." not in text:
+def decided_by_basics(text: str) -> list[int]:
+    """The lines that do something else with an entry of `symgrad.ops.basics` than hand it to what applies it."""
+    if "basics." not in text:
         return []
     applied = {id(part) for node in nodes_of(text) if isinstance(node, ast.Call) for part in node.args}
     chosen = {
@@ -194,7 +194,7 @@ def decided_by_ground(text: str) -> list[int]:
     return [
         node.lineno
         for node in nodes_of(text)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ground"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "basics"
         if id(node) not in applied | chosen
     ]
 
@@ -222,17 +222,17 @@ def test_each_word_that_means_something_else_stands_there() -> None:
 
 @PARSED
 def test_what_programs_are_built_with_is_applied_and_nothing_is_decided_by_it() -> None:
-    """`symgrad.ops.ground` is no way round: who asks what an operation is asks for a fact of its entry."""
+    """`symgrad.ops.basics` is no way round: who asks what an operation is asks for a fact of its entry."""
     files = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in ROOT.rglob("*.py")}
-    assert {name: lines for name, text in files.items() if (lines := decided_by_ground(text))} == {}
-    entries = {name for name, entry in vars(ground).items() if isinstance(entry, Op)}
-    used = {word for name, text in files.items() for word in re.findall(r"\bground\.(\w+)", text)}
+    assert {name: lines for name, text in files.items() if (lines := decided_by_basics(text))} == {}
+    entries = {name for name, entry in vars(basics).items() if isinstance(entry, Op)}
+    used = {word for name, text in files.items() for word in re.findall(r"\bbasics\.(\w+)", text)}
     assert entries == used
 
 
 def test_a_decision_by_an_entry_is_seen() -> None:
-    assert decided_by_ground("p(ground.mul, x)\np(ground.sub if odd else ground.add, x)") == []
-    assert decided_by_ground("if named(op) is ground.mul: pass\nx = ground.mul.name") == [1, 2]
+    assert decided_by_basics("p(basics.mul, x)\np(basics.sub if odd else basics.add, x)") == []
+    assert decided_by_basics("if named(op) is basics.mul: pass\nx = basics.mul.name") == [1, 2]
 
 
 @pytest.mark.parametrize("op", [op for op in TABLE.values() if op.traits.result_dtype], ids=lambda op: op.name)

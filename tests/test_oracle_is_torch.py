@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.api import explain_values
-from symgrad.entries.read_off import is_non_differentiable
+from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.language.inference import read_program
 from symgrad.ops import COMPOUNDS, TABLE, entry_named

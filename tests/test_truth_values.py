@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.entries.read_off import dtype_words
+from symgrad.entries.derived_facts import dtype_words
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read_program
 from symgrad.numeric import forward

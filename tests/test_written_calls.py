@@ -11,8 +11,8 @@ import pytest
 from symgrad.errors import InputError, SymgradError
 from symgrad.language import read_program
 from symgrad.ops import COMPOUND_SPELLINGS, COMPOUNDS, TABLE
+from symgrad.ops.calls.call_texts import define_call, last_step_of_text
 from symgrad.ops.calls.registry import CALLED
-from symgrad.ops.calls.written import define_call, last_step_of_text
 from symgrad.ops.lookup import has_role
 from symgrad.program import Role
 
@@ -110,7 +110,7 @@ BY_SHAPES = ("gaussian_nll_loss", "solve", "corrcoef", "dsplit", "select_scatter
 def test_the_entries_that_a_text_applies_are_in_the_table() -> None:
     """Each written call is run over operands that are only names."""
     seen = set[str]()
-    written = [c for c in CALLED.values() if c.steps.__module__.endswith(".written")]
+    written = [c for c in CALLED.values() if c.steps.__module__.endswith(".call_texts")]
     assert len(written) >= 50
 
     class Apply:

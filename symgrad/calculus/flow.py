@@ -34,7 +34,7 @@ from symgrad.calculus.local import (
     operand,
     standard,
 )
-from symgrad.entries.read_off import is_non_differentiable
+from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.ops import auxiliary_letters, entry_named, entry_of, index_data_letters, is_data_argument

@@ -25,7 +25,7 @@ from symgrad.indexing import Equation, Index, add_up, fresh_axes, is_guard
 from symgrad.indexing.canonical import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.ops.calls.written import sign_of
+from symgrad.ops.calls.call_texts import sign_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role
 

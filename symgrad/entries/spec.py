@@ -197,9 +197,9 @@ class Traits:
     """How the operation behaves, as far as its equation does not say it.
 
     ``role`` identifies it for other code (`symgrad.program.Role`). ``result_dtype`` says what torch makes of truth
-    values and whole numbers (`symgrad.entries.read_off`). ``gathers``: it reads entries at positions that an operand
-    has. ``where_like``: the places of its condition and of its choices, and which choice a true condition takes.
-    ``complex_pairs`` are the operands, ``out`` among them, that are complex in torch and pairs (re, im) here
+    values and whole numbers (`symgrad.entries.derived_facts`). ``gathers``: it reads entries at positions that an
+    operand has. ``where_like``: the places of its condition and of its choices, and which choice a true condition
+    takes. ``complex_pairs`` are the operands, ``out`` among them, that are complex in torch and pairs (re, im) here
     (`symgrad.ops.complex_pairs`).
     """
 

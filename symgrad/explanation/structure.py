@@ -18,14 +18,14 @@ import sympy as sp
 from symgrad.calculus.flow import cutting
 from symgrad.closed_form.number_text import NoForm, tidy_exponents
 from symgrad.closed_form.writing import FormWriter
-from symgrad.entries.read_off import is_non_differentiable
+from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain
 from symgrad.indexing import Bracket, Index, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
 from symgrad.ops import entry_of, is_data_argument
-from symgrad.ops.calls.written import sign_of
+from symgrad.ops.calls.call_texts import sign_of
 from symgrad.program import Apply, Program, Pullback
 
 COMPOSED = certain("product", "", "a product of the steps' Jacobians; its formula is too long to write out")

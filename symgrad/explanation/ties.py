@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symgrad.calculus import depending
-from symgrad.entries.read_off import is_non_differentiable
+from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.explanation.kinks import ROUNDING, TRIED, Passage, Place, Tie, counting, near
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback, unit_at

@@ -28,9 +28,9 @@ from symgrad.language.dtypes import DTYPES, NARROW, NO_TYPE, TYPED, UNREAD, Dtyp
 from symgrad.language.sizes import ALL, Key, unify_shapes
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, dotted_name
 from symgrad.notation.tree import SyntaxNode
-from symgrad.ops import ELEMENTWISE, belongs_to, ground
+from symgrad.ops import ELEMENTWISE, basics, belongs_to
+from symgrad.ops.calls.call_texts import SIGNS, TO_WHOLE
 from symgrad.ops.calls.registry import SHARING, find_compound
-from symgrad.ops.calls.written import SIGNS, TO_WHOLE
 from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Role
 from symgrad.shapes import Size
@@ -111,7 +111,7 @@ class AliasTracker:
 
     def reshaped(self, base: Ref, new: Ref) -> Ref:
         """``new`` in the shape of ``base``."""
-        return EntryCaller(self.builder, None)(ground.reshape, new, shape=base.shape)
+        return EntryCaller(self.builder, None)(basics.reshape, new, shape=base.shape)
 
     def put(self, base: Ref, new: Ref, key: Key, span: Span) -> Ref:
         """``base`` with ``new`` in the place of ``base[key]``."""
@@ -119,7 +119,7 @@ class AliasTracker:
         if ("new",) in key:
             axes = [place for place, item in enumerate(i for i in key if i[0] != "int") if item == ("new",)]
             sizes = tuple(size for axis, size in enumerate(new.shape) if axis not in axes)
-            new = call(ground.reshape, new, shape=sizes)
+            new = call(basics.reshape, new, shape=sizes)
             return self.put(base, new, tuple(i for i in key if i != ("new",)), span)
         axis = next((n for n, item in enumerate(key) if item != ALL), None)
         if axis is None:
@@ -128,7 +128,7 @@ class AliasTracker:
         if item[0] == "int":
             place = item[1] % max(call.whole(base.shape[axis]), 1)
             item = ("slice", place, place + 1, 1)
-            new = call(ground.unsqueeze, new, dim=axis)
+            new = call(basics.unsqueeze, new, dim=axis)
         if any(other != ALL for other in rest):
             part = tuple(item if n == axis else ALL for n in range(len(key)))
             new = self.put(call(role_entry(Role.INDEXES), base, key=part), new, rest, span)

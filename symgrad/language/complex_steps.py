@@ -16,12 +16,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from symgrad.entries.read_off import Terms, multilinear
+from symgrad.entries.derived_facts import Terms, multilinear
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, Span, UnsupportedError
 from symgrad.language.binding import Meaning, Ref, describe_meaning
 from symgrad.language.builder import EntryCaller, StepBuilder, StepOperand
-from symgrad.ops import ground
+from symgrad.ops import basics
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex_pairs import unpaired
 from symgrad.ops.lookup import entry_named, has_role, role_entry
@@ -56,7 +56,7 @@ def apply_to_halves(
 
 def add_zero_half(call: Callable[..., Ref], part: Halves) -> Halves:
     """Both halves, also of a real tensor among complex ones."""
-    return part if len(part) > 1 or not isinstance(part[0], Ref) else (part[0], call(ground.zeros_like, part[0]))
+    return part if len(part) > 1 or not isinstance(part[0], Ref) else (part[0], call(basics.zeros_like, part[0]))
 
 
 def find_only_product(terms: Terms) -> frozenset[int] | None:
@@ -85,9 +85,9 @@ def multiply_halves(
         half = turns % 2
         chosen = [part[n] for part, n in zip(kept, choice, strict=True)]
         for n, part in riders.items():
-            chosen[n] = call(ground.zeros_like, part[0]) if half in sums else part[1]
+            chosen[n] = call(basics.zeros_like, part[0]) if half in sums else part[1]
         term = of(chosen)
-        sums[half] = call(ground.sub if turns % 4 > 1 else ground.add, sums[half], term) if half in sums else term
+        sums[half] = call(basics.sub if turns % 4 > 1 else basics.add, sums[half], term) if half in sums else term
     return sums[0], sums[1]
 
 
@@ -157,10 +157,12 @@ class ComplexPairs:
         if isinstance(value, Ref):
             return value
         if isinstance(value, TorchShaped):
-            return value.ref if value.ref.complex else self(ground.complex_pair, value.ref, 0)
+            return value.ref if value.ref.complex else self(basics.complex_pair, value.ref, 0)
         peer = next(meaning for meaning in self.meanings if is_complex_ref(meaning))
         return self(
-            ground.complex_pair, self(ground.mul, self(ground.ones_like, self(ground.complex_real, peer)), value), 0
+            basics.complex_pair,
+            self(basics.mul, self(basics.ones_like, self(basics.complex_real, peer)), value),
+            0,
         )
 
     def real(self, value: Any) -> Any:
@@ -172,7 +174,7 @@ class ComplexPairs:
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""
         value = value.ref if isinstance(value, TorchShaped) else value
-        return self(ground.unsqueeze, value, dim=-1) if isinstance(value, Ref) else value
+        return self(basics.unsqueeze, value, dim=-1) if isinstance(value, Ref) else value
 
     def part(self, pairs: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part."""
@@ -180,7 +182,7 @@ class ComplexPairs:
         half = made.arguments[number] if made is not None and has_role(made.op, Role.PAIRS) else None
         if isinstance(half, str) and self.builder.shape_of(half) == pairs.shape[:-1]:
             return Ref(half, pairs.shape[:-1])  # it was put together of halves
-        return self(ground.complex_imag if number else ground.complex_real, pairs)
+        return self(basics.complex_imag if number else basics.complex_real, pairs)
 
     def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
         """The call's own entry, of another first tensor."""
@@ -267,7 +269,7 @@ def apply_by_halves(
     both = apply_to_halves(pairs, pairs.builder, op, parts, of)
     if both is None:
         return None
-    made = pairs.entry(ground.complex_pair, [StepOperand(half, pairs.label) for half in both], {}, name)
+    made = pairs.entry(basics.complex_pair, [StepOperand(half, pairs.label) for half in both], {}, name)
     return replace(made, complex=True)
 
 
@@ -300,7 +302,7 @@ def apply_complex_compound(
 ) -> Ref:  # fmt: skip
     """What the registry says that a call without an entry of its own is of complex tensors."""
     flat = [part for given in positional for part in (given if isinstance(given, tuple) else (given,))]
-    pairs = ComplexPairs(builder, ground.norm, flat, span, word, whole)
+    pairs = ComplexPairs(builder, basics.norm, flat, span, word, whole)
     return apply_complex_rule(
         pairs, word, [to_torch_shape(meaning) for meaning in positional], keywords, name
     ) or refuse_complex(pairs)

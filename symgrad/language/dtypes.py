@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.read_off import dtype_words
+from symgrad.entries.derived_facts import dtype_words
 from symgrad.entries.spec import Op
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
 from symgrad.language.arguments import Array
 from symgrad.language.syntax_tree import Literal, PythonCall, dotted_name
+from symgrad.ops.calls.call_texts import sign_of
 from symgrad.ops.calls.registry import MOVERS
-from symgrad.ops.calls.written import sign_of
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 

@@ -37,9 +37,9 @@ from symgrad.language.syntax_tree import (
     dotted_name,
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode
-from symgrad.ops import ground
+from symgrad.ops import basics
+from symgrad.ops.calls.call_texts import LOGIC, SIGNS
 from symgrad.ops.calls.registry import Compound, find_compound
-from symgrad.ops.calls.written import LOGIC, SIGNS
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import Own, Role
 
@@ -77,11 +77,11 @@ class Elaborator:
     def spread(self, value: Meaning, over: Ref, span: Span) -> Ref:
         """``value`` in the shape of what it is written over."""
         if is_scalar(value):
-            nothing = self.apply.step(ground.zeros_like, [(over, span)], {}, span, "=", None)
-            return self.apply.step(ground.add, [(nothing, span), (value, span)], {}, span, "=", None)
+            nothing = self.apply.step(basics.zeros_like, [(over, span)], {}, span, "=", None)
+            return self.apply.step(basics.add, [(nothing, span), (value, span)], {}, span, "=", None)
         if len(visible_shape(value)) > len(visible_shape(over)):
             raise ShapeError("the assigned value has more axes than its target", span=span)
-        return self.apply.step(ground.expand, [(value, span)], {"shape": over.shape}, span, "=", None)
+        return self.apply.step(basics.expand, [(value, span)], {"shape": over.shape}, span, "=", None)
 
     def meaning(self, node: SyntaxNode, name: str | None = None) -> Meaning:
         """What ``node`` stands for; a step made for it gets the name ``name``."""
@@ -125,7 +125,7 @@ class Elaborator:
         if node.sign == "+":
             return value
         if isinstance(value, Ref):
-            return self.apply.step(ground.neg, [(value, node.operand.span)], {}, node.span, "-", name)
+            return self.apply.step(basics.neg, [(value, node.operand.span)], {}, node.span, "-", name)
         return -value if value == INFINITY else place_errors(node.span, lambda: combine_constants("*", -1, value))
 
     def binary(self, node: Binary, name: str | None) -> Meaning:
@@ -325,5 +325,5 @@ class Elaborator:
         if node.name == "T" and rank != 2:
             self.builder.remarks[explain_transpose(quote_span(self.text, node.span), rank)] = None
             order = {"dims": tuple(reversed(range(rank)))}
-            return self.apply.step(ground.permute, [operand], order, node.span, ".T", name)
+            return self.apply.step(basics.permute, [operand], order, node.span, ".T", name)
         return self.apply.step(op, [operand], {}, node.span, f".{node.name}", name)

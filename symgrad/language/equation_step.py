@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from symgrad.entries.stated import equation_of
+from symgrad.entries.stated_equations import equation_of
 from symgrad.errors import InputError, Setting, Span, SymgradError
 from symgrad.language.binding import Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder, StepOperand

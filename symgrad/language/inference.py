@@ -43,7 +43,7 @@ from symgrad.language.pasted_script import parse_pasted_script
 from symgrad.language.sizes import find_number_names
 from symgrad.language.syntax_tree import Script
 from symgrad.notation.tree import walk
-from symgrad.ops.calls.written import sign_of
+from symgrad.ops.calls.call_texts import sign_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Number, Program, Role, free_name
 

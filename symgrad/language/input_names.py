@@ -31,8 +31,8 @@ from symgrad.language.syntax_tree import (
 )
 from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
 from symgrad.ops import TABLE
+from symgrad.ops.calls.call_texts import SIGNS
 from symgrad.ops.calls.registry import find_compound
-from symgrad.ops.calls.written import SIGNS
 from symgrad.ops.lookup import find
 
 MODULES = {

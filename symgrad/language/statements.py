@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn
 
-from symgrad.entries.read_off import constant_result
+from symgrad.entries.derived_facts import constant_result
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
 from symgrad.language.binding import CallResults, LiteralTensor, Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder, StepOperand
@@ -33,7 +33,7 @@ from symgrad.language.syntax_tree import (
     in_place_target,
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
-from symgrad.ops import ground
+from symgrad.ops import basics
 from symgrad.ops.lookup import entry_of, role_entry
 from symgrad.program import Own, Role
 
@@ -176,7 +176,7 @@ class StatementReader(Elaborator):
                 told = "only one number can be written at the positions of a mask here"
                 raise UnsupportedError(told, span=span, hints=("torch.where(mask, a, h)", RUN))
             new = self.apply.step(
-                ground.where, [(mask, target.span), (value, span), (owner, target.owner.span)], {}, span, "=", None
+                basics.where, [(mask, target.span), (value, span), (owner, target.owner.span)], {}, span, "=", None
             )
             self.sharing.write(owner, new, "=", target.span)
             return

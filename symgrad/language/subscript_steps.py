@@ -27,7 +27,7 @@ from symgrad.language.dtypes import DtypeKind
 from symgrad.language.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, index_key, visible_shape
 from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import SyntaxNode
-from symgrad.ops import ground
+from symgrad.ops import basics
 from symgrad.ops.calls.registry import SHARING, Compound
 from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
@@ -215,9 +215,9 @@ def gather_positions(
         place = places[along]
         sizes = list(x.shape)
         sizes[along] = as_size(1)
-        index = call(ground.reshape, place, shape=tuple(sizes))
-        taken = call(ground.gather, x, index, dim=along)
-        return call.last(ground.reshape, (taken,), {"shape": place.shape}, name)
+        index = call(basics.reshape, place, shape=tuple(sizes))
+        taken = call(basics.gather, x, index, dim=along)
+        return call.last(basics.reshape, (taken,), {"shape": place.shape}, name)
     if len(axes) > 1:
         together = list(axes) == list(range(first, first + len(axes)))
         sizes = [as_size(extents.whole(x.shape[axis], span)) for axis in axes]
@@ -225,21 +225,21 @@ def gather_positions(
         rest = [n for n in range(len(x.shape)) if n not in axes]
         order = (*rest[:first], *axes, *rest[first:])
         if order != tuple(range(len(x.shape))):
-            x = call(ground.permute, x, dims=order)
+            x = call(basics.permute, x, dims=order)
         shape = (*x.shape[:first], sp.Mul(*sizes), *x.shape[first + len(axes) :])
-        x = call(ground.reshape, x, shape=shape)
+        x = call(basics.reshape, x, shape=shape)
         flat, *others = (
             count_from_front(builder, call, place, int(size)) for place, size in zip(places, sizes, strict=True)
         )
         for place, size in zip(others, sizes[1:], strict=True):
-            flat = call(ground.add, call(ground.mul, flat, int(size)), place)
+            flat = call(basics.add, call(basics.mul, flat, int(size)), place)
         places = [replace(flat, kind=DtypeKind.WHOLE)]
     (place,) = places
     if len(place.shape) == 1:
-        return call.last(ground.index_select, (x, place), {"dim": first}, name)
+        return call.last(basics.index_select, (x, place), {"dim": first}, name)
     shape = (*x.shape[:first], *place.shape, *x.shape[first + 1 :])
-    row = call(ground.reshape, place, shape=(sp.Mul(*place.shape),))
-    return call.last(ground.reshape, (call(ground.index_select, x, row, dim=first),), {"shape": shape}, name)
+    row = call(basics.reshape, place, shape=(sp.Mul(*place.shape),))
+    return call.last(basics.reshape, (call(basics.index_select, x, row, dim=first),), {"shape": shape}, name)
 
 
 def find_axis_of_one_per_row(
@@ -305,7 +305,7 @@ def count_from_front(builder: StepBuilder, call: EntryCaller, place: Ref, size: 
     if said and min(said) >= 0 and max(said) < size:
         return place
     builder.positions[place.name, size] = None
-    return call(ground.remainder, place, size)
+    return call(basics.remainder, place, size)
 
 
 def least_size(positions: Sequence[int]) -> int:

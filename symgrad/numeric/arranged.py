@@ -19,8 +19,8 @@ from typing import TypeAlias
 import numpy as np
 
 from symgrad.calculus import is_multilinear
+from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.entries.operands import Domain
-from symgrad.entries.read_off import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import forward

@@ -28,6 +28,7 @@ from symgrad.ops import (
     decompositions,
     distances,
     factorizations,
+    fold_unfold,
     fourier,
     gathering,
     interpolation,
@@ -41,7 +42,6 @@ from symgrad.ops import (
     statistics,
     subscripts,
     views,
-    windows,
 )
 from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
 from symgrad.ops.lookup import (
@@ -60,7 +60,7 @@ GROUPS: dict[str, tuple[ModuleType, ...]] = {
     "Operations on each entry by itself": ELEMENTWISE,
     "Sums of products, and operations that count, slide or measure with them": CONTRACTIONS,
     "Sums, running operations and choices along an axis": (reductions, statistics),
-    "Views, indexing and rearranging": (arranging, gathering, interpolation, subscripts, views, windows),
+    "Views, indexing and rearranging": (arranging, gathering, interpolation, subscripts, views, fold_unfold),
     "Layers of neural networks, and losses": (layers, losses),
     "Linear algebra: operations that are defined by an equation which their result solves": (
         decompositions,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from symgrad.entries.spec import COMPOUND_SPELLINGS, SPELLINGS, TABLE, Op, Rules, SavedForBackward
-from symgrad.entries.stated import entry_stated
+from symgrad.entries.stated_equations import entry_stated
 from symgrad.errors import bug
 from symgrad.program import Operation, Pullback, Role
 

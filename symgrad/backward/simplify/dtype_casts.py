@@ -20,7 +20,7 @@ from enum import Enum
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import computes_truths
 from symgrad.backward.trees import copy_tree, rewrite_tree, tensor_names
-from symgrad.entries.read_off import KEPT, REAL, dtype_words, is_non_differentiable
+from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differentiable
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 

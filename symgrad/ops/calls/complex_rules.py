@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from symgrad.entries.operands import axes_of
 from symgrad.entries.signatures import call_of
-from symgrad.ops.calls.written import last_step_of_text
+from symgrad.ops.calls.call_texts import last_step_of_text
 
 
 class PairsApplier(Protocol):

@@ -18,7 +18,7 @@ import torch
 from symgrad.language.binding import Ref
 from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import Array
-from symgrad.ops import ground
+from symgrad.ops import basics
 from symgrad.ops.calls.registry import CHOICES, RANKED
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import Role
@@ -66,9 +66,9 @@ def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array
     if op is None or own is None:
         return None
     lifter.asked_numbers = True
-    index = lifter.apply_op(ground.reshape, "torch.reshape", (own, (-1, 1)), {})
+    index = lifter.apply_op(basics.reshape, "torch.reshape", (own, (-1, 1)), {})
     picked = lifter.apply_op(op, "torch.gather", (source, 1, index), {})
-    return lifter.apply_op(ground.reshape, "torch.reshape", (picked, (-1,)), {}, name)
+    return lifter.apply_op(basics.reshape, "torch.reshape", (picked, (-1,)), {}, name)
 
 
 def has_ties(node: Node) -> bool:
@@ -171,10 +171,10 @@ def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | 
     """
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
-        return lifter.apply_op(ground.reshape, "torch.reshape", (source, tuple(places.shape)), {}, name)
+        return lifter.apply_op(basics.reshape, "torch.reshape", (source, tuple(places.shape)), {}, name)
     order = find_permutation(places, shape)
     if order is not None:
-        return lifter.apply_op(ground.permute, "torch.permute", (source, order), {}, name)
+        return lifter.apply_op(basics.permute, "torch.permute", (source, order), {}, name)
     key = find_slice_index(places, shape)
     if key is not None:
         return lifter.emit(role_entry(Role.INDEXES), [StepOperand(source, source.name)], {"key": key}, name)
@@ -194,9 +194,9 @@ def lift_slice_selection(
     index = find_equal_index_tensor(lifter, at, read) or lifter.data("places", at)
     if at.ndim == 1:
         return lifter.apply_op(op, op.name, (source, axis, index), {}, name)
-    row = lifter.apply_op(ground.reshape, "torch.reshape", (index, (-1,)), {})
+    row = lifter.apply_op(basics.reshape, "torch.reshape", (index, (-1,)), {})
     rows = lifter.apply_op(op, op.name, (source, axis, row), {})
-    return lifter.apply_op(ground.reshape, "torch.reshape", (rows, tuple(places.shape)), {}, name)
+    return lifter.apply_op(basics.reshape, "torch.reshape", (rows, tuple(places.shape)), {}, name)
 
 
 def find_slice_positions(places: Array, shape: tuple[int, ...]) -> tuple[int, Array] | None:
@@ -228,7 +228,7 @@ def lift_gather(lifter: LiftContext, source: Ref, places: Array, name: str | Non
     if op is not None:
         flat = source
         if len(source.shape) != 1:
-            flat = lifter.apply_op(ground.reshape, "torch.reshape", (source, (-1,)), {})
+            flat = lifter.apply_op(basics.reshape, "torch.reshape", (source, (-1,)), {})
         picked = lifter.apply_op(op, "torch.gather", (flat, 0, index), {}, name if places.ndim == 1 else None)
         if places.ndim == 1:
             return picked
@@ -236,9 +236,9 @@ def lift_gather(lifter: LiftContext, source: Ref, places: Array, name: str | Non
         rows = find("F.embedding")
         if rows is None:
             raise Refused("the table has no gather")
-        column = lifter.apply_op(ground.reshape, "torch.reshape", (source, (-1, 1)), {})
+        column = lifter.apply_op(basics.reshape, "torch.reshape", (source, (-1, 1)), {})
         picked = lifter.apply_op(rows, "F.embedding", (index, column), {})
-    return lifter.apply_op(ground.reshape, "torch.reshape", (picked, tuple(places.shape)), {}, name)
+    return lifter.apply_op(basics.reshape, "torch.reshape", (picked, tuple(places.shape)), {}, name)
 
 
 def lift_overwrite(lifter: LiftContext, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
@@ -247,7 +247,7 @@ def lift_overwrite(lifter: LiftContext, old: Ref, new: Ref, places: Array, name:
         return lift_selection(lifter, new, places, name)
     spread = lift_gather(lifter, new, np.maximum(places, 0), None)
     mask = lifter.data("written", (places >= 0))
-    return lifter.apply_op(ground.where, "torch.where", (mask, spread, old), {}, name)
+    return lifter.apply_op(basics.where, "torch.where", (mask, spread, old), {}, name)
 
 
 def find_permutation(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -23,7 +23,7 @@ from symgrad.language.binding import Ref
 from symgrad.language.builder import StepOperand
 from symgrad.language.complex_steps import apply_to_halves
 from symgrad.numeric.exact import Array
-from symgrad.ops import ground
+from symgrad.ops import basics
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
 from symgrad.ops.calls.registry import MOVERS, WRITES, find_compound
 from symgrad.ops.fourier import each_axis
@@ -89,7 +89,7 @@ class PairedArgs:
             label = {1: "one", 1j: "i"}.get(number, "number")
             return self.lifter.data(label, np.array([number.real, number.imag]))
         ref = self.real(value)
-        return ref if is_complex(value) else self(ground.complex_pair, ref, 0)
+        return ref if is_complex(value) else self(basics.complex_pair, ref, 0)
 
     def part(self, ref: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part of pairs."""
@@ -98,7 +98,7 @@ class PairedArgs:
 
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""
-        return self(ground.unsqueeze, self.real(value), -1) if isinstance(value, (Node, Ref)) else value
+        return self(basics.unsqueeze, self.real(value), -1) if isinstance(value, (Node, Ref)) else value
 
 
 LONGEST = 4096
@@ -151,20 +151,20 @@ def stft(
     if align_to_window or is_complex(x):
         return None
     hop, width = hop_length or n_fft // 4, win_length or n_fft
-    frames = p(ground.unfold, p.real(x), len(x.shape) - 1, n_fft, hop)
+    frames = p(basics.unfold, p.real(x), len(x.shape) - 1, n_fft, hop)
     left = (n_fft - width) // 2
     margins = (left, n_fft - width - left)
     if window is not None:
         if is_complex(window):
             return None
-        weights = p.real(window) if width == n_fft else p(ground.pad, p.real(window), margins)
-        frames = p(ground.mul, frames, weights)
+        weights = p.real(window) if width == n_fft else p(basics.pad, p.real(window), margins)
+        frames = p(basics.mul, frames, weights)
     elif width != n_fft:
-        frames = p(ground.mul, frames, p.lifter.data("window", np.pad(np.ones(width), margins)))
+        frames = p(basics.mul, frames, p.lifter.data("window", np.pad(np.ones(width), margins)))
     axis, norm = len(frames.shape) - 1, "ortho" if normalized else None
     half = onesided is None or onesided
-    source = frames if half else p(ground.complex_pair, frames, 0)
-    return p(ground.transpose, transform_axes(p, f"complex_{'r' * half}fft", source, None, axis, norm), axis - 1, axis)
+    source = frames if half else p(basics.complex_pair, frames, 0)
+    return p(basics.transpose, transform_axes(p, f"complex_{'r' * half}fft", source, None, axis, norm), axis - 1, axis)
 
 
 WORDS = [f"{word}{tail}" for tail in ("", "2", "n") for word in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")]
@@ -190,12 +190,12 @@ def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
         raise Refused(TWICE)
     p = PairedArgs(lifter, node)
     pairs = [p.pair(source) for source in sources]
-    row = pairs[0] if len(pairs) == 1 else p(ground.cat, [p(ground.reshape, ref, (-1, 2)) for ref in pairs], 0)
+    row = pairs[0] if len(pairs) == 1 else p(basics.cat, [p(basics.reshape, ref, (-1, 2)) for ref in pairs], 0)
     found = lift_selection(lifter, row, 2 * np.maximum(places, 0)[..., None] + np.arange(2), None)
     if conjugated:
-        found = p(ground.complex_conj, found)
+        found = p(basics.complex_conj, found)
     if (places < 0).any():
-        found = p(ground.mul, found, lifter.data("written", (places >= 0).astype(np.float64)[..., None]))
+        found = p(basics.mul, found, lifter.data("written", (places >= 0).astype(np.float64)[..., None]))
     return found
 
 
@@ -224,17 +224,17 @@ def probe_complex_indices(node: Node, sources: list[Node]) -> tuple[Array, bool]
 
 def cat(p: PairedArgs, tensors: Any, dim: int = 0) -> Ref:
     """Joined along one of the leading axes."""
-    return p(ground.cat, [p.pair(t) for t in drop_empty_operands(tensors)], dim % len(p.node.shape))
+    return p(basics.cat, [p.pair(t) for t in drop_empty_operands(tensors)], dim % len(p.node.shape))
 
 
 def stack(p: PairedArgs, tensors: Any, dim: int = 0) -> Ref:
     """Joined along a new axis in front of the pairs."""
-    return p(ground.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape))
+    return p(basics.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape))
 
 
 def expand(p: PairedArgs, x: Any, *_: Any, **__: Any) -> Ref:
     """The same entries along new axes."""
-    return p(ground.expand, p.pair(x), (*p.node.shape, 2))
+    return p(basics.expand, p.pair(x), (*p.node.shape, 2))
 
 
 def indexed(p: PairedArgs, x: Any, key: Any) -> Ref | None:
@@ -267,7 +267,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("expand_as", "broadcast_to"), expand),
     "__getitem__": indexed,
     "copy": lambda p, x, source, *_: expand(p, source),
-    "zero": lambda p, x: p(ground.zeros_like, p.pair(x)),
+    "zero": lambda p, x: p(basics.zeros_like, p.pair(x)),
     "view_as_complex": lambda p, x: p.real(x),
     **dict.fromkeys(SAME, keep_pairs),
     **dict.fromkeys(CASTS, lift_complex_cast),
@@ -339,7 +339,7 @@ def lift_by_halves(lifter: LiftContext, node: Node) -> Ref:
     both = apply_to_halves(p, lifter.builder, op, parts, of)
     if both is None:
         raise Refused(f"{spelling} of complex tensors is not linear in them")
-    return p(ground.complex_pair, *both)
+    return p(basics.complex_pair, *both)
 
 
 WAYS = (lift_by_pairs, probe_pairs, lift_by_halves, inside.lift_definition, inside.lift_operations)

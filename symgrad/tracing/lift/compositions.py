@@ -15,10 +15,10 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import ground
-from symgrad.ops.calls.of_runs import REDUCTIONS, ctc_loss_steps
+from symgrad.ops import basics
+from symgrad.ops.calls.one_line_calls import SHORTCUT
 from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_front
-from symgrad.ops.calls.short import SHORTCUT
+from symgrad.ops.calls.run_calls import REDUCTIONS, ctc_loss_steps
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift.boxes import replay
@@ -38,9 +38,9 @@ from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
 @composition()
 def softplus(steps: LiftContext, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Last | None:
     """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
-    soft = steps(ground.softplus, x)
+    soft = steps(basics.softplus, x)
     beyond = bool((node.value() > SHORTCUT).any())
-    return done(steps(ground.where, steps(ground.gt, x, SHORTCUT), x, soft) if beyond else soft)
+    return done(steps(basics.where, steps(basics.gt, x, SHORTCUT), x, soft) if beyond else soft)
 
 
 @composition()
@@ -56,8 +56,8 @@ def nextafter(steps: LiftContext, node: Node, x: Any, y: Any) -> Last | None:
     start, end = (as_numbers(t.held) if isinstance(t, Node) else np.asarray(t) for t in (x, y))
     equal = np.broadcast_to(start == end, node.shape)
     step = as_numbers(node.held) - np.where(equal, 0, start)
-    moved = steps(ground.where, steps.data("equal", equal), 0.0, x) if equal.any() else x
-    expanded = moved if tuple(moved.shape) == node.shape else steps(ground.expand, moved, node.shape)
+    moved = steps(basics.where, steps.data("equal", equal), 0.0, x) if equal.any() else x
+    expanded = moved if tuple(moved.shape) == node.shape else steps(basics.expand, moved, node.shape)
     return "torch.add", (expanded, steps.data("least", step)), {}
 
 
@@ -129,7 +129,7 @@ def match_vector_signs(steps: LiftContext, node: Node, last: Last, word: str) ->
     assert node.call is not None
     axis = -1 if node.index == 2 and "linalg" in node.call.spelling else -2  # the rows of Vh, the columns of V
     signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
-    return done(ref if (signs > 0).all() else steps(ground.mul, ref, steps.data("sign", signs)))
+    return done(ref if (signs > 0).all() else steps(basics.mul, ref, steps.data("sign", signs)))
 
 
 @composition()
@@ -138,9 +138,9 @@ def nanmedian(steps: LiftContext, node: Node, x: Any, dim: Any = None, keepdim: 
     numbers = np.flatnonzero(~np.isnan(without_subclass(x).reshape(-1).numpy(force=True)))
     if dim is not None or not numbers.size:
         return None
-    flat = steps(ground.reshape, x, (-1,))
+    flat = steps(basics.reshape, x, (-1,))
     if len(numbers) < flat.shape[0]:
-        flat = steps(ground.index_select, flat, 0, steps.data("numbers", numbers))
+        flat = steps(basics.index_select, flat, 0, steps.data("numbers", numbers))
     return "torch.median", (flat,), {}
 
 
@@ -187,8 +187,8 @@ def lift_quantile_rank(steps: LiftContext, node: Node, q: Any, ranks: Array, low
         raise Refused("a quantile by q, where q is 0")
     lead = (*own.shape, *[1] * (len(node.shape) - own.ndim))
     last = steps.data("last", ranks / own.reshape(lead))
-    rank = steps(ground.mul, steps(ground.expand, steps(ground.reshape, q, lead), node.shape), last)
-    return steps(ground.sub, rank, steps.data("below", low))
+    rank = steps(basics.mul, steps(basics.expand, steps(basics.reshape, q, lead), node.shape), last)
+    return steps(basics.sub, rank, steps.data("below", low))
 
 
 @composition("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy")

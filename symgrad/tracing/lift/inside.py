@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from symgrad.errors import SymgradError
 from symgrad.language.binding import Ref
-from symgrad.ops.calls.written import NEW
+from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
 from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.lift.boxes import run_call, with_operands

@@ -13,10 +13,10 @@ import torch
 
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import ground, layers
-from symgrad.ops.calls import of_runs
+from symgrad.ops import basics, layers
+from symgrad.ops.calls import run_calls
+from symgrad.ops.calls.one_line_calls import INNER
 from symgrad.ops.calls.registry import Last, apply_last_step, done
-from symgrad.ops.calls.short import INNER
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.lifted import Composition, Refused, attribute_of_result, composition
@@ -54,13 +54,13 @@ def grid_sample(
         if margin > FARTHEST:
             raise Refused(f"a place of the grid lies {margin} entries outside")
         x = steps(
-            ground.index_select, x, axis, steps.data("beyond", pad_positions(size, margin, padding_mode, align_corners))
+            basics.index_select, x, axis, steps.data("beyond", pad_positions(size, margin, padding_mode, align_corners))
         )
         whole = size + 2 * margin
         ratio = (size - 1) / (whole - 1) if align_corners else size / whole
         scales.append(ratio)
         shifts.append(ratio - 1 + 2 * margin / (whole - 1 if align_corners else whole))
-    moved = steps(ground.add, steps(ground.mul, grid, steps.data("scale", np.array(scales))),
+    moved = steps(basics.add, steps(basics.mul, grid, steps.data("scale", np.array(scales))),
                   steps.data("shift", np.array(shifts)))  # fmt: skip
     return "F.grid_sample", (x, moved), {"mode": mode, "padding_mode": "zeros", "align_corners": bool(align_corners)}
 
@@ -131,7 +131,7 @@ def _safe_softmax(steps: LiftContext, node: Node, x: Any, dim: Any, dtype: Any =
     if not empty.any():
         return "F.softmax", (x, dim), {}
     mask = steps.data("empty", np.broadcast_to(empty, x.shape))
-    return done(steps(ground.where, mask, 0.0, steps(ground.softmax, steps(ground.where, mask, 0.0, x), dim)))
+    return done(steps(basics.where, mask, 0.0, steps(basics.softmax, steps(basics.where, mask, 0.0, x), dim)))
 
 
 @composition()
@@ -149,7 +149,7 @@ def scaled_dot_product_attention(
         whole = attend_with_dropout(steps, node, query, key, value, masked, float(dropout_p), is_causal, scale)
     else:
         given = (query, key, value) if masked is None else (query, key, value, masked)
-        whole = steps(ground.attention, *given, is_causal=is_causal, scale=scale)
+        whole = steps(basics.attention, *given, is_causal=is_causal, scale=scale)
     if blind is None:
         return done(whole)
     nothing = steps.data("blind", np.broadcast_to(blind, node.shape))
@@ -167,7 +167,7 @@ def additive_mask(steps: LiftContext, attn_mask: Any) -> tuple[Any, Array | None
     if not blind.any():
         return attn_mask, None
     rows = steps.data("blind", np.broadcast_to(blind, seen.shape))
-    return steps(ground.where, rows, 0.0, attn_mask), blind
+    return steps(basics.where, rows, 0.0, attn_mask), blind
 
 
 def repeat_shared_heads(steps: LiftContext, query: Any, heads: Any) -> Any:
@@ -225,15 +225,15 @@ def segment_reduce(
     bounds = given if lengths is None else np.concatenate([np.zeros_like(given[..., :1]), given.cumsum(-1)], -1)
     count, size = bounds.shape[-1] - 1, int(data.shape[axis])
     tables = bounds.reshape(-1, count + 1)
-    own = [of_runs.segment_of_entries(row[:-1], size) + number * count for number, row in enumerate(tables)]
+    own = [run_calls.segment_of_entries(row[:-1], size) + number * count for number, row in enumerate(tables)]
     inside = np.concatenate([(np.arange(size) >= row[0]) & (np.arange(size) < row[-1]) for row in tables])
     rest = tuple(map(int, data.shape[axis + 1 :]))
-    rows = data if axis == 0 else steps(ground.reshape, data, (len(tables) * size, *rest))
+    rows = data if axis == 0 else steps(basics.reshape, data, (len(tables) * size, *rest))
     if not inside.all():
-        rows = steps(ground.index_select, rows, 0, steps.data("inside", np.flatnonzero(inside)))
-    alone = of_runs.KINDS[reduce][1] if reduce in of_runs.KINDS else 0.0 if initial is None else 1.0
+        rows = steps(basics.index_select, rows, 0, steps.data("inside", np.flatnonzero(inside)))
+    alone = run_calls.KINDS[reduce][1] if reduce in run_calls.KINDS else 0.0 if initial is None else 1.0
     shape = (len(tables) * count, *rest)
-    last = of_runs.reduce_segments(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
+    last = run_calls.reduce_segments(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
     return last if axis == 0 else ("torch.reshape", (apply_last_step(steps, last), node.shape), {})
 
 
@@ -247,14 +247,14 @@ def embedding_bag(
     if node.index != 0 or scale_grad_by_freq:
         raise Refused("embedding_bag with scale_grad_by_freq, or a result that is no value")
     chosen, starts = without_subclass(indices).reshape(-1).numpy(), without_subclass(offsets).numpy()
-    parts = of_runs.segment_of_entries(starts, len(chosen))
+    parts = run_calls.segment_of_entries(starts, len(chosen))
     kept = np.ones(len(chosen), bool) if padding_idx is None else chosen != padding_idx % weight.shape[0]
     if not kept.any():
         return None
-    rows = of_runs.gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
+    rows = run_calls.gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
     if mode == 2:
         return lift_bag_maxima(steps, node, rows, parts[kept])
-    return of_runs.reduce_segments(steps, node.shape, rows, parts[kept], of_runs.REDUCED[mode], None, 1.0)
+    return run_calls.reduce_segments(steps, node.shape, rows, parts[kept], run_calls.REDUCED[mode], None, 1.0)
 
 
 def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> Last:
@@ -263,7 +263,7 @@ def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> 
     own = parts[:, None] == np.arange(node.shape[0])  # (rows, bags)
     best = np.argmax(np.where(own[:, :, None], values[:, None, :], -np.inf), axis=0)
     empty = np.broadcast_to(~own.any(axis=0)[:, None], node.shape)
-    return done(of_runs.pick_bag_maxima(steps, rows, best, empty))
+    return done(run_calls.pick_bag_maxima(steps, rows, best, empty))
 
 
 for word, known in INNER.items():

@@ -23,7 +23,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref
 from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import as_float
-from symgrad.ops import ground
+from symgrad.ops import basics
 from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.lookup import find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
@@ -149,7 +149,9 @@ class Lifter(LiftContext):
         ref = self.refs[id(old)]
         shift = self.data("change", difference)
         self.settle(
-            node, self.emit(ground.add, [StepOperand(ref, ref.name), StepOperand(shift, shift.name)], {}), node.value()
+            node,
+            self.emit(basics.add, [StepOperand(ref, ref.name), StepOperand(shift, shift.name)], {}),
+            node.value(),
         )
 
     def hooked(self, node: Node) -> None:

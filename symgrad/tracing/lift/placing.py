@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from symgrad.numeric.exact import Array
-from symgrad.ops import ground
+from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done
 from symgrad.tracing.lift import inside
 from symgrad.tracing.lift.boxes import replay
@@ -59,10 +59,10 @@ def number_entries(x: Node) -> torch.Tensor:
 
 def add_at_places(steps: LiftContext, x: Any, places: Array, values: Any) -> Last:
     """x plus the values, each added at the entry whose number is in ``places``."""
-    spread = steps(ground.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
+    spread = steps(basics.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
     index = steps.data("places", places.reshape(-1))
-    total = steps(ground.index_add, steps(ground.reshape, x, (-1,)), 0, index, steps(ground.reshape, spread, (-1,)))
-    return done(steps(ground.reshape, total, tuple(map(int, x.shape))))
+    total = steps(basics.index_add, steps(basics.reshape, x, (-1,)), 0, index, steps(basics.reshape, spread, (-1,)))
+    return done(steps(basics.reshape, total, tuple(map(int, x.shape))))
 
 
 @composition("index_put")
@@ -87,7 +87,7 @@ def lift_put(steps: LiftContext, node: Node, x: Any, index: Any, source: Any, ac
         return "Tensor.clone", (x,), {}
     if accumulate:
         return add_at_places(steps, x, places, source if tuple(source.shape) == places.shape else
-                      steps(ground.reshape, source, tuple(places.shape)))  # fmt: skip
+                      steps(basics.reshape, source, tuple(places.shape)))  # fmt: skip
     check_written_once(places)
     return lift_scatter(steps, node)
 
@@ -135,10 +135,10 @@ def grouped_mm(
     parts = []
     for n, (begin, end) in enumerate(pairwise(ends)):
         size = end - begin
-        one = steps(ground.narrow, a, -1 if cut_b else 0, begin, size) if cut_a else steps(ground.select, a, 0, n)
-        other = steps(ground.narrow, b, 0 if cut_a else -1, begin, size) if cut_b else steps(ground.select, b, 0, n)
+        one = steps(basics.narrow, a, -1 if cut_b else 0, begin, size) if cut_a else steps(basics.select, a, 0, n)
+        other = steps(basics.narrow, b, 0 if cut_a else -1, begin, size) if cut_b else steps(basics.select, b, 0, n)
         if begin < end or (cut_a and cut_b):
-            parts.append(steps(ground.matmul, one, other))
+            parts.append(steps(basics.matmul, one, other))
     if cut_a and cut_b:
         return "torch.stack", (parts, 0), {}
     return ("torch.cat", (parts, 0 if cut_a else -1), {}) if len(parts) > 1 else done(parts[0])
@@ -160,11 +160,11 @@ def multilabel_margin_loss(steps: LiftContext, node: Node, x: Any, target: Any, 
         sample += [n] * (len(wanted) * len(rest))
     if not own:
         return done(steps.data("loss", node.value()))
-    flat = steps(ground.reshape, x, (-1,))
-    first, second = (steps(ground.index_select, flat, 0, steps.data("classes", np.array(p))) for p in (own, other))
-    each = steps(ground.div, steps(ground.relu, steps(ground.add, steps(ground.sub, second, first), 1)), count)
+    flat = steps(basics.reshape, x, (-1,))
+    first, second = (steps(basics.index_select, flat, 0, steps.data("classes", np.array(p))) for p in (own, other))
+    each = steps(basics.div, steps(basics.relu, steps(basics.add, steps(basics.sub, second, first), 1)), count)
     start = steps.data("start", np.zeros(len(rows)))
-    losses = steps(ground.index_add, start, 0, steps.data("samples", np.array(sample)), each)
+    losses = steps(basics.index_add, start, 0, steps.data("samples", np.array(sample)), each)
     return reduce_sample_losses(node, losses, reduction)
 
 
@@ -213,23 +213,23 @@ def sparse_addmm(
     steps: LiftContext, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1
 ) -> Last | None:
     """beta·x + alpha·(a @ b), of the stored entries of a."""
-    product = steps(ground.matmul, steps(ground.mul, a, steps.data("stored", alpha * stored_entries_mask(a))), b)
-    return "torch.add", (steps(ground.mul, x, beta), product), {}
+    product = steps(basics.matmul, steps(basics.mul, a, steps.data("stored", alpha * stored_entries_mask(a))), b)
+    return "torch.add", (steps(basics.mul, x, beta), product), {}
 
 
 @composition("_sparse_mm", "_sparse_mm_reduce_impl")
 def sparse_mm(steps: LiftContext, node: Node, a: Any, b: Any, reduce: str = "sum") -> Last | None:
     """Rows of b times the stored entries of a row of a: added up, their mean, or the largest or smallest of them."""
     if reduce in ("sum", "mean"):
-        total = steps(ground.matmul, steps(ground.mul, a, steps.data("stored", stored_entries_mask(a))), b)
+        total = steps(basics.matmul, steps(basics.mul, a, steps.data("stored", stored_entries_mask(a))), b)
         counts = np.maximum(stored_entries_mask(a).sum(axis=1, keepdims=True), 1) if reduce == "mean" else None
-        return done(total if counts is None else steps(ground.div, total, steps.data("counts", counts)))
+        return done(total if counts is None else steps(basics.div, total, steps.data("counts", counts)))
     inside: Array = np.asarray(stored_entries_mask(a) > 0)
     sign = 1 if reduce == "amax" else -1
     products: Array = as_numbers(a.held)[:, :, None] * as_numbers(b.held)
     best = np.argmax(np.where(inside[:, :, None], sign * products, -np.inf), axis=1)
     index = steps.data("best", best)
-    picked = steps(ground.mul, steps(ground.gather, a, 1, index), steps(ground.gather, b, 0, index))
+    picked = steps(basics.mul, steps(basics.gather, a, 1, index), steps(basics.gather, b, 0, index))
     if inside.any(axis=1).all():
         return done(picked)
     empty = np.broadcast_to(np.logical_not(inside).all(axis=1, keepdims=True), best.shape)

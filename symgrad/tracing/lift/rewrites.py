@@ -20,7 +20,7 @@ from symgrad.calculus.flow import ONE, steps_back
 from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref, resolve_keyword
 from symgrad.language.builder import StepOperand
-from symgrad.ops import ground
+from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
@@ -149,7 +149,7 @@ def lift_dropout(lifter: LiftContext, node: Node) -> Last:
     scaled: Last = "torch.mul", (first, lifter.data("mask", whole - shift)), {}
     if not shift.any():
         return scaled
-    product = lifter.apply_op(ground.mul, *scaled)
+    product = lifter.apply_op(basics.mul, *scaled)
     return "torch.add", (product, lifter.data("shift", shift)), {}
 
 
@@ -197,8 +197,8 @@ def lift_setitem(lifter: LiftContext, node: Node) -> Last:
     elif tuple(source.shape) != tuple(sp.Integer(n) for n in read.shape):
         extra = len(source.shape) - read.ndim
         if extra > 0:
-            source = lifter.apply_op(ground.reshape, "torch.reshape", (source, tuple(source.shape[extra:])), {})
-        source = lifter.apply_op(ground.expand, "Tensor.expand", (source, tuple(read.shape)), {})
+            source = lifter.apply_op(basics.reshape, "torch.reshape", (source, tuple(source.shape[extra:])), {})
+        source = lifter.apply_op(basics.expand, "Tensor.expand", (source, tuple(read.shape)), {})
     return done(lift_overwrite(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)))
 
 
@@ -224,7 +224,7 @@ def lift_gradient(lifter: LiftContext, node: Node) -> None:
     ref, old = lifter.gradients[id(gradient)][node.index], gradient.before[node.index]
     if old is not None:
         before = lifter.refs[id(old)]
-        ref = lifter.emit(ground.add, [StepOperand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
+        ref = lifter.emit(basics.add, [StepOperand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
     wrong = find_difference(lifter.arrays[ref.name], node.value(), lowest_dtype(node))
     if wrong is not None:
         raise UnsupportedError(

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
-from symgrad.ops.calls.written import NEW
+from symgrad.ops.calls.call_texts import NEW
 from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import detached_node, storage_of

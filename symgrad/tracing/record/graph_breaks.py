@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.ops.calls.written import NEW
+from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record import frames

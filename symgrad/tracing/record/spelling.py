@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from symgrad.language.input_names import ATTRIBUTES
-from symgrad.ops.calls.written import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
+from symgrad.ops.calls.call_texts import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
 from symgrad.ops.lookup import find
 from symgrad.tracing.record.isolation import suppress_warnings
 from symgrad.tracing.record.trace import Node, tensors_in

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from symgrad.ops.calls.written import NEW
+from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.backward_args import argument_names

@@ -13,6 +13,7 @@ from typing import Any
 
 from symgrad.entries.operands import axes_of, axis_of, require_rank
 from symgrad.errors import InputError, ShapeError
+from symgrad.ops.calls.call_texts import define_call
 from symgrad.ops.calls.registry import (
     CallApplier,
     Compound,
@@ -23,7 +24,6 @@ from symgrad.ops.calls.registry import (
     enter,
     spellings_everywhere,
 )
-from symgrad.ops.calls.written import define_call
 from symgrad.shapes import as_size
 
 MOST_ROWS = 4096

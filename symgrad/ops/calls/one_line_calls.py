@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from symgrad.ops.calls.call_texts import define_call
 from symgrad.ops.calls.registry import CALLED, CallApplier, Last, done, spellings_everywhere
-from symgrad.ops.calls.written import define_call
 from symgrad.ops.fourier import each_axis
 
 BEYOND = sys.float_info.max

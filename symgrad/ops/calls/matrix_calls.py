@@ -11,8 +11,8 @@ from typing import Any
 
 from symgrad.entries.operands import axis_of, require_rank
 from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.ops.calls.call_texts import define_call
 from symgrad.ops.calls.registry import CallApplier, Last, compound, spellings_everywhere
-from symgrad.ops.calls.written import define_call
 
 # Factors -----------------------------------------------------------------------------------------------------
 
