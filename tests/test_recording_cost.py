@@ -92,7 +92,7 @@ optimizer.step()
 def test_what_a_step_writes_over_is_known_to_a_graph_that_waits(tmp_path, optimizer):
     then = "try:\n    second.backward()\nexcept RuntimeError:\n    print('refused')"
     said, _ = told(tmp_path, AFTER_THE_STEP.format(optimizer=optimizer, then=then))
-    assert "mentions w, its input; line 8 (optimizer.step()) overwrote it" in said.replace("\n      ", " ")
+    assert "needs w, its input; line 8 (optimizer.step()) overwrote it" in said.replace("\n      ", " ")
 
 
 def test_a_graph_that_is_kept_over_a_step_has_the_weights_of_its_forward(tmp_path):
