@@ -216,7 +216,7 @@ def test_every_nth_call_is_an_option_of_the_command(tmp_path):
     assert "call 4: the same program" in found
     assert "call 8: the same program" in found
     assert "7 further calls" in found
-    assert "checked were calls 1, 4, 8" in found
+    assert "calls 1, 4, 8 were checked" in found
 
 
 FEW_CALLS, FEW_NODES = 70, 6
@@ -373,7 +373,7 @@ REFUSED = {
     "no path": ("(w.detach() if n == 8 else w).sum().backward()", "requires_grad=True, or the path to it was cut"),
     "written over": (
         "h = w.exp()\n    if n == 8:\n        h.data\n        h += 0\n        h.mul_(2)\n    h.sum().backward()",
-        "What exp gave was written over",
+        "What exp gave was overwritten after the forward pass",
     ),
     "wrong seed": ("(w * w).backward(torch.ones(2 if n == 8 else 3))", "v has to be 3, not 2"),
 }
