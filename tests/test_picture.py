@@ -62,7 +62,7 @@ def test_another_input_and_the_matrix_alone() -> None:
     alone = explanation.gradients["x"].jacobian.to_svg()
     assert "∂out/∂x" in texts(alone)
     assert "×" not in texts(alone)
-    with pytest.raises(SymgradError, match="no gradient by y"):
+    with pytest.raises(SymgradError, match="no gradient with respect to y"):
         explanation.to_svg("y")
 
 

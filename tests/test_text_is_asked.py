@@ -102,7 +102,7 @@ def test_a_text_that_is_read_otherwise_is_refused_with_both_numbers(typed: str) 
     with pytest.raises(UnsupportedError, match="differently from Python") as caught:
         misread(typed, WRONG[typed], **values)
     assert "in Python, " in caught.value.found[0]
-    assert "as read here" in caught.value.found[0]
+    assert "as symgrad reads it" in caught.value.found[0]
     assert "run SCRIPT" in str(caught.value.hints[0])
     assert not isinstance(misread(WRONG[typed], WRONG[typed], **values), str)
 

@@ -73,7 +73,7 @@ def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kern
     area = int(np.prod(kernel_size))
     many = sizes.number(x[-2])
     if many is not None and many % area:
-        raise ShapeError(f"{many} rows are no whole number of windows with {area} entries")
+        raise ShapeError(f"{many} rows cannot be divided into windows of {area} entries")
     sizes.unify(x[-1], sp.Mul(*window_places(sizes, output_size, kernel_size, **options)))
     return (*x[:-2], x[-2] / area, *output_size)
 

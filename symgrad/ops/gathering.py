@@ -32,7 +32,7 @@ def numpy_positions(n: Any) -> Any:
     with np.errstate(invalid="ignore"):  # NaN and ∞ are no whole numbers either
         found = given.astype(np.int64)
     if (found != given).any():
-        raise IndexError(f"the position {given[found != given][0]} is no whole number")
+        raise IndexError(f"the position {given[found != given][0]} is not an integer")
     return found
 
 

@@ -145,7 +145,7 @@ def test_misuse_is_refused() -> None:
         check_backward(torch.tanh, "x @ a", x=randn(2, 3))
     with pytest.raises(UnknownNameError, match="no floating-point input 'w'"):
         check_backward(torch.tanh, "tanh(x)", wrt="w", x=randn(3))
-    with pytest.raises(InputError, match="nothing to differentiate with respect to"):
+    with pytest.raises(InputError, match="no input is floating point"):
         check_backward(torch.tanh, "tanh(x)", x=torch.tensor([1, 2]))
     with pytest.raises(InputError, match="tolerance has to be"):
         check_backward(torch.tanh, "tanh(x)", tolerance=2, x=randn(3))  # type: ignore[arg-type]  # that is the point
@@ -217,7 +217,7 @@ def test_the_sample_is_the_callers() -> None:
 
 
 def test_complex_numbers_are_refused() -> None:
-    with pytest.raises(InputError, match="nothing to differentiate with respect to"):
+    with pytest.raises(InputError, match="no input is floating point"):
         check_backward(torch.exp, "exp(x)", x=np.array([1, 2]))
 
 
