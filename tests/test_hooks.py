@@ -35,7 +35,7 @@ CHANGING = {
     "reversed": ("h.register_hook(lambda g: -g)", "it multiplies it by -1"),
     "stopped": ("h.register_hook(torch.zeros_like)", "it makes it 0"),
     "in place": ("h.register_hook(lambda g: seen.append(g.mul_(3)))", "it multiplies it by 3"),
-    "clipped": ("h.register_hook(lambda g: g.clamp(-0.1, 0.1))", "of its 20 entries, its length"),
+    "clipped": ("h.register_hook(lambda g: g.clamp(-0.1, 0.1))", "of its 20 entries, its norm"),
     "one after the other": (
         "h.register_hook(lambda g: g * 2)\nh.register_hook(lambda g: g + 1)",
         "changes 20 of its 20 entries",
@@ -77,7 +77,7 @@ def test_a_hook_that_changes_is_told_by_what_it_made(tmp_path, hook, told):
     assert told in page
     assert (by_w.boxed, by_w.agrees, by_u.agrees) == (True, None, True)
     np.testing.assert_allclose(by_w.added, by_w.after, rtol=1e-5, atol=1e-6)
-    given = re.findall(r"= hook\((\w+)\) # through hook, computed by PyTorch (not derived)", page)
+    given = re.findall(r"= hook\((\w+)\) # through hook, computed by PyTorch \(not derived\)", page)
     assert given
     assert all(f"{cotangent} = " in page for cotangent in given)  # what a hook is given has a line of its own
 

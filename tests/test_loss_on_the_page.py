@@ -49,7 +49,7 @@ def test_the_loss_is_in_the_title_and_v_is_defined(loss: str) -> None:
 def test_the_picture_of_the_program_ends_in_the_loss(loss: str) -> None:
     told = re.search(r"<desc[^>]*>(.*?)</desc>", program_picture(explained(loss)))[1]
     assert re.search(r"L a number = ", told)
-    assert "∂L/∂L has length 1" in told
+    assert "∂L/∂L has norm 1" in told
     assert re.search(r"from \w+ to out [\d.]+", told)
 
 

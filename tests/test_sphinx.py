@@ -210,7 +210,7 @@ UNTRUE = {
         "```{symgrad} x@a\n:says: J is a permutation\n```",
         "J is a permutation: the page does not say this",
     ),
-    "a refusal": ("```{symgrad} x@a\n:raises: shape\n```", "x@a is not refused"),
+    "a refusal": ("```{symgrad} x@a\n:raises: shape\n```", "x@a raises no error, and :raises: expects one"),
     "what is refused": ("```{symgrad} nosuch(x)\n```", "error[name]"),
     "the role": ("{symgrad}`x@a -> x.grad = a @ v`", "x.grad = a @ v is claimed"),
     "an operation": ("```{symgrad-operation} nosuch\n```", "there is no operation nosuch"),

@@ -264,7 +264,7 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
     """Which entry of the output the steps have otherwise than real numbers; where those are not known, than torch.
 
     >>> out_of_range("out", np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))[:104]
-    "Numbers on the way are too large or too small for floats: of out[0] the steps make 0 (torch's, too); in "
+    "Intermediate values overflow or underflow: for out[0] the steps compute 0 (torch's, too); in truth it is"
     >>> out_of_range("out", np.array([1.0]), None, np.array([1.0]))
     ''
     """

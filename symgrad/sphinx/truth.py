@@ -95,7 +95,7 @@ def unsaid(page: str, sentences: Iterable[str]) -> Iterator[str]:
     r"""The sentences that a page does not hold; how its lines are broken does not count.
 
     >>> list(unsaid("x.grad = v\n  @ a.T", ["v @ a.T", "a.T @ v"]))
-    ['a.T @ v: this is not said']
+    ['a.T @ v: the page does not say this']
     """
     whole = " ".join(page.split())
     for sentence in sentences:
