@@ -97,5 +97,5 @@ def test_a_mask_of_infinities_is_no_singular_point(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device that never ends")
 def test_a_device_that_never_ends_is_no_script() -> None:
-    with pytest.raises(InputError, match="/dev/zero is no script"):
+    with pytest.raises(InputError, match="/dev/zero is not a script"):
         run_script("/dev/zero", [])

@@ -289,11 +289,11 @@ def _times(sizes: Sequence[Expr]) -> str:
 def why_nothing_flows(program: Program, name: str) -> str:
     """What cuts the way back, or that there is none to cut.
 
-    >>> from symgrad.language import read
-    >>> why_nothing_flows(read("x.detach() * y").program, "x")
-    'nothing flows back through detach'
-    >>> why_nothing_flows(read("take(x, n)").program, "n")
-    'take only reads n (as its index): nothing flows back to that'
+    >>> from symgrad.language import read_program
+    >>> why_nothing_flows(read_program("x.detach() * y").program, "x")
+    'no gradient flows back through detach'
+    >>> why_nothing_flows(read_program("take(x, n)").program, "n")
+    'take only reads n (as its index), which gets no gradient'
     """
     if name not in program.relevant:
         return f"the output does not depend on {name}"

@@ -37,8 +37,8 @@ DEEPEST = 10
 def expand_composites(program: Program) -> Program:
     """``program`` without composite operations, as far as the table says what they are made of.
 
-    >>> from symgrad.language import read
-    >>> [step.op for step in expand_composites(read("silu(x)").program).steps]
+    >>> from symgrad.language import read_program
+    >>> [step.op for step in expand_composites(read_program("silu(x)").program).steps]
     ['neg', 'exp', 'add', 'div', 'mul']
     """
     for _ in range(DEEPEST):
@@ -74,8 +74,8 @@ def expand_steps(program: Program, only: Collection[str] | None = None) -> Progr
 def why_whole(program: Program) -> tuple[str, ...]:
     """What `expand_composites` leaves as it is, and why: a sentence for each operation, or one where nothing opens.
 
-    >>> from symgrad.language import read
-    >>> why_whole(read("tanh(x@a)").program)
+    >>> from symgrad.language import read_program
+    >>> why_whole(read_program("tanh(x@a)").program)
     ('There is nothing to expand: matmul and tanh are one equation each.',)
     """
     whole = expand_composites(program)
@@ -126,11 +126,11 @@ def bind_expansion_names(op: Op, step: Apply, shapes: Mapping[str, Shape]) -> di
 def open_unit_axes(program: Program) -> Program | None:
     """``program`` with open sizes in the place of 1, each 1 by `Program.sizes`; None where nothing can be opened.
 
-    >>> from symgrad.language import read
-    >>> wide = open_unit_axes(read("x @ w", shapes={"x": (1, 3), "w": (3, 1)}).program)
+    >>> from symgrad.language import read_program
+    >>> wide = open_unit_axes(read_program("x @ w", shapes={"x": (1, 3), "w": (3, 1)}).program)
     >>> [tensor.shape for tensor in wide.tensors()]
     [(o1, m), (m, o2), (o1, o2)]
-    >>> open_unit_axes(read("x + w", shapes={"x": (1, 3), "w": (2, 3)}).program)
+    >>> open_unit_axes(read_program("x + w", shapes={"x": (1, 3), "w": (2, 3)}).program)
     """
     return (
         open_unit_axes_cached(program) if any(size == 1 for tensor in program.inputs for size in tensor.shape) else None

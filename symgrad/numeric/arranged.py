@@ -180,7 +180,7 @@ def arranged(
     Those in ``read`` are read as positions, classes or a mask, and are ones.
 
     >>> from symgrad.language.inference import read_program
-    >>> arranged(read("log(x - 1)", shapes={"x": (2,)}).program, {}, {"x": (2,)})
+    >>> arranged(read_program("log(x - 1)", shapes={"x": (2,)}).program, {}, {"x": (2,)})
     {'x': (array([3, 4]), '3, 4, 5, …')}
     """
     if not missing or is_multilinear(program):
