@@ -47,7 +47,7 @@ nitpick_ignore_regex = [("py:.*", r"(collections|numpy|sympy)\..*")]  # their do
 nitpick_ignore = [  # stages of the derivation: they stand in signatures, and are no part of the interface
     ("py:class", f"symgrad.{inside}")
     for inside in (
-        "program.Program", "indexing.symbols.Index", "indexing.equation.Equation", "calculus.sweeps.Sweep",
+        "program.Program", "indexing.symbols.Index", "indexing.equation.Equation", "calculus.reverse_sweep.Sweep",
         "calculus.differentiate.Step", "numeric.forward.Values", "explanation.claims.Claim", "explanation.kinks.Tie",
         "entries.spec.Op", "oracles.forms.Dropped",
         "explanation.singular.Singular", "explanation.given.Writers", "backward.line_data.LineOrigin",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
-from symgrad.calculus.local import _placed, derive, local_pullback, local_pushforward
+from symgrad.calculus.local_derivatives import _instantiated, derive_local, local_pullback, local_pushforward
 from symgrad.documents.operation import worked
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation, derive_only
@@ -141,5 +141,5 @@ def first_by_default(every: int = 1) -> Sequence[ParameterSet]:
 
 def forget() -> None:
     """Local derivations are made anew, on new indices."""
-    for cache in (derive, _placed, local_pullback, local_pushforward):
+    for cache in (derive_local, _instantiated, local_pullback, local_pushforward):
         cache.cache_clear()

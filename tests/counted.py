@@ -33,7 +33,7 @@ COUNTED = {
     "forward passes": ("symgrad.numeric.forward", "forward"),
     "sweeps": ("symgrad.numeric.sweeps", "numeric_pullback"),
     "readings": ("symgrad.language.inference", "script_of"),
-    "sweeps in symbols": ("symgrad.calculus.sweeps", "reverse"),
+    "sweeps in symbols": ("symgrad.calculus.reverse_sweep", "reverse"),
 }
 SCRIPT = """
 import torch

@@ -870,7 +870,7 @@ def second_sweeps(text: str) -> Iterator[Slip]:
 
 def test_one_function_carries_back() -> None:
     found = slips(LIBRARY, second_sweeps)
-    assert [slip.partition(":")[0] for slip in found] == ["symgrad/calculus/flow.py"], found
+    assert [slip.partition(":")[0] for slip in found] == ["symgrad/calculus/propagation.py"], found
 
 
 @pytest.mark.parametrize("added", ["c[n] = c[n] + p if n in c else p", "c[n] += p", "c[n] = plus(c[n], p)"])

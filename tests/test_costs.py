@@ -23,7 +23,7 @@ from symgrad.backward.form_text import is_always_finite
 from symgrad.backward.groups import make_groups
 from symgrad.backward.page_names import PageNames
 from symgrad.backward.trees import fill_slots
-from symgrad.calculus import sweeps
+from symgrad.calculus import reverse_sweep
 from symgrad.entries import readings as vocabulary
 from symgrad.language.input_names import UsedNames
 from symgrad.oracles.numerical import check_differences
@@ -37,7 +37,7 @@ from symgrad.tracing.story.folding import passages
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 
-local = importlib.import_module("symgrad.calculus.local")
+local = importlib.import_module("symgrad.calculus.local_derivatives")
 expansion_module = importlib.import_module("symgrad.language.expand")
 forwards = importlib.import_module("symgrad.numeric.forward")
 program_of_run = importlib.import_module("symgrad.tracing.captured.recorded")
@@ -50,12 +50,12 @@ def counted():
     def of(call):
         line_templates.derive_template.cache_clear()
         template_cache.TEMPLATES.clear()
-        for made in (local.derive, local.local_pullback, local.standard_key):
+        for made in (local.derive_local, local.local_pullback, local.standard_key):
             made.cache_clear()
         call()
         return {
             "lines": line_templates.derive_template.cache_info().misses,
-            "derivatives": local.derive.cache_info().misses,
+            "derivatives": local.derive_local.cache_info().misses,
             "pullbacks": local.local_pullback.cache_info().misses,
         }
 
@@ -143,8 +143,8 @@ def test_the_text_of_twice_as_many_layers_is_twice_the_work(equal, counted, monk
     """Pulls through a step are counted, in one piece or by name; a sweep for each input would be their square."""
     pulls: Counter[str] = Counter()
     for name in ("put_in", "named_pull"):
-        own = getattr(sweeps, name)
-        monkeypatch.setattr(sweeps, name, lambda *args, name=name, own=own: pulls.update([name]) or own(*args))
+        own = getattr(reverse_sweep, name)
+        monkeypatch.setattr(reverse_sweep, name, lambda *args, name=name, own=own: pulls.update([name]) or own(*args))
     found = {}
     for count in (30, 60):
         pulls.clear()

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.calculus.differentiate import differentiate
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import ShapeError, SymgradError
@@ -86,7 +86,7 @@ def jacobian_of(case: Case, name: str) -> Equation:
 def test_definition_numpy_and_torch_agree(case: Case) -> None:
     arrays = dict(case.values.arrays)
     for step in case.program.steps:
-        by_loops = Loops(arrays, case.program.sizes).array(local(step, case.program).equation)
+        by_loops = Loops(arrays, case.program.sizes).array(local_jacobian(step, case.program).equation)
         assert_same(by_loops, case.values[step.result.name], seed=case.seed, what=f"{step.op} by loops and by NumPy")
     by_torch, _ = torch_programs.program_gradients(case.program, case.inputs, np.ones(case.output.shape))
     assert_same(by_torch, case.output, seed=case.seed, what="torch's forward and NumPy's")
@@ -209,7 +209,7 @@ def test_what_solves_an_equation_moves_as_the_equation_does(case: Case) -> None:
             continue
         read = dict.fromkeys((*step.tensors, step.result.name, *(name for _, name in step.beside)))
         by_result = []
-        for equation in local(step, program).residual:
+        for equation in local_jacobian(step, program).residual:
             at_point = evaluate(equation, values.arrays, values.sizes)
             assert_same(np.zeros(at_point.shape), at_point, seed=case.seed, what=f"{step.op}: F at the result")
             partials = {name: by_entries(equation, name, case) for name in read}
@@ -352,7 +352,7 @@ def test_an_operation_with_conditions_on_entries_is_not_called_smooth(case: Case
     """
     for step in case.program.steps:
         read = {a for name, a in zip(case.op.operands, step.arguments, strict=False) if name in case.op.data}
-        conditions = local(step, case.program).equation.right.atoms(Bracket)
+        conditions = local_jacobian(step, case.program).equation.right.atoms(Bracket)
         if step.op == case.op.name and any({name_of(a) for a in accesses(c)} - read for c in conditions):
             assert not case.op.smooth
 
@@ -368,7 +368,7 @@ def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
     renamed = {size: type(size)(f"size{n}", **size.assumptions0) for n, size in enumerate(case.program.sizes)}
     sizes = {renamed[size]: number for size, number in case.program.sizes.items()}
     for step in case.program.steps:
-        for d in local(step, case.program).derivatives.values():
+        for d in local_jacobian(step, case.program).derivatives.values():
             whole = Equation((*d.axes, *d.inner), d.formula)
             other = instantiate(whole, names, renamed)
             assert not (set(other.axes) | bound_indices(other.right)) & (set(whole.axes) | bound_indices(whole.right))

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.documents.domains import sample_values
 from symgrad.entries import derived_facts, spec
 from symgrad.entries import equations as mechanism
@@ -356,7 +356,7 @@ def test_what_names_its_output_needs_to() -> None:
     for op in (op for op in TABLE.values() if op.saved.reuse):
         for case in (case for case in cases() if case.op.name == op.name):
             step = next(step for step in case.program.steps if step.op == op.name)
-            derivatives = local(step, case.program).derivatives.values()
+            derivatives = local_jacobian(step, case.program).derivatives.values()
             if any(step.result.name in map(name_of, accesses(d.formula)) for d in derivatives):
                 break
         else:

@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 
 from symgrad.calculus import standard
-from symgrad.calculus.local import OUT, derive
+from symgrad.calculus.local_derivatives import OUT, derive_local
 from symgrad.indexing import Equation
 from symgrad.language import read_program
 from symgrad.lowering.reading import names_read, number
@@ -29,7 +29,7 @@ def own_equation(case: Case) -> tuple[Equation, dict, dict] | None:
     """The equation of a case's operation, what its names stand for, its sizes; None where it is about its own output."""
     step = case.last
     form = standard(step, case.program)
-    equation = derive(form.key).equation
+    equation = derive_local(form.key).equation
     if OUT in names_read(equation.right):
         return None
     return equation, dict(form.names), {own: number(s, case.program.sizes) for own, s in form.sizes.items()}
@@ -101,7 +101,7 @@ def test_the_result_is_the_callers_own(text: str) -> None:
     values = forward(program, {"x": x}).arrays
     arrays = {own: np.array(values[n], float) for own, n in form.names.items() if n in values}
     kept = {own: a.copy() for own, a in arrays.items()}
-    found = play(derive(form.key).equation, arrays, sizes)
+    found = play(derive_local(form.key).equation, arrays, sizes)
     first = found.copy()
     found[(0,) * found.ndim] += 100
     assert (found != first).sum() == 1

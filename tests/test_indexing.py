@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.calculus import jacobian, local, pullback
+from symgrad.calculus import jacobian_formula, local_jacobian, pullback
 from symgrad.calculus.differentiate import differentiate
-from symgrad.calculus.sweeps import second_derivative, substitute
+from symgrad.calculus.reverse_sweep import second_derivative, substitute
 from symgrad.indexing import (
     Bracket,
     Equation,
@@ -362,11 +362,11 @@ def test_a_formula_never_meets_its_own_indices(text: str, shapes: dict[str, tupl
     program = read_program(text, shapes=shapes).program
     formulas = [pullback(program, name, limit=10_000).equation for name in shapes]
     for name in shapes:
-        found = jacobian(program, name, limit=10_000)
+        found = jacobian_formula(program, name, limit=10_000)
         assert found is not None
         formulas.append(Equation((*found[0], *found[1]), found[2].equation.right))
         formulas.append(second_derivative(program, name, name) or pytest.fail("too long"))
-    known = {step.result.name: local(step, program).equation for step in program.steps}
+    known = {step.result.name: local_jacobian(step, program).equation for step in program.steps}
     formulas += [substitute(substitute(equation, known), known) for equation in known.values()]
     for equation in formulas:
         assert not bound_again(equation.right, frozenset(equation.axes))

@@ -20,8 +20,8 @@ from torch import nn
 
 import symgrad
 from symgrad import capture
-from symgrad.calculus import back, local_pullback, positions, standard
-from symgrad.calculus.local import SEED, derive, local
+from symgrad.calculus import back, flowing_places, local_pullback, standard
+from symgrad.calculus.local_derivatives import SEED, derive_local, local_jacobian
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation, access, fresh
 from symgrad.language import read_program
@@ -54,8 +54,8 @@ def local_equations(program, values, seed: int) -> Iterator[Local]:
         sizes = {own: number(size, program.sizes) for own, size in form.sizes.items()}
         arrays = {own: in_type(values[name]) for own, name in form.names.items() if name in values.arrays}
         arrays[SEED] = draw.standard_normal(np.shape(values[step.result.name]))
-        told = [("forward", derive(form.key).equation)]
-        told += [(f"pullback by {n}", local_pullback(form.key, n)) for n in positions(step, names)]
+        told = [("forward", derive_local(form.key).equation)]
+        told += [(f"pullback by {n}", local_pullback(form.key, n)) for n in flowing_places(step, names)]
         for what, equation in told:
             yield f"{step.op}, {what}", equation, {n: arrays[n] for n in names_read(equation.right)}, sizes
 
@@ -223,7 +223,7 @@ def test_a_cosine_of_quarter_turns_is_zero(text: str, size: int) -> None:
 
 def test_a_cosine_of_quarter_turns_is_zero_at_the_edges_too() -> None:
     made = symgrad.explain("out[j<7, k<8] = x[j]·cos(π·(2·j + 1)·k/14)", shapes={"x": (7,)}, check=False).program
-    found = played(local(made.steps[-1], made).equation, {"x": np.ones(7)}, {}, EDGES)
+    found = played(local_jacobian(made.steps[-1], made).equation, {"x": np.ones(7)}, {}, EDGES)
     assert_same(found[:, 7], np.zeros(7), tolerance=0.0)
     assert np.abs(found[:, 6]).min() > 0.1
 
@@ -453,7 +453,7 @@ def test_another_size_derives_nothing_anew() -> None:
     """Ten sizes of one program: derived for the first, for the others only lowered; each a second time neither."""
 
     def made() -> tuple[int, int]:
-        return local_pullback.cache_info().misses + derive.cache_info().misses, plan_for.cache_info().misses
+        return local_pullback.cache_info().misses + derive_local.cache_info().misses, plan_for.cache_info().misses
 
     counts = []
     for n in (*range(11, 21), 15):

@@ -128,7 +128,7 @@ NAMED: dict[str, dict[str, str]] = {
         "explanation/structure.py": "expand",
     },
     "a step of a derivative, which symgrad makes by itself": {
-        "calculus/flow.py": "add",
+        "calculus/propagation.py": "add",
         "explanation/assemble.py": "ones_like zeros_like",
     },
     "T of a vector is the vector, of more than a matrix every axis; and a file system may hold t for T": {

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.entries.readings import parse_entry_equation
 from symgrad.entries.spec import View
 from symgrad.indexing import Equation, Index, access, accesses, add_up, canonical
@@ -64,7 +64,7 @@ def shape_of(entry: Expr, program: Program) -> Shape:
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", first_by_default(2))
 def test_what_a_page_prints_reads_back(case: Case) -> None:
-    equation = local(case.last, case.program).equation
+    equation = local_jacobian(case.last, case.program).equation
     names = names_of(case.program).entry(equation.axes, case.last.result.name)
     text = printed(equation, names)
     if len(text) > LENGTH:
@@ -81,7 +81,7 @@ def test_what_a_page_prints_reads_back(case: Case) -> None:
 @pytest.mark.parametrize("case", first_by_default(2))
 def test_what_a_page_prints_of_a_derivative_reads_back(case: Case) -> None:
     """The Jacobian entry by entry, and vᵀJ: what is printed of them is as good as what was derived."""
-    found = local(case.last, case.program)
+    found = local_jacobian(case.last, case.program)
     weights = {**case.values.arrays, WEIGHTS: case.weights(1)[0]}
     for position, derivative in found.derivatives.items():
         jacobian = Equation((*derivative.axes, *derivative.inner), derivative.formula)

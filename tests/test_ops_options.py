@@ -15,7 +15,7 @@ import sympy as sp
 import torch
 
 import symgrad
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.language import read_program
 from symgrad.language.builder import make_hashable
@@ -291,7 +291,7 @@ def test_bounds_may_meet_and_a_lower_one_lie_above(call: str, low_and_high: str)
             symgrad.explain(text, x=x)
         return
     program = read_program(text, shapes={"x": x.shape}).program
-    by_loops = Loops({"x": x}, program.sizes).array(local(program.steps[0], program).equation)
+    by_loops = Loops({"x": x}, program.sizes).array(local_jacobian(program.steps[0], program).equation)
     same(torch_side.evaluate(text, {"x": torch.tensor(x)}), by_loops, text)
 
 

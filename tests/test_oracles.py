@@ -36,7 +36,7 @@ from tests.compare import assert_same
 
 # modules that the package's functions of the same names hide
 rules = importlib.import_module("symgrad.calculus.differentiate")
-local = importlib.import_module("symgrad.calculus.local")
+local = importlib.import_module("symgrad.calculus.local_derivatives")
 
 POINT = {"x": [[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]], "w": [[0.5, 1.5], [-0.7, 0.2], [0.9, -1.1]], "b": [0.1, -0.3]}
 NETWORK = "tanh(x @ w + b)"

@@ -24,7 +24,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from scipy import special
 
 import symgrad
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.errors import Frontend, for_frontend
 from symgrad.explanation import Explanation
 from symgrad.functions import STABLE
@@ -351,7 +351,7 @@ def formulas_of(explanation: Explanation) -> Iterator[Printed]:
     """Every forward equation, Jacobian and gradient of an explanation."""
     program, names = explanation.program, names_of(explanation.program)
     for step in program.steps:
-        equation = local(step, program).equation
+        equation = local_jacobian(step, program).equation
         yield Printed(step.result.name, equation, names.entry(equation.axes, step.result.name), explanation)
     for name, gradient in explanation.gradients.items():
         jacobian = gradient.jacobian

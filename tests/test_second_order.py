@@ -14,7 +14,7 @@ import torch
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.calculus import sweeps
+from symgrad.calculus import reverse_sweep
 from symgrad.closed_form import form
 from symgrad.errors import InputError, ShapeError
 from symgrad.explanation.assemble import hessian_of
@@ -105,7 +105,7 @@ def test_second_order_of_every_smooth_operation_is_torchs(case: Case) -> None:
     for first, second_ in itertools.combinations_with_replacement(case.names, 2):
         (gradient,) = (d.sweep for d in case.derived if d.name == first)
         if gradient.whole and {name_of(entry) for entry in accesses(gradient.equation.right)} <= {case.program.seed}:
-            formula = sweeps.second_derivative(case.program, first, second_)
+            formula = reverse_sweep.second_derivative(case.program, first, second_)
             assert formula is not None
             assert formula.right == 0
             continue
@@ -176,7 +176,7 @@ def test_a_direction_has_the_shape_of_its_input(function: object) -> None:
 @pytest.fixture
 def no_formula(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every gradient is too long to be one formula."""
-    monkeypatch.setattr(sweeps, "LONGEST", 0)
+    monkeypatch.setattr(reverse_sweep, "LONGEST", 0)
     explained._derived.cache_clear()
     yield
     explained._derived.cache_clear()
@@ -245,7 +245,7 @@ def test_no_short_form_is_looked_for_in_a_formula_of_many_nodes(monkeypatch: pyt
 
 def test_a_wrong_second_derivative_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oracles are independent: forget the forward values, and they disagree."""
-    monkeypatch.setattr(sweeps, "accesses", lambda right: iter(()))
+    monkeypatch.setattr(reverse_sweep, "accesses", lambda right: iter(()))
     assert torch_version() is not None
     found = symgrad.hessian("sum(tanh(x) ** 3)", "x", **values(x=(3,)))
     assert not found.passed

@@ -12,7 +12,7 @@ import pytest
 import sympy as sp
 from sympy.core.assumptions import _assume_defined
 
-from symgrad.calculus.differentiate import slope, tidied
+from symgrad.calculus.differentiate import scalar_derivative, tidied
 from symgrad.indexing import Bracket, Index, Ravel, access, fresh
 from symgrad.indexing.brackets import extremes, sides
 from symgrad.indexing.equation import relabel
@@ -85,8 +85,8 @@ SCALARS = [
 
 @pytest.mark.parametrize("scalar", SCALARS, ids=str)
 def test_a_slope_is_sympys(scalar: sp.Expr) -> None:
-    assert slope(scalar, a) == sp.diff(scalar, a)
-    assert slope(scalar, sp.Dummy()) == 0
+    assert scalar_derivative(scalar, a) == sp.diff(scalar, a)
+    assert scalar_derivative(scalar, sp.Dummy()) == 0
 
 
 @pytest.mark.parametrize("scalar", SCALARS, ids=str)

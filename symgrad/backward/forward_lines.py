@@ -31,7 +31,7 @@ from symgrad.backward.trees import (
     rewrite_tree,
     tensor_names,
 )
-from symgrad.calculus import Sweep, local
+from symgrad.calculus import Sweep, local_jacobian
 from symgrad.closed_form import derive_closed_form, write_array_operations
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
@@ -267,7 +267,7 @@ def write_step(program: Program, step: Apply, way: Way) -> str | None:
     inputs, own = tuple(map(program.tensor, dict.fromkeys(step.tensors))), step.result
     try:
         alone = Program(inputs, (step,), own.name, sizes=program.sizes)
-        text = way(alone, Sweep(((own.name, local(step, alone).equation),)), own.name)
+        text = way(alone, Sweep(((own.name, local_jacobian(step, alone).equation),)), own.name)
         sizes = ", ".join(map(SourceWriter(alone).size, own.shape))
     except (NoForm, SymgradError):
         return None

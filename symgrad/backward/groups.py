@@ -27,7 +27,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.calculus.local import Key, derive, standard
+from symgrad.calculus.local_derivatives import Key, derive_local, standard
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
@@ -115,7 +115,7 @@ def is_reshuffle(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
         return False
     if sp.Mul(*tensors[step.tensors[0]].shape) != sp.Mul(*step.result.shape):
         return False
-    return is_access(derive(standard(step, program_of_step(step, tensors)).key).equation.right)
+    return is_access(derive_local(standard(step, program_of_step(step, tensors)).key).equation.right)
 
 
 def can_merge_step(step: Apply) -> bool:
@@ -201,14 +201,14 @@ def is_logistic_step(step: Apply, reader: Apply, tensors: Mapping[str, Tensor]) 
 @lru_cache(maxsize=1024)
 def are_exp_and_one_plus(below: Key, above: Key) -> bool:
     """Whether two operations are exp(z) and 1 + e."""
-    inner, outer = (derive(key).equation.right for key in (below, above))
+    inner, outer = (derive_local(key).equation.right for key in (below, above))
     return isinstance(inner, sp.exp) and is_access(inner.args[0]) and bool(outer.is_Add) and is_access(outer - 1)
 
 
 @lru_cache(maxsize=1024)
 def has_constant_slope(key: Key, position: int) -> bool:
     """Whether a local derivative reads no tensor, and is not 0 throughout."""
-    formula = derive(key).derivatives[position].formula
+    formula = derive_local(key).derivatives[position].formula
     return not any(is_access(node) for node in sp.preorder_traversal(formula)) and formula != 0
 
 

@@ -282,7 +282,13 @@ def recompute_in_float64(program: Program, recorded: Values) -> Iterator[Values]
 
 
 def agrees_with_equation(
-    text: str, as_lowered: bool, sweep: Sweep, standard: StandardGroup, program: Program, own: Values, unit: bool
+    text: str,
+    as_lowered: bool,
+    sweep: Sweep,
+    standard: StandardGroup,
+    program: Program,
+    own: Values,
+    unit: bool,
 ) -> bool:
     """`agrees_at` for one set of values of a group."""
     shape = np.shape(own["out"])

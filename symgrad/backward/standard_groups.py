@@ -21,8 +21,7 @@ import sympy as sp
 
 from symgrad.backward.groups import MOST, Group
 from symgrad.backward.trees import Numbers, fill_slots
-from symgrad.calculus.local import known_name
-from symgrad.calculus.reuse import Slots
+from symgrad.calculus.local_derivatives import Slots, known_name
 from symgrad.numeric import Values
 from symgrad.ops import auxiliary_letters, index_data_letters
 from symgrad.ops.lookup import has_role, role_entry

@@ -3,44 +3,58 @@
 Everything here starts from an operation's index equation and ends in an index equation again.
 """
 
-from symgrad.calculus.differentiate import Step
-from symgrad.calculus.flow import (
+from symgrad.calculus.differentiate import Rewrite
+from symgrad.calculus.local_derivatives import (
+    LocalJacobian,
+    local_jacobian,
+    local_pullback,
+    local_pushforward,
+    standard,
+    unfolded_standard,
+)
+from symgrad.calculus.propagation import (
     Back,
     back,
     carry_back,
     carry_on,
     depending,
     flowing,
+    flowing_places,
     flows,
     is_multilinear,
     moving,
-    positions,
 )
-from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard, unfolded
-from symgrad.calculus.sweeps import Sweep, jacobian, jacobians, pullback, pullbacks, second_derivative
+from symgrad.calculus.reverse_sweep import (
+    Sweep,
+    jacobian_formula,
+    jacobian_formulas,
+    pullback,
+    pullbacks_by,
+    second_derivative,
+)
 
 __all__ = [
     "Back",
-    "Local",
-    "Step",
+    "LocalJacobian",
+    "Rewrite",
     "Sweep",
     "back",
     "carry_back",
     "carry_on",
     "depending",
     "flowing",
+    "flowing_places",
     "flows",
     "is_multilinear",
-    "jacobian",
-    "jacobians",
-    "local",
+    "jacobian_formula",
+    "jacobian_formulas",
+    "local_jacobian",
     "local_pullback",
     "local_pushforward",
     "moving",
-    "positions",
     "pullback",
-    "pullbacks",
+    "pullbacks_by",
     "second_derivative",
     "standard",
-    "unfolded",
+    "unfolded_standard",
 ]

@@ -6,23 +6,28 @@
     ∂ g(t₁, t₂, …) / ∂x[p]      = Σ_a ∂g/∂t_a · ∂t_a/∂x[p]     (the t are the accesses, sums and products in g)
 
 The scalar partials ∂g/∂t_a are SymPy's. Sums are contracted with the deltas as soon as they meet. Each move appends a
-`Step` that says what it did as it is made: an explanation shows these records, and nothing writes the story a second
-time.
+`Rewrite` that says what it did as it is made: an explanation shows these records, and nothing writes the story a second
+time. Where that is shorter, a derivative names the output instead of forming it again (`reuse_output`):
+
+    t·f(p) → t·out[p]           where out[i] = f(i) or out[i] = log f(i) defines the output: exp(x[p])/Σ_j exp(x[j])
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import sympy as sp
 
 from symgrad.functions import sign
 from symgrad.indexing.brackets import Bracket, Unravel, ravel
-from symgrad.indexing.deltas import add_up, delta
-from symgrad.indexing.sums import over_same
-from symgrad.indexing.symbols import Expr, Index, fresh, indices_of, is_access, mentions, name_of
+from symgrad.indexing.canonical import canonical, canonical_at
+from symgrad.indexing.deltas import add_up, delta, is_delta
+from symgrad.indexing.equation import Equation
+from symgrad.indexing.sums import over_same, over_terms, split_factors
+from symgrad.indexing.symbols import Expr, Index, access, accesses, fresh, indices_of, is_access, mentions, name_of
 
 
 def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr | None = None) -> Expr:
@@ -52,7 +57,7 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
     for part, dummy in stand_in.items():
         inner = differentiate(part, name, at)
         if inner != 0:
-            partial = slope(scalar, dummy)
+            partial = scalar_derivative(scalar, dummy)
             partial = tidied(partial)
             if output is not None:
                 written = through_output(partial, scalar, dummy, output, list(stand_in))
@@ -79,21 +84,21 @@ def content_cancelled(term: Expr) -> Expr:
     return sp.Mul(number, *found)
 
 
-def slope(scalar: Expr, variable: Expr) -> Expr:
+def scalar_derivative(scalar: Expr, variable: Expr) -> Expr:
     """∂scalar/∂variable by SymPy: by the rule of the class itself, since `diff` around it costs as much again."""
     if scalar == variable:
         return sp.S.One
     if variable not in scalar.free_symbols:
         return sp.S.Zero
     if scalar.is_Add:
-        return sp.Add(*(slope(term, variable) for term in scalar.args))
+        return sp.Add(*(scalar_derivative(term, variable) for term in scalar.args))
     if scalar.is_Mul:
-        slopes = ((n, slope(factor, variable)) for n, factor in enumerate(scalar.args))
+        slopes = ((n, scalar_derivative(factor, variable)) for n, factor in enumerate(scalar.args))
         return sp.Add(*(sp.Mul(*scalar.args[:n], s, *scalar.args[n + 1 :]) for n, s in slopes if s != 0))
     if scalar.is_Pow and variable not in scalar.exp.free_symbols:
-        return scalar * (slope(scalar.base, variable) * scalar.exp / scalar.base)
+        return scalar * (scalar_derivative(scalar.base, variable) * scalar.exp / scalar.base)
     if scalar.is_Pow and scalar.base.is_negative and scalar.base.is_number:  # log(−3) is no real number
-        return scalar * sp.log(scalar.base, evaluate=False) * slope(scalar.exp, variable)
+        return scalar * sp.log(scalar.base, evaluate=False) * scalar_derivative(scalar.exp, variable)
     return scalar._eval_derivative(variable)
 
 
@@ -181,7 +186,7 @@ def through_output(partial: Expr, scalar: Expr, variable: Expr, output: Expr, va
     y = sp.Dummy("y", real=True)
     written = partial.subs(scalar, y)
     if variable in written.free_symbols and len(variables) == 1:
-        solution = inverse(scalar, variable, y)
+        solution = solved_for(scalar, variable, y)
         if solution is not None:
             written = sp.powdenest(written.xreplace({variable: solution}), force=True)
     if sp.count_ops(written) > sp.count_ops(partial) + 1:
@@ -189,7 +194,7 @@ def through_output(partial: Expr, scalar: Expr, variable: Expr, output: Expr, va
     return sp.factor_terms(written).xreplace({y: output})
 
 
-def inverse(scalar: Expr, variable: Expr, y: Expr) -> Expr | None:
+def solved_for(scalar: Expr, variable: Expr, y: Expr) -> Expr | None:
     """t with scalar(t) = y, for c·tᵉ (t ≥ 0) and c·log t; None for anything else."""
     coefficient, core = scalar.as_independent(variable, as_Add=False)
     if isinstance(core, sp.log) and core.args[0] == variable:
@@ -202,9 +207,108 @@ def inverse(scalar: Expr, variable: Expr, y: Expr) -> Expr | None:
 
 
 @dataclass(frozen=True)
-class Step:
+class Rewrite:
     """``rule`` turned what stood before into ``formula``, because ``why``."""
 
     rule: str
     formula: Expr
     why: str
+
+
+Powers = dict[Expr, Expr]
+Place = tuple[str, tuple[Expr, ...]]
+"""A tensor, and where it is read."""
+
+
+def factor_powers(term: Expr) -> Powers:
+    """The factors of a product with their exponents; exponentials count by what is raised."""
+    result: Powers = {}
+    for factor in split_factors(term):
+        base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
+        if isinstance(factor, sp.exp) and factor.exp.could_extract_minus_sign():
+            base, exponent = sp.exp(-factor.exp, evaluate=False), -sp.S.One
+        result[base] = result.get(base, sp.S.Zero) + exponent
+    return result
+
+
+def definition_instances(
+    equation: Equation, inner: Sequence[Index], formula: Expr
+) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """The definition at the output's own indices, and with input indices of equal range in their place.
+
+    Only where ``formula`` reads every entry that the definition reads there: the others are not in it.
+    """
+    there = {access_place(entry) for entry in accesses(formula)}
+    read = {access_place(entry) for entry in accesses(equation.right)}
+    choices = {axis: [axis, *(p for p in inner if p.size == axis.size)] for axis in equation.axes}
+    found = []
+    for known in axes_that_fit(read, there, choices):
+        for at in product(*([known[axis]] if axis in known else choices[axis] for axis in equation.axes)):
+            new = dict(zip(equation.axes, at, strict=True))
+            if len(set(at)) == len(at) and all((n, tuple(k.xreplace(new) for k in ks)) in there for n, ks in read):
+                found.append(at)
+    order = {axis: {index: n for n, index in enumerate(those)} for axis, those in choices.items()}
+    for at in sorted(
+        dict.fromkeys(found), key=lambda at: [order[a][i] for a, i in zip(equation.axes, at, strict=True)]
+    ):
+        yield canonical_at(at, equation.axes, equation.right), at
+
+
+def axes_that_fit(
+    read: set[Place], there: set[Place], choices: Mapping[Index, Sequence[Index]]
+) -> list[dict[Index, Expr]]:
+    """What axes have to be for entries to be read that are there, as far as they are indices themselves.
+
+    To try every index for every axis would be 9⁸ ways for a tensor with eight axes.
+    """
+    partial: list[dict[Index, Expr]] = [{}]
+    for name, indices in read:
+        held = [there_at for other, there_at in there if other == name and len(there_at) == len(indices)]
+        partial = [
+            more for known in partial for at in held if (more := axes_extended(known, indices, at, choices)) is not None
+        ]
+    return partial
+
+
+def axes_extended(
+    known: dict[Index, Expr], indices: Sequence[Expr], at: Sequence[Expr], choices: Mapping[Index, Sequence[Index]]
+) -> dict[Index, Expr] | None:
+    """``known``, and the axes among ``indices`` as what stands in their places; None where they are others."""
+    more = dict(known)
+    for index, stands in zip(indices, at, strict=True):
+        if index in choices and (stands not in choices[index] or more.setdefault(index, stands) != stands):
+            return None
+    return more
+
+
+def access_place(entry: Expr) -> Place:
+    """Which tensor an access reads, and where."""
+    return name_of(entry), indices_of(entry)
+
+
+def reuse_output(formula: Expr, equation: Equation, inner: Sequence[Index], out: str) -> Expr:
+    """``formula`` with the output's entries named wherever their definition stands as a factor."""
+    known = [
+        (factor_powers(definition), named(access(out, at)))
+        for right, at in definition_instances(equation, inner, formula)
+        for definition, named in ((right, lambda e: e), *([(sp.exp(right), sp.exp)] if right.has(sp.log) else []))
+    ]
+    known = [(factors, name) for factors, name in known if len(factors) > 1]
+    return sp.Add(*(_reuse_in_term(term, known) for term in over_terms(formula, is_delta)))
+
+
+def _reuse_in_term(term: Expr, known: list[tuple[Powers, Expr]]) -> Expr:
+    """One product: take out the first definition it contains, again until none is left."""
+    factors = factor_powers(canonical(term))
+    for definition, name in known:
+        while all(_exponent_contains(factors.get(base, sp.S.Zero), exponent) for base, exponent in definition.items()):
+            factors = {b: e - definition.get(b, sp.S.Zero) for b, e in factors.items()}
+            base, exponent = (name, sp.S.One)
+            factors[base] = factors.get(base, sp.S.Zero) + exponent
+    return sp.Mul(*(base**exponent for base, exponent in factors.items() if exponent != 0))
+
+
+def _exponent_contains(present: Expr, wanted: Expr) -> bool:
+    """Whether an exponent contains another: at least as much of it, on the same side of the fraction line."""
+    rest = present - wanted
+    return bool(present.is_number and wanted.is_number and present * wanted > 0 and rest * present >= 0)

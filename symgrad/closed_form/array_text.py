@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 import sympy as sp
 
 from symgrad.calculus import Sweep
-from symgrad.calculus.sweeps import substitute
+from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
 from symgrad.closed_form.fragments import (
     Axes,

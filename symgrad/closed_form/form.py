@@ -16,8 +16,8 @@ from itertools import product
 
 import sympy as sp
 
-from symgrad.calculus import Step, Sweep, local
-from symgrad.calculus.sweeps import substitute
+from symgrad.calculus import Rewrite, Sweep, local_jacobian
+from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.fragments import Fragment
 from symgrad.closed_form.number_text import ATOM, NoForm
 from symgrad.closed_form.program_facts import find_symmetric, rules_for_program, sort_symmetric_indices, step_of_output
@@ -39,7 +39,7 @@ FEW, DEEPEST = 4, 3
 """Signs of what is computed entry by entry and written out, and how often that is done."""
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
-Classes = Callable[[Expr, list[Step]], Expr]
+Classes = Callable[[Expr, list[Rewrite]], Expr]
 """What is said of the classes that a loss leaves out."""
 WIDEST = 2000
 """Nodes of a formula beyond which no text so short is looked for: that takes minutes, and none was ever found."""
@@ -54,7 +54,7 @@ class Form:
 
     text: str
     equation: Equation
-    steps: tuple[Step, ...]
+    steps: tuple[Rewrite, ...]
 
 
 def assign_form(target: str, text: str) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def find_views(program: Program) -> dict[str, Equation]:
     """The intermediates that only move, scale or compare entries, by their equations."""
     found: dict[str, Equation] = {}
     for step in program.steps:
-        equation = local(step, program).equation
+        equation = local_jacobian(step, program).equation
         _, entry = equation.right.as_coeff_Mul(rational=True)
         if (is_access(entry) or isinstance(equation.right, COMPARED)) and step.result.name != program.output:
             found[step.result.name] = substitute(equation, found)
@@ -83,7 +83,7 @@ def find_transposes_of_output(program: Program) -> dict[str, Equation]:
     """What out is with its axes in another order, by out: inverse(X) is out.T, where out is inverse(X).T."""
     if not program.steps or program.steps[-1].result.name != program.output:
         return {}
-    equation = local(program.steps[-1], program).equation
+    equation = local_jacobian(program.steps[-1], program).equation
     places = indices_of(equation.right) if is_access(equation.right) else ()
     inside = any(step.result.name == name_of(equation.right) for step in program.steps) if places else False
     if not inside or sorted(places, key=str) != sorted(equation.axes, key=str) or len(set(places)) < len(places):
@@ -135,11 +135,11 @@ def expand_denominators(equation: Equation, program: Program, known: Mapping[str
     for _ in range(DEEPEST):
         below = {name_of(a) for p in equation.right.atoms(sp.Pow) if p.exp.is_negative for a in accesses(p.base)}
         steps = [s for s in program.steps if s.result.name in below and s.result.name != program.output]
-        found = {step.result.name: substitute(local(step, program).equation, known) for step in steps}
+        found = {step.result.name: substitute(local_jacobian(step, program).equation, known) for step in steps}
         found = {name: e for name, e in found.items() if is_short_elementwise(e) or adds_exponentials(e, program)}
         read = {name_of(a) for e in found.values() for a in accesses(e.right)}
         inner = [s for s in program.steps if s.result.name in read]
-        raised = {s.result.name: substitute(local(s, program).equation, known) for s in inner}
+        raised = {s.result.name: substitute(local_jacobian(s, program).equation, known) for s in inner}
         found |= {name: e for name, e in raised.items() if isinstance(e.right, (sp.exp, sigmoid))}
         if not found:
             break
@@ -153,14 +153,14 @@ def adds_exponentials(equation: Equation, program: Program) -> bool:
     if not isinstance(right, sp.Sum) or not is_access(right.function):
         return False
     step = next((s for s in program.steps if s.result.name == name_of(right.function)), None)
-    return step is not None and isinstance(local(step, program).equation.right, sp.exp)
+    return step is not None and isinstance(local_jacobian(step, program).equation.right, sp.exp)
 
 
 def find_complements(equation: Equation, program: Program, known: Mapping[str, Equation]) -> dict[str, Equation]:
     """What is read and is 1 − x, or another number and a tensor: products of it cancel against others."""
     read = {name_of(a) for a in accesses(equation.right)}
     steps = [s for s in program.steps if s.result.name in read and s.result.name != program.output]
-    found = {step.result.name: substitute(local(step, program).equation, known) for step in steps}
+    found = {step.result.name: substitute(local_jacobian(step, program).equation, known) for step in steps}
     return {n: e for n, e in found.items() if e.right.is_Add and is_short_elementwise(e) and e.right.args[0].is_number}
 
 
@@ -170,7 +170,7 @@ def expand_repeated_products(equation: Equation, program: Program, known: Mappin
         return equation
     products: dict[str, Equation] = {}
     for step in program.steps:
-        own = local(step, program).equation
+        own = local_jacobian(step, program).equation
         if type(own.right) is sp.Sum and step.result.name != program.output:
             products[step.result.name] = substitute(own, {**known, **products})
     sums = [{name_of(a) for a in accesses(total)} for total in equation.right.atoms(sp.Sum)]
@@ -293,7 +293,7 @@ def write_form(
     classes: Classes,
 ) -> Form | None:
     """One way to say a gradient: simplified and in matrix notation."""
-    steps: list[Step] = []
+    steps: list[Rewrite] = []
     right = apply_rules(classes(equation.right, steps), steps, rules)
     if right.has(*NAMED, *PRODUCTS):
         right = apply_rules(right, steps, (*named_output_rule(program, known), *AMONG_NAMES))

@@ -13,8 +13,8 @@ from functools import cache, lru_cache, partial
 
 import sympy as sp
 
-from symgrad.calculus import local
-from symgrad.calculus.sweeps import substitute
+from symgrad.calculus import local_jacobian
+from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.fragments import find_solved_matrices
 from symgrad.closed_form.number_text import drop_decimal_point
 from symgrad.closed_form.rewriting import FormRule, apply_rules
@@ -62,7 +62,7 @@ def find_symmetric(program: Program, known: Mapping[str, Equation]) -> frozenset
         if name in inverses:
             found |= {name} if inverses[name] in found and name not in solved else set()
             continue
-        equation = sort_symmetric_indices(substitute(local(step, program).equation, known), found)
+        equation = sort_symmetric_indices(substitute(local_jacobian(step, program).equation, known), found)
         turned = equation.right.xreplace(dict(zip(equation.axes, reversed(equation.axes), strict=True)))
         if canonical(sort_symmetric_indices(Equation(equation.axes, turned), found).right) == canonical(equation.right):
             found.add(name)
@@ -132,7 +132,7 @@ def is_entry_of_norm(entry: Expr, norm: Expr, step: Apply, program: Program) -> 
     """Whether ``entry`` is one of those that ``norm``, an entry of the result of ``step``, is the length of."""
     if not is_access(entry) or name_of(entry) != step.arguments[0]:
         return False
-    equation = local(step, program).equation
+    equation = local_jacobian(step, program).equation
     at = dict(zip(equation.axes, indices_of(norm), strict=True))
     read = {indices_of(a) for a in equation.right.atoms(sp.Indexed) if name_of(a) == step.arguments[0]}
     return len(read) == 1 and all(
@@ -143,7 +143,7 @@ def is_entry_of_norm(entry: Expr, norm: Expr, step: Apply, program: Program) -> 
 def step_of_output(program: Program, known: Mapping[str, Equation]) -> Equation | None:
     """What the last step computes; None for an output that no step does."""
     last = next((step for step in program.steps if step.result.name == program.output), None)
-    return None if last is None else substitute(local(last, program).equation, known)
+    return None if last is None else substitute(local_jacobian(last, program).equation, known)
 
 
 @lru_cache(maxsize=256)
@@ -218,7 +218,9 @@ def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[st
         return ()
     read = {name_of(a): makers[name_of(a)] for a in accesses(equation.right) if name_of(a) in makers}
     inner = {
-        name: substitute(local(step, program).equation, known) for name, step in read.items() if sign_of(step.op) == "*"
+        name: substitute(local_jacobian(step, program).equation, known)
+        for name, step in read.items()
+        if sign_of(step.op) == "*"
     }
     rules = []
     for own in (equation, substitute(equation, inner)) if inner else (equation,):
@@ -296,9 +298,11 @@ def find_centred(
     """x − mean x, where that is what ``maker`` computes at some indices."""
     if maker is None or not all(isinstance(index, Index) for index in at):
         return None
-    own = substitute(local(maker, program).equation, known)
+    own = substitute(local_jacobian(maker, program).equation, known)
     means = [makers[name] for name in {name_of(a) for a in accesses(own.right)} if name in makers]
-    own = substitute(own, {step.result.name: substitute(local(step, program).equation, known) for step in means})
+    own = substitute(
+        own, {step.result.name: substitute(local_jacobian(step, program).equation, known) for step in means}
+    )
     found = apply_rules(own.right.xreplace(dict(zip(own.axes, at, strict=True))), [])
     return found if isinstance(found, Centred) and is_access(found.args[0]) else None
 

@@ -165,7 +165,7 @@ class Rules:
 
     ``shape`` is the shape of the output, ``align`` what operands are broadcast to, ``prepare`` the options in canonical
     form, ``resolve`` what in them depends on sizes (where a slice begins), ``slots`` which of them are positions: a
-    derivation for one position then holds for all (`symgrad.calculus.reuse`).
+    derivation for one position then holds for all (`symgrad.calculus.differentiate`).
     """
 
     shape: ShapeRule = shape_of_first

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from symgrad.backward import Backward, derive_backward
-from symgrad.calculus import Step, Sweep, local
+from symgrad.calculus import Rewrite, Sweep, local_jacobian
 from symgrad.closed_form import assign_form
 from symgrad.errors import Hint, InputError
 from symgrad.explanation.formulas import Entry, entry_story
@@ -53,7 +53,7 @@ class Gradient:
     value: Array
     jacobian: Jacobian
     checks: tuple[Check, ...]
-    form_steps: tuple[Step, ...]
+    form_steps: tuple[Rewrite, ...]
     program: Program
     values: Values
     singular: Singular | None = None
@@ -88,7 +88,7 @@ class Gradient:
         return self.sweep.equation.right
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Rewrite, ...]:
         """The derivation, move by move, as it was made."""
         return (*self.sweep.steps, *self.form_steps)
 
@@ -210,7 +210,7 @@ class Explanation(Written):
         step = next((s for s in self.program.steps if s.result.name == self.program.output), None)
         if step is None or not may_be_rounding(self.output, self.values) or entry_of(step.op) is None:
             return self.output
-        equation = local(step, self.program).equation
+        equation = local_jacobian(step, self.program).equation
         terms = Equation(equation.axes, terms_of(equation.right))
         return marked(self.output, as_float(evaluate(terms, self.values.arrays, self.values.sizes)))
 

@@ -16,8 +16,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.code import write_with_modules
-from symgrad.calculus import Sweep, jacobians, pullback, pullbacks
-from symgrad.calculus.sweeps import Whole
+from symgrad.calculus import Sweep, jacobian_formulas, pullback, pullbacks_by
+from symgrad.calculus.reverse_sweep import Whole
 from symgrad.closed_form import Form, derive_masked_form, find_closed_form
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
@@ -75,7 +75,7 @@ class Derived:
 
 def derive(program: Program, wanted: Sequence[str]) -> Mapping[str, Derived]:
     """Everything about some inputs that needs no numbers, from one sweep over the program."""
-    sweeps, jacobians_ = pullbacks(program, wanted), jacobians(program, wanted)
+    sweeps, jacobians_ = pullbacks_by(program, wanted), jacobian_formulas(program, wanted)
     return {name: derived_by(program, name, sweeps[name], jacobians_[name]) for name in wanted}
 
 

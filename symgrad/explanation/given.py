@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.calculus import local, moving
+from symgrad.calculus import local_jacobian, moving
 from symgrad.errors import bug
 from symgrad.indexing.symbols import accesses, indices_of, name_of
 from symgrad.language import arguments
@@ -69,7 +69,7 @@ def only_read(program: Program) -> tuple[str, ...]:
 def positions_in(program: Program) -> Iterator[str]:
     """The tensors whose entries are an index of another's: t in x[i,t[i]]."""
     for step in program.steps:
-        for entry in accesses(local(step, program).equation.right):
+        for entry in accesses(local_jacobian(step, program).equation.right):
             for index in indices_of(entry):
                 yield from map(name_of, accesses(index))
 

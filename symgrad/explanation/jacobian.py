@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import jacobians
+from symgrad.calculus import jacobian_formulas
 from symgrad.errors import InputError
 from symgrad.explanation.claims import Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence, size_of
@@ -57,7 +57,7 @@ def labels(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def formula_of(program: Program, name: str) -> tuple[tuple[Index, ...], tuple[Index, ...], Expr | None]:
     """∂out/∂name with its axes, derived once; no formula where it would be too long to read."""
-    found = jacobians(program, (name,))[name]
+    found = jacobian_formulas(program, (name,))[name]
     if found is None:
         return fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
     axes, inner, sweep = found

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.errors import InputError, Setting, SymgradError
 from symgrad.explanation.given import Given, Seed
 from symgrad.language import ParsedProgram
@@ -109,7 +109,7 @@ def nothing_by_nothing(program: Program, values: Values) -> str | None:
 
 def undefined_anywhere(step: Apply, program: Program) -> str | None:
     """The same of one step, at these sizes."""
-    if local(step, program).equation.right is not sp.nan:
+    if local_jacobian(step, program).equation.right is not sp.nan:
         return None
     why = ", as one value has no variance" if "correction" in dict(step.options) else ""
     return f"{step.op} divides 0 by 0{why}"

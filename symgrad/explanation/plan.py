@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import carry_back, local, moving, positions
+from symgrad.calculus import carry_back, flowing_places, local_jacobian, moving
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import Evidence, shape_text, size_of
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, over_terms
@@ -283,8 +283,8 @@ def composed_places(program: Program, wanted: str) -> tuple[tuple[Index, ...], t
     reached = program.reached((wanted,))
 
     def pulled(step: Apply, through: Equation) -> Iterator[tuple[str, Equation]]:
-        for position in positions(step, reached):
-            d = local(step, program).derivatives[position]
+        for position in flowing_places(step, reached):
+            d = local_jacobian(step, program).derivatives[position]
             if d.formula != 0:
                 places = add_up(through.at(d.axes) * sp.Add(*widest(d.formula)), d.axes)
                 yield str(step.arguments[position]), Equation(d.inner, bounded(canonical(places)))

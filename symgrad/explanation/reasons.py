@@ -13,7 +13,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from symgrad.calculus import carry_back, flowing, local_pullback, moving, positions, standard
+from symgrad.calculus import carry_back, flowing, flowing_places, local_pullback, moving, standard
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.singular import ENOUGH, Point, nothing, vanishes
@@ -273,7 +273,7 @@ def passages(program: Program) -> Mapping[str, Apply]:
         name = step.result.name
         if following is not None:
             found[name], depth[name] = following, 1 + depth[following.result.name]
-        return ((str(step.arguments[n]), step) for n in positions(step, step.tensors))
+        return ((str(step.arguments[n]), step) for n in flowing_places(step, step.tensors))
 
     last: dict[str, Apply | None] = {program.output: None}
     return {n: step for n, step in carry_back(program.steps, last, passed, common).items() if step is not None}
@@ -291,4 +291,4 @@ def flat(step: Apply, program: Program, name: str) -> bool:
     """Whether the slope of a step is 0 whatever the numbers, by what is computed from ``name``."""
     reached = flowing(program, (name,))
     key = standard(step, program).key
-    return all(local_pullback(key, place).right == 0 for place in positions(step, reached))
+    return all(local_pullback(key, place).right == 0 for place in flowing_places(step, reached))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.calculus.flow import cutting
+from symgrad.calculus.propagation import cutting_reads
 from symgrad.closed_form.number_text import NoForm, tidy_exponents
 from symgrad.closed_form.writing import FormWriter
 from symgrad.entries.derived_facts import is_non_differentiable
@@ -297,7 +297,7 @@ def why_nothing_flows(program: Program, name: str) -> str:
     """
     if name not in program.relevant:
         return f"the output does not depend on {name}"
-    cuts = cutting(program, name)
+    cuts = cutting_reads(program, name)
     through = list(dict.fromkeys(sign_of(step.op) or str(step.op) for step, _ in cuts if reads_all(step)))
     told = [f"no gradient flows back through {' and '.join(through)}"] if through else []
     for step, place in cuts:

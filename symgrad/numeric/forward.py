@@ -17,7 +17,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import OUT, Standard, derive, known_name, operand, standard, unfolded
+from symgrad.calculus.local_derivatives import (
+    OUT,
+    Standard,
+    derive_local,
+    known_name,
+    operand_name,
+    standard,
+    unfolded_standard,
+)
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access, name_of
@@ -204,7 +212,7 @@ def by_equation(step: Apply, program: Program, values: Values) -> Array:
     if not folded(step, program):
         return found
     general, numbers = with_numbers_read(step, program, values)
-    whole = evaluated(derive(general.key).equation, general, values, numbers, evaluate_forward)
+    whole = evaluated(derive_local(general.key).equation, general, values, numbers, evaluate_forward)
     return found if finite(whole).all() else as_float(whole)
 
 
@@ -213,15 +221,15 @@ def folded(step: Apply, program: Program) -> bool:
     if not any(isinstance(a, Constant) and a.value is not None for a in step.arguments):
         return False
     form = standard(step, program)
-    return not form.names.keys() - {OUT} <= set(names_read(derive(form.key).equation.right))
+    return not form.names.keys() - {OUT} <= set(names_read(derive_local(form.key).equation.right))
 
 
 def with_numbers_read(step: Apply, program: Program, values: Values) -> tuple[Standard, dict[str, Array]]:
-    """A step in standard terms whose numbers are read like tensors (`unfolded`), and those numbers."""
+    """A step in standard terms whose numbers are read like tensors (`unfolded_standard`), and those numbers."""
     shape = program.numbers(step.result.shape)
     numbers = {n: constant(a, values.sizes) for n, a in enumerate(step.arguments) if isinstance(a, Constant)}
-    read = {operand(n): np.broadcast_to(as_float(a), shape) for n, a in numbers.items() if a is not None}
-    return unfolded(step, program), read
+    read = {operand_name(n): np.broadcast_to(as_float(a), shape) for n, a in numbers.items() if a is not None}
+    return unfolded_standard(step, program), read
 
 
 def pulled(step: Apply, program: Program, values: Values) -> Array:
@@ -232,7 +240,7 @@ def pulled(step: Apply, program: Program, values: Values) -> Array:
 def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
     """`pulled`, of a step in standard terms."""
     by: Evaluation = evaluate if isinstance(step.op, Pullback) else evaluate_forward
-    equation = derive(form.key).equation
+    equation = derive_local(form.key).equation
     if not isinstance(step.op, Pullback) and entry_named(step.op).data:
         by = at_places if isinstance(step.op, str) else where_read
     if OUT in names_read(equation.right):

@@ -18,8 +18,8 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import carry_back, flowing, local_pullback, positions, standard
-from symgrad.calculus.local import OUT, SEED, Standard, derive
+from symgrad.calculus import carry_back, flowing, flowing_places, local_pullback, standard
+from symgrad.calculus.local_derivatives import OUT, SEED, Standard, derive_local
 from symgrad.errors import SymgradError
 from symgrad.functions import Stable, log_ndtr, sigmoid, softplus
 from symgrad.indexing import Bracket, Equation, accesses, bound_indices
@@ -147,7 +147,7 @@ class ManyDigits:
         self.floats = values
         for step in program.steps:
             form = standard(step, program)
-            self.arrays[step.result.name] = self._evaluated(derive(form.key).equation, form, {}, guards=True)
+            self.arrays[step.result.name] = self._evaluated(derive_local(form.key).equation, form, {}, guards=True)
 
     def of(self, equation: Equation) -> Array:
         """What an equation about the program comes to."""
@@ -159,7 +159,7 @@ class ManyDigits:
 
         def pulled(step: Apply, cotangent: Array) -> Iterator[tuple[str, Array]]:
             form = standard(step, self.program)
-            for place in positions(step, reached):
+            for place in flowing_places(step, reached):
                 part = self._evaluated(local_pullback(form.key, place), form, {SEED: cotangent})
                 yield str(step.arguments[place]), part
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import carry_back, carry_on, flowing, local, positions
+from symgrad.calculus import carry_back, carry_on, flowing, flowing_places, local_jacobian
 from symgrad.indexing import Equation, Index, fresh, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices
@@ -245,11 +245,11 @@ def chain_jacobian(program: Program, wanted: str, values: Values, terms: bool = 
     reached = flowing(program, (wanted,))
 
     def matrix(step: Apply, place: int) -> Any:
-        d = local(step, program).derivatives[place]
+        d = local_jacobian(step, program).derivatives[place]
         return sparse_jacobian(d.axes, d.inner, terms_of(d.formula) if terms else d.formula, values).sparse()
 
     def pulled(step: Apply, through: Any) -> Iterator[tuple[str, Any]]:
-        return ((str(step.arguments[n]), through @ matrix(step, n)) for n in positions(step, reached))
+        return ((str(step.arguments[n]), through @ matrix(step, n)) for n in flowing_places(step, reached))
 
     def pushed(step: Apply, moved: Mapping[int, Any]) -> Any:
         return reduce(add, (matrix(step, n) @ through for n, through in moved.items()))
@@ -274,8 +274,8 @@ def term_sizes(
     reached = flowing(program, wanted)
 
     def pulled(step: Apply, through: Array | None) -> Iterator[tuple[str, Array | None]]:
-        for place in positions(step, reached):
-            argument, d = str(step.arguments[place]), local(step, program).derivatives[place]
+        for place in flowing_places(step, reached):
+            argument, d = str(step.arguments[place]), local_jacobian(step, program).derivatives[place]
             if through is None or np.size(values[argument]) * through.size > LARGEST_STEP:
                 yield argument, None
                 continue

@@ -19,12 +19,12 @@ from symgrad.calculus import (
     carry_back,
     carry_on,
     flowing,
+    flowing_places,
     local_pullback,
     local_pushforward,
-    positions,
     standard,
 )
-from symgrad.calculus.local import SEED, TANGENT, Standard
+from symgrad.calculus.local_derivatives import SEED, TANGENT, Standard
 from symgrad.indexing import Equation
 from symgrad.lowering.arrays import Engine
 from symgrad.lowering.graph import TAME, NoPlan
@@ -92,7 +92,7 @@ class Pull:
     def places(self) -> Mapping[str, Sequence[int]]:
         """Where among the arguments of each step anything flows back, by the name of its result."""
         reached = flowing(self.program, self.wanted)
-        return {step.result.name: found for step in self.program.steps if (found := positions(step, reached))}
+        return {step.result.name: found for step in self.program.steps if (found := flowing_places(step, reached))}
 
     @cached_property
     def steps(self) -> tuple[Apply, ...]:

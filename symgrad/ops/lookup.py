@@ -107,7 +107,7 @@ def index_data_letters(op: Operation) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def pullback_entry(op: Pullback) -> Op:
-    """The entry of a pullback: its equation is derived (`symgrad.calculus.local.derive`), so it has none of its own.
+    """The entry of a pullback: it has no equation of its own, `symgrad.calculus.local_derivatives` derives it.
 
     It counts as smooth: where it jumps, what it is the pullback of has a kink, and that is told there.
     """

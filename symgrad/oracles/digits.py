@@ -17,8 +17,8 @@ import mpmath
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import flowing, local_pullback, positions, standard
-from symgrad.calculus.local import derive
+from symgrad.calculus import flowing, flowing_places, local_pullback, standard
+from symgrad.calculus.local_derivatives import derive_local
 from symgrad.errors import bug
 from symgrad.functions import ceil, floor, nearest, trunc
 from symgrad.indexing import Equation
@@ -148,7 +148,7 @@ class Truth:
         """Whether a function on the way is so close to a limit that floats may round what is left of it to 0."""
         largest_of = {n: np.abs(as_float(a)).max(initial=0.0) for n, a in self.values.arrays.items()}
         far = (step for step in self.program.steps if any(largest_of[name] > FLAT for name in step.tensors))
-        return any(derive(standard(step, self.program).key).equation.right.has(*SATURATING) for step in far)
+        return any(derive_local(standard(step, self.program).key).equation.right.has(*SATURATING) for step in far)
 
     def beside(self, name: str, weights: Array) -> str:
         """What an entry of a gradient truly is, and what floats make of it; empty where the same, or unknown."""
@@ -205,7 +205,7 @@ class Truth:
         size = largest(true[name])
         found = partial(Lost, size=mpmath.nstr(size, 3), beyond=size < SMALLEST)
         for step in reversed(self.program.steps):
-            for place in positions(step, on_the_way):
+            for place in flowing_places(step, on_the_way):
                 at = str(step.arguments[place])
                 if at in true and not np.any(floats.get(at, 0)):
                     if shares.get(at):
@@ -227,7 +227,7 @@ class Truth:
         form = standard(step, self.program)
         if local_pullback(form.key, place).right.has(sp.Sum):
             return "cancelled", step
-        return "saturated" if derive(form.key).equation.right.has(*SATURATING) else "rounded", step
+        return "saturated" if derive_local(form.key).equation.right.has(*SATURATING) else "rounded", step
 
 
 def largest(array: Array) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import derive, operand, standard
+from symgrad.calculus.local_derivatives import derive_local, operand_name, standard
 from symgrad.functions import Stable
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
@@ -107,7 +107,7 @@ class Elementwise:
     def _unfold(self, step: Apply) -> None:
         """Of a step in which a number has left nothing of a tensor, 0·x say, note what its entries are made of."""
         form, numbers = with_numbers_read(step, self.program, self.values)
-        equation = instantiate(derive(form.key).equation, form.names, form.sizes)
+        equation = instantiate(derive_local(form.key).equation, form.names, form.sizes)
         own, self.values = self.values, self.values.with_arrays(numbers)
         for at in np.ndindex(*self.entries[step.result.name].shape):
             self._met = self._asked = self.chosen_by[step.result.name, at]
@@ -324,9 +324,9 @@ def read_only(name: str) -> str:
 def definition(step: Apply, program: Program) -> Equation:
     """The index equation of ``step``, operands to which nothing flows back apart from the others."""
     form = standard(step, program)
-    places = {operand(n) for n in range(len(step.arguments)) if is_data_argument(step.op, n)}
+    places = {operand_name(n) for n in range(len(step.arguments)) if is_data_argument(step.op, n)}
     names = {n: read_only(a) if n in places else a for n, a in form.names.items()}
-    return instantiate(derive(form.key).equation, names, form.sizes)
+    return instantiate(derive_local(form.key).equation, names, form.sizes)
 
 
 def is_step(node: Expr) -> bool:

@@ -21,7 +21,7 @@ from itertools import product
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import Sweep, local, moving
+from symgrad.calculus import Sweep, local_jacobian, moving
 from symgrad.errors import DomainError, ShapeError, SymgradError, UndefinedError
 from symgrad.indexing import Equation, Index, Ravel, Unravel, is_guard
 from symgrad.indexing.symbols import Expr, is_access
@@ -293,7 +293,7 @@ def fits(program: Program, sizes: Mapping[Size, int]) -> bool:
     So has each range of an equation's indices, and each axis that it takes one apart into: half of the channels, for
     two groups.
     """
-    rights = [local(step, program).equation.right for step in program.forward_steps]
+    rights = [local_jacobian(step, program).equation.right for step in program.forward_steps]
     axes = {size for tensor in program.tensors() for size in tensor.shape}
     axes |= {size for right in rights for node in right.atoms(Ravel, Unravel) for size in node.shape}
     ranges = {index.size for right in rights for index in right.atoms(Index)}
@@ -321,7 +321,7 @@ def misread(program: Program, values: Values) -> str:
         shape = found.numbers(step.result.shape)
         if values[name].shape != shape:
             return f"{step.op} gives {values[name].shape}, not {shape}"
-        equation = local(step, found).equation
+        equation = local_jacobian(step, found).equation
         _, entry = equation.right.as_coeff_Mul(rational=True)
         if is_access(entry) and "·" not in str(entry):
             read = as_float(evaluate(equation, values.arrays, values.sizes))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus.local import derive, operand, standard
+from symgrad.calculus.local_derivatives import derive_local, operand_name, standard
 from symgrad.errors import InputError
 from symgrad.indexing import instantiate
 from symgrad.numeric.exact import Array, as_float
@@ -174,9 +174,9 @@ def _stated(step: Apply, program: Program, arguments: list[Any]) -> Any:
     import torch
 
     form = standard(step, program)
-    equation = derive(form.key).equation
+    equation = derive_local(form.key).equation
     whole = instantiate(equation, {}, {own: fill_sizes(size, program.sizes) for own, size in form.sizes.items()})
-    tensors = {operand(place): argument for place, argument in enumerate(arguments)}
+    tensors = {operand_name(place): argument for place, argument in enumerate(arguments)}
     return run_equation(whole, tensors, torch.float64)
 
 

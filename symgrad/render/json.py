@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import Step, Sweep, local
+from symgrad.calculus import Rewrite, Sweep, local_jacobian
 from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Structure, Tie
 from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
@@ -151,7 +151,7 @@ def steps_data(program: Program, names: Names) -> list[Data]:
     """The program, one operation a step, each with its index equation."""
     result = []
     for step in program.steps:
-        equation = local(step, program).equation
+        equation = local_jacobian(step, program).equation
         result.append({
             "name": step.result.name,
             "op": step.called,
@@ -246,7 +246,7 @@ def kink_data(explanation: Explanation, tie: Tie) -> Data:
     }
 
 
-def step_data(step: Step, names: Names) -> Data:
+def step_data(step: Rewrite, names: Names) -> Data:
     """One move of the derivation; a formula in the operation's own letters is left out."""
     foreign = any(name_of(entry).startswith("#") for entry in accesses(step.formula))
     free = sorted((s for s in step.formula.free_symbols if isinstance(s, Index)), key=lambda s: str(s.name))

@@ -15,7 +15,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.errors import bug
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
@@ -132,7 +132,7 @@ class Names:
 def names_of(program: Program) -> Names:
     """The names on a page about ``program``, nothing in scope yet."""
     tensors = [tensor.name for tensor in program.tensors()]
-    equations = {step.result.name: local(step, program).equation for step in program.steps}
+    equations = {step.result.name: local_jacobian(step, program).equation for step in program.steps}
     called = letters_of(program)
     names = Names(
         taken=program.names | {called.seed, called.loss, called.jacobian},

@@ -20,7 +20,7 @@ import pytest
 import sympy as sp
 
 from symgrad.calculus import pullback
-from symgrad.calculus.local import derive, local_pullback, local_pushforward
+from symgrad.calculus.local_derivatives import derive_local, local_pullback, local_pushforward
 from symgrad.explanation import Explanation, Given, Seed, build
 from symgrad.language import read_program
 
@@ -80,7 +80,7 @@ def test_whole_command(
 
 def forget() -> None:
     """Empty the caches, so that a derivation is made again."""
-    for cached in (derive, local_pullback, local_pushforward):
+    for cached in (derive_local, local_pullback, local_pushforward):
         cached.cache_clear()
 
 

@@ -15,7 +15,7 @@ import pytest
 from scipy import special
 
 from symgrad.calculus import standard
-from symgrad.calculus.local import derive
+from symgrad.calculus.local_derivatives import derive_local
 from symgrad.language import read_program
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.playing import play
@@ -61,7 +61,7 @@ def test_a_forward_by_its_equation(name: str, benchmark: Any) -> None:
     program = read_program(text, shapes={"x": x.shape}).program
     step = next(step for step in program.steps if step.result.name == program.output)
     form = standard(step, program)
-    equation = derive(form.key).equation
+    equation = derive_local(form.key).equation
     sizes = {own: number(size, program.sizes) for own, size in form.sizes.items()}
     arrays = {own: x for own, name in form.names.items() if own in names_read(equation.right)}
     assert_same(peer(x), play(equation, arrays, sizes), tolerance=1e-10)

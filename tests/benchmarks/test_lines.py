@@ -20,7 +20,7 @@ from symgrad.backward import line_templates, template_cache
 from tests.benchmarks.ratios import FOUND, Row, seconds
 from tests.compare import assert_same
 
-local = importlib.import_module("symgrad.calculus.local")
+local = importlib.import_module("symgrad.calculus.local_derivatives")
 
 
 class Block(nn.Module):
@@ -72,7 +72,7 @@ class Loop(nn.Module):
 def forget() -> None:
     """Empty every cache that a line could be found in."""
     template_cache.TEMPLATES.clear()
-    for cached in (line_templates.derive_template, local.derive, local.local_pullback, local.standard_key):
+    for cached in (line_templates.derive_template, local.derive_local, local.local_pullback, local.standard_key):
         cached.cache_clear()
     clear_cache()
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import sympy as sp
 
-from symgrad.calculus.differentiate import Step
+from symgrad.calculus.differentiate import Rewrite
 from symgrad.closed_form.rewriting import conditions, scalar_rules, shorthands, sum_rules
 from symgrad.closed_form.rewriting.shorthands import Cross, ReciprocalGap
 from symgrad.closed_form.rewriting.sum_rules import pull_out_factors, split_sum
@@ -95,7 +95,7 @@ def find_cross_product(expression: Expr) -> Expr:
     return expression
 
 
-Rewritten: TypeAlias = tuple[Expr, tuple[Step, ...]]
+Rewritten: TypeAlias = tuple[Expr, tuple[Rewrite, ...]]
 """What an expression becomes in one pass, and the steps that led to it."""
 
 
@@ -259,7 +259,7 @@ AMONG_NAMES = (
 """Only where something has a name: what is alike is hidden before that, and nests differently."""
 
 
-def apply_rules(expression: Expr, record: list[Step], more: Sequence[FormRule] = ()) -> Expr:
+def apply_rules(expression: Expr, record: list[Rewrite], more: Sequence[FormRule] = ()) -> Expr:
     """``expression`` with the rules, and ``more`` before them, applied from the inside out; each firing is recorded."""
     for _ in range(8):
         before = expression
@@ -269,7 +269,9 @@ def apply_rules(expression: Expr, record: list[Step], more: Sequence[FormRule] =
     return expression
 
 
-def _rewrite_once(expression: Expr, record: list[Step], rules: Sequence[FormRule], seen: dict[Expr, Rewritten]) -> Expr:
+def _rewrite_once(
+    expression: Expr, record: list[Rewrite], rules: Sequence[FormRule], seen: dict[Expr, Rewritten]
+) -> Expr:
     """One pass: first the parts, then the whole; what was ``seen`` in this pass is not rewritten again."""
     if is_access(expression) or not expression.args or isinstance(expression, sp.KroneckerDelta):
         return expression
@@ -287,7 +289,7 @@ def _rewrite_once(expression: Expr, record: list[Step], rules: Sequence[FormRule
     for rule in rules:
         changed = rule.rewrite(expression)
         if changed != expression:
-            record.append(Step(rule.name, changed, rule.says))
+            record.append(Rewrite(rule.name, changed, rule.says))
             expression = changed
     seen[before] = expression, tuple(record[begun:])
     return expression

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import sympy as sp
 
-from symgrad.calculus.differentiate import Step
+from symgrad.calculus.differentiate import Rewrite
 from symgrad.closed_form.rewriting.shorthands import Cases
 from symgrad.indexing import Bracket, add_up
 from symgrad.indexing.equation import rebuild
@@ -159,7 +159,7 @@ NONE_LEFT_OUT = "none left out"
 """The name of the rule that holds for data without such a class."""
 
 
-def drop_class_tests(expression: Expr, record: list[Step]) -> Expr:
+def drop_class_tests(expression: Expr, record: list[Rewrite]) -> Expr:
     """[t[i] ≠ c], [t[i] ≥ 0], [t[i] < n] → 1, where t[i] is a class and c < 0"""
     places = [side for d in expression.atoms(sp.KroneckerDelta) for side in d.args]
     places += [index for entry in accesses(expression) for index in indices_of(entry)]
@@ -177,11 +177,11 @@ def drop_class_tests(expression: Expr, record: list[Step]) -> Expr:
     found = rebuild(expression, changed) if classes else expression
     if found != expression:
         says = "[t[i] ≠ c], [t[i] ≥ 0], [t[i] < n] → 1, where t[i] is a class and c < 0"
-        record.append(Step(NONE_LEFT_OUT, found, says))
+        record.append(Rewrite(NONE_LEFT_OUT, found, says))
     return found
 
 
-def mask_ignored_classes(expression: Expr, record: list[Step]) -> Expr:
+def mask_ignored_classes(expression: Expr, record: list[Rewrite]) -> Expr:
     """[t[i] ≠ c]·f(t[i]) → [t[i] ≠ c]·f(t[i]·[t[i] ≠ c]): 0 stands in the place of a class that is none"""
 
     def changed(node: Expr) -> Expr | None:
@@ -197,7 +197,7 @@ def mask_ignored_classes(expression: Expr, record: list[Step]) -> Expr:
 
     found = rebuild(expression, changed)
     if found != expression:
-        record.append(Step("some left out", found, "[t[i] ≠ c]·f(t[i]) → [t[i] ≠ c]·f(t[i]·[t[i] ≠ c])"))
+        record.append(Rewrite("some left out", found, "[t[i] ≠ c]·f(t[i]) → [t[i] ≠ c]·f(t[i]·[t[i] ≠ c])"))
     return found
 
 

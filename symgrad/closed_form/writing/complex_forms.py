@@ -19,7 +19,7 @@ from functools import partial
 
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.closed_form.fragments import Notation, shape_in_scope
 from symgrad.closed_form.number_text import ATOM, NoForm, in_brackets
 from symgrad.closed_form.rewriting.sum_rules import BAR, FourierSums, FourierTransform, group_sums_by_range
@@ -171,7 +171,7 @@ class ComplexLetters:
     def named_output(self, whole: Expr, axes: Sequence[Index]) -> Expr:
         """f(z̄) is the conjugate of out, which is f(z), where f is more than arithmetic."""
         program = self.notation.program
-        equation = local(program.steps[-1], program).equation
+        equation = local_jacobian(program.steps[-1], program).equation
         if not whole.atoms(sp.Function, sp.Pow) or len(equation.axes) != len(axes) or equation.axes[-1].size != 2:
             return whole
         own = ComplexLetters(self.notation)

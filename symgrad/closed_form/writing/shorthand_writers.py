@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.closed_form.fragments import (
     Axes,
     Fragment,
@@ -228,7 +228,7 @@ def expand_intermediate(notation: Notation, entry: Expr, copies: bool = False) -
     step = next((s for s in program.steps if s.result.name == name != program.output), None)
     if step is None or (copies and not has_role(step.op, Role.COPIES)):
         return None
-    equation = local(step, program).equation
+    equation = local_jacobian(step, program).equation
     return equation.right.xreplace(dict(zip(equation.axes, indices_of(entry), strict=True)))
 
 

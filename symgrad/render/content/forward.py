@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import local
-from symgrad.calculus.sweeps import differential, small_change
+from symgrad.calculus import local_jacobian
+from symgrad.calculus.reverse_sweep import differential, small_change
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation import Explanation
@@ -74,7 +74,7 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     """One index equation a step; beside each the code it comes from, where that can be found."""
     formulas, rows = [], []
     for step, equation in teller.steps:
-        solved = local(step, teller.program).residual
+        solved = local_jacobian(step, teller.program).residual
         for shown in map(teller.fold, solved) if solved else [without_itself(equation, step.result.name)]:
             names = teller.names.entry(shown.axes, step.result.name)
             formula = Formula(shown.right, names)
@@ -148,7 +148,7 @@ def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: In
     say = teller.say
     output, values = explanation.output, explanation.values
     equation = without_itself(equation, step.result.name)
-    if step.beside or local(step, explanation.program).residual:
+    if step.beside or local_jacobian(step, explanation.program).residual:
         return
     if not 0 < output.size <= LARGEST or terms_in(equation.right, values.sizes) > MOST_ENTRIES:
         return

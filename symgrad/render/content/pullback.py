@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.page_names import UNNAMED
-from symgrad.calculus import Step, Sweep
+from symgrad.calculus import Rewrite, Sweep
 from symgrad.closed_form import describe_dropped_guards
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
@@ -140,7 +140,7 @@ def sweep_blocks(
     sweep: Sweep,
     closed_form: str | None,
     told: set[str],
-    steps: Sequence[Step] = (),
+    steps: Sequence[Rewrite] = (),
     said: bool = False,
 ) -> Iterator[Block]:
     """The formula with its stages and uses, and the closed form.

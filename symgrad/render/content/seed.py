@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.sweeps import substitute
+from symgrad.calculus.reverse_sweep import substitute
 from symgrad.explanation import Explanation
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing.symbols import access

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.page_names import UNNAMED
-from symgrad.calculus.flow import flows
+from symgrad.calculus.propagation import flows
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.notable import nothing_by_nothing
 from symgrad.explanation.reasons import Vanishing

@@ -14,8 +14,8 @@ from functools import cached_property
 import sympy as sp
 
 from symgrad.backward.page_names import UNNAMED
-from symgrad.calculus import local
-from symgrad.calculus.sweeps import substitute
+from symgrad.calculus import local_jacobian
+from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
@@ -48,7 +48,7 @@ class Teller:
     def steps(self) -> tuple[tuple[Apply, Equation], ...]:
         """The steps that are shown, with the folded ones put in."""
         shown = [step for step in self.program.forward_steps if step.result.name not in self.folded]
-        return tuple((step, self.fold(local(step, self.program).equation)) for step in shown)
+        return tuple((step, self.fold(local_jacobian(step, self.program).equation)) for step in shown)
 
     def code(self, step: Apply) -> str:
         """How the user wrote a step; empty where that is not known."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.explanation import Explanation, Given, Gradient, Jacobian
 from symgrad.functions import FLOATS_HOLD, high, low, sigmoid, softplus
 from symgrad.functions import sign as signum
@@ -174,7 +174,7 @@ class Trees:
     def step(self, step: Apply, program: Program) -> dict[str, Any]:
         """What a step computes."""
         name = step.result.name
-        return self.equation(name, without_itself(local(step, program).equation, name), entry_of(step.op))
+        return self.equation(name, without_itself(local_jacobian(step, program).equation, name), entry_of(step.op))
 
     def stages(self, gradient: Gradient) -> list[dict[str, Any]]:
         """The way back to one input."""

@@ -22,7 +22,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import local_pullback, standard
-from symgrad.calculus.local import SEED
+from symgrad.calculus.local_derivatives import SEED
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float, numeric_pullback

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import flowing
-from symgrad.calculus.sweeps import substitute
+from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form import derive_closed_form
 from symgrad.closed_form.form import find_views
 from symgrad.errors import SymgradError

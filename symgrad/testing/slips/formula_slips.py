@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import SEED
+from symgrad.calculus.local_derivatives import SEED
 from symgrad.closed_form import derive_closed_form
 from symgrad.closed_form.writing.sum_writers import SUMS
 from symgrad.errors import SymgradError

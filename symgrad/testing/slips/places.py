@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import flowing, local_pullback, local_pushforward, standard
-from symgrad.calculus.local import SEED, TANGENT, Standard
+from symgrad.calculus.local_derivatives import SEED, TANGENT, Standard
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation

@@ -17,8 +17,8 @@ from itertools import permutations
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import derive, standard
-from symgrad.calculus.sweeps import substitute
+from symgrad.calculus.local_derivatives import derive_local, standard
+from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Equation
@@ -173,7 +173,9 @@ def miscounted(factor: float, case: Case) -> str:
 def divides_by_a_size(formula: Formula) -> bool:
     """Whether a step of the forward pass averages: it divides by a number of entries, or by one less."""
     equations = (
-        derive(standard(step, program).key).equation.right for program in formula.programs for step in program.steps
+        derive_local(standard(step, program).key).equation.right
+        for program in formula.programs
+        for step in program.steps
     )
     bases = (power.base for right in equations for power in right.atoms(sp.Pow) if power.exp.is_negative)
     return any(is_number_of_entries(base) for base in bases)

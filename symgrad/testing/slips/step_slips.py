@@ -20,7 +20,7 @@ from itertools import chain, islice
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import flowing, positions
+from symgrad.calculus import flowing, flowing_places
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.language.dtypes import resolve_shapes
@@ -77,7 +77,7 @@ def places_of(case: Case, composite: bool) -> Iterator[Place]:
         reached = flowing(program, [case.name]) & program.relevant | {case.name}
         for step in reversed(program.steps):
             if step.result.name in program.relevant:
-                for position in positions(step, reached):
+                for position in flowing_places(step, reached):
                     yield Place(program, values, number, step, position)
 
 

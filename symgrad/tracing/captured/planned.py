@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus import carry_back
-from symgrad.calculus.local import SEED
+from symgrad.calculus.local_derivatives import SEED
 from symgrad.errors import UnsupportedError
 from symgrad.lowering.arrays import ON_NUMPY, Engine
 from symgrad.lowering.plan import Chain

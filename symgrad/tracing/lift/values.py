@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import OUT, derive, operand, standard_at
+from symgrad.calculus.local_derivatives import OUT, derive_local, operand_name, standard_at
 from symgrad.entries.spec import Op
 from symgrad.indexing import Bracket
 from symgrad.language import expand_composites, why_whole
@@ -48,9 +48,11 @@ class StepReplay:
         form = standard_at(step, operand_shapes(step, arrays))
         self.player: Player | None = None
         self.operands: tuple[int, ...] = ()
-        places = {operand(n): n for n, a in enumerate(step.arguments) if isinstance(a, str)}
+        places = {operand_name(n): n for n, a in enumerate(step.arguments) if isinstance(a, str)}
         if isinstance(step.op, str) and not has_custom_value(entry_named(step.op)):
-            player = Player(derive(form.key).equation, {own: number(size, {}) for own, size in form.sizes.items()})
+            player = Player(
+                derive_local(form.key).equation, {own: number(size, {}) for own, size in form.sizes.items()}
+            )
             if places.keys() >= set(player.read):
                 self.player, self.operands = player, tuple(places[name] for name in player.read)
 
@@ -74,7 +76,7 @@ def reads_own_value(step: Apply, arrays: Mapping[str, Array]) -> bool:
     """Whether the equation of a step asks which of several sums its own value is."""
     if isinstance(step.op, Pullback) or entry_named(step.op).smooth or not entry_named(step.op).saved.reuse:
         return False
-    brackets = derive(standard_at(step, operand_shapes(step, arrays)).key).equation.right.atoms(Bracket)
+    brackets = derive_local(standard_at(step, operand_shapes(step, arrays)).key).equation.right.atoms(Bracket)
     return any(isinstance(b.args[0], sp.Eq) and OUT in names_read(b) and b.has(sp.Add) for b in brackets)
 
 

@@ -23,7 +23,7 @@ import torch
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import write_torch_code
 from symgrad.backward.trees import names_in_code
-from symgrad.calculus import local
+from symgrad.calculus import local_jacobian
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation as Entries
 from symgrad.indexing.equation import replace_accesses
@@ -284,7 +284,7 @@ def through_views(program: Capture, right: Expr, known: Mapping[str, Array]) -> 
     def looked(name: str, at: Any) -> Expr:
         if name in known or name not in makers:
             return access(name, at)
-        made = local(makers[name], program.recording).equation
+        made = local_jacobian(makers[name], program.recording).equation
         if not is_access(made.right):
             return access(name, at)
         return replace_accesses(made.at(at), lambda own, inner: access(page.get(own, own), inner))

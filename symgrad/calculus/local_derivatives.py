@@ -1,15 +1,16 @@
 """One operation's local Jacobians, as formulas for every size, made once per operation, ranks and options.
 
-Comes in: a step of a program. Goes out: a `Local`, the step's index equation and the derivative by each
+Comes in: a step of a program. Goes out: a `LocalJacobian`, the step's index equation and the derivative by each
 operand, on indices of their own; a step that is a pullback has the equation that was derived, and is differentiated
-like any other. The cache key has sizes as symbols in order of appearance, so that x@a is
-derived once, whatever the program calls its sizes.
+like any other. The cache key has sizes as symbols in order of appearance, so that x@a is derived once, whatever the
+program calls its sizes; and positions among the options as a `SlotSymbol` each: ``x[3]`` and ``x[5]`` are one formula,
+``x[-3]`` and ``x[-5]``, which count from the end, another.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -17,14 +18,14 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.calculus.differentiate import Step, differentiate
-from symgrad.calculus.reuse import Slots, reuse_output
+from symgrad.calculus.differentiate import Rewrite, differentiate, reuse_output
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import WEIGHTS, Expr, access
 from symgrad.ops import HeldTensor, View, auxiliary_letters, entry_named, is_data_argument
-from symgrad.program import Apply, Constant, Operation, Program, Pullback
+from symgrad.ops.lookup import entry_of
+from symgrad.program import Apply, Constant, Operation, Option, Program, Pullback
 from symgrad.shapes import Shape, Size, SlotSymbol
 
 INNER = "pqrs"
@@ -42,11 +43,11 @@ class Derivative:
     axes: tuple[Index, ...]
     inner: tuple[Index, ...]
     formula: Expr
-    steps: tuple[Step, ...]
+    steps: tuple[Rewrite, ...]
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalJacobian:
     """The index equation of a step and the derivative by each tensor operand, by position.
 
     ``residual`` is what is 0 at the result, for an operation that is defined by equations to be solved.
@@ -74,7 +75,7 @@ class Key:
         )  # 2 is exact and 2.0 is not, and they are equal
 
 
-def operand(position: int) -> str:
+def operand_name(position: int) -> str:
     """The name of an operand inside a local equation."""
     return f"#{position}"
 
@@ -109,7 +110,7 @@ def standard_at(step: Apply, shapes: tuple[Shape | None, ...]) -> Standard:
     """`standard` of a step whose operands have these shapes."""
     constants = tuple(a.value if isinstance(a, Constant) else None for a in step.arguments)
     key, sizes = standard_key(Key(step.op, shapes, constants, step.options, step.result.shape))
-    names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
+    names = {operand_name(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
     names[OUT] = step.result.name
     names |= {letter_name(k): known_name(step, k) for k in entry_named(step.op).saved.names if k != "out"}
     names |= {letter_name(k): name for k, name in step.beside}
@@ -126,7 +127,7 @@ def standard_key(given: Key) -> tuple[Key, Mapping[Size, Size]]:
     return _rename(key, new), {**{s: old for old, s in new.items()}, **found}
 
 
-def unfolded(step: Apply, program: Program) -> Standard:
+def unfolded_standard(step: Apply, program: Program) -> Standard:
     """`standard`, with axes of one entry like any others and numbers as tensors: nothing that is 0 here is folded away.
 
     The variance of one number is 0/0 and not 0, and what is infinite times 0 is NaN: arithmetic has to do that.
@@ -144,14 +145,14 @@ def unfolded(step: Apply, program: Program) -> Standard:
     return Standard(whole, form.names, {**form.sizes, one: sp.Integer(1)})
 
 
-def local(step: Apply, program: Program) -> Local:
+def local_jacobian(step: Apply, program: Program) -> LocalJacobian:
     """The equation and derivatives of ``step``, under the program's names and sizes.
 
     Asked again, the indices are the same. Whoever puts one formula into another does it by `Equation.at`, which
     renames what is bound in it, so that a formula never meets its own indices, however often it is put in.
     """
     form = standard(step, program)
-    found, undefined = _placed(form.key, tuple(form.names.items()), tuple(form.sizes.items()))
+    found, undefined = _instantiated(form.key, tuple(form.names.items()), tuple(form.sizes.items()))
     if undefined:
         raise no_number(step)
     return found
@@ -168,9 +169,11 @@ def no_number(step: Apply) -> UnsupportedError:
 
 
 @lru_cache(maxsize=4096)
-def _placed(key: Key, names: tuple[tuple[str, str], ...], sizes: tuple[tuple[Size, Size], ...]) -> tuple[Local, bool]:
-    """What `derive` has, on indices of its own, and whether a derivative in it is no number whatever the entries."""
-    found, called, sized = derive(key), dict(names), dict(sizes)
+def _instantiated(
+    key: Key, names: tuple[tuple[str, str], ...], sizes: tuple[tuple[Size, Size], ...]
+) -> tuple[LocalJacobian, bool]:
+    """What `derive_local` has, on new indices, and whether a derivative in it is no number whatever the entries."""
+    found, called, sized = derive_local(key), dict(names), dict(sizes)
     derivatives = {}
     for position, d in found.derivatives.items():
         whole = instantiate(Equation((*d.axes, *d.inner), d.formula), called, sized)
@@ -178,24 +181,24 @@ def _placed(key: Key, names: tuple[tuple[str, str], ...], sizes: tuple[tuple[Siz
         derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
     residual = tuple(instantiate(equation, called, sized) for equation in found.residual)
     undefined = found.equation.right is not sp.nan and any(d.formula.has(sp.nan, sp.zoo) for d in derivatives.values())
-    return Local(instantiate(found.equation, called, sized), derivatives, residual), undefined
+    return LocalJacobian(instantiate(found.equation, called, sized), derivatives, residual), undefined
 
 
 @lru_cache(maxsize=4096)
 def local_pullback(key: Key, position: int) -> Equation:
     """Σ_o v[o]·J[o, p] of one operation, v called #v: made once, like the derivative."""
-    d = derive(key).derivatives[position]
+    d = derive_local(key).derivatives[position]
     return Equation(d.inner, canonical(add_up(access(SEED, d.axes) * d.formula, d.axes)))
 
 
 @lru_cache(maxsize=4096)
 def local_pushforward(key: Key, position: int) -> Equation:
     """Σ_p J[o, p]·u[p] of one operation, u called #u."""
-    d = derive(key).derivatives[position]
+    d = derive_local(key).derivatives[position]
     return Equation(d.axes, canonical(add_up(d.formula * access(TANGENT, d.inner), d.inner)))
 
 
-def constant(value: Any) -> Expr:
+def constant_expression(value: Any) -> Expr:
     """A number of a program; decimals as written, so that sums lose nothing: 1 + 1e20 − 1e20 = 1, 1/0.1 = 10.
 
     What a division left without an end is that division again: of 0.3333333333333333 nobody wrote each digit.
@@ -211,8 +214,8 @@ def constant(value: Any) -> Expr:
 def view_of(position: int, shape: Shape | None, value: Any) -> View | None:
     """The operand at ``position``: a tensor, a constant, or None where it was left out."""
     if shape is None:
-        return None if value is None else View(operand(position), (), constant(value))
-    return View(operand(position), shape)
+        return None if value is None else View(operand_name(position), (), constant_expression(value))
+    return View(operand_name(position), shape)
 
 
 def known_name(step: Apply, name: str) -> str:
@@ -221,13 +224,13 @@ def known_name(step: Apply, name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def derive(key: Key) -> Local:
+def derive_local(key: Key) -> LocalJacobian:
     """The derivation itself: state the equation, differentiate by each operand, name the output where it helps."""
     op = entry_named(key.op)
     views = [view_of(n, *pair) for n, pair in enumerate(zip(key.shapes, key.constants, strict=True))]
     held = {k: HeldTensor(OUT if k == "out" else letter_name(k), key.result) for k in op.saved.names}
     if isinstance(key.op, Pullback):
-        equation = pulled_back(key.op, key)
+        equation = pullback_equation(key.op, key)
     else:
         at = fresh_axes(key.result, op.letters_for(dict(key.options)))
         equation = Equation(at, canonical(op.index(at, views, held, dict(key.options))))
@@ -241,34 +244,34 @@ def derive(key: Key) -> Local:
             derivatives[position] = Derivative(at, fresh_axes(shape, INNER), sp.S.Zero, ())
             continue
         inner = fresh_axes(shape, INNER)
-        formula = canonical(differentiate(equation.right, operand(position), inner, output))
+        formula = canonical(differentiate(equation.right, operand_name(position), inner, output))
         if equation.right is sp.nan and (0 in shape or not any(0 in other for other in key.shapes if other)):
             formula = sp.nan  # 0/0 has no slope, and no operand left in it; a sum over nothing beside it is 0 to torch
-        steps = [Step("differentiate", formula, "the chain rule; each access of x leaves a δ for every index")]
+        steps = [Rewrite("differentiate", formula, "the chain rule; each access of x leaves a δ for every index")]
         if op.saved.reuse:
             formula = canonical(reuse_output(formula, equation, inner, OUT))
             if formula != steps[0].formula:
-                steps.append(Step("reuse the output", formula, "the forward value is named instead of formed again"))
+                steps.append(Rewrite("reuse the output", formula, "the forward value is named instead of formed again"))
         derivatives[position] = Derivative(at, inner, formula, tuple(steps))
     solved = op.saved.residual(*views, *held.values(), **dict(key.options)) if op.saved.residual is not None else ()
     residual = tuple(Equation(e.axes, canonical(e.right)) for e in solved)
-    return Local(equation, derivatives, residual)
+    return LocalJacobian(equation, derivatives, residual)
 
 
-def pulled_back(op: Pullback, key: Key) -> Equation:
+def pullback_equation(op: Pullback, key: Key) -> Equation:
     """The equation of a pullback, derived from that of what it is the pullback of."""
     letters = auxiliary_letters(op.of)
     own = 2 + len(letters)
     inner, sizes = standard_key(Key(op.of, key.shapes[own:], key.constants[own:], key.options, key.shapes[0] or ()))
-    names = {SEED: operand(0), OUT: operand(1)}
-    names |= {letter_name(letter): operand(2 + n) for n, letter in enumerate(letters)}
-    names |= {operand(n): operand(own + n) for n in range(len(inner.shapes))}
+    names = {SEED: operand_name(0), OUT: operand_name(1)}
+    names |= {letter_name(letter): operand_name(2 + n) for n, letter in enumerate(letters)}
+    names |= {operand_name(n): operand_name(own + n) for n in range(len(inner.shapes))}
     found = instantiate(local_pullback(inner, op.position), names, sizes)
     weight = key.constants[0]
     if weight is None:
         return found
-    value = constant(weight)
-    told = replace_accesses(found.right, lambda name, at: value if name == operand(0) else None)
+    value = constant_expression(weight)
+    told = replace_accesses(found.right, lambda name, at: value if name == operand_name(0) else None)
     return Equation(found.axes, canonical(told))
 
 
@@ -303,3 +306,26 @@ def _rename(key: Key, names: Mapping[Size, Size]) -> Key:
         return value.xreplace(symbols) if isinstance(value, sp.Expr) else value
 
     return Key(key.op, rename(key.shapes), rename(key.constants), rename(key.options), rename(key.result))
+
+
+@dataclass
+class Slots:
+    """The slots of some steps, in order: ``found`` is the position in each, ``most`` the largest."""
+
+    found: dict[SlotSymbol, Any] = field(default_factory=dict)
+    most: dict[SlotSymbol, Size] = field(default_factory=dict)
+
+    def open(self, position: Any, most: Size) -> Size:
+        """A slot for a position from 0 to ``most``; for one from the end, −1 − a slot."""
+        if not position >= 0:
+            return -1 - self.open(-1 - position, most)
+        slot = SlotSymbol(len(self.found))
+        self.found[slot], self.most[slot] = position, most
+        return slot
+
+    def opened(self, op: Operation, shapes: Sequence[Shape | None], options: tuple[Option, ...]) -> tuple[Option, ...]:
+        """The options of a step with slots for its positions."""
+        entry = entry_of(op) if isinstance(op, str) else None
+        if entry is None or entry.rules.slots is None:
+            return options
+        return tuple({**dict(options), **entry.rules.slots(self.open, shapes, **dict(options))}.items())

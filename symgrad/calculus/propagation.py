@@ -22,16 +22,16 @@ from typing import TypeVar
 
 import sympy as sp
 
-from symgrad.calculus.local import (
+from symgrad.calculus.local_derivatives import (
     OUT,
     SEED,
     Standard,
-    derive,
+    derive_local,
     known_name,
     letter_name,
     local_pullback,
     no_number,
-    operand,
+    operand_name,
     standard,
 )
 from symgrad.entries.derived_facts import is_non_differentiable
@@ -74,13 +74,13 @@ def carry_on(
     """
     carried = dict(moved)
     for step in steps:
-        places = positions(step, carried)
+        places = flowing_places(step, carried)
         if places:
             carried[step.result.name] = push(step, {n: carried[str(step.arguments[n])] for n in places})
     return carried
 
 
-def positions(step: Apply, names: Container[str]) -> list[int]:
+def flowing_places(step: Apply, names: Container[str]) -> list[int]:
     """Where the arguments of ``step`` are among ``names``, but for those that nothing flows through.
 
     A black box is no entry of the table: everything may flow through it.
@@ -97,7 +97,7 @@ def flowing(program: Program, names: Sequence[str]) -> frozenset[str]:
     return frozenset(carry_on(program.steps, dict.fromkeys(names, True), lambda *_: True))
 
 
-def cutting(program: Program, name: str) -> list[tuple[Apply, int]]:
+def cutting_reads(program: Program, name: str) -> list[tuple[Apply, int]]:
     """The steps that read what an input flows into without passing anything back, and where; none where something is.
 
     Steps that the output does not depend on are left out.
@@ -128,7 +128,7 @@ def reads_numbers(step: Apply, program: Program, names: Container[str]) -> bool:
     """Whether an entry of one of some tensors stands in the equation of a step, or may decide what does."""
     form = standard(step, program)
     try:
-        found = derive(form.key)
+        found = derive_local(form.key)
     except SymgradError:  # over no entries
         return True
     decided = bool(found.residual) or bool(entry_named(step.op).saved.names)
@@ -141,7 +141,7 @@ def is_multilinear(program: Program) -> bool:
     for step in program.steps:
         form = standard(step, program)
         try:
-            found = derive(form.key)
+            found = derive_local(form.key)
         except SymgradError:
             return False
         if entry_of(step.op) is None or found.residual or entry_named(step.op).saved.names:
@@ -169,7 +169,7 @@ def moving(program: Program) -> frozenset[str]:
 
 def passing(step: Apply, program: Program) -> list[int]:
     """Where among its arguments a step's derivative is not 0 everywhere."""
-    places = positions(step, step.tensors)
+    places = flowing_places(step, step.tensors)
     if entry_of(step.op) is None:
         return places
     key = standard(step, program).key
@@ -246,7 +246,7 @@ def steps_back(
     pulls: dict[str, list[tuple[int, Standard]]] = {}
 
     def used(step: Apply, _: int) -> Iterator[tuple[str, int]]:
-        places = [n for n in positions(step, on_the_way) if step.result.name in on_the_way]
+        places = [n for n in flowing_places(step, on_the_way) if step.result.name in on_the_way]
         if places and entry_of(step.op) is None:
             raise UnsupportedError(
                 f"a gradient through {step.called} cannot be differentiated again: that operation is not derived",
@@ -262,7 +262,7 @@ def steps_back(
 
     def pulled(step: Apply, parts: list[Argument]) -> Iterator[tuple[str, list[Argument]]]:
         if pulls[step.result.name]:
-            found[step.result.name] = added(parts, step.result, called, made)
+            found[step.result.name] = sum_of_parts(parts, step.result, called, made)
         for n, form in pulls[step.result.name]:
             name = str(step.arguments[n])
             result = Tensor(called(name if uses[name] == 1 else None), program.tensor(name).shape)
@@ -272,19 +272,19 @@ def steps_back(
     parts = carry_back(program.steps, {name: [weight] for name, weight in weights.items()}, pulled, add)
     for name in wanted:
         if name in parts and name not in found:
-            found[name] = added(parts[name], program.tensor(name), called, made)
+            found[name] = sum_of_parts(parts[name], program.tensor(name), called, made)
     return tuple(made), found
 
 
 def moves(step: Apply, form: Standard, place: int) -> bool:
     """Whether anything comes back to an operand, whatever the numbers."""
-    formula = derive(form.key).derivatives[place].formula
+    formula = derive_local(form.key).derivatives[place].formula
     if formula.has(sp.nan, sp.zoo):
         raise no_number(step)
     return bool(local_pullback(form.key, place).right != 0)
 
 
-def added(terms: Sequence[Argument], tensor: Tensor, called: Called, made: list[Apply]) -> Argument:
+def sum_of_parts(terms: Sequence[Argument], tensor: Tensor, called: Called, made: list[Apply]) -> Argument:
     """The sum of what reaches a tensor; steps for it are appended to ``made``."""
     total, *rest = terms
     for n, term in enumerate(rest, 2):
@@ -298,7 +298,7 @@ def pullback_step(step: Apply, place: int, form: Standard, weight: Argument, res
     """The step that pulls ``weight``, of the result of ``step``, back to the operand at ``place``."""
     named = {name_of(entry) for entry in accesses(local_pullback(form.key, place).right)}
     letters, beside = auxiliary_letters(step.op), dict(step.beside)
-    inner = (SEED, OUT, *map(letter_name, letters), *(operand(n) for n in range(len(step.arguments))))
+    inner = (SEED, OUT, *map(letter_name, letters), *(operand_name(n) for n in range(len(step.arguments))))
     others = {OUT: step.result.name, **{letter_name(k): beside.get(k) for k in letters}}
     extra = (others[name] if name in named else None for name in inner[1 : 2 + len(letters)])
     arguments = (weight, *(Constant(None) if name is None else name for name in extra), *step.arguments)

@@ -25,13 +25,22 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from symgrad.calculus.differentiate import Step, differentiate
-from symgrad.calculus.flow import carry_back
-from symgrad.calculus.local import INNER, SEED, Derivative, derive, local, local_pullback, no_number, standard
+from symgrad.calculus.differentiate import Rewrite, differentiate
+from symgrad.calculus.local_derivatives import (
+    INNER,
+    SEED,
+    Derivative,
+    derive_local,
+    local_jacobian,
+    local_pullback,
+    no_number,
+    standard,
+)
+from symgrad.calculus.propagation import carry_back
 from symgrad.indexing import Equation, Index, access, accesses, add_up, delta, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.brackets import Bracket, told_once, within
 from symgrad.indexing.canonical import canonical
-from symgrad.indexing.symbols import Expr, name_of
+from symgrad.indexing.symbols import Expr, name_of, weight
 from symgrad.ops import is_data_argument
 from symgrad.program import Apply, Program, Pullback
 
@@ -51,7 +60,7 @@ class Sweep:
 
     stages: tuple[tuple[str, Equation], ...]
     uses: tuple[tuple[str, Equation], ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Rewrite, ...] = ()
 
     @property
     def equation(self) -> Equation:
@@ -83,12 +92,12 @@ class Reverse:
     program: Program
     stages: tuple[tuple[str, Equation], ...]
     gathered: Mapping[str, Uses | None]
-    steps: tuple[tuple[str, Step], ...]
+    steps: tuple[tuple[str, Rewrite], ...]
 
     def total(self, wanted: str) -> Equation:
         """The sum of what reached ``wanted``; 0 when nothing did."""
         uses = self.gathered.get(wanted)
-        return _added(uses) if uses else Equation(fresh_axes(self.program.tensor(wanted).shape, INNER), sp.S.Zero)
+        return added_uses(uses) if uses else Equation(fresh_axes(self.program.tensor(wanted).shape, INNER), sp.S.Zero)
 
     def by(self, wanted: str) -> Sweep:
         """What of it leads to one tensor."""
@@ -113,13 +122,13 @@ def reverse(
     needed = program.reached(wanted) & program.relevant
     many = len(program.steps) > MANY
     stages: dict[str, Equation] = {}
-    steps: list[tuple[str, Step]] = []
+    steps: list[tuple[str, Rewrite]] = []
 
     def pulled(step: Apply, uses: Uses | None) -> Iterator[tuple[str, Uses | None]]:
         name = step.result.name
-        places = [n for n in range(len(step.arguments)) if name in needed and leads(step, n, needed)]
-        carried = None if uses is None or name not in needed else _added(uses)
-        if carried is not None and (_size(carried.right) > limit or (many and reads(carried, stages))):
+        places = [n for n in range(len(step.arguments)) if name in needed and leads_to_needed(step, n, needed)]
+        carried = None if uses is None or name not in needed else added_uses(uses)
+        if carried is not None and (weight(carried.right) > limit or (many and reads_any(carried, stages))):
             stages[program.back + name] = carried
         for position in places:
             argument = str(step.arguments[position])
@@ -127,9 +136,11 @@ def reverse(
             if carried is None or (in_one and named):
                 yield argument, None
                 continue
-            through, moves = named_pull(step, program, position) if named else put_in(carried, step, program, position)
+            through, moves = (
+                named_pull(step, program, position) if named else formula_pull(carried, step, program, position)
+            )
             grown = Equation(through.axes, told_once(within(program.required, through.right)))
-            weighed = Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")
+            weighed = Rewrite("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")
             steps.extend((argument, made) for made in (*moves, weighed))
             yield argument, ((f"{name}, argument {position + 1}", grown),)
 
@@ -141,27 +152,27 @@ def reverse(
     return Reverse(program, tuple(stages.items()), gathered, tuple(steps))
 
 
-Pulled = tuple[Equation, tuple[Step, ...]]
+Pulled = tuple[Equation, tuple[Rewrite, ...]]
 """What is pulled through a step, and how the derivative of its operation was made."""
 
 
-def put_in(carried: Equation, step: Apply, program: Program, position: int) -> Pulled:
+def formula_pull(carried: Equation, step: Apply, program: Program, position: int) -> Pulled:
     """The formula ``carried`` pulled through a step, in one piece."""
-    d = local(step, program).derivatives[position]
+    d = local_jacobian(step, program).derivatives[position]
     return Equation(d.inner, pull(carried, d)), d.steps
 
 
 def named_pull(step: Apply, program: Program, position: int) -> Pulled:
     """A gradient that has a name pulled through a step: the pullback of the operation, in those words."""
     form = standard(step, program)
-    d = derive(form.key).derivatives[position]
+    d = derive_local(form.key).derivatives[position]
     if d.formula.has(sp.nan, sp.zoo):
         raise no_number(step)
     names = {**form.names, SEED: program.back + step.result.name}
     return instantiate(local_pullback(form.key, position), names, form.sizes), d.steps
 
 
-def leads(step: Apply, position: int, needed: Collection[str]) -> bool:
+def leads_to_needed(step: Apply, position: int, needed: Collection[str]) -> bool:
     """Whether an operand is one of those that are needed, and is used here.
 
     One of a pullback that counts by its shape alone is not.
@@ -171,7 +182,7 @@ def leads(step: Apply, position: int, needed: Collection[str]) -> bool:
     return read and not (isinstance(step.op, Pullback) and is_data_argument(step.op, position))
 
 
-def reads(equation: Equation, names: Collection[str]) -> bool:
+def reads_any(equation: Equation, names: Collection[str]) -> bool:
     """Whether a formula reads one of some tensors."""
     return bool(names) and any(name_of(entry) in names for entry in accesses(equation.right))
 
@@ -181,7 +192,7 @@ def pullback(program: Program, wanted: str, seed: Equation | None = None, limit:
     return reverse(program, (wanted,), seed, limit).by(wanted)
 
 
-def pullbacks(program: Program, wanted: Sequence[str]) -> Mapping[str, Sweep]:
+def pullbacks_by(program: Program, wanted: Sequence[str]) -> Mapping[str, Sweep]:
     """`pullback` by several tensors, all from one sweep."""
     swept = reverse(program, wanted)
     return {name: swept.by(name) for name in wanted}
@@ -191,16 +202,16 @@ Whole = tuple[tuple[Index, ...], tuple[Index, ...], Sweep]
 """The axes of the output, those of an input, and ∂out/∂input."""
 
 
-def jacobian(program: Program, wanted: str, limit: int = 4 * LIMIT) -> Whole | None:
+def jacobian_formula(program: Program, wanted: str, limit: int = 4 * LIMIT) -> Whole | None:
     """∂out[o]/∂wanted[p] as one formula: the pullback of the seed that is 1 at o and 0 elsewhere.
 
     None when the formula would be longer than anyone can read; numbers come from the chain then.
     """
-    return jacobians(program, (wanted,), limit)[wanted]
+    return jacobian_formulas(program, (wanted,), limit)[wanted]
 
 
-def jacobians(program: Program, wanted: Sequence[str], limit: int = 4 * LIMIT) -> Mapping[str, Whole | None]:
-    """`jacobian` by several tensors, all from one sweep."""
+def jacobian_formulas(program: Program, wanted: Sequence[str], limit: int = 4 * LIMIT) -> Mapping[str, Whole | None]:
+    """`jacobian_formula` by several tensors, all from one sweep."""
     outer = fresh_axes(program.out.shape)
     at = fresh_axes(program.out.shape)
     one_hot = sp.Mul(*(delta(a, o) for a, o in zip(at, outer, strict=True)))
@@ -218,17 +229,12 @@ def substitute(equation: Equation, definitions: Mapping[str, Equation]) -> Equat
     return Equation(equation.axes, canonical(replace_accesses(equation.right, defined)))
 
 
-def _added(terms: Sequence[tuple[str, Equation]]) -> Equation:
+def added_uses(terms: Sequence[tuple[str, Equation]]) -> Equation:
     """The sum of equations over the indices of the first."""
     if len(terms) == 1 and all(edge.has(sp.Indexed) for edge in terms[0][1].right.atoms(Bracket)):
         return terms[0][1]  # conditions on indices alone may be decided when they are written anew
     axes = terms[0][1].axes
     return Equation(axes, canonical(sp.Add(*(equation.at(axes) for _, equation in terms))))
-
-
-def _size(expression: Expr) -> int:
-    """The number of nodes."""
-    return 1 + sum(_size(a) for a in expression.args)
 
 
 LETTERS = "pqrstuwz"
@@ -248,7 +254,7 @@ def second_derivative(program: Program, first: str, second: str, seed: Equation 
     right = differentiate(gradient.right, second, inner)
     results = {step.result.name for step in program.steps}
     for name in sorted({name_of(entry) for entry in accesses(gradient.right)} & results):
-        moved = jacobian(replace(program, output=name), second, LONGEST)
+        moved = jacobian_formula(replace(program, output=name), second, LONGEST)
         if moved is None:
             return None
         outer, by, sweep = moved
@@ -276,7 +282,7 @@ def differential(step: Apply, program: Program) -> Differential:
 
     An equation that holds whatever is solved for, in which another result of the operands stands, has no line.
     """
-    found = local(step, program)
+    found = local_jacobian(step, program)
     moving = dict.fromkeys((*step.tensors, step.result.name))
     identity = tuple(
         Equation(equation.axes, canonical(sp.Add(*(_moved(equation, name, program) for name in moving))))
