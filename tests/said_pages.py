@@ -561,7 +561,7 @@ READING: tuple[str, ...] = (
     r"Decimal numbers: the table shows the largest difference of any entry\.",
     r"Convention, torch's own: .*",
     r"Checks were turned off: .*",
-    r"Not made for .*",
+    r"Skipped for .*",
     r"For \w+, .*: \d+ of \d+ entries are left out: .*",
     r"For \w+, .*: along \d+ random directions, .*",
     r"For \w+, .*: torch\.func\.hessian, a forward pass through the gradient, has \d+ of \d+ entries here that .*",

@@ -48,10 +48,12 @@ def check(
     target: str, expression: str | None, lets: tuple[str, ...], wrt: str | None, order: int, only: str | None,
     skip: str | None, dtype: str, seed: int, style: str, path: Path | None, emit_test: Path | None, traceback: bool,
 ) -> int:  # fmt: skip
-    """Check the backward of FUNCTION against the derived backward of EXPRESSION.
+    """Check a backward of your own against the derived one.
 
-    FUNCTION is a torch function, or forward,backward: two of NumPy. Without EXPRESSION its own forward pass is
-    captured, or held against differences. Exit status 0: nothing was found, 1: something was, 2: misuse.
+    FUNCTION takes and returns torch tensors; MODULE:forward,backward names two NumPy functions. Its backward is
+    compared with the derived backward of EXPRESSION. Without EXPRESSION, FUNCTION's own forward pass is captured and
+    differentiated, or compared with difference quotients. Exit status: 0 no mistake found, 1 a mistake found, 2 the
+    input cannot be used.
     """
     from symgrad.language import arguments
     from symgrad.testing.check import check_named, written_test

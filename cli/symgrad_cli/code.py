@@ -36,10 +36,11 @@ def code(
     expression: str, to: str, style: str | None, forward_only: bool, name: str | None, shapes: tuple[str, ...],
     wrt: str | None, path: Path | None, traceback: bool,
 ) -> None:  # fmt: skip
-    """Write the forward pass and the derived vᵀJ of EXPRESSION as Python that imports nothing of symgrad's.
+    """Write EXPRESSION and its backward as Python code.
 
-    The lines are those of `symgrad explain`, proven before they are written. Sizes stay open where nothing fixes them;
-    --shape says how many axes there are.
+    The code has the forward pass and the derived vᵀJ, and does not import symgrad. Its lines are those of `symgrad
+    explain`, proven before they are written. It works for every size that nothing fixes; --shape gives the number of
+    axes.
     """
     from symgrad.exporting import export
 

@@ -35,9 +35,10 @@ def derive(
     opened: bool,
     traceback: bool,
 ) -> None:
-    """Show the Jacobian, the pullback and the closed form of EXPRESSION, sizes left open.
+    """Show the formulas of EXPRESSION for every size.
 
-    A closed form that is shown here has been evaluated at sizes 2, 3, 4 and on, and agrees with the index formula.
+    These are the Jacobian, the pullback vᵀJ and its closed form. Each closed form shown has been evaluated at several
+    sizes (2, 3, 4, …) and agrees with the index formula.
     """
     load()
     from symgrad import render

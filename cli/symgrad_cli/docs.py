@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 @options.traceback_option
 @reporting
 def docs(folder: str, names: str | None, check: bool, style: str, traceback: bool) -> None:
-    """Write pages into OUT_DIR: one per operation, with its picture, and an index.
+    """Write a page for each operation, and an index.
 
-    Whatever interrupts, a file is whole or not there. A hidden .symgrad-… is what a killed run left: delete it.
+    The pages go into OUT_DIR. Each file is written completely or not at all; a run that is killed may leave a hidden
+    folder .symgrad-…, which you can delete.
     """
     from symgrad.documents import check_folder, chosen, write_site
 

@@ -26,9 +26,10 @@ COMMAND = re.compile(r"`(symgrad [^`]*)`")
 @options.traceback_option
 @reporting
 def errors(kind: str | None, traceback: bool) -> None:
-    """What KIND of error a message is of, the word in its brackets; all kinds without one.
+    """Explain an error of symgrad's or a message from PyTorch.
 
-    A message of torch's about backward is answered, too.
+    KIND is the word in brackets of symgrad's message, such as shape in error[shape], or the text of a PyTorch error
+    about backward. Without it all kinds are listed.
     """
     from symgrad.documents import kinds
 
@@ -55,7 +56,7 @@ def answered(message: str) -> str:
             found=(f"kinds: {', '.join(KINDS)}",),
             hints=("symgrad errors",),
         )
-    return f"{refusal.answer}\n  symgrad run SCRIPT says which lines of yours, and which values"
+    return f"{refusal.answer}\n  symgrad run SCRIPT names the lines and tensors of your script"
 
 
 def told(page: str) -> Iterator[str]:

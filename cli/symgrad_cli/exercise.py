@@ -27,9 +27,10 @@ def exercise(
     expression: str, shapes: tuple[str, ...], wrt: str | None, answer: str | None, path: Path | None, opened: bool,
     traceback: bool,
 ) -> int:  # fmt: skip
-    """Ask what backward(v) puts into the gradient, and check what is typed: exact, approximate, or wrong and why.
+    """Ask for the gradient of EXPRESSION, and check your answer.
 
-    A line is Python in v, out and the inputs, such as "v @ a.T"; an empty line shows the closed form.
+    The answer is one line of Python in v, out and the inputs, such as "v @ a.T". It is exact, approximate, or wrong,
+    and then the mistake is named. An empty line shows the closed form.
     """
     from symgrad.exercises import exercise as asked
 

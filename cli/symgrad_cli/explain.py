@@ -81,7 +81,7 @@ def explain(
     color: bool | None,
     traceback: bool,
 ) -> int:
-    """Show what out.backward(v) computes for EXPRESSION: v times the Jacobian, step by step.
+    """Show what out.backward(v) computes for EXPRESSION.
 
     EXPRESSION is Python as people write it: x@a, torch.mm(x, a), F.softmax(x @ w, dim=-1), x[:, 0].sum().
     Several statements are separated by semicolons: "h = relu(x@w + b); h @ w2". An operation that torch does

@@ -39,9 +39,10 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 @click.group(cls=Verbs, epilog=EPILOG, context_settings=CONTEXT)
 @click.version_option(symgrad.__version__, prog_name="symgrad")
 def main() -> None:
-    """What out.backward(v) computes: v times the Jacobian, derived, entry by entry, and proven.
+    """Show what out.backward(v) computes: v times the Jacobian, derived, entry by entry, and proven.
 
-    Exit status: 0 fine, 1 an oracle disagreed with what was derived, 2 the input cannot be used.
+    Exit status: 0 everything agrees, 1 an independent computation disagrees with the derivation, 2 the input cannot be
+    used.
     """
 
 
@@ -49,7 +50,7 @@ def main() -> None:
 @click.argument("verb", required=False)
 @click.pass_context
 def help_of(context: click.Context, verb: str | None) -> None:
-    """Show the help of a verb: symgrad VERB --help."""
+    """Show the help of a command, as symgrad COMMAND --help does."""
     main([*([] if verb is None else [verb]), "--help"], prog_name=context.find_root().info_name)
 
 

@@ -15,7 +15,10 @@ from symgrad_cli.failures import reporting
 @options.traceback_option
 @reporting
 def ops(name: str | None, kinks: bool, at: float | None, traceback: bool) -> None:
-    """List the operations, or show one: its equation, Jacobian and pullback, derived on the spot."""
+    """List the operations, or show the formulas of one.
+
+    The Jacobian and the pullback of NAME are derived from its equation on the spot.
+    """
     from symgrad_cli.listing import listed
 
     listed(name, kinks, at)

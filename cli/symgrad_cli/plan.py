@@ -33,10 +33,11 @@ def plan(
     expression: str, lets: tuple[str, ...], shapes: tuple[str, ...], wrt: str | None, memory: str | None, style: str,
     path: Path | None, traceback: bool,
 ) -> None:  # fmt: skip
-    """Show how large the Jacobians of EXPRESSION are: entries that can be nonzero, blocks, bytes, passes.
+    """Show how large the Jacobians of EXPRESSION are.
 
-    Told by the formula, for any size; no value is looked at. A count that is only known from above says "at most".
-    Passes are the v of vᵀJ, or the u of Ju, that it takes to find every entry.
+    It counts the entries that can be nonzero, the blocks, the bytes and the passes. Shapes are enough: no value is
+    used. "At most" marks an upper bound. Passes are the vectors v of vᵀJ, or u of Ju, that are needed to find every
+    entry of J.
     """
     from symgrad.api import plans
     from symgrad.render import plans_json, plans_text

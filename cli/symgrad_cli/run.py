@@ -59,7 +59,7 @@ def run(
     script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, every: int | None, expand: bool,
     order: int, code: int | None, style: str, path: Path | None, opened: bool, traceback: bool,
 ) -> int:  # fmt: skip
-    """Run SCRIPT as python would, and explain each call of backward and grad in it.
+    """Run SCRIPT as python would, and explain each backward.
 
     ARGUMENTS after SCRIPT are the script's own. Its output, its exit status and its exceptions stay what they
     are; an explanation follows each call. A page (html) has the source beside the story; it goes to a file, as does a

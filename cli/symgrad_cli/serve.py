@@ -17,19 +17,19 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 picks a free port.")
 @click.option("--scripts", is_flag=True, help="Run pasted scripts too: whoever opens the page runs code as you.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=30.0, show_default=True, help="Time for a request.")
 @click.option(
-    "--seconds", type=click.FloatRange(min=1), default=30.0, show_default=True, help="Seconds for one request."
+    "--megabytes", type=click.IntRange(min=256), default=2048, show_default=True, help="Memory for one request."
 )
-@click.option("--megabytes", type=click.IntRange(min=256), default=2048, show_default=True, help="For the work.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @options.traceback_option
 @reporting
 def serve(
     host: str, port: int, scripts: bool, seconds: float, megabytes: int, opened: bool, traceback: bool
 ) -> None:  # fmt: skip
-    """Open a local page to play with: type an expression, and its page appears.
+    """Serve a local page that explains what you type.
 
-    Only this machine is answered, unless --host says otherwise; scripts are run only with --scripts, and then only
+    Only this machine can connect, unless --host allows others. Scripts are run only with --scripts, and then only
     for this machine.
     """
     try:

@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     AGREES = "agrees"
     DIFFERS = "differs"
     UNDEFINED = "undefined here"
-    NOT_MADE = "not made"
+    NOT_MADE = "skipped"
 
 
 class Outcome(StrEnum):
@@ -69,7 +69,7 @@ class Check:
 
     @property
     def verdict(self) -> Verdict:
-        """In one word: agrees, differs, undefined here (and what is defined agrees), not made."""
+        """In one word: agrees, differs, undefined here (and what is defined agrees), skipped."""
         if self.passed is None:
             return Verdict.NOT_MADE
         if not self.passed:

@@ -116,7 +116,7 @@ def check_backward(
         bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
         found = outcomes(bench, chosen)
         if only is None and skip is None and order == 1 and len(found) > 1:
-            found.append(not_made("double_backward", "order=2 tests it"))
+            found.append(not_made("double_backward", "order=2 checks it"))
         return report_of(request, truth, number, found)
     except SymgradError as error:
         raise error.with_traceback(None) from None  # the caller's line and the message: what is between says nothing
@@ -174,7 +174,7 @@ def outcomes(bench: Bench, chosen: Sequence[str]) -> list[Outcome]:
     differs = False
     for name in chosen:
         if bench.failure and name not in ("contract", "purity", "kink"):
-            found.append(not_made(name, "backward gives no gradients"))
+            found.append(not_made(name, "backward returned no gradients"))
         elif differs and name in STEADY:
             found.append(not_made(name, "its result changes from call to call"))
         else:

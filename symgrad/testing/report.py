@@ -17,7 +17,7 @@ from typing import Any
 from symgrad.notebook import Listed
 
 BLIND = "this test has a blind spot"
-PASSED, FAILED, NOT_MADE = "passed", "failed", "not made"
+PASSED, FAILED, NOT_MADE = "passed", "failed", "skipped"
 WIDEST = 92
 """Columns of the text: pytest writes eight more before each line of a message."""
 
@@ -42,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Battery:
-    """One family of checks: its ``verdict`` (passed, failed, not made), how many comparisons, and a remark."""
+    """One family of checks: its ``verdict`` (passed, failed, skipped), how many comparisons, and a remark."""
 
     name: str
     verdict: str
@@ -147,7 +147,7 @@ h1 {{ font-size: 1.25rem; overflow-wrap: anywhere }} h2 {{ font-size: 1rem; marg
 code, .said {{ font-family: ui-monospace, monospace; font-size: .9em }}
 section {{ border-left: 3px solid var(--wrong); padding-left: 1rem; margin: 1.25rem 0 }}
 .said {{ margin: .15rem 0; overflow-wrap: anywhere }} .failed {{ color: var(--wrong) }}
-.passed {{ color: var(--right) }} .not-made, footer {{ color: var(--faint) }}
+.passed {{ color: var(--right) }} .skipped, footer {{ color: var(--faint) }}
 table {{ border-collapse: collapse; width: 100%; margin: 1.5rem 0 }}
 th, td {{ text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); font-weight: normal }}
 td.count {{ text-align: right; font-variant-numeric: tabular-nums }}
@@ -185,8 +185,7 @@ def section(finding: Finding) -> str:
 
 def row(battery: Battery) -> str:
     """One battery."""
-    style = "not-made" if battery.verdict == NOT_MADE else battery.verdict
     return (
-        f'<tr><th scope="row">{escape(battery.name)}</th><td class="{style}">{escape(battery.verdict)}</td>'
+        f'<tr><th scope="row">{escape(battery.name)}</th><td class="{battery.verdict}">{escape(battery.verdict)}</td>'
         f'<td class="count">{battery.count}</td><td>{escape(battery.note)}</td></tr>'
     )

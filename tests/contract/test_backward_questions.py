@@ -82,7 +82,7 @@ QUESTIONS: list[tuple[int, Callable[[], BackwardReport], str]] = [
     (
         38,
         lambda: check_backward(function(lambda x: 3 * x, lambda g, x: g.mul_(3)), "3 * x", **x23()),
-        ("mutates_seed: Custom.backward: v[0,0] was 3 before and is 9 after it: v belongs to autograd, and other "
+        ("mutates_seed: Custom.backward: v[0,0] was 3 before the call and is 9 after it: v belongs to autograd, and other "
         "branches of the graph read it"),
     ),
     (
@@ -96,7 +96,7 @@ QUESTIONS: list[tuple[int, Callable[[], BackwardReport], str]] = [
             function(lambda x, y: torch.slice_scatter(x, y, 0, 0, 2).sum(), lambda v, x, y: (v.expand(5), v.expand(2))),
             "torch.slice_scatter(x, y, 0, 0, 2).sum()", x=randn(5), y=randn(2, seed=1),
         ),
-        "eager torch agrees with the formula",
+        "eager PyTorch agrees with the formula",
     ),
     (
         41,

@@ -1,7 +1,7 @@
 """The last sections of a page: which independent answers agree and how closely, and the second derivatives.
 
 Section 5 is a table, one row an oracle, one column an input; below it what the table has no room for: the worst entry
-of a disagreement, the reason why a check was not made. Section 6, where asked for, has the Hessian by each pair of
+of a disagreement, the reason why a check was skipped. Section 6, where asked for, has the Hessian by each pair of
 inputs, as formula, as code, in numbers, and its proofs. A page without numbers has H as code where there is some, and
 its products line by line. Comes in: an explanation, or a program whose sizes are symbols and the inputs that were asked
 for. Goes out: sections.
@@ -90,7 +90,7 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
 
 
 def verdict(check: Check | None) -> str:
-    """equal, the largest difference, undefined here, DIFFERS, not made."""
+    """equal, the largest difference, undefined here, DIFFERS, skipped."""
     if check is None:
         return ""
     if check.verdict in (Verdict.NOT_MADE, Verdict.UNDEFINED):
@@ -112,7 +112,7 @@ def _derived(check: Check) -> bool:
 
 
 def remarks(say: Speaker, found: list[tuple[str, Check]]) -> Iterator[Block]:
-    """Disagreements first, then what was not made and why, then other notes."""
+    """Disagreements first, then what was skipped and why, then other notes."""
     for name, check in found:
         if check.passed is False:
             worst = _worst(name, check)
@@ -128,7 +128,7 @@ def remarks(say: Speaker, found: list[tuple[str, Check]]) -> Iterator[Block]:
         if check.passed is None:
             reasons.setdefault((check.oracle, check.note), []).append(name)
     for (oracle, note), names in reasons.items():
-        yield Paragraph((f"Not made for {', '.join(names)}: {say.oracle(oracle)}: {note}.",))
+        yield Paragraph((f"Skipped for {', '.join(names)}: {say.oracle(oracle)} ({note}).",))
     for name, check in found:
         if check.passed and check.note and _derived(check):
             yield say.paragraph(

@@ -185,7 +185,8 @@ def mask(bench: Bench) -> Outcome:
     subsets = list(subsets_of(names)) if bench.candidate.masks else []
     alone = range(len(bench.run.outputs)) if len(bench.run.outputs) > 1 else ()
     if not subsets and not alone:
-        why = "one input, one output" if bench.candidate.masks else "a pair computes all gradients"
+        pair = "a forward,backward pair always returns all gradients"
+        why = "there is only one input and one output" if bench.candidate.masks else pair
         return not_made("mask", why)
     found = [f for subset in subsets for f in of_subset(bench, subset)]
     found += [f for n in alone for f in of_output(bench, n)]

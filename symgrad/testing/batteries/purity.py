@@ -51,7 +51,7 @@ def purity(bench: Bench) -> Outcome:
 def told(change: Change) -> Finding:
     """What was written into, from what to what."""
     before, after = apart(change.before, change.after)
-    said = f"{change.what} was {before} before and is {after} after it: {ADVICE[change.kind]}"
+    said = f"{change.what} was {before} before the call and is {after} after it: {ADVICE[change.kind]}"
     kind = "mutates_input" if change.kind == "mutates_saved" else change.kind
     name = change.where if change.kind == "mutates_input" else ""
     return Finding(kind, name, change.what, said, {"before": change.before, "after": change.after})
@@ -206,7 +206,7 @@ def contract(bench: Bench) -> Outcome:
                 kinds.add((kind, returned.function, position))
                 found.append(finding)
     if not seen and not found:
-        return not_made(BATTERY, "no autograd.Function in Python: what it returns to autograd cannot be observed")
+        return not_made(BATTERY, "not an autograd.Function in Python, so what it returns cannot be observed")
     return outcome(BATTERY, len(seen), found)
 
 

@@ -27,7 +27,7 @@ def double_backward(bench: Bench) -> Outcome:
     if formula is None:
         return not_made("double_backward", "there is no formula")
     if not bench.candidate.masks:
-        return not_made("double_backward", "a pair has no graph")
+        return not_made("double_backward", "a forward,backward pair has no graph")
     generator = np.random.default_rng(bench.number + 1)
     found, count = [], 0
     for name in bench.candidate.names:
@@ -37,7 +37,7 @@ def double_backward(bench: Bench) -> Outcome:
         pull = bench.candidate.second(name, bench.mixed, weights)
         if ONCE in pull.failure:
             compiled = "compiled" in pull.failure
-            return not_made("double_backward", "torch.compile has none" if compiled else "marked once_differentiable")
+            return not_made("double_backward", "torch.compile has none" if compiled else f"backward is {ONCE}")
         try:
             right = second(formula, bench, name, weights)
         except SymgradError as error:
@@ -123,7 +123,7 @@ def duality(bench: Bench) -> Outcome:
             said = f"⟨v, Ju⟩ = {shown(left)} by jvp and ⟨vᵀJ, u⟩ = {shown(right)} by backward, for random u of {name}"
             said += wrong_side(bench, name, u, left, right)
             found.append(Finding("duality", name, name, said, {"jvp": left, "backward": right}))
-    return outcome("duality", count, found) if count else not_made("duality", "no jvp of its own")
+    return outcome("duality", count, found) if count else not_made("duality", "the function has no jvp")
 
 
 def wrong_side(bench: Bench, name: str, u: Array, left: float, right: float) -> str:

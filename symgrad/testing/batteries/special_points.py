@@ -212,7 +212,7 @@ def exactness(bench: Bench) -> Outcome:
     """The candidate and the formula at whole inputs and a whole seed."""
     formula, dtype = bench.formula, bench.rounding.dtype
     if formula is None or dtype == "float64" or dtype not in EPSILON:
-        return not_made("whole numbers", "float64" if dtype == "float64" else "there is no formula")
+        return not_made("whole numbers", "the inputs are float64" if dtype == "float64" else "there is no formula")
     generator = np.random.default_rng(bench.number + 3)
     names = [n for n in bench.movable if n in formula.inputs]
     whole = {n: generator.integers(-LARGEST, LARGEST + 1, bench.candidate.shapes[n]) for n in names}
@@ -220,7 +220,7 @@ def exactness(bench: Bench) -> Outcome:
     try:
         at = formula.at(whole)
         if set(names) != set(bench.candidate.names) or not at.whole or not linear(formula, whole, seeds):
-            return not_made("whole numbers", "not linear in each input with integers")
+            return not_made("whole numbers", "the function is not linear in each input with integer coefficients")
         way = Way(EPSILON[dtype])
         right = {n: np.zeros(bench.candidate.shapes[n]) for n in names}
         for number, seed in enumerate(seeds):
@@ -245,8 +245,8 @@ def exactness(bench: Bench) -> Outcome:
         yours, ours = apart(float(came[where]), float(expected[where]))
         far = float(np.abs(came - expected).max()) > bench.rounding.allowed * max(1.0, float(np.abs(expected).max()))
         why = "this is not rounding" if far else "an intermediate value is rounded unnecessarily"
-        said = f"{place(f'{name}.grad', where)}: yours {yours}, right is {ours}, at small integers, where {dtype} "
-        said += f"rounds nothing: {why}"
+        said = f"{place(f'{name}.grad', where)}: yours {yours}; the right value is {ours}, at small integers, "
+        said += f"where {dtype} rounds nothing: {why}"
         evidence = {"got": float(came[where]), "expected": float(expected[where])}
         found.append(Finding("value" if far else "precision", name, place(f"{name}.grad", where), said, evidence))
     return outcome("whole numbers", len(right), found)

@@ -217,8 +217,8 @@ def beside_torch(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> 
         return ""
     theirs, right = float(gradient[at]), float(trial.expected[at])
     if abs(theirs - right) <= max(trial.limit, 1e-9 * max(1.0, abs(right))):
-        return ", eager torch agrees with the formula"
-    return f", eager torch gives {apart(theirs, right)[0]}"
+        return ", while eager PyTorch agrees with the formula"
+    return f", and eager PyTorch gives {apart(theirs, right)[0]}"
 
 
 def ulps(bench: Bench, trial: Trial) -> float:
@@ -267,11 +267,11 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
     yours, right = apart(float(trial.got[at]), float(trial.expected[at]))
     if none:
         yours = "None"
-    said = f"{where}: yours {yours}; {f'{entry} = ' if entry not in ('', right) else 'right is '}{right}"
+    said = f"{where}: yours {yours}; {f'{entry} = ' if entry not in ('', right) else 'the right value is '}{right}"
     lines = [f"{said}; {cause.said}" if cause.said else said]
     seed = f"v = {trial.weights.name}" + (f", {line}" if line else "")
     total = len(excuse.trials)
-    lines += [*cause.more, f"{seed}  ({len(bad)} of {total} seeds differ{beside_torch(bench, name, trial, at)})"]
+    lines += [*cause.more, f"{seed}  (wrong for {len(bad)} of {total} seeds{beside_torch(bench, name, trial, at)})"]
     if formula is not None:
         lines += legend(formula, lines)
     evidence = {
