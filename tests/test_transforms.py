@@ -104,7 +104,7 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
     "jvp": ("jvp(lambda x: x**3, (x,), (torch.ones(3),))", ["gives Ju, by one forward pass", "= torch in every entry"]),
     "jvp of a jvp": (
         "jvp(lambda t: jvp(lambda t: t**3, (t,), (x,))[1], (x,), (torch.ones(3),))",
-        ["Ju inside the function is w·J for a w of zeros", "gives Ju, by one forward pass", "J with respect to t is 3×3, diagonal",
+        ["Ju inside the function is ∂/∂w of w·J for a w of zeros", "gives Ju, by one forward pass", "J with respect to t is 3×3, diagonal",
          "= torch in every entry"],
     ),
     "the gradient of a jvp": (

@@ -38,8 +38,9 @@ NARROW = 72
 """Columns of formulas as text."""
 WIDEST = 36
 """Columns of a table's column there."""
-COLUMN = 370
-"""The room of a formula in a column of text, in points of its LaTeX: what furo and alabaster leave of a screen."""
+COLUMN = 330
+"""The room of a formula in a column of text, in points of its LaTeX: what furo and alabaster leave of a screen, where
+the browser has no narrower font for mathematics than DejaVu."""
 
 
 class picture(nodes.General, nodes.Element):  # noqa: N801 -- docutils names a node's visitor by its class
