@@ -48,7 +48,8 @@ nitpick_ignore = [  # stages of the derivation: they stand in signatures, and ar
     ("py:class", f"symgrad.{inside}")
     for inside in (
         "program.Program", "indexing.symbols.Index", "indexing.equation.Equation", "calculus.reverse_sweep.Sweep",
-        "calculus.differentiate.Step", "numeric.forward.Values", "explanation.claims.Claim", "explanation.kinks.Tie",
+        "calculus.differentiate.Rewrite", "numeric.forward_pass.Values", "explanation.claims.Claim",
+        "explanation.kinks.Tie",
         "entries.spec.Op", "oracles.forms.Dropped",
         "explanation.singular.Singular", "explanation.given.Writers", "backward.line_data.LineOrigin",
         "closed_form.form.Form", "errors.Setting",

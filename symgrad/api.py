@@ -31,9 +31,9 @@ from symgrad.explanation.evidence import shape_text
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.explanation.notable import assumptions_of, hints_of, with_room
 from symgrad.language import LOSSES, OUTPUTS, Value, arguments, expand_composites, find_inputs, read_program, why_whole
-from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
+from symgrad.numeric import Array, forward, numeric_pushforward, where_exact, without_fractions
 from symgrad.numeric.arranged import assumed_seed
-from symgrad.numeric.limits import MOST_ENTRIES
+from symgrad.numeric.forward_pass import MOST_ENTRIES
 from symgrad.program import Program
 from symgrad.question import (
     ask,
@@ -221,7 +221,7 @@ def jvp(expression: str, wrt: str, direction: Any, /, *, shapes: Shapes | None =
     """
     wrt = arguments.require_name(wrt, "wrt")
     found = explain_values(expression, values, wrt=[wrt], shapes=shapes, check=False)
-    return plain(numeric_pushforward(found.program, found.values, wrt, _direction(found, wrt, direction)))
+    return without_fractions(numeric_pushforward(found.program, found.values, wrt, _direction(found, wrt, direction)))
 
 
 def hessian(
@@ -275,7 +275,7 @@ def hvp(
     known = found.values.with_arrays({found.program.seed: where_exact(found.seed)})
     there = forward(gradient, {tensor.name: known[tensor.name] for tensor in gradient.inputs})
     moved = numeric_pushforward(gradient, there, wrt, tangent)
-    return plain(along(found, wrt, tangent, moved).reshape(tangent.shape))
+    return without_fractions(along(found, wrt, tangent, moved).reshape(tangent.shape))
 
 
 def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] | None:

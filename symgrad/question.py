@@ -28,8 +28,7 @@ from symgrad.language import (
 from symgrad.language.input_names import unknown_tensor_error
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
-from symgrad.numeric.forward import Later
-from symgrad.numeric.limits import check_program
+from symgrad.numeric.forward_pass import Later, check_program
 from symgrad.oracles import Text
 from symgrad.program import Program
 from symgrad.shapes import fill_sizes

@@ -30,8 +30,8 @@ from symgrad.tracing import run_script
 WARM, SIZES = 48, {"small": 60, "large": 480}
 """Rows and columns of the matrices."""
 COUNTED = {
-    "forward passes": ("symgrad.numeric.forward", "forward"),
-    "sweeps": ("symgrad.numeric.sweeps", "numeric_pullback"),
+    "forward passes": ("symgrad.numeric.forward_pass", "forward"),
+    "sweeps": ("symgrad.numeric.vector_products", "numeric_pullback"),
     "readings": ("symgrad.language.inference", "script_of"),
     "sweeps in symbols": ("symgrad.calculus.reverse_sweep", "reverse"),
 }

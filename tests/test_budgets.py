@@ -17,8 +17,9 @@ import torch
 import symgrad
 from symgrad.errors import InputError, SymgradError
 from symgrad.language import arguments
-from symgrad.numeric.exact import EXACT_LIMIT, exact
-from symgrad.numeric.limits import MOST_ENTRIES, check_grid, memory_of
+from symgrad.lowering.graph import check_grid, memory_of
+from symgrad.numeric.exact import EXACT_LIMIT, as_fractions
+from symgrad.numeric.forward_pass import MOST_ENTRIES
 from tests.compare import assert_same
 
 HUGE: tuple[tuple[str, dict[str, tuple[int, ...]]], ...] = (
@@ -148,7 +149,7 @@ def test_no_fraction_is_made_for_each_of_many_numbers(text: str, size: int, monk
 
     def counted(array: np.ndarray) -> np.ndarray:
         made.append(array.size)
-        return exact(array)
+        return as_fractions(array)
 
     monkeypatch.setattr("symgrad.numeric.playing.exact", counted)
     assert symgrad.explain(text, x=np.arange(size)).passed

@@ -39,7 +39,7 @@ from tests.lines_of import run_lines
 
 local = importlib.import_module("symgrad.calculus.local_derivatives")
 expansion_module = importlib.import_module("symgrad.language.expand")
-forwards = importlib.import_module("symgrad.numeric.forward")
+forwards = importlib.import_module("symgrad.numeric.forward_pass")
 program_of_run = importlib.import_module("symgrad.tracing.captured.recorded")
 
 
@@ -404,13 +404,13 @@ def test_a_text_that_was_read_is_not_parsed_again(monkeypatch) -> None:
 
 
 def test_where_an_equation_reads_positions_is_looked_for_once(monkeypatch) -> None:
-    positions_ = importlib.import_module("symgrad.numeric.limits")
+    positions_ = importlib.import_module("symgrad.numeric.playing")
 
     def ask(places):
         return symgrad.explain("F.embedding(i, w)", i=places, w=np.ones((5, 2)), check=False)
 
     ask([0, 4])
-    monkeypatch.setattr(positions_, "spoken_of", lambda *_: pytest.fail("again"))
+    monkeypatch.setattr(positions_, "indices_and_axes", lambda *_: pytest.fail("again"))
     ask([3, 1])
     with pytest.raises(symgrad.SymgradError, match="does not exist"):
         ask([3, 5])

@@ -35,7 +35,7 @@ from symgrad.notation.meaning import EquationMeaning
 from symgrad.notation.read_write import read_statement
 from symgrad.notation.tree import Dots, Name
 from symgrad.numeric import forward
-from symgrad.numeric.forward import options_of
+from symgrad.numeric.forward_pass import options_of
 from symgrad.ops import TABLE, equation_functions, operations
 from symgrad.ops.losses import EPS
 from symgrad.ops.solving import Solves, equation_as_difference

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.numeric.exact import in_floats
+from symgrad.numeric.exact import contract_in_floats
 
 QUOTIENTS = st.builds(Fraction, st.integers(-(2**20), 2**20), st.integers(1, 30))
 
@@ -20,7 +20,7 @@ QUOTIENTS = st.builds(Fraction, st.integers(-(2**20), 2**20), st.integers(1, 30)
 )
 def test_fractions_are_contracted_as_exactly_over_one_denominator(x: list[Fraction], mask: list[bool]) -> None:
     one, other = np.array(x, dtype=object).reshape(2, 3), np.array(mask).reshape(3, 2)
-    found = in_floats(np.matmul)(one, other)
+    found = contract_in_floats(np.matmul)(one, other)
     assert (found == np.matmul(one, other.astype(object))).all()
 
 
@@ -31,7 +31,7 @@ def test_fractions_are_contracted_as_exactly_over_one_denominator(x: list[Fracti
 def test_whole_numbers_are_contracted_as_exactly_in_floats(x: list[int], a: list[int]) -> None:
     one = np.array([Fraction(n) for n in x], dtype=object).reshape(2, 3)
     other = np.array([Fraction(n) for n in a], dtype=object).reshape(3, 2)
-    found = in_floats(np.matmul)(one, other)
+    found = contract_in_floats(np.matmul)(one, other)
     assert found.dtype == object
     assert (found == np.matmul(one, other)).all()
     assert all(isinstance(value, Fraction) for value in found.reshape(-1))
@@ -49,9 +49,9 @@ def test_what_floats_would_round_stays_in_fractions() -> None:
         ([1, 2], "f"), ([2**40, 1], "f"), ([2**52, 2**52], "O"), ([long, 1], "O"), ([half, 1], "f"), ([thin, 1], "O"),
     ):  # fmt: skip
         row, column = (np.array([Fraction(n) for n in values], dtype=object) for values in (x, [3, 5]))
-        assert in_floats(watched)(row, column) == row[0] * 3 + row[1] * 5, x
+        assert contract_in_floats(watched)(row, column) == row[0] * 3 + row[1] * 5, x
         assert calls.pop() == kind, x
-    assert in_floats(watched)(np.array([1.5, 2.0]), np.array([1.0, 1.0])) == 3.5
+    assert contract_in_floats(watched)(np.array([1.5, 2.0]), np.array([1.0, 1.0])) == 3.5
 
 
 def test_many_numbers_that_come_of_few_are_made_in_floats() -> None:

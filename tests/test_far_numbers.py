@@ -22,7 +22,7 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, access, fresh_axes
 from symgrad.language import read_program
 from symgrad.numeric import evaluate, forward
-from symgrad.numeric.exact import as_float, total
+from symgrad.numeric.exact import as_float, compensated_sum
 from symgrad.numeric.sparse import term_sizes
 from symgrad.oracles.digits import lost_digits
 from tests.cases import Case, cases
@@ -35,16 +35,16 @@ FAR = st.sampled_from([1e300, -1e300, 3e200, 1.0, -2.0, 0.5, 1e-300, -7e-250])
 def test_what_cancels_takes_nothing_with_it(pair: list[float], rest: float, order: list[int]) -> None:
     """Every order of a, b, c, −a, −b is c."""
     terms = [*pair, rest, *(-term for term in pair)]
-    found = total([np.array([terms[place]]) for place in order])
+    found = compensated_sum([np.array([terms[place]]) for place in order])
     assert found[0] == math.fsum(terms) or abs(pair[0]) != abs(pair[1])
-    three = total([np.array([terms[place]]) for place in (0, 2, 3)])
+    three = compensated_sum([np.array([terms[place]]) for place in (0, 2, 3)])
     assert three[0] == math.fsum([pair[0], rest, -pair[0]])
 
 
 def test_what_is_exact_or_not_finite_is_added_as_it_is() -> None:
-    assert total([np.array([2**70]), np.array([1]), np.array([-(2**70)])])[0] == 1
+    assert compensated_sum([np.array([2**70]), np.array([1]), np.array([-(2**70)])])[0] == 1
     for last, expected in ((np.inf, np.inf), (-np.inf, np.nan), (np.nan, np.nan)):
-        assert_same([expected], total([np.array([np.inf]), np.array([1.0]), np.array([last])]))
+        assert_same([expected], compensated_sum([np.array([np.inf]), np.array([1.0]), np.array([last])]))
 
 
 @given(st.tuples(FAR, FAR, FAR), st.tuples(st.integers(-5, 3), st.integers(-5, 3), st.integers(-5, -1)))
@@ -402,7 +402,7 @@ def test_a_gradient_that_is_0_is_no_underflow(text: str, at: Mapping[str, object
 )
 def test_digits_are_asked_for_only_where_they_are_cheap(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """exp with n times the digits takes n² times as long, and what tells softmax at 1e6 from 0 has 434,000 digits."""
-    module = importlib.import_module("symgrad.numeric.rounding")
+    module = importlib.import_module("symgrad.numeric.symbols_and_digits")
     work: list[float] = []
 
     def counted(function: Any, count: int) -> Any:
@@ -415,8 +415,8 @@ def test_digits_are_asked_for_only_where_they_are_cheap(monkeypatch: pytest.Monk
         known = original(function, count)
         return np.frompyfunc(one, count, 1)
 
-    original = module.function_of
-    monkeypatch.setattr(module, "function_of", counted)
+    original = module.mpmath_function
+    monkeypatch.setattr(module, "mpmath_function", counted)
     found = symgrad.explain(text, x=[[1.0, 1e6, 3.0], [1e6, 1e6 - 1, -1.0]] if "**" not in text else [[7.0, 1.0]])
     assert found.passed
     assert sum(work) <= 3 * 1e4

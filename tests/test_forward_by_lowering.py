@@ -14,7 +14,7 @@ from symgrad.calculus.local_derivatives import OUT, derive_local
 from symgrad.indexing import Equation
 from symgrad.language import read_program
 from symgrad.lowering.reading import names_read, number
-from symgrad.numeric.forward import constant, forward, options_of
+from symgrad.numeric.forward_pass import constant, forward, options_of
 from symgrad.numeric.playing import play
 from symgrad.ops import entry_named
 from tests import torch_programs, torch_side

@@ -20,7 +20,7 @@ from symgrad.errors import ShapeError, SymgradError
 from symgrad.language import read_program
 from symgrad.language.builder import make_hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
-from symgrad.numeric.forward import options_of
+from symgrad.numeric.forward_pass import options_of
 from symgrad.ops import Op, entry_named
 from symgrad.program import Apply, Argument, Constant, Program, Tensor
 from symgrad.shapes import Size, Sizes

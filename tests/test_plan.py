@@ -15,10 +15,10 @@ import symgrad
 from symgrad.errors import InputError
 from symgrad.explanation.plan import composed_places, planned
 from symgrad.indexing import fresh
+from symgrad.lowering.graph import bytes_of, memory_of
 from symgrad.numeric import chain_jacobian, patterns, sparse_jacobian
-from symgrad.numeric.limits import bytes_of, memory_of
+from symgrad.numeric.jacobian_places import enumerated, parts_of, placed
 from symgrad.numeric.patterns import measured, pattern_of
-from symgrad.numeric.places import enumerated, parts_of, placed
 from tests import torch_side
 from tests.cases import Case, first_by_default
 from tests.chains import chain
@@ -307,7 +307,7 @@ def test_nothing_is_looked_at_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(*of: object) -> None:
         raise AssertionError("a plan computes nothing")
 
-    monkeypatch.setattr(sys.modules["symgrad.numeric.forward"], "forward", refuse)
+    monkeypatch.setattr(sys.modules["symgrad.numeric.forward_pass"], "forward", refuse)
     monkeypatch.setattr(patterns, "measured", refuse)
     plan = symgrad.jacobian(
         "softmax(x@a, -1)", "x", shapes={"x": (10**4, 10**4), "a": (10**4, 10**4)}, check=False

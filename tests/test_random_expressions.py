@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read_program
-from symgrad.numeric import forward, numeric_pullback, plain, where_exact
+from symgrad.numeric import forward, numeric_pullback, where_exact, without_fractions
 from symgrad.ops import TABLE
 from symgrad.oracles import dropped_forms
 from symgrad.oracles.forms import UNREAD, Dropped
@@ -193,7 +193,9 @@ def by_numbers(drawn: Expression, weights: np.ndarray) -> tuple[np.ndarray, Answ
     program = read_program(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
     values = forward(program, drawn.inputs)
     found = numeric_pullback(program, values, where_exact(weights), list(drawn.inputs))
-    return plain(values[program.output]), {n: {"the sweep": np.asarray(g, dtype=float)} for n, g in found.items()}
+    return without_fractions(values[program.output]), {
+        n: {"the sweep": np.asarray(g, dtype=float)} for n, g in found.items()
+    }
 
 
 def written_wrongly(form: Dropped, drawn: Expression, out: np.ndarray) -> bool:

@@ -17,7 +17,7 @@ from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.explanation.singular import Point, nothing
 from symgrad.language.inference import read_program
-from symgrad.numeric import forward, sparse, sweeps
+from symgrad.numeric import forward, sparse, vector_products
 from symgrad.tracing import run_script
 from symgrad.tracing.story.page import event_text
 
@@ -173,7 +173,7 @@ def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyP
 
         return call
 
-    monkeypatch.setattr(sweeps, "pull_step", counted(sweeps.pull_step))
+    monkeypatch.setattr(vector_products, "pull_step", counted(vector_products.pull_step))
     monkeypatch.setattr(sparse, "sparse_jacobian", counted(sparse.sparse_jacobian))
     for layers in (3, 6):
         shapes = {"x": (1, 20), **{f"w{n}": (20, 20) for n in range(layers)}}

@@ -12,8 +12,8 @@ import pytest
 
 import symgrad
 from symgrad.explanation import Explanation
+from symgrad.explanation.evidence import Rounding, is_rounding
 from symgrad.explanation.singular import Point, vanishes
-from symgrad.numeric.rounding import Rounding, is_rounding
 from symgrad.render.program_picture import program_picture
 
 DRAWS = 40

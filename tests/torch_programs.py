@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.numeric.forward import numbers, options_of
+from symgrad.numeric.forward_pass import numbers, options_of
 from symgrad.ops import entry_named
 from symgrad.oracles.torch import only_data
 from symgrad.program import Program

@@ -136,7 +136,7 @@ def memory_of(text: str | None) -> Iterator[None]:
     if text is None:
         yield
         return
-    from symgrad.numeric.limits import memory_of
+    from symgrad.lowering.graph import memory_of
 
     with memory_of(text):
         yield

@@ -29,8 +29,7 @@ from symgrad.calculus import back, flowing
 from symgrad.errors import InputError
 from symgrad.language.expand import expand_steps, expansion_script
 from symgrad.numeric import Array, Values, as_float, forward
-from symgrad.numeric.forward import compute
-from symgrad.numeric.limits import MOST_HELD, check_entries
+from symgrad.numeric.forward_pass import MOST_HELD, check_entries, compute
 from symgrad.ops import entry_named
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role

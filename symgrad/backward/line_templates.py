@@ -34,9 +34,9 @@ from symgrad.calculus import Sweep, flows
 from symgrad.closed_form import UNGUARDED, count_grid, derive_masked_form, find_closed_form, write_array_operations
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
+from symgrad.lowering.graph import MOST_IN_GRID
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.exact import is_exact
-from symgrad.numeric.limits import MOST_IN_GRID
 from symgrad.oracles.forms import check_form, reader_of
 from symgrad.oracles.report import compare
 from symgrad.program import Program

@@ -5,12 +5,10 @@ Everything here starts from an operation's index equation and ends in an index e
 
 from symgrad.calculus.differentiate import Rewrite
 from symgrad.calculus.local_derivatives import (
-    LocalJacobian,
     local_jacobian,
     local_pullback,
     local_pushforward,
     standard,
-    unfolded_standard,
 )
 from symgrad.calculus.propagation import (
     Back,
@@ -35,7 +33,6 @@ from symgrad.calculus.reverse_sweep import (
 
 __all__ = [
     "Back",
-    "LocalJacobian",
     "Rewrite",
     "Sweep",
     "back",
@@ -56,5 +53,4 @@ __all__ = [
     "pullbacks_by",
     "second_derivative",
     "standard",
-    "unfolded_standard",
 ]

@@ -21,7 +21,7 @@ from symgrad.language import arguments, find_inputs, format_definition
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.arranged import matrix_of_kind
-from symgrad.numeric.sweeps import numeric_pullback
+from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.oracles.forms import evaluate_text, jittered, resized
 from symgrad.program import Program
 from symgrad.testing.right.bench import Trial, apart, place

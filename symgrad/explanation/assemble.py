@@ -28,9 +28,9 @@ from symgrad.explanation.proofs import Proofs
 from symgrad.explanation.singular import singular
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.indexing.symbols import Expr, access, accesses, name_of
-from symgrad.numeric import Array, Values, forward, numeric_pullback, plain, where_exact
-from symgrad.numeric.exact import finite
-from symgrad.numeric.forward import Later
+from symgrad.numeric import Array, Values, forward, numeric_pullback, where_exact, without_fractions
+from symgrad.numeric.exact import is_finite
+from symgrad.numeric.forward_pass import Later
 from symgrad.numeric.playing import evaluate
 from symgrad.ops import entry_named
 from symgrad.oracles import (
@@ -79,15 +79,15 @@ def build(
             checks, met = proofs.of(name, numeric[name], matrix, derived, form_check)
         else:
             checks, met = (), singular(program, values, weights, numeric[name], name, derived.sweep, None)
-        if derived.jacobian == 0 and not finite(values[program.output]).all():
+        if derived.jacobian == 0 and not is_finite(values[program.output]).all():
             matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
-            name, write_with_modules(form.text) if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
-            form.steps if form else (), program, values.with_arrays({program.seed: weights}),
+            name, write_with_modules(form.text) if form else None, derived.sweep, without_fractions(numeric[name]),
+            matrix, checks, form.steps if form else (), program, values.with_arrays({program.seed: weights}),
             None if proofs and proofs.lost else met,
         )  # fmt: skip
     return Explanation(
-        expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
+        expression, program, tuple(inputs), values, without_fractions(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
         conventions=(
             *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
@@ -170,7 +170,7 @@ def second_of(
     right = None if equation is None else equation.right
     matrix = Jacobian(second, gradient, whole, axes[:rank], axes[rank:], right, (HESSIAN,), *shapes, writers)
     if equation is None:
-        return Hessian(first, second, plain(matrix.as_torch()), matrix, False, (), lambda: None)
+        return Hessian(first, second, without_fractions(matrix.as_torch()), matrix, False, (), lambda: None)
     constant = _constant(program, equation.right, (first, second))
 
     def written() -> str | None:
@@ -180,7 +180,7 @@ def second_of(
     exact = lost_digits(program, known, equation, value)
     if exact is not None:
         return Hessian(first, second, exact, matrix, constant, (), written, DIGITS)
-    return Hessian(first, second, plain(value), matrix, constant, (), written)
+    return Hessian(first, second, without_fractions(value), matrix, constant, (), written)
 
 
 def along(explanation: Explanation, name: str, direction: Array, moved: Array) -> Array:

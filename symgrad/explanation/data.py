@@ -16,6 +16,7 @@ from symgrad.backward import Backward, derive_backward
 from symgrad.calculus import Rewrite, Sweep, local_jacobian
 from symgrad.closed_form import assign_form
 from symgrad.errors import Hint, InputError
+from symgrad.explanation.evidence import may_be_rounding, with_rounding_marked
 from symgrad.explanation.formulas import Entry, entry_story
 from symgrad.explanation.given import Given, Seed, Writers, Written
 from symgrad.explanation.jacobian import Hessian, Jacobian
@@ -25,10 +26,10 @@ from symgrad.explanation.ties import switches, ties
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language import arguments
-from symgrad.numeric import Array, Values, as_float, evaluate, plain, term_sizes
+from symgrad.numeric import Array, Values, as_float, evaluate, term_sizes, without_fractions
 from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
-from symgrad.numeric.rounding import marked, may_be_rounding, terms_of
-from symgrad.numeric.sweeps import numeric_pullback
+from symgrad.numeric.sparse import terms_of
+from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.ops import entry_of
 from symgrad.oracles import Text
 from symgrad.oracles.report import Check, Outcome, Verdict
@@ -75,7 +76,7 @@ class Gradient:
             return number
         seed = self.values[self.program.seed]
         terms = term_sizes(self.program, [self.name], self.values, seed, within=True)[self.name]
-        return marked(number, None if terms is None else made(terms))
+        return with_rounding_marked(number, None if terms is None else made(terms))
 
     @property
     def inner(self) -> tuple[Index, ...]:
@@ -212,7 +213,7 @@ class Explanation(Written):
             return self.output
         equation = local_jacobian(step, self.program).equation
         terms = Equation(equation.axes, terms_of(equation.right))
-        return marked(self.output, as_float(evaluate(terms, self.values.arrays, self.values.sizes)))
+        return with_rounding_marked(self.output, as_float(evaluate(terms, self.values.arrays, self.values.sizes)))
 
     def hessian(self, first: str, second: str | None = None) -> Hessian:
         """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""
@@ -233,4 +234,4 @@ class Explanation(Written):
     @property
     def exact(self) -> bool:
         """Whether every number is an integer or a fraction, so that equal means identical."""
-        return all(plain(g.value).dtype != np.float64 for g in self.gradients.values())
+        return all(without_fractions(g.value).dtype != np.float64 for g in self.gradients.values())

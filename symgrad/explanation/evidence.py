@@ -1,26 +1,29 @@
 """The numbers that a sentence about a Jacobian is tested on, before it is said.
 
 Comes in: the formula of J with values for its tensors, or a program to run. Goes out: rows and columns of J: all of
-them where J is small, and elsewhere some that were found by a sweep each, so that J is never formed.
+them where J is small, and elsewhere some that were found by a sweep each, so that J is never formed. Where a number may
+be no more than rounding left of 0, beside the sizes of the terms that it was added up from: pages, pictures and their
+scripts ask here and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
+import sympy as sp
 
 from symgrad.calculus import moving
 from symgrad.errors import SymgradError
-from symgrad.indexing import Index
-from symgrad.indexing.symbols import Expr, accesses, name_of
+from symgrad.indexing import Bracket, Index
+from symgrad.indexing.deltas import is_delta
+from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
-from symgrad.numeric.exact import largest_finite, unit_at
+from symgrad.numeric.exact import euclidean, is_exact, largest_finite, unit_at
 from symgrad.numeric.patterns import Pattern, pattern_of
-from symgrad.numeric.rounding import adds_up, is_rounding, terms_of
-from symgrad.numeric.sparse import Triplets
+from symgrad.numeric.sparse import Triplets, terms_of
 from symgrad.ops import entry_of
 from symgrad.oracles.forms import evaluate_text, jittered
 from symgrad.program import Program
@@ -227,3 +230,67 @@ def shape_text(shape: Sequence[object], alone: str = "a scalar") -> str:
 def size_of(shape: tuple[int, ...]) -> int:
     """How many entries a shape has."""
     return int(np.prod(shape, dtype=object))
+
+
+ULPS = 64 * float(np.finfo(np.float64).eps)
+"""A sum that is smaller than this part of its terms, signs left out, may be rounding from the first digit on."""
+
+SMALL = 1e-6
+"""Numbers larger than this part of the largest at hand are not looked at."""
+
+
+class Rounding(float):
+    """A number that rounding left of 0: written ``≈0``, and in JSON with its digits."""
+
+
+def is_rounding(values: Array, terms: Array) -> Array:
+    """Where a number is not 0 and no more than rounding leaves of ``count_of_terms``; exact numbers never are.
+
+    >>> is_rounding(np.array([1e-17, 1e-17, 0.0, np.inf]), np.array([0.5, 1e-17, 1.0, np.inf])).tolist()
+    [True, False, False, False]
+    """
+    if is_exact(values):
+        return np.zeros(np.shape(values), dtype=bool)
+    size = np.abs(as_float(values))
+    with np.errstate(invalid="ignore"):
+        found: Array = (size > 0) & np.isfinite(terms) & (size <= ULPS * terms)
+    return found
+
+
+def may_be_rounding(numbers: Array, values: Values) -> bool:
+    """Whether a number is small beside all that a program computes with: then its terms are worth looking at."""
+    if is_exact(numbers):
+        return False
+    size = np.abs(as_float(numbers))
+    if not np.any((size > 0) & (size < SMALL * max(1.0, size.max(initial=0.0)))):
+        finite = (a[np.isfinite(a)] for a in map(as_float, values.arrays.values()))
+        scale = max((float(np.abs(a).max(initial=0.0)) for a in finite), default=0.0)
+        return bool(np.any((size > 0) & (size < SMALL * scale)))
+    return True
+
+
+def with_rounding_marked(values: Array, terms: Array | None) -> Array:
+    """The same numbers, each that is rounding as `Rounding`; without terms nothing is known."""
+    places = np.zeros(np.shape(values), dtype=bool) if terms is None else is_rounding(values, terms)
+    if not places.any():
+        return values
+    found = np.asarray(values, dtype=object).copy()
+    for at in np.argwhere(places):
+        found[tuple(at)] = Rounding(found[tuple(at)])
+    return found
+
+
+def length_beside(values: Array, terms: Array | None) -> float:
+    """The Euclidean length; `Rounding` where it is that of nothing but rounding."""
+    length = euclidean(values)
+    if length == 0 or terms is None or np.shape(terms) != np.shape(values):
+        return length
+    return Rounding(length) if is_rounding(values, terms)[as_float(values) != 0].all() else length
+
+
+@lru_cache(maxsize=1024)
+def adds_up(formula: Expr) -> bool:
+    """Whether terms can cancel in a formula: it adds up something outside its conditions and its positions."""
+    if is_delta(formula) or is_access(formula) or isinstance(formula, Bracket):
+        return False
+    return isinstance(formula, (sp.Add, sp.Sum)) or any(map(adds_up, formula.args))

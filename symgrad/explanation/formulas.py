@@ -26,9 +26,9 @@ from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, weight
 from symgrad.lowering.reading import is_mask, number
-from symgrad.numeric import Array, Values, as_float, evaluate, forward, plain, written_out
+from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_fractions, written_out_at
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
-from symgrad.numeric.limits import check_program
+from symgrad.numeric.forward_pass import check_program
 from symgrad.oracles import Check, check_form
 from symgrad.oracles.evaluators import DIGITS, Point
 from symgrad.oracles.forms import fits
@@ -214,11 +214,11 @@ def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, valu
             f"{name}.grad has no entry {list(at)}",
             found=(f"its shape is {'×'.join(map(str, shape)) or 'a scalar'}",),
         )
-    total, formula = plain(value)[at], sweep.equation.right
+    total, formula = without_fractions(value)[at], sweep.equation.right
     terms = terms_in(formula, values.sizes)
     if not sweep.whole or terms > LONGEST or terms * weight(formula) > LARGEST:
         return Entry(name, at, (), total)
-    expanded = written_out(formula, dict(zip(sweep.equation.axes, at, strict=True)), values)
+    expanded = written_out_at(formula, dict(zip(sweep.equation.axes, at, strict=True)), values)
     found = [t for t in sp.Add.make_args(expanded) if t != 0]
     found.sort(key=lambda term: _seed_place(term, seed))
     return Entry(name, at, tuple(zip(found, term_values(found, values, total), strict=False)), total)
@@ -256,7 +256,7 @@ def add_up(found: Sequence[Any], total: Any) -> bool:
 
 def value_of(term: Expr, values: Values) -> Any:
     """The number of one written-out term."""
-    found = plain(evaluate(Equation((), term), values.arrays, values.sizes))
+    found = without_fractions(evaluate(Equation((), term), values.arrays, values.sizes))
     return found[()]
 
 

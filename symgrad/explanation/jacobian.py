@@ -17,12 +17,13 @@ import numpy as np
 from symgrad.calculus import jacobian_formulas
 from symgrad.errors import InputError
 from symgrad.explanation.claims import Claim, Structure, proven
-from symgrad.explanation.evidence import Evidence, size_of
+from symgrad.explanation.evidence import Evidence, is_rounding, may_be_rounding, size_of, with_rounding_marked
 from symgrad.explanation.given import Writers, written_by
 from symgrad.explanation.plan import LARGEST_DENSE, JacobianPlan, planned
 from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
+from symgrad.lowering.graph import allowed_by_memory
 from symgrad.numeric import (
     Array,
     Values,
@@ -33,8 +34,6 @@ from symgrad.numeric import (
     reads_positions,
     symbol_matrix,
 )
-from symgrad.numeric.limits import allowed
-from symgrad.numeric.rounding import is_rounding, marked, may_be_rounding
 from symgrad.numeric.sparse import MOST_PLACES, Triplets
 from symgrad.oracles import Check
 from symgrad.oracles.digits import Truth
@@ -177,7 +176,7 @@ class Jacobian:
     def sparse(self) -> Any:
         """The numbers as `scipy.sparse.csr_array`; raises `InputError` when even the nonzero ones would not fit."""
         rows, columns = self.shape
-        most = allowed(MOST_PLACES)
+        most = allowed_by_memory(MOST_PLACES)
         if rows * columns > most and (plan := self.plan()).exact and plan.nonzeros > most:
             raise self._too_large(f"{plan.nonzeros:,} entries of it can be nonzero", most, "operator() for Ju and vᵀJ")
         if self._triplets is None:
@@ -186,7 +185,7 @@ class Jacobian:
 
     def dense(self) -> Array:
         """The numbers as an array, exact where they are; raises `InputError` when it would not fit."""
-        self._fits(allowed(LARGEST_DENSE), "sparse() holds only what can be nonzero, operator() nothing")
+        self._fits(allowed_by_memory(LARGEST_DENSE), "sparse() holds only what can be nonzero, operator() nothing")
         if self._triplets is None:
             return np.asarray(self.sparse().todense())
         return self._triplets.dense()
@@ -214,7 +213,7 @@ class Jacobian:
 
     def shown(self) -> Array:
         """`dense`, each entry that is no more than rounding leaves of 0 as `Rounding`."""
-        return marked(self.dense(), None if self.terms is None else as_float(self.terms.todense()))
+        return with_rounding_marked(self.dense(), None if self.terms is None else as_float(self.terms.todense()))
 
     def matrix(self) -> Any:
         """The explicit SymPy matrix, in the inputs' entries and forward values."""

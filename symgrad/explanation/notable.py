@@ -249,7 +249,7 @@ def hints_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed) -> tup
 
 
 OUTSIDE = re.compile(r"index (\d+) is out of bounds for .* size (\d+)$")
-"""What NumPy says of a position beyond an axis, and `symgrad.numeric.limits` after it."""
+"""What NumPy says of a position beyond an axis, and `symgrad.numeric.playing` after it."""
 
 
 def with_room(error: InputError, reading: ParsedProgram, inputs: Sequence[Given]) -> InputError:

@@ -28,11 +28,12 @@ from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, over_te
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
-from symgrad.numeric import Values, finite, forward
+from symgrad.lowering.graph import MEMORY, memory
+from symgrad.numeric import Values, forward, is_finite
 from symgrad.numeric.arranged import matrix_of_kind
-from symgrad.numeric.limits import MEMORY, MOST_EXACT, memory
+from symgrad.numeric.forward_pass import MOST_EXACT
+from symgrad.numeric.jacobian_places import guards
 from symgrad.numeric.patterns import Pattern, at_most, pattern_of, widest
-from symgrad.numeric.places import guards
 from symgrad.numeric.sparse import MOST_PLACES
 from symgrad.oracles.forms import fits
 from symgrad.program import Apply, Program
@@ -257,7 +258,7 @@ def small_points(program: Program) -> Iterator[Values]:
             values = forward(small, {n: matrix_of_kind(program, n, array) for n, array in drawn.items()})
         except (SymgradError, ValueError, ArithmeticError, IndexError):
             continue
-        if all(bool(finite(values[n]).all()) for n in program.relevant):
+        if all(bool(is_finite(values[n]).all()) for n in program.relevant):
             yield values
 
 

@@ -18,8 +18,8 @@ from symgrad.explanation.formulas import Derived
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.singular import Singular, singular
 from symgrad.functions import FLOATS_HOLD
-from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, term_sizes
-from symgrad.numeric.exact import LARGEST_EXPONENT, all_tame, as_float, finite
+from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, term_sizes, without_fractions
+from symgrad.numeric.exact import LARGEST_EXPONENT, all_tame, as_float, is_finite
 from symgrad.ops import entry_of
 from symgrad.oracles.digits import Truth, out_of_range, real_output, rounds
 from symgrad.oracles.elementwise import Elementwise, TooLarge
@@ -96,7 +96,7 @@ class Proofs:
     def out_of_range(self) -> str:
         """Whether floats overflow on the way from finite inputs, and the output is another one than it should be."""
         tame = self.tame()
-        if not all(finite(array).all() for array in self.arrays.values()) or (tame and self.all_finite()):
+        if not all(is_finite(array).all() for array in self.arrays.values()) or (tame and self.all_finite()):
             return ""
         found, explicit = self.torch, self.elementwise
         there = None if found is None or found.refusal or found.refused else found.output
@@ -153,7 +153,7 @@ class Proofs:
 
     def all_finite(self) -> bool:
         """Whether every number on the way is."""
-        return all(finite(array).all() for array in self.values.arrays.values())
+        return all(is_finite(array).all() for array in self.values.arrays.values())
 
     def tame(self) -> bool:
         """Whether the squares of all finite numbers on the way are floats."""
@@ -167,7 +167,7 @@ class Proofs:
         """
         if self.torch is None:
             return skipped("out.backward(v) by torch", "torch is not installed")
-        if self.out_of_range and not finite(self.torch.output).all():
+        if self.out_of_range and not is_finite(self.torch.output).all():
             return skipped("out.backward(v) by torch", UNTAMED)
         if self.torch.refused or self.torch.refusal:
             return skipped("out.backward(v) by torch", f"{REFUSES}{self.torch.refused or self.torch.refusal}")
@@ -302,7 +302,7 @@ class Proofs:
 
 def whole(expected: Array, gradient: Array) -> Array:
     """torch's float64 as exact integers where the derived result is whole and no float rounds it."""
-    exactly, held = plain(gradient), bool(np.all(np.abs(as_float(gradient)) < FLOATS_HOLD))
+    exactly, held = without_fractions(gradient), bool(np.all(np.abs(as_float(gradient)) < FLOATS_HOLD))
     if np.issubdtype(exactly.dtype, np.integer) and held and np.all(as_float(expected) == np.round(as_float(expected))):
         return np.asarray(expected).astype(np.int64)
     return expected

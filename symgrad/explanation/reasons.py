@@ -17,8 +17,8 @@ from symgrad.calculus import carry_back, flowing, flowing_places, local_pullback
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.singular import ENOUGH, Point, nothing, vanishes
-from symgrad.numeric import Array, Values, as_float, finite, forward, forward_from
-from symgrad.numeric.sweeps import Pull
+from symgrad.numeric import Array, Values, as_float, forward, forward_from, is_finite
+from symgrad.numeric.vector_products import Pull
 from symgrad.ops.lookup import entry_of
 from symgrad.oracles.digits import Lost, Truth
 from symgrad.program import Apply, Program
@@ -133,7 +133,7 @@ class Vanishing:
         passing, left = list(way(self.passages, name)), self.arrived[name]
         for step in passing[self._first(passing, name) :]:
             arrived = self.arrived.get(step.result.name)
-            if arrived is None or not np.any(as_float(arrived)) or not finite(arrived).all():
+            if arrived is None or not np.any(as_float(arrived)) or not is_finite(arrived).all():
                 continue
             part = self._part(step)
             found = nothing(part, name, arrived, left)
@@ -168,7 +168,7 @@ class Vanishing:
             arrived = self.arrived.get(step.result.name)
             if arrived is None or not np.any(as_float(arrived)):
                 return False
-            return not finite(arrived).all() or vanishes(self._part(step), name, arrived, left) is not False
+            return not is_finite(arrived).all() or vanishes(self._part(step), name, arrived, left) is not False
 
         return bisect_left(range(len(passing)), True, key=lambda n: gone(passing[n]))
 

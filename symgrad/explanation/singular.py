@@ -18,9 +18,18 @@ import numpy as np
 
 from symgrad.calculus import Sweep, moving
 from symgrad.errors import SymgradError
-from symgrad.explanation.evidence import elsewhere, with_moved
-from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact, numeric_pullback, term_sizes
-from symgrad.numeric.rounding import is_rounding
+from symgrad.explanation.evidence import elsewhere, is_rounding, with_moved
+from symgrad.numeric import (
+    Array,
+    Values,
+    as_float,
+    evaluate,
+    forward,
+    is_exact,
+    is_finite,
+    numeric_pullback,
+    term_sizes,
+)
 from symgrad.ops import entry_of
 from symgrad.oracles.digits import Lost, Truth
 from symgrad.oracles.report import Standing
@@ -55,7 +64,7 @@ def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
     """A watcher for the sweep that notes where what is not finite is born."""
 
     def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
-        if finite(weights).all() and not finite(part).all():
+        if is_finite(weights).all() and not is_finite(part).all():
             found.append(Birth(step, place, as_float(weights), as_float(part)))
 
     return seen
@@ -124,9 +133,9 @@ def singular(
     """What is to be said of one gradient; None where everything is finite."""
     out = values[program.output]
     counted = np.asarray(as_float(seed) != 0)
-    lacking = counted & ~finite(out)
+    lacking = counted & ~is_finite(out)
     beyond = is_exact(np.asarray(gradient))  # exact numbers have no end; torch's floats may
-    if finite(gradient).all() and not lacking.any() and (beyond or torch is None or finite(torch).all()):
+    if is_finite(gradient).all() and not lacking.any() and (beyond or torch is None or is_finite(torch).all()):
         return None
     if entries is not None:
         mathematics, void = by_entries(entries, seed, lacking, np.shape(gradient))

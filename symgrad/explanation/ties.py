@@ -17,7 +17,7 @@ from symgrad.calculus import depending
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.explanation.kinks import ROUNDING, TRIED, Passage, Place, Tie, counting, near
-from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback, unit_at
+from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback, unit_at
 from symgrad.ops import entry_of
 from symgrad.oracles import Text, ask_torch
 from symgrad.program import Apply, Program
@@ -107,7 +107,7 @@ def _of_step(program: Program, values: Values, passage: Passage, counts: Callabl
 
 def _searched(values: Values, *names: str) -> bool:
     """Whether tensors are few numbers, and all finite."""
-    return all(0 < np.size(values[n]) <= LARGEST and finite(values[n]).all() for n in names)
+    return all(0 < np.size(values[n]) <= LARGEST and is_finite(values[n]).all() for n in names)
 
 
 @dataclass(frozen=True, eq=False)

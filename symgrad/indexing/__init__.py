@@ -7,8 +7,8 @@ from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, is_
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import add_up, delta
 from symgrad.indexing.equation import Equation, instantiate, replace_accesses, with_fresh_sums
-from symgrad.indexing.sums import is_constant, multiply_up, over_same, over_terms, split_factors, summed, total
-from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes, tensor
+from symgrad.indexing.sums import is_constant, multiply_up, over_same, over_terms, summed, total
+from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes
 
 __all__ = [
     "Bracket",
@@ -35,9 +35,7 @@ __all__ = [
     "ravel",
     "replace_accesses",
     "row_major",
-    "split_factors",
     "summed",
-    "tensor",
     "total",
     "unravel",
     "with_fresh_sums",

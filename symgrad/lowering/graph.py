@@ -3,19 +3,23 @@
 Comes in: requests for nodes by primitive, parameters and operands. Goes out: a `Graph`, in the order in which it is
 computed. A node knows its shape and what it holds, and no index: two formulas that differ in their letters alone are
 the same nodes. What depends on no tensor is computed here, once. `Care` says what the numbers may be, and so how
-products are formed.
+products are formed. An array that would not fit into the `memory` that there is, is refused before it is made.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from symgrad.errors import InputError
 from symgrad.lowering.arrays import NUMPY, Primitives
 
 
@@ -52,8 +56,11 @@ COUNTED = Care(whole=True)
 
 Array = npt.NDArray[Any]
 
-MOST_ENTRIES = 30_000_000
-"""Entries of the largest array that a plan makes, unless more or less is said."""
+MOST_IN_GRID = 30_000_000
+"""Entries of the largest array that a plan makes, and points of the largest grid, unless more or less is said."""
+MEMORY = 1_000_000_000
+"""Bytes that numbers may take unless more or less is said; limits on entries are meant for so many."""
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 MOST_REPEATS = 16
 """How often a view may have as many entries, of which windows repeat most: a product of matrices copies them."""
 MOST_CONSTANT = 1 << 16
@@ -95,7 +102,7 @@ class Graph:
     """
 
     primitives: Primitives = field(default_factory=lambda: NUMPY)
-    most: int = MOST_ENTRIES
+    most: int = MOST_IN_GRID
     nodes: list[Node] = field(default_factory=list)
     known: dict[Node, int] = field(default_factory=dict)
     constants: dict[int, Any] = field(default_factory=dict)
@@ -214,3 +221,53 @@ class Graph:
             place = self.map("whole", place, holds=WHOLE)
         shape = [n for axis, n in enumerate(self.shape(place)) if axis not in axes]
         return self.apply("reduce", (function, tuple(sorted(axes))), (place,), shape, self.holds(place))
+
+
+_memory: ContextVar[int] = ContextVar("number of bytes for numerical arrays", default=MEMORY)
+
+
+def memory() -> int:
+    """The bytes that numbers may take."""
+    return _memory.get()
+
+
+def allowed_by_memory(most: int) -> int:
+    """A limit that is meant for `MEMORY`, for the memory that there is."""
+    return most * memory() // MEMORY
+
+
+@contextmanager
+def memory_of(size: int | str) -> Iterator[None]:
+    """Numbers may take ``size`` bytes inside the block: a number, or a text such as ``"500M"`` or ``"4GB"``.
+
+    Raises `InputError` for what is no size.
+
+    >>> with memory_of("4GB"):
+    ...     memory(), allowed_by_memory(25_000_000)
+    (4000000000, 100000000)
+    """
+    before = _memory.set(bytes_of(size))
+    try:
+        yield
+    finally:
+        _memory.reset(before)
+
+
+def bytes_of(size: int | str) -> int:
+    """A size in bytes; raises `InputError` for anything else."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", str(size), re.IGNORECASE | re.ASCII)
+    found = int(float(match[1]) * UNITS[match[2].lower()]) if match and not isinstance(size, bool) else 0
+    if not 0 < found < 2**62:
+        raise InputError("memory is a number of bytes", found=(str(size)[:60],), hints=("500M", "4G"))
+    return found
+
+
+def check_grid(shape: Sequence[int], most: int = MOST_IN_GRID) -> None:
+    """Refuse a grid of indices with more than ``most`` points."""
+    points = math.prod(shape)
+    if points > allowed_by_memory(most):
+        raise InputError(
+            "this is too large to be computed",
+            found=(f"a grid of {'×'.join(map(str, shape))} = {points:,} points",),
+            hints=("smaller shapes",),
+        )

@@ -25,7 +25,7 @@ from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.arrays import NUMPY, ON_NUMPY, UFUNCS, Engine, Play
 from symgrad.lowering.build import Builder
 from symgrad.lowering.careful import Careful, Objects
-from symgrad.lowering.graph import FLOAT, MOST_ENTRIES, TAME, VIEWS, Care, Graph, NoPlan
+from symgrad.lowering.graph import FLOAT, MOST_IN_GRID, TAME, VIEWS, Care, Graph, NoPlan
 from symgrad.lowering.places import Places
 from symgrad.lowering.reading import number
 from symgrad.lowering.terms import Lengths, Products, Terms
@@ -39,7 +39,7 @@ def lowered(
     shapes: Mapping[str, tuple[int, ...]],
     holds: Mapping[str, str],
     care: Care = TAME,
-    most: int = MOST_ENTRIES,
+    most: int = MOST_IN_GRID,
 ) -> tuple[Graph, list[int]]:
     """The graph of several equations, and the node of each result; `NoPlan` where one has none."""
     graph = Graph(primitives=NUMPY if care.field is None else care.field.primitives, most=most)

@@ -22,10 +22,9 @@ from symgrad.calculus import is_multilinear
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.entries.operands import Domain
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array, as_float, finite
-from symgrad.numeric.forward import forward
-from symgrad.numeric.limits import entries
-from symgrad.numeric.sweeps import numeric_pullback
+from symgrad.numeric.exact import Array, as_float, is_finite
+from symgrad.numeric.forward_pass import entry_count, forward
+from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.ops import entry_named
 from symgrad.program import Program
 
@@ -185,7 +184,7 @@ def arranged(
     """
     if not missing or is_multilinear(program):
         return ALL_ONES.fill(program, missing, read)
-    if entries(program)[0] > LARGE:
+    if entry_count(program)[0] > LARGE:
         return ARRANGEMENTS[0].fill(program, missing, read)
     flat, moving = None, [name for name in missing if name not in read]
     for way in ARRANGEMENTS:
@@ -200,7 +199,7 @@ def arranged(
 def assumed_seed(program: Program, inputs: Mapping[str, Array], shape: Sequence[int]) -> tuple[Array, str]:
     """Ones, and 1, 2, 3, … where ones leave nothing of a gradient, as of a softmax; with what it is in words."""
     ones = np.ones(tuple(shape), dtype=np.int64)
-    if entries(program)[0] > LARGE:
+    if entry_count(program)[0] > LARGE:
         return ones, ONES
     values = forward(program, {t.name: inputs[t.name] for t in program.inputs})
 
@@ -224,9 +223,9 @@ def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]
         seed = irregular(values[program.output].shape)
         pulled = numeric_pullback(program, values, seed, moving)
         slopes = [as_float(array) for array in pulled.values()]
-        if not all(finite(array).all() and np.abs(array).max(initial=0) < STEEP for array in slopes):
+        if not all(is_finite(array).all() and np.abs(array).max(initial=0) < STEEP for array in slopes):
             return None  # what has no inverse but for rounding has slopes without end
-        if not finite(values[program.output]).all():
+        if not is_finite(values[program.output]).all():
             return None
         return slopes if two_sided(program, inputs, moving, seed, values[program.output]) else None
     except SymgradError:

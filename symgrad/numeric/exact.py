@@ -27,15 +27,15 @@ MOST_BITS = 4096
 """Bits of the longest exact number: one with some 1,200 digits."""
 
 
-def bits(array: Any) -> int:
+def longest_bits(array: Any) -> int:
     """The bits of the longest number in an array of fractions or integers."""
     array = np.asarray(array)
     if array.dtype != object:
         return 64
-    return max((length(value) for value in array.reshape(-1)), default=0)
+    return max((bit_length(value) for value in array.reshape(-1)), default=0)
 
 
-def length(value: Any) -> int:
+def bit_length(value: Any) -> int:
     """The bits of an exact number."""
     if isinstance(value, Fraction):
         return max(value.numerator.bit_length(), value.denominator.bit_length())
@@ -45,18 +45,18 @@ def length(value: Any) -> int:
 def check_power(base: Any, exponent: Any) -> None:
     """Raise `OverflowError` for an exact power that would grow too long."""
     largest = max((abs(int(e)) for e in np.asarray(exponent).reshape(-1)), default=0)
-    if largest > 1 and largest * bits(base) > MOST_BITS:
+    if largest > 1 and largest * longest_bits(base) > MOST_BITS:
         raise OverflowError
 
 
 def kept_short(array: Any) -> Any:
     """``array`` of exact numbers, none of them too long."""
-    if bits(array) > MOST_BITS:
+    if longest_bits(array) > MOST_BITS:
         raise OverflowError
     return array
 
 
-def in_floats(contract: Callable[..., Any]) -> Callable[..., Any]:
+def contract_in_floats(contract: Callable[..., Any]) -> Callable[..., Any]:
     """``contract``, a sum of products of one entry of each array, by way of floats where that is exact.
 
     Each array is whole numbers over one denominator. No result and no partial sum of the whole ones is larger than the
@@ -115,22 +115,22 @@ def is_exact(array: Array) -> bool:
     return array.dtype.kind in "Oiub"
 
 
-def exact(array: Array) -> Array:
+def as_fractions(array: Array) -> Array:
     """The array with every entry a `Fraction`, SymPy's among them; only for exact arrays.
 
     >>> import sympy as sp
-    >>> exact(np.array([Fraction(1, 2), sp.Rational(5, 2), 3], dtype=object)).tolist()
+    >>> as_fractions(np.array([Fraction(1, 2), sp.Rational(5, 2), 3], dtype=object)).tolist()
     [Fraction(1, 2), Fraction(5, 2), Fraction(3, 1)]
     """
     if not holds_exact(array):
         raise bug("an array that holds floats is not exact")
     result = np.empty(array.shape, dtype=object)
     for at, value in np.ndenumerate(array):
-        result[at] = value if isinstance(value, Fraction) else fraction(value)
+        result[at] = value if isinstance(value, Fraction) else to_fraction(value)
     return result
 
 
-def fraction(value: Any) -> Fraction:
+def to_fraction(value: Any) -> Fraction:
     """A whole number or a fraction of any kind."""
     if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
@@ -139,7 +139,7 @@ def fraction(value: Any) -> Fraction:
 
 def where_exact(array: Array) -> Array:
     """The array with every entry a `Fraction` if it is exact and not large, as it is otherwise."""
-    return (exact(array) if array.size <= EXACT_LIMIT else as_float(array)) if is_exact(array) else array
+    return (as_fractions(array) if array.size <= EXACT_LIMIT else as_float(array)) if is_exact(array) else array
 
 
 def holds_exact(array: Array) -> bool:
@@ -159,7 +159,7 @@ def as_float(array: Any) -> Array:
         return np.asarray(np.frompyfunc(nearest_float, 1, 1)(entries), dtype=np.float64).reshape(entries.shape)
 
 
-def finite(array: Any) -> Array:
+def is_finite(array: Any) -> Array:
     """Where the entries are finite numbers: integers and fractions always are."""
     found = np.asarray(array)
     if is_exact(found) and holds_exact(found):
@@ -174,7 +174,7 @@ def all_tame(array: Array) -> bool:
     (True, False, False)
     """
     if array.dtype.kind != "f":
-        return array.dtype != object or bool(finite(array).all())
+        return array.dtype != object or bool(is_finite(array).all())
     if array.size <= FEW:
         low, high = tame_sizes(array.dtype)
         return all(low < entry < high or -high < entry < -low or entry == 0 for entry in array.ravel().tolist())
@@ -233,7 +233,7 @@ def plus(first: Array, second: Array) -> Array:
         return as_float(first) + as_float(second)
 
 
-def total(parts: Sequence[Any]) -> Array:
+def compensated_sum(parts: Sequence[Any]) -> Array:
     """The sum of arrays; in floats, what cancels takes nothing of the rest with it: 1e300 + 1 − 1e300 is 1.
 
     Neumaier, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, 1974: what each addition drops is
@@ -257,13 +257,13 @@ def exact_power(base: Any, exponent: int) -> Any:
     if exponent < 0 and np.any(base == 0):
         raise ZeroDivisionError
     check_power(base, exponent)
-    return exact(base) ** exponent  # a size that was computed comes as an integer, which has no power −1
+    return as_fractions(base) ** exponent  # a size that was computed comes as an integer, which has no power −1
 
 
-def shortened(array: Array) -> Array:
+def int64_if_short(array: Array) -> Array:
     """Fractions as int64 where all are whole and so short that sums of them fit too; anything else as it is.
 
-    >>> shortened(np.array(Fraction(3), dtype=object)), shortened(np.array([Fraction(1, 2)], dtype=object))
+    >>> int64_if_short(np.array(Fraction(3), dtype=object)), int64_if_short(np.array([Fraction(1, 2)], dtype=object))
     (array(3), array([Fraction(1, 2)], dtype=object))
     """
     if array.dtype != object:
@@ -273,10 +273,10 @@ def shortened(array: Array) -> Array:
     return array.astype(np.int64) if short else array
 
 
-def plain(array: Any) -> Array:
+def without_fractions(array: Any) -> Array:
     """Fractions as int64 where all of them are whole numbers and fit, as they are otherwise.
 
-    >>> plain(np.array([Fraction(2), Fraction(4, 2)], dtype=object))
+    >>> without_fractions(np.array([Fraction(2), Fraction(4, 2)], dtype=object))
     array([2, 2])
     """
     found: Array = np.asarray(array, order="C")  # torch takes no view that runs backwards

@@ -1,7 +1,7 @@
 """How many entries of a Jacobian can be nonzero, in how many blocks, and how few seeds find them all.
 
 Comes in: a formula. Goes out: a `Pattern`. The places of a product are the Kronecker product of those of its parts
-(`symgrad.numeric.places`): counts, degrees, colours and blocks multiply. Nothing is laid out but a part whose
+(`symgrad.numeric.jacobian_places`): counts, degrees, colours and blocks multiply. Nothing is laid out but a part whose
 conditions have to be tried, so that a pattern costs the same at every size. What is only known from above says so.
 
 Colours: rows of one colour share no column, so that one seed, their sum, finds them all (Curtis, Powell and Reid, On
@@ -23,7 +23,7 @@ from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices
 from symgrad.lowering.reading import number
 from symgrad.numeric.exact import Array
-from symgrad.numeric.places import (
+from symgrad.numeric.jacobian_places import (
     Part,
     Placed,
     Sizes,

@@ -3,12 +3,16 @@
 Comes in: an equation, the arrays of the tensors it reads, the numbers of its sizes. Goes out: the array, one axis per
 index of the left-hand side, in float64. A plan is lowered once for its shapes and for what its numbers may be, and is
 then a list of array operations. What would not fit is made share by share, or refused.
+
+Positions that are not there are refused first: what stands alone as an index, ``x[n[i]]``, or is compared with one,
+``δ(n[i], p)``, has to be a whole number from 0 up that is on that axis; of one taken modulo its size negative ones
+count from the end. For any other `IndexError` is raised.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -17,11 +21,23 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Equation, fresh
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, fresh
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.lowering.arrays import ON_NUMPY, Engine
 from symgrad.lowering.careful import Field
-from symgrad.lowering.graph import EDGES, FLOAT, FORWARD, TAME, WHOLE, Care, NoPlan, TooLarge
+from symgrad.lowering.graph import (
+    EDGES,
+    FLOAT,
+    FORWARD,
+    MOST_IN_GRID,
+    TAME,
+    WHOLE,
+    Care,
+    NoPlan,
+    TooLarge,
+    allowed_by_memory,
+    check_grid,
+)
 from symgrad.lowering.plan import Plan, lowered, planned
 from symgrad.lowering.reading import is_rational, names_read, number
 from symgrad.numeric.exact import (
@@ -29,13 +45,13 @@ from symgrad.numeric.exact import (
     Array,
     all_tame,
     as_float,
-    exact,
+    as_fractions,
+    contract_in_floats,
     exact_power,
-    in_floats,
     is_exact,
     kept_short,
 )
-from symgrad.numeric.limits import MOST_IN_GRID, allowed, check_grid
+from symgrad.ops.gathering import from_zero, numpy_positions
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000
@@ -78,7 +94,9 @@ def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[S
     if count > 4 * EXACT_LIMIT:
         return None
     try:
-        return exact(kept_short(of_objects(equation, {n: exact(a) for n, a in used.items()}, sizes, FRACTIONS)))
+        return as_fractions(
+            kept_short(of_objects(equation, {n: as_fractions(a) for n, a in used.items()}, sizes, FRACTIONS))
+        )
     except (ZeroDivisionError, OverflowError, NoPlan):
         return None
 
@@ -105,7 +123,7 @@ def contracted(left: Array, right: Array) -> Array:
     """A product of matrices of fractions; raises `OverflowError` for one that would take long."""
     if left.size * right.shape[-1] > MOST_FRACTIONS:
         raise OverflowError
-    return np.asarray(in_floats(np.matmul)(left, right))
+    return np.asarray(contract_in_floats(np.matmul)(left, right))
 
 
 FRACTIONS = Care(
@@ -158,7 +176,7 @@ def play(
 ) -> Array:
     """The array that ``equation`` defines, in memory of its own unless it may be ``lent``; raises `NoPlan`."""
     given = {name: in_type(arrays[name]) for name in names_read(equation.right)}
-    plan = plan_for(asked_of((equation,), given, sizes, care, allowed(MOST_IN_GRID)))
+    plan = plan_for(asked_of((equation,), given, sizes, care, allowed_by_memory(MOST_IN_GRID)))
     with np.errstate(all="ignore"):
         (found,) = map(np.asarray, plan.play([given[name] for name in plan.inputs]))
     if lent or (found.flags.writeable and (plan.own[0] or not shares(found, (*given.values(), *plan.start)))):
@@ -195,7 +213,7 @@ def in_shares(
     asked = {index for guard in guards_of(equation.right) for index in guard.free_symbols}
     lengths = {axis: number(axis.size, sizes) for axis in equation.axes if axis not in asked}
     longest = max(lengths, key=lambda axis: lengths[axis], default=None)
-    shares = -(-math.prod(shape) // allowed(MOST_IN_GRID))
+    shares = -(-math.prod(shape) // allowed_by_memory(MOST_IN_GRID))
     if longest is None or lengths[longest] < 2 or shares > MOST_SHARES:
         check_grid(shape)
         raise bug("a grid that fits is too large")
@@ -206,40 +224,6 @@ def in_shares(
         axes = (*equation.axes[:place], part, *equation.axes[place + 1 :])
         found.append(played(Equation(axes, equation.right.xreplace({longest: part + begin})), arrays, sizes, care))
     return np.concatenate(found, place)
-
-
-class Player:
-    """An operation's own equation at some sizes, asked again and again: what `play` does for arrays of floats.
-
-    What it reads is listed once, and its plan is found by the shapes alone, in the order of ``read``.
-    """
-
-    def __init__(self, equation: Equation, sizes: Mapping[Size, int]) -> None:
-        self.equation, self.sizes = equation, sizes
-        self.read = names_read(equation.right)
-        self.plans: dict[tuple[tuple[int, ...], ...], tuple[Plan, tuple[int, ...]] | None] = {}
-
-    def __call__(self, given: Sequence[Array]) -> Array | None:
-        """What the equation defines, maybe a view; None where it has no plan, or what it reads is not floats."""
-        if not given or any(array.dtype.kind != "f" for array in given):
-            return None
-        shapes = tuple([array.shape for array in given])
-        if shapes not in self.plans:
-            asked = asked_of((self.equation,), dict(zip(self.read, given, strict=True)), self.sizes, FORWARD)
-            try:
-                plan = plan_for(asked)
-            except NoPlan:
-                self.plans[shapes] = None
-            else:
-                self.plans[shapes] = (plan, tuple(map(self.read.index, plan.inputs)))
-        planned_ = self.plans[shapes]
-        if planned_ is None:
-            return None
-        plan, order = planned_
-        with np.errstate(all="ignore"):
-            (played,) = plan.play([as_float(given[n]) for n in order])
-        found = np.asarray(played)
-        return None if left_in(self.equation, found) else found
 
 
 def left_in(equation: Equation, found: Array) -> bool:
@@ -263,3 +247,93 @@ def in_type(array: Array) -> Array:
     """Whole numbers as they are, everything else in float64."""
     found = np.asarray(array)
     return found if np.issubdtype(found.dtype, np.integer) else as_float(found)
+
+
+def evaluate_with_positions(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """The forward of an operation that reads positions; raises `IndexError` for the first that is not there."""
+    for name, from_end, axis in positions_read(equation.right):
+        check_on_axis((numpy_positions if from_end else from_zero)(arrays[name]), axis.length(arrays, sizes))
+    return evaluate_forward(equation, arrays, sizes)
+
+
+def check_on_axis(found: Array, count: int) -> None:
+    """Raise `IndexError` for the first position that an axis with so many places does not have, from either end."""
+    outside = found[(found < -count) | (found >= count)]
+    if outside.size:
+        raise IndexError(f"index {outside[0]} is out of bounds for an axis with size {count}")
+
+
+def evaluate_stated(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """The forward of an equation that a text states; raises `IndexError` for the first position that is not there.
+
+    An entry beside a condition that does not hold is not read: ``[n[i] ≥ 0]·x[n[i]]``.
+    """
+    for place, axis, held in data_indices(equation.right):
+        beside = sp.Mul(*held)
+        axes = tuple(sorted(free_indices(place) | free_indices(beside), key=str))
+        found = as_float(evaluate_forward(Equation(axes, place), arrays, sizes))
+        count = axis.length(arrays, sizes)
+        lost = ~((found >= 0) & (found < count) & (found == np.floor(found)))
+        if lost.any():
+            lost = lost & (as_float(evaluate_forward(Equation(axes, beside), arrays, sizes)) != 0)
+        if lost.any():
+            raise IndexError(f"the position {found[lost][0]:g} on an axis with {count} entries")
+    return evaluate_forward(equation, arrays, sizes)
+
+
+@lru_cache(maxsize=1024)
+def data_indices(right: Expr) -> tuple[tuple[Expr, Axis, tuple[Expr, ...]], ...]:
+    """The indices that data decide, on which axis, and the conditions beside each."""
+
+    def inside(node: Expr, held: tuple[Expr, ...]) -> Iterator[tuple[Expr, Axis, tuple[Expr, ...]]]:
+        if node.is_Mul:
+            held = (*held, *(factor for factor in node.args if factor.has(Bracket, sp.KroneckerDelta)))
+        if is_access(node):
+            places = enumerate(indices_of(node))
+            yield from ((place, Axis(name_of(node), n), held) for n, place in places if accesses(place))
+        for part in node.args:
+            yield from inside(part, tuple(factor for factor in held if factor is not part))
+
+    return tuple(dict.fromkeys(inside(right, ())))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis by its ``number``, of ``tensor``, or one as long as the ``sizes`` together."""
+
+    tensor: str = ""
+    number: int = 0
+    sizes: tuple[Size, ...] = ()
+
+    def length(self, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> int:
+        """How many places it has."""
+        if self.tensor:
+            return int(np.shape(arrays[self.tensor])[self.number])
+        return math.prod(number(size, sizes) for size in self.sizes)
+
+
+@lru_cache(maxsize=1024)
+def positions_read(right: Expr) -> tuple[tuple[str, bool, Axis], ...]:
+    """The tensors in which an equation finds positions, whether it counts from the end, and on which axis."""
+    found = []
+    for place, axis in indices_and_axes(right):
+        from_end = isinstance(place, sp.Mod)
+        entry = place.args[0] if from_end else place
+        if is_access(entry):
+            found.append((name_of(entry), from_end, axis))
+    return tuple(found)
+
+
+def indices_and_axes(right: Expr) -> Iterator[tuple[Expr, Axis]]:
+    """What stands as an index or is compared with one, and on which axis."""
+    for node in sp.preorder_traversal(right):
+        if is_access(node):
+            yield from ((place, Axis(name_of(node), n)) for n, place in enumerate(indices_of(node)))
+        elif isinstance(node, Unravel):
+            yield node.args[1], Axis(sizes=node.args[2:])
+        elif isinstance(node, sp.KroneckerDelta):
+            for place, other in (node.args, node.args[::-1]):
+                if isinstance(other, Index):
+                    yield place, Axis(sizes=(other.size,))
+                elif isinstance(other, Ravel):
+                    yield place, Axis(sizes=other.args[len(other.args) // 2 :])

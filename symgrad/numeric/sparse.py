@@ -2,7 +2,7 @@
 
 Comes in: ∂out[o]/∂x[p] as a formula with deltas. Goes out: `Triplets` (row, column, value), rows numbering
 the outputs and columns the inputs, both row by row. Where the entries are follows from the deltas and conditions alone
-(`symgrad.numeric.places`): it is laid out once for a formula and its sizes, and only the values are computed anew.
+(`symgrad.numeric.jacobian_places`): it is laid out once for a formula and its sizes; the values are computed anew.
 """
 
 from __future__ import annotations
@@ -17,16 +17,23 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import carry_back, carry_on, flowing, flowing_places, local_jacobian
-from symgrad.indexing import Equation, Index, fresh, over_terms
+from symgrad.indexing import Bracket, Equation, Index, fresh, over_terms
 from symgrad.indexing.deltas import is_delta
-from symgrad.indexing.symbols import Expr, access, accesses, free_indices
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices, over
+from symgrad.lowering.graph import check_grid
 from symgrad.lowering.reading import number
-from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, shortened, total
-from symgrad.numeric.forward import Values
-from symgrad.numeric.limits import check_grid
-from symgrad.numeric.places import Part, Placed, Sizes, enumerated, length, parts_of, placed, ravelled, tuples
+from symgrad.numeric.exact import (
+    Array,
+    as_float,
+    as_fractions,
+    compensated_sum,
+    int64_if_short,
+    is_exact,
+    without_fractions,
+)
+from symgrad.numeric.forward_pass import Values
+from symgrad.numeric.jacobian_places import Part, Placed, Sizes, enumerated, length, parts_of, placed, ravelled, tuples
 from symgrad.numeric.playing import evaluate
-from symgrad.numeric.rounding import terms_of
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
@@ -69,7 +76,7 @@ class Triplets:
         """As a `scipy.sparse.csr_array`: int64 where all entries are whole numbers, float64 elsewhere."""
         from scipy import sparse
 
-        values = plain(self.values)
+        values = without_fractions(self.values)
         values = as_float(values) if values.dtype == object else values
         height, width = self.shape
         kind = np.int32 if max(values.size, height, width) < 2**31 else np.int64
@@ -82,14 +89,14 @@ class Triplets:
     def dense(self) -> Array:
         """As an array, exact where the values are."""
         result: Array = np.zeros(self.shape, dtype=np.int64)
-        result = exact(result) if is_exact(self.values) else result.astype(np.float64)
+        result = as_fractions(result) if is_exact(self.values) else result.astype(np.float64)
         with np.errstate(invalid="ignore"):  # NaN is an entry like others
             np.add.at(result, (self.rows, self.columns), self.values)
-        return plain(result)
+        return without_fractions(result)
 
 
 @dataclass(frozen=True)
-class Laid:
+class Layout:
     """Where a product can be nonzero: rows and columns on a grid of ``shape`` along ``axes``, to which they broadcast.
 
     ``axes`` are free indices, and for each part whose conditions were tried one index that numbers its tuples: the
@@ -110,7 +117,7 @@ class Laid:
 class Layer:
     """Terms that fill the same places, and what each is worth there."""
 
-    laid: Laid
+    laid: Layout
     terms: tuple[Expr, ...]
 
     def filled(self, values: Values, entries: Entries) -> Filled:
@@ -120,23 +127,23 @@ class Layer:
         found = []
         for term in self.terms:
             axes = tuple(axis for axis in self.laid.axes if axis in free_indices(term))
-            array = shortened(entries(Equation(axes, term), arrays, sizes))
+            array = int64_if_short(entries(Equation(axes, term), arrays, sizes))
             array = array.reshape([n if a in axes else 1 for a, n in zip(self.laid.axes, self.laid.shape, strict=True)])
             found.append(np.broadcast_to(array, self.laid.shape).reshape(-1))
         rows, columns = (np.broadcast_to(n, self.laid.shape).reshape(-1) for n in (self.laid.rows, self.laid.columns))
-        return rows, columns, total(found)
+        return rows, columns, compensated_sum(found)
 
 
 def layers(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values) -> Sequence[Layer]:
     """The layers of a formula: kept where they follow from the sizes and are not large."""
     outer, inner = tuple(outer), tuple(inner)
-    if looks(formula) or max(length(outer, values.sizes), length(inner, values.sizes)) > MOST_KEPT:
-        return _laid_out(outer, inner, formula, values.sizes, values.arrays)
+    if reads_data_positions(formula) or max(length(outer, values.sizes), length(inner, values.sizes)) > MOST_KEPT:
+        return _layers_of(outer, inner, formula, values.sizes, values.arrays)
     return _kept(outer, inner, formula, tuple(values.sizes.items()))
 
 
 @lru_cache(maxsize=1024)
-def looks(formula: Expr) -> bool:
+def reads_data_positions(formula: Expr) -> bool:
     """Whether entries of tensors say where something is."""
     return any(is_delta(f) and any(accesses(f)) for term in _terms(formula) for f in sp.Mul.make_args(term))
 
@@ -151,11 +158,11 @@ def _terms(formula: Expr) -> tuple[Expr, ...]:
 def _kept(
     outer: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr, sizes: tuple[tuple[Size, int], ...]
 ) -> Sequence[Layer]:
-    """`_laid_out`, made once."""
-    return _laid_out(outer, inner, formula, dict(sizes), {})
+    """`_layers_of`, made once."""
+    return _layers_of(outer, inner, formula, dict(sizes), {})
 
 
-def _laid_out(
+def _layers_of(
     outer: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array]
 ) -> Sequence[Layer]:
     """The terms of a formula, those that fill the same places together."""
@@ -172,7 +179,7 @@ def _laid_out(
 
 def rows_and_columns(
     parts: Sequence[Part], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes, arrays: Mapping[str, Array]
-) -> Laid:
+) -> Layout:
     """The rows and columns that a product fills; raises `InputError` where they would be too many."""
     every = (*outer, *inner)
     free = sorted((i for part in parts if not part.conditions for i in part.free), key=every.index)
@@ -201,10 +208,10 @@ def rows_and_columns(
     rows, columns = (ravelled(side, place, spread, sizes, arrays) for side in (outer, inner))
     in_order = not named and all(i in free for i in outer)
     in_order = in_order and all(i in free or free_indices(place[i]) <= set(outer) for i in inner)
-    return Laid(axes, shape, rows, columns, known, named, in_order)
+    return Layout(axes, shape, rows, columns, known, named, in_order)
 
 
-def together(filled: Sequence[Filled]) -> list[Filled]:
+def merged_terms(filled: Sequence[Filled]) -> list[Filled]:
     """Several terms, those that fill the same places as one: what cancels among them takes nothing else with it."""
     groups: list[list[Filled]] = []
     for term in filled:
@@ -213,7 +220,7 @@ def together(filled: Sequence[Filled]) -> list[Filled]:
             group.append(term)
         else:
             groups.append([term])
-    return [(*group[0][:2], total([values for _, _, values in group])) for group in groups]
+    return [(*group[0][:2], compensated_sum([values for _, _, values in group])) for group in groups]
 
 
 def sparse_jacobian(
@@ -222,7 +229,7 @@ def sparse_jacobian(
     """Every entry of ``formula`` that its deltas and index conditions allow: numbers, or symbols by ``entries``."""
     shape = length(outer, values.sizes), length(inner, values.sizes)
     found = layers(outer, inner, formula, values)
-    filled = together([layer.filled(values, entries) for layer in found])
+    filled = merged_terms([layer.filled(values, entries) for layer in found])
     if not filled:
         nothing = np.zeros(0, dtype=np.int64)
         return Triplets(nothing, nothing, nothing, shape)
@@ -283,18 +290,36 @@ def term_sizes(
             part = np.zeros(np.size(values[argument]))
             with np.errstate(invalid="ignore", over="ignore"):  # 0·∞ is told below
                 np.add.at(part, found.columns, through[found.rows] * np.abs(as_float(found.values)))
-            yield argument, numbers(part)
+            yield argument, if_finite(part)
 
     def both(one: Array | None, other: Array | None) -> Array | None:
-        return None if one is None or other is None else numbers(one + other)
+        return None if one is None or other is None else if_finite(one + other)
 
-    arrived = {program.output: numbers(np.abs(as_float(weights)).reshape(-1))}
+    arrived = {program.output: if_finite(np.abs(as_float(weights)).reshape(-1))}
     carried = carry_back(program.steps, arrived, pulled, both, wanted)
     shapes = {name: np.shape(values[name]) for name in wanted}
     found = {name: carried.get(name, np.zeros(shape)) for name, shape in shapes.items()}
     return {name: None if sizes is None else sizes.reshape(shapes[name]) for name, sizes in found.items()}
 
 
-def numbers(array: Array) -> Array | None:
+def if_finite(array: Array) -> Array | None:
     """An array of finite numbers; None for another one."""
     return array if np.isfinite(array).all() else None
+
+
+@lru_cache(maxsize=1024)
+def terms_of(formula: Expr) -> Expr:
+    """How large the terms are that a formula adds up: each sum with its terms' signs left out.
+
+    ``s[i]·(w[p] − Σ_j s[j]·w[j])`` becomes ``|s[i]|·(|w[p]| + Σ_j |s[j]|·|w[j]|)``.
+    """
+    if is_delta(formula) or isinstance(formula, Bracket):
+        return formula
+    if isinstance(formula, (sp.Add, sp.Mul)):
+        return formula.func(*map(terms_of, formula.args))
+    if isinstance(formula, sp.Sum):
+        return over(sp.Sum, terms_of(formula.function), *formula.limits)
+    if isinstance(formula, sp.Pow) and formula.exp.is_positive:
+        return sp.Pow(terms_of(formula.base), formula.exp)
+    real = {node: sp.Dummy(real=True) for node in formula.atoms(sp.erfinv)}  # SymPy does not know that it is
+    return sp.Abs(formula.xreplace(real)).xreplace({name: node for node, name in real.items()})

@@ -25,9 +25,9 @@ from symgrad.indexing import Equation
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, all_tame, as_float, is_exact
-from symgrad.numeric.forward import Values
-from symgrad.numeric.rounding import LAST, SATURATING, ManyDigits, TooLong
-from symgrad.numeric.sweeps import Pull
+from symgrad.numeric.forward_pass import Values
+from symgrad.numeric.symbols_and_digits import LAST, SATURATING, ManyDigits, TooLong
+from symgrad.numeric.vector_products import Pull
 from symgrad.oracles.elementwise import Elementwise, definition, no_deeper
 from symgrad.program import Apply, Program
 

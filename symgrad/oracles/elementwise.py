@@ -22,8 +22,8 @@ from symgrad.functions import Stable
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.reading import masks_apart, number
-from symgrad.numeric.exact import Array, as_float, finite
-from symgrad.numeric.forward import Values, folded, with_numbers_read
+from symgrad.numeric.exact import Array, as_float, is_finite
+from symgrad.numeric.forward_pass import Values, folded, with_numbers_read
 from symgrad.ops import is_data_argument
 from symgrad.oracles.evaluators import DIGITS, Point, apart, holds, in_few_digits, untamed
 from symgrad.program import Apply, Program
@@ -223,7 +223,7 @@ class Elementwise:
         """
         outputs, inputs = self._all_of(self.program.output), self._all_of(wanted)
         result = np.empty((outputs.size, inputs.size), dtype=object)
-        there = finite(self.values[self.program.output]).reshape(-1)
+        there = is_finite(self.values[self.program.output]).reshape(-1)
         for row, entry in enumerate(outputs):
             present = entry.free_symbols
             if not there[row]:
@@ -241,7 +241,7 @@ class Elementwise:
     def second(self, first: str, second: str, seed: Array) -> Array:
         """∂²(Σ v·out) / ∂first ∂second, entry by entry; NaN where an output that counts has no value."""
         outputs, weights = self._all_of(self.program.output), np.asarray(seed).reshape(-1)
-        there = finite(self.values[self.program.output]).reshape(-1)
+        there = is_finite(self.values[self.program.output]).reshape(-1)
         counted = [(exactly(w), out, ok) for w, out, ok in zip(weights, outputs, there, strict=True) if w != 0]
         total = sp.Add(*(w * out for w, out, ok in counted if ok))
         rows, columns = self._all_of(first), self._all_of(second)

@@ -26,7 +26,7 @@ from symgrad.errors import DomainError, ShapeError, SymgradError, UndefinedError
 from symgrad.indexing import Equation, Index, Ravel, Unravel, is_guard
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.language.inference import LOSSES, ParsedProgram, find_inputs, read_program
-from symgrad.numeric import Array, Values, as_float, evaluate, finite, forward, is_exact
+from symgrad.numeric import Array, Values, as_float, evaluate, forward, is_exact, is_finite
 from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.exact import LARGEST_EXPONENT
 from symgrad.ops import entry_named
@@ -255,7 +255,7 @@ def resized(values: Values, program: Program, moving: Collection[str]) -> Iterat
 
 def defined(program: Program, values: Values) -> bool:
     """Whether everything on the way to the output has a value."""
-    return all(bool(finite(values[name]).all()) for name in program.relevant)
+    return all(bool(is_finite(values[name]).all()) for name in program.relevant)
 
 
 def tame(program: Program, drawn: Mapping[str, Array], moving: Collection[str], given: Values) -> Values | None:

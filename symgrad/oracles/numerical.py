@@ -9,9 +9,10 @@ What rounding may leave is found by a sweep with the last digits of all that it 
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -20,17 +21,17 @@ from symgrad.numeric import (
     Array,
     Values,
     as_float,
-    finite,
     forward,
     is_exact,
+    is_finite,
     numeric_pullback,
     numeric_pushforward,
     unit_at,
     where_exact,
 )
 from symgrad.numeric.exact import largest_finite
-from symgrad.numeric.forward import Made, forward_from
-from symgrad.numeric.sweeps import pull_step
+from symgrad.numeric.forward_pass import forward_from
+from symgrad.numeric.vector_products import pull_step
 from symgrad.oracles.report import Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.verdict import Comparison, at_kinks, judge
 from symgrad.program import Apply, Program
@@ -95,11 +96,11 @@ ADJOINT = "⟨v, J u⟩ = ⟨vᵀJ, u⟩ for 3 random u"
 
 def check_adjoint(program: Program, values: Values, seed: Array, wanted: str, gradient: Array) -> Check:
     """Both sides of the identity for three random integer u."""
-    if not finite(gradient).all():
+    if not is_finite(gradient).all():
         return skipped(ADJOINT, "vᵀJ is not finite here")
     tangents = np.random.default_rng(0).integers(-3, 4, size=(TRIALS, *values[wanted].shape))
     left, right = sides(program, values, seed, wanted, gradient, tangents)
-    if not finite(left).all():
+    if not is_finite(left).all():
         return skipped(ADJOINT, "J u is not finite here")
     check = compare(ADJOINT, left, right)
     if check.passed is False and rounding_decides(program, values, seed, wanted, tangents, np.abs(left - right)):
@@ -224,3 +225,14 @@ def without_digits(arrays: Iterable[Array], weight: float = 1.0) -> bool:
 def largest_number(arrays: Iterable[Array]) -> float:
     """The size of the largest finite entry."""
     return max((largest_finite(as_float(array)) for array in arrays), default=0.0)
+
+
+class Made(UserDict[str, Array]):
+    """Arrays by name, each made of another one when it is asked for: the last few are kept, which one step reads."""
+
+    def __init__(self, arrays: Mapping[str, Array], make: Callable[[Array], Array]) -> None:
+        super().__init__(arrays)
+        self.made = lru_cache(maxsize=4)(lambda name: make(arrays[name]))
+
+    def __getitem__(self, name: str) -> Array:
+        return self.made(name)

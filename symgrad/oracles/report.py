@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from symgrad.numeric.exact import Array, as_float, finite, gaps, is_exact, largest_finite
+from symgrad.numeric.exact import Array, as_float, gaps, is_exact, is_finite, largest_finite
 
 TOLERANCE = 1e-9
 """How closely float64 results have to agree, relative to the largest entry."""
@@ -151,7 +151,7 @@ def compare_mathematics(oracle: str, mathematics: Array, program: Array, standin
     exist the program's convention has a number and the formula none: neither is an error.
     """
     formula, steps = as_float(mathematics), as_float(program)
-    if formula.shape != steps.shape or (finite(mathematics) & finite(program)).all():
+    if formula.shape != steps.shape or (is_finite(mathematics) & is_finite(program)).all():
         return compare(oracle, mathematics, program)
     void = np.zeros(formula.shape, dtype=bool) if standing is None else standing.void
     return compare(oracle, formula, steps, standing=Standing(formula, void))

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from symgrad.errors import DomainError
-from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
+from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback
 from symgrad.numeric.exact import all_tame, gaps, largest_finite
 from symgrad.oracles.elementwise import Elementwise, TooLarge
 from symgrad.oracles.numerical import FINER, UNSETTLED, settled, without_digits
@@ -129,8 +129,8 @@ def second_checks(
             raise
         answer, check = None, replace(check, note=f"{REFUSES}{first_line(error)}")
     case, torchs = Curvature(program, inputs, seed, first, second, found), None if answer is None else answer[0]
-    there = finite(found).all() and (torchs is None or finite(torchs).all())
-    if not there or not finite(case.values[program.output])[np.asarray(seed) != 0].all():
+    there = is_finite(found).all() and (torchs is None or is_finite(torchs).all())
+    if not there or not is_finite(case.values[program.output])[np.asarray(seed) != 0].all():
         mathematics = case.ours if case.mathematics is None else case.mathematics
         case = replace(case, standing=Standing(mathematics, np.isnan(mathematics)))
     differences = by_differences(case, near)

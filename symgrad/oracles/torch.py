@@ -18,7 +18,7 @@ from symgrad.calculus.local_derivatives import derive_local, operand_name, stand
 from symgrad.errors import InputError
 from symgrad.indexing import instantiate
 from symgrad.numeric.exact import Array, as_float
-from symgrad.numeric.forward import numbers, options_of
+from symgrad.numeric.forward_pass import numbers, options_of
 from symgrad.ops import auxiliary_letters, entry_named
 from symgrad.ops.lookup import has_role
 from symgrad.oracles.torch_equation import run_equation

@@ -21,7 +21,7 @@ from symgrad.functions import Stable, side
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant
 from symgrad.indexing.sums import is_guard
 from symgrad.indexing.symbols import Expr, bound_indices, indices_of, is_access, name_of
-from symgrad.numeric.limits import check_grid
+from symgrad.lowering.graph import check_grid
 
 RELATIONS: Mapping[Any, Callable[[Any, Any], Any]] = {
     sp.Eq: lambda a, b: a == b, sp.Ne: lambda a, b: a != b, sp.Lt: lambda a, b: a < b, sp.Le: lambda a, b: a <= b,

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, Values, as_float, finite, forward
+from symgrad.numeric import Array, Values, as_float, forward, is_finite
 from symgrad.numeric.exact import largest_finite
 from symgrad.oracles.report import TOLERANCE, Check, Standing, compare, compare_some, skipped
 from symgrad.oracles.text import Text, ask_torch
@@ -201,7 +201,7 @@ def at_ties(case: Comparison, check: Check) -> Check:
     first, second = case.answers
     if first.shape != second.shape or not 0 < first.size <= LARGEST:
         return check
-    if not all(finite(array).all() for array in (first, second, *case.inputs.values())):
+    if not all(is_finite(array).all() for array in (first, second, *case.inputs.values())):
         return check
     found = list(gradients_beside(case))
     if not found or max(float(np.ptp(entry)) for entry in np.transpose(found)) <= CLOSE * case.scale:
@@ -231,7 +231,7 @@ def gradients_beside(case: Comparison) -> Iterator[Array]:
         except SymgradError:
             continue
         gradient = None if found is None else found.gradients.get(case.name)
-        if gradient is not None and finite(gradient).all():
+        if gradient is not None and is_finite(gradient).all():
             yield as_float(gradient).reshape(-1)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from symgrad.numeric.rounding import Rounding
+from symgrad.explanation.evidence import Rounding
 from symgrad.render import numbers
 from symgrad.render.drawing import Drawing, shortened_name
 from symgrad.render.flow import shortened

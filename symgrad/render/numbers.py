@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.closed_form import tidy_exponents
-from symgrad.numeric import Array, plain
-from symgrad.numeric.rounding import Rounding
+from symgrad.explanation.evidence import Rounding
+from symgrad.numeric import Array, without_fractions
 
 MOST_EQUAL = 32
 """Entries of an array that is written out although they are all equal."""
@@ -95,7 +95,7 @@ def short(value: Any) -> Any:
 
 def rounded(array: Array) -> bool:
     """Whether any entry is written with fewer digits than it has."""
-    first = plain(array).reshape(-1)[:1000].tolist()
+    first = without_fractions(array).reshape(-1)[:1000].tolist()
     return any(
         v.denominator != 1 and "/" not in text(v)
         if isinstance(v, Fraction)
@@ -107,7 +107,7 @@ def rounded(array: Array) -> bool:
 def data(value: Any) -> Any:
     """A number or array for JSON: integers and floats as such, fractions as ``"1/3"``, nan and inf by name."""
     if isinstance(value, np.ndarray):
-        return data(plain(value).tolist())
+        return data(without_fractions(value).tolist())
     if isinstance(value, list):
         return [data(v) for v in value]
     if isinstance(value, Fraction):
@@ -120,7 +120,7 @@ def data(value: Any) -> Any:
 
 def everywhere(array: Array) -> str | None:
     """The one number that a large array consists of, in words; None for any other array."""
-    entries = plain(array).reshape(-1)
+    entries = without_fractions(array).reshape(-1)
     if entries.size <= MOST_EQUAL:
         return None
     if not (entries == entries[0]).all() and not all(isinstance(v, Rounding) for v in entries):

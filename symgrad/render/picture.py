@@ -14,9 +14,9 @@ import numpy as np
 
 from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Jacobian
+from symgrad.explanation.evidence import Rounding
 from symgrad.indexing.symbols import accesses, is_access
 from symgrad.numeric import Array, as_float
-from symgrad.numeric.rounding import Rounding
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_sizes, formula_of, symbols_of
 from symgrad.render.content.teller import teller_of

@@ -12,10 +12,9 @@ import numpy as np
 
 from symgrad.backward.page_names import rename_results
 from symgrad.explanation import Explanation
-from symgrad.explanation.evidence import shape_text
+from symgrad.explanation.evidence import length_beside, shape_text
 from symgrad.numeric import Array, as_float, euclidean, term_sizes
-from symgrad.numeric.rounding import length_beside
-from symgrad.numeric.sweeps import numeric_pullback
+from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.program import Apply, Program, free_name
 from symgrad.render.content.teller import teller_of
 from symgrad.render.flow_layout import BAND, Flow, Station

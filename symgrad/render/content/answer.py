@@ -31,7 +31,7 @@ from symgrad.explanation.notable import (
     picked_again,
     undetached,
 )
-from symgrad.numeric import as_float, plain
+from symgrad.numeric import as_float, without_fractions
 from symgrad.ops.lookup import has_role
 from symgrad.oracles.report import NO_GRADIENT, REFUSES, TURNED, Check, Outcome, Verdict
 from symgrad.program import Program, Role, Stated
@@ -257,7 +257,7 @@ def _declared(explanation: Explanation) -> Words:
         say = speaker_of(explanation.program)
         if np.size(real) > MOST_NUMBERS:
             return say("`detach` drops one use of `{name}` from its gradient.", name=name)
-        both = (" ".join(map(numbers.text, plain(array).reshape(-1))) for array in (declared, real))
+        both = (" ".join(map(numbers.text, without_fractions(array).reshape(-1))) for array in (declared, real))
         words = "`detach` drops one use of `{name}`: backward gives {declared}, the full derivative is {real}."
         return say(words, name=name, declared=next(both), real=next(both))
     return ()

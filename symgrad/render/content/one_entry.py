@@ -12,7 +12,7 @@ import sympy as sp
 
 from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Gradient
-from symgrad.numeric import Array, as_float, exact, is_exact, numeric_pushforward, plain
+from symgrad.numeric import Array, as_float, as_fractions, is_exact, numeric_pushforward, without_fractions
 from symgrad.render.arrange import reading
 from symgrad.render.content.forward import forward_equations, heading
 from symgrad.render.content.jacobian import formula_of, jacobian_blocks
@@ -90,8 +90,8 @@ def column_of(explanation: Explanation, gradient: Gradient, at: tuple[int, ...])
     unit = np.zeros(gradient.value.shape, dtype=np.int64)
     unit[at] = 1
     values = explanation.values
-    tangent = exact(unit) if is_exact(values[gradient.name]) else as_float(unit)
-    return plain(numeric_pushforward(explanation.program, values, gradient.name, tangent))
+    tangent = as_fractions(unit) if is_exact(values[gradient.name]) else as_float(unit)
+    return without_fractions(numeric_pushforward(explanation.program, values, gradient.name, tangent))
 
 
 def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tuple[int, ...]) -> Iterator[Block]:
@@ -108,7 +108,7 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
         names = names.ordered(list(reading(formula.expression, names)))
     numbers = column_of(explanation, gradient, at)
     axes = (*jacobian.axes, *jacobian.inner)
-    seed = plain(explanation.seed)
+    seed = without_fractions(explanation.seed)
     rows: list[tuple[Words, ...]] = []
     moved, still = 0, 0
     for place in np.ndindex(*explanation.output.shape):

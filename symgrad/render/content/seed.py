@@ -13,7 +13,7 @@ from symgrad.calculus.reverse_sweep import substitute
 from symgrad.explanation import Explanation
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing.symbols import access
-from symgrad.numeric import plain
+from symgrad.numeric import without_fractions
 from symgrad.numeric.arranged import ONES
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import Teller, teller_of
@@ -92,7 +92,7 @@ def _partials(explanation: Explanation, of: Math) -> Words:
 
 def _loss(explanation: Explanation) -> Block:
     """L = Σ v∘out, written out."""
-    seed, output = plain(explanation.seed), plain(explanation.output)
+    seed, output = without_fractions(explanation.seed), without_fractions(explanation.output)
     places = list(np.ndindex(*seed.shape))
     shown: Sequence[tuple[int, ...] | None] = places
     if len(places) > MOST_TERMS:
@@ -161,7 +161,7 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
     )
     formulas, equations = forward_equations(teller)
     *rows, last = equations.rows
-    yield Equations((*rows, Equation((say.L, *last.parts[1:], number(plain(later.output)[()])))))
+    yield Equations((*rows, Equation((say.L, *last.parts[1:], number(without_fractions(later.output)[()])))))
     yield from teller.aside(*formulas)
     known = {g.name for g in explanation.inputs} | {output}
     extra = tuple(Grid(named(g.name), g.value) for g in later.inputs if g.value_given and g.name not in known)

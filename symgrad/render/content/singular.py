@@ -20,7 +20,7 @@ from symgrad.explanation.reasons import Vanishing
 from symgrad.explanation.singular import Nothing, Point, Singular, nothing
 from symgrad.explanation.structure import why_nothing_flows
 from symgrad.indexing.symbols import Expr
-from symgrad.numeric import Array, as_float, plain
+from symgrad.numeric import Array, as_float, without_fractions
 from symgrad.oracles.digits import LARGEST
 from symgrad.oracles.report import NO_GRADIENT, NO_PATH
 from symgrad.program import Apply
@@ -222,7 +222,7 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
         when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
         because = "`{name}.grad` is {zero}: every entry of {J} is 0 {when}{where}."
         return say(because, name=name, zero=zero, when=when, where=where and f": {where}")
-    equal = len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1
+    equal = len({numbers.text(v) for v in without_fractions(explanation.seed).reshape(-1)}) == 1
     if found.everywhere is None:
         why = "The weighted rows cancel each other out."
     elif not found.everywhere:

@@ -19,7 +19,7 @@ from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
-from symgrad.numeric import Values, written_out
+from symgrad.numeric import Values, written_out_at
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import delta_sides, parts
 from symgrad.render.content.words import Speaker, speaker_of
@@ -71,9 +71,9 @@ class Teller:
 
     def numbered(self, expression: Expr, places: Mapping[Index, Expr], values: Values) -> Expr:
         """``expression`` at numbered places: sums written out, folded tensors put in."""
-        written = written_out(expression, {index: int(at) for index, at in places.items()}, values)
+        written = written_out_at(expression, {index: int(at) for index, at in places.items()}, values)
         whole = self.fold(Equation((), written)).right
-        return written if whole is written else written_out(whole, {}, values)
+        return written if whole is written else written_out_at(whole, {}, values)
 
     def aside(self, *formulas: Formula) -> tuple[Paragraph, ...]:
         """The notation of ``formulas``, explained where it is met for the first time."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from symgrad.numeric import plain
+from symgrad.numeric import without_fractions
 from symgrad.render import mathmode, numbers
 from symgrad.render.page import Code, Equation, Grid, Math
 
@@ -211,7 +211,7 @@ def rows_of(row: Equation) -> dict[str, Any]:
 
 def grid_of(grid: Grid) -> dict[str, Any]:
     """An array of numbers: its formulas, and itself as code."""
-    values = plain(grid.values)
+    values = without_fractions(grid.values)
     code = ""
     if values.size <= MOST_COPIED:
         code = f"{grid.name.text} = {numbers.data(values)}".replace("'", "")

@@ -18,6 +18,7 @@ import sympy as sp
 
 from symgrad.calculus import local_jacobian
 from symgrad.explanation import Explanation, Given, Gradient, Jacobian
+from symgrad.explanation.evidence import Rounding
 from symgrad.functions import FLOATS_HOLD, high, low, sigmoid, softplus
 from symgrad.functions import sign as signum
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
@@ -25,7 +26,6 @@ from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.exponents import quarter_zeros
 from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
-from symgrad.numeric.rounding import Rounding
 from symgrad.ops import Op, entry_of
 from symgrad.program import Apply, Program
 from symgrad.render.content.forward import without_itself

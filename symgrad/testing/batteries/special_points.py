@@ -19,7 +19,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, is_exact, unit_at
-from symgrad.numeric.sweeps import Pull
+from symgrad.numeric.vector_products import Pull
 from symgrad.oracles.verdict import APART, STEPS, legal, two_slopes
 from symgrad.program import Apply
 from symgrad.testing.candidates.attempts import Seeds, Variation

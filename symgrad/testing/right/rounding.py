@@ -26,7 +26,7 @@ from symgrad.calculus.local_derivatives import SEED
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float, numeric_pullback
-from symgrad.numeric.forward import evaluated
+from symgrad.numeric.forward_pass import evaluated
 from symgrad.oracles.numerical import noisy, shaken
 from symgrad.program import Apply, Program
 

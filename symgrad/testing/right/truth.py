@@ -19,7 +19,7 @@ from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
 from symgrad.language import ParsedProgram, arguments, expand_composites, find_inputs, read_program
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
-from symgrad.numeric.sweeps import Pull
+from symgrad.numeric.vector_products import Pull
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.program import Program
 from symgrad.question import torch_expression

@@ -22,8 +22,8 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.language.expand import unify_step_shapes
 from symgrad.numeric import Array, Values, as_float, forward, unit_at
-from symgrad.numeric.forward import evaluated
-from symgrad.numeric.sweeps import pull_step
+from symgrad.numeric.forward_pass import evaluated
+from symgrad.numeric.vector_products import pull_step
 from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Program, Role
 from symgrad.shapes import SizeMismatch, Sizes

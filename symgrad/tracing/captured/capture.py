@@ -26,7 +26,7 @@ from symgrad.language import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
-from symgrad.numeric.sweeps import push
+from symgrad.numeric.vector_products import push
 from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Program
 from symgrad.render import WRITERS

@@ -21,7 +21,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.lowering.arrays import ON_NUMPY, Engine
 from symgrad.lowering.plan import Chain
 from symgrad.numeric.exact import Array, all_tame, as_float, plus
-from symgrad.numeric.sweeps import Prepared, prepared
+from symgrad.numeric.vector_products import Prepared, prepared
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply
 from symgrad.tracing.lift.sweeps import CallwisePull

@@ -25,7 +25,7 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.numeric.exact import as_float
-from symgrad.numeric.sweeps import push
+from symgrad.numeric.vector_products import push
 from symgrad.ops.solving import APART
 from symgrad.tracing.lift.complex_matrices import complex_to_blocks, solve
 from symgrad.tracing.lift.inside import Expansion, definition

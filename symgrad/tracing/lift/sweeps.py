@@ -1,6 +1,6 @@
 """vᵀJ through a captured program, call by call: where a derivative is none, torch's own numbers for that call.
 
-The sweep of `symgrad.numeric.sweeps`, over programs that have several outputs and steps nobody derived. Comes in:
+The sweep of `symgrad.numeric.vector_products`, over programs with several outputs and steps nobody derived. Comes in:
 what arrives at one call's arguments by the derived steps, and the call. Goes out: the same with torch's numbers at ±∞
 and NaN, and where the equation has no finite value. There is nothing to derive at such an entry, and every program
 makes a choice; whoever explains torch has to name torch's.
@@ -17,9 +17,9 @@ import numpy as np
 
 from symgrad.calculus import carry_back
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array, all_tame, as_float, finite, plus
-from symgrad.numeric.forward import Values
-from symgrad.numeric.sweeps import Event, Pull, pull_step
+from symgrad.numeric.exact import Array, all_tame, as_float, is_finite, plus
+from symgrad.numeric.forward_pass import Values
+from symgrad.numeric.vector_products import Event, Pull, pull_step
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.values import TOLERANCE
@@ -105,7 +105,7 @@ def settle_singular(
 def is_finite_call(origin: CallOrigin, cotangent: Array, arrays: Mapping[str, Array]) -> bool:
     """Whether all that a call read and gave, and what comes back to it, are numbers."""
     read = [arrays[name] for name in (*origin.box.names, origin.steps[-1])]
-    return all(finite(array).all() for array in (cotangent, *read))
+    return all(is_finite(array).all() for array in (cotangent, *read))
 
 
 def overflow_of(
@@ -177,11 +177,11 @@ def explain_choice(
     if not np.isfinite(value):
         return f"an argument is {format_digits(value)}"
     for other in origin.box.names:
-        if not finite(arrays[other]).all():
+        if not is_finite(arrays[other]).all():
             return "an argument is not finite"
-    if not finite(arrays[origin.steps[-1]]).all():
+    if not is_finite(arrays[origin.steps[-1]]).all():
         return "the result has no finite value"
-    if not finite(cotangent).all():
+    if not is_finite(cotangent).all():
         return "the gradient that reaches it is not finite"
     if not all(all_tame(as_float(a)) for a in (arrays[name], arrays[origin.steps[-1]], cotangent)):
         return "intermediate values overflow or underflow when squared"

@@ -17,16 +17,18 @@ import sympy as sp
 
 from symgrad.calculus.local_derivatives import OUT, derive_local, operand_name, standard_at
 from symgrad.entries.spec import Op
-from symgrad.indexing import Bracket
+from symgrad.indexing import Bracket, Equation
 from symgrad.language import expand_composites, why_whole
+from symgrad.lowering.graph import FORWARD, NoPlan
+from symgrad.lowering.plan import Plan
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.exact import Array, as_float
-from symgrad.numeric.forward import Values, found_beside, pulled_as
-from symgrad.numeric.playing import Player
+from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
+from symgrad.numeric.playing import asked_of, left_in, plan_for
 from symgrad.ops.gathering import WrittenTwice
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Program, Pullback
-from symgrad.shapes import Shape
+from symgrad.shapes import Shape, Size
 from symgrad.tracing.lift.lifted import TWICE, LiftedProgram, Refused, assign_labels
 from symgrad.tracing.record.trace import Node, real_precision
 
@@ -217,3 +219,37 @@ def find_difference(found: Array, torch_value: Array, kind: str) -> str | None:
     worst = np.unravel_index(int(np.argmin(same | overflow)), gap.shape)
     at = ",".join(str(int(i)) for i in worst)
     return f"at [{at}] it would be {got[worst]:.6g}, torch's is {expected[worst]:.6g}"
+
+
+class Player:
+    """An operation's own equation at some sizes, asked again and again: what `play` does for arrays of floats.
+
+    What it reads is listed once, and its plan is found by the shapes alone, in the order of ``read``.
+    """
+
+    def __init__(self, equation: Equation, sizes: Mapping[Size, int]) -> None:
+        self.equation, self.sizes = equation, sizes
+        self.read = names_read(equation.right)
+        self.plans: dict[tuple[tuple[int, ...], ...], tuple[Plan, tuple[int, ...]] | None] = {}
+
+    def __call__(self, given: Sequence[Array]) -> Array | None:
+        """What the equation defines, maybe a view; None where it has no plan, or what it reads is not floats."""
+        if not given or any(array.dtype.kind != "f" for array in given):
+            return None
+        shapes = tuple([array.shape for array in given])
+        if shapes not in self.plans:
+            asked = asked_of((self.equation,), dict(zip(self.read, given, strict=True)), self.sizes, FORWARD)
+            try:
+                plan = plan_for(asked)
+            except NoPlan:
+                self.plans[shapes] = None
+            else:
+                self.plans[shapes] = (plan, tuple(map(self.read.index, plan.inputs)))
+        planned_ = self.plans[shapes]
+        if planned_ is None:
+            return None
+        plan, order = planned_
+        with np.errstate(all="ignore"):
+            (played,) = plan.play([as_float(given[n]) for n in order])
+        found = np.asarray(played)
+        return None if left_in(self.equation, found) else found

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, furthest
-from symgrad.numeric.forward import Values, compute
+from symgrad.numeric.forward_pass import Values, compute
 from symgrad.ops.lookup import entry_of
 from symgrad.oracles.numerical import noisy, shaken
 from symgrad.oracles.report import Check, skipped

@@ -14,8 +14,8 @@ from symgrad.errors import SymgradError
 from symgrad.explanation.singular import Birth
 from symgrad.numeric import Values
 from symgrad.numeric.exact import Array, as_float
-from symgrad.numeric.forward import compute, forward_from
-from symgrad.numeric.sweeps import pull_step
+from symgrad.numeric.forward_pass import compute, forward_from
+from symgrad.numeric.vector_products import pull_step
 from symgrad.ops import entry_of
 from symgrad.program import Apply
 from symgrad.tracing.captured.capture import Capture

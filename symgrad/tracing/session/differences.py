@@ -185,7 +185,7 @@ class InRange:
 
 def in_range(program: Capture, seeds: Mapping[str, Array]) -> InRange | None:
     """The gradients by many digits; None where they have no number either, or where that would take too long."""
-    from symgrad.numeric.rounding import TooLong  # loads SymPy's functions, which a story seldom needs
+    from symgrad.numeric.symbols_and_digits import TooLong
     from symgrad.oracles.digits import DIGITS, FIRST, MORE, Truth
 
     if program.boxes or len(set(program.ends)) != 1:

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.numeric.forward import forward as run_forward
+from symgrad.numeric.forward_pass import forward as run_forward
 from symgrad.oracles.second import slope_there
 from symgrad.oracles.text import torch_second
 from symgrad.render.content.words import counted

@@ -70,7 +70,7 @@ const symgradTree = (() => {
     return tensor.values[place];
   }
 
-  // With sizes, how large the terms are that it adds up, signs left out: symgrad/numeric/rounding.py, terms_of.
+  // With sizes, how large the terms are that it adds up, signs left out: symgrad/numeric/sparse.py, terms_of.
   function value(tree, tensors, index, sizes = false) {
     const [kind, first] = typeof tree === "number" ? [] : tree, go = part => value(part, tensors, index, sizes);
     const whole = kind === "?" || ["+", "*", "*0", "sum"].includes(kind) || (kind === "^" && tree[2] > 0);
@@ -121,7 +121,7 @@ const symgradTree = (() => {
     return {shape: found.shape, values, terms};
   }
 
-  // What rounding leaves of 0, by the rule of symgrad/numeric/rounding.py.
+  // What rounding leaves of 0, by the rule of symgrad/explanation/evidence.py.
   const ULPS = 64 * Number.EPSILON, SMALL = 1e-6;
   const isRounding = (a, terms) => a !== 0 && Number.isFinite(terms) && Math.abs(a) <= ULPS * terms;
 

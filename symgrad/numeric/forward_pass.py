@@ -2,7 +2,8 @@
 
 Comes in: a program and a value per input. Goes out: `Values`, the array of every tensor by name, the
 integers that selecting operations computed among them. Exact inputs stay exact as long as the operations
-allow it (sums and products do, exp does not).
+allow it (sums and products do, exp does not). A program whose tensors would not fit is refused with an `InputError`
+that says how large they would have been.
 """
 
 from __future__ import annotations
@@ -29,23 +30,35 @@ from symgrad.calculus.local_derivatives import (
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access, name_of
+from symgrad.lowering.graph import allowed_by_memory
 from symgrad.lowering.reading import names_read, number
-from symgrad.numeric.exact import EXACT_LIMIT, MOST_BITS, Array, as_float, bits, exact, finite, holds_exact, is_exact
-from symgrad.numeric.limits import (
-    MOST_EXACT,
-    MOST_HELD,
-    Evaluation,
-    check_on_axis,
-    check_places,
-    check_program,
-    check_read,
-    entries,
+from symgrad.numeric.exact import (
+    EXACT_LIMIT,
+    MOST_BITS,
+    Array,
+    as_float,
+    as_fractions,
+    holds_exact,
+    is_exact,
+    is_finite,
+    longest_bits,
 )
-from symgrad.numeric.playing import evaluate, evaluate_forward
+from symgrad.numeric.playing import check_on_axis, evaluate, evaluate_forward, evaluate_stated, evaluate_with_positions
 from symgrad.ops import entry_named
 from symgrad.ops.gathering import WrittenTwice, numpy_positions
 from symgrad.program import Apply, Constant, Program, Pullback
 from symgrad.shapes import Size, fill_sizes
+
+Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
+
+MOST_ENTRIES = 3_000_000
+"""Entries of all tensors of a program that is explained from a text."""
+
+MOST_HELD = 100_000_000
+"""Entries of all tensors of any program."""
+
+MOST_EXACT = 16_384
+"""Entries of all tensors of a program that is computed in fractions."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +76,6 @@ class Values:
         if isinstance(self.arrays, dict):
             return Values({**self.arrays, **more}, self.sizes)
         return Values(ChainMap(dict(more), self.arrays), self.sizes)  # type: ignore[arg-type]  # it is only read
-
-
-class Made(UserDict[str, Array]):
-    """Arrays by name, each made of another one when it is asked for: the last few are kept, which one step reads."""
-
-    def __init__(self, arrays: Mapping[str, Array], make: Callable[[Array], Array]) -> None:
-        super().__init__(arrays)
-        self.made = lru_cache(maxsize=4)(lambda name: make(arrays[name]))
-
-    def __getitem__(self, name: str) -> Array:
-        return self.made(name)
 
 
 class Later(UserDict[str, Array]):
@@ -109,17 +111,17 @@ def constant(argument: Constant, sizes: Mapping[Size, int]) -> Array | None:
     if argument.value is None:
         return None
     value = numbers(argument.value, sizes)
-    return np.asarray(value) if isinstance(value, float) else exact(np.asarray(value))
+    return np.asarray(value) if isinstance(value, float) else as_fractions(np.asarray(value))
 
 
 def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
     """Every tensor of ``program`` for these ``inputs``."""
     check_program(program, MOST_HELD)
-    small = sum(np.size(a) for a in inputs.values()) <= EXACT_LIMIT and entries(program)[0] <= MOST_EXACT
+    small = sum(np.size(a) for a in inputs.values()) <= EXACT_LIMIT and entry_count(program)[0] <= MOST_EXACT
     arrays: dict[str, Array] = {}
     for tensor in program.inputs:
         given = np.asarray(inputs[tensor.name])
-        arrays[tensor.name] = exact(given) if small and is_exact(given) else as_float(given)
+        arrays[tensor.name] = as_fractions(given) if small and is_exact(given) else as_float(given)
     for step in program.steps:
         check_positions(step, program, arrays)
         compute(step, program, arrays)
@@ -213,7 +215,7 @@ def by_equation(step: Apply, program: Program, values: Values) -> Array:
         return found
     general, numbers = with_numbers_read(step, program, values)
     whole = evaluated(derive_local(general.key).equation, general, values, numbers, evaluate_forward)
-    return found if finite(whole).all() else as_float(whole)
+    return found if is_finite(whole).all() else as_float(whole)
 
 
 def folded(step: Apply, program: Program) -> bool:
@@ -242,7 +244,7 @@ def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
     by: Evaluation = evaluate if isinstance(step.op, Pullback) else evaluate_forward
     equation = derive_local(form.key).equation
     if not isinstance(step.op, Pullback) and entry_named(step.op).data:
-        by = at_places if isinstance(step.op, str) else where_read
+        by = evaluate_with_positions if isinstance(step.op, str) else evaluate_stated
     if OUT in names_read(equation.right):
         equation = without_own(equation)
     return evaluated(equation, form, values, {}, by)
@@ -254,18 +256,6 @@ def without_own(equation: Equation) -> Equation:
     sides = [(b, b.args[0].lhs) for b in equation.right.atoms(Bracket)]
     own = [b for b, side in sides if is_access(side) and name_of(side) == OUT]
     return Equation(equation.axes, equation.right.xreplace(dict.fromkeys(own, sp.S.One)))
-
-
-def at_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
-    """The forward of what reads positions; raises `IndexError` for those that are not there."""
-    check_places(equation, arrays, sizes)
-    return evaluate_forward(equation, arrays, sizes)
-
-
-def where_read(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
-    """The same of an equation that a text states."""
-    check_read(equation, arrays, sizes, evaluate_forward)
-    return evaluate_forward(equation, arrays, sizes)
 
 
 def evaluated(
@@ -291,6 +281,35 @@ def apply(function: Callable[..., Any], arguments: list[Array | None], options: 
             except (TypeError, AttributeError, ZeroDivisionError, OverflowError):
                 pass
             else:
-                if is_exact(result) and holds_exact(result) and bits(result) <= MOST_BITS:
-                    return exact(result)
+                if is_exact(result) and holds_exact(result) and longest_bits(result) <= MOST_BITS:
+                    return as_fractions(result)
         return as_float(function(*(None if a is None else as_float(a) for a in arguments), **options))
+
+
+def entry_count(program: Program) -> tuple[int, Apply | None]:
+    """How many entries the tensors of ``program`` have together, and the step with the largest result."""
+    counts = program.entries
+    largest = max(program.steps, key=lambda step: counts[step.result.name], default=None)
+    return sum(counts.values()), largest
+
+
+def check_entries(count: int, most: int) -> None:
+    """Refuse so many entries where they are more than ``most``."""
+    if count > allowed_by_memory(most):
+        raise InputError("this is too large to be computed", found=(f"{count:,} entries",))
+
+
+def check_program(program: Program, most: int = MOST_ENTRIES) -> None:
+    """Refuse a program whose tensors have more than ``most`` entries together."""
+    total, largest = entry_count(program)
+    most = allowed_by_memory(most)
+    if total <= most:
+        return
+    span, found = None, [f"{total:,} entries in all tensors together"]
+    if largest is not None and 3 * program.entries[largest.result.name] > total:
+        shape = "×".join(str(fill_sizes(size, program.sizes)) for size in largest.result.shape)
+        span, found = largest.span, [*found, f"{shape} here"]
+    raise InputError(
+        "this is too large to be computed", span=span, found=tuple(found),
+        hints=(f"at most {most:,} entries; the formulas hold for every size",),
+    )  # fmt: skip

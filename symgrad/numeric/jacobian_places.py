@@ -19,11 +19,10 @@ import sympy as sp
 from symgrad.indexing import Bracket, Equation, Index, Ravel, fresh
 from symgrad.indexing.deltas import is_delta, solve
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices
-from symgrad.lowering.graph import COUNTED
+from symgrad.lowering.graph import COUNTED, MOST_IN_GRID
 from symgrad.lowering.reading import number
 from symgrad.lowering.windows import line
 from symgrad.numeric.exact import Array
-from symgrad.numeric.limits import MOST_IN_GRID
 from symgrad.numeric.playing import play
 from symgrad.shapes import Size
 

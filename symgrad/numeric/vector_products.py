@@ -30,8 +30,8 @@ from symgrad.lowering.arrays import Engine
 from symgrad.lowering.graph import TAME, NoPlan
 from symgrad.lowering.plan import Plan
 from symgrad.lowering.reading import is_rational, names_read, number
-from symgrad.numeric.exact import Array, all_tame, finite, is_exact, plus, total
-from symgrad.numeric.forward import Values, evaluated, read_by, with_numbers_read
+from symgrad.numeric.exact import Array, all_tame, compensated_sum, is_exact, is_finite, plus
+from symgrad.numeric.forward_pass import Values, evaluated, read_by, with_numbers_read
 from symgrad.numeric.playing import Asked, asked_of, evaluate, in_type, plan_for
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
@@ -61,7 +61,7 @@ def pull_step(
     found = {}
     for place in wanted:
         equation = local_pullback(form.key, place)
-        if equation.right == 0 and not (finite(cotangent).all() and finite(values[step.result.name]).all()):
+        if equation.right == 0 and not (is_finite(cotangent).all() and is_finite(values[step.result.name]).all()):
             found[place] = _unfolded(step, program, values, cotangent, place)
         else:
             found[place] = evaluate(equation, {**arrays, SEED: cotangent}, sizes)
@@ -179,7 +179,7 @@ def push(
             return np.asarray(boxes[name].push(changes))
         form, arrays, sizes = read(step, program, values)
         pairs = ((local_pushforward(form.key, place), u) for place, u in changes.items())
-        return total([evaluate(equation, {**arrays, TANGENT: u}, sizes) for equation, u in pairs])
+        return compensated_sum([evaluate(equation, {**arrays, TANGENT: u}, sizes) for equation, u in pairs])
 
     carried = carry_on(program.steps, tangents, pushed)
     return [carried[n] if n in carried else np.zeros(np.shape(values[n]), dtype=np.int64) for n in ends]

@@ -1,0 +1,349 @@
+"""Index equations on entries that are no floats: x[0,1] as SymPy has it, and numbers with many digits of mpmath's.
+
+Comes in: an equation or a formula, and the shapes of the tensors that it reads; or a program with its numbers in
+float64, which are taken as they stand. Goes out: object arrays of SymPy expressions, from which explicit Jacobians are
+filled, all entries at once; what the program's equations, and those derived from them, come to with many digits. What
+is undefined there, or takes too long, raises `TooLong`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import mpmath
+import numpy as np
+import sympy as sp
+from sympy.polys.domains import EXRAW
+from sympy.polys.matrices import DomainMatrix
+
+from symgrad.calculus import carry_back, flowing, flowing_places, local_pullback, standard
+from symgrad.calculus.local_derivatives import OUT, SEED, Standard, derive_local
+from symgrad.errors import InputError, SymgradError
+from symgrad.functions import Stable, log_ndtr, sigmoid, softplus
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, accesses, bound_indices, fresh
+from symgrad.indexing.equation import rebuild, with_names
+from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
+from symgrad.lowering.arrays import FUNCTIONS
+from symgrad.lowering.careful import Field
+from symgrad.lowering.graph import Care, NoPlan, TooLarge, check_grid
+from symgrad.lowering.reading import RELATIONS, names_read, number
+from symgrad.numeric.exact import Array
+from symgrad.numeric.forward_pass import Values, read_by
+from symgrad.numeric.playing import of_objects
+from symgrad.numeric.sparse import reads_data_positions, sparse_jacobian
+from symgrad.program import Apply, Program
+from symgrad.shapes import Size
+
+
+def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """The entries that ``equation`` defines, as SymPy expressions in the entries of the tensors it reads.
+
+    Integers that the forward pass found (names with a dot) are put in as numbers, and so are positions that say
+    which entry is read.
+    """
+    try:
+        return in_symbols(Equation(equation.axes, with_position_names(equation.right)), arrays, sizes, SYMBOLS)
+    except TooLarge as error:
+        check_grid(error.shape, 1)
+        raise
+    except OverflowError:
+        raise InputError("this is too large to be written out", hints=("numbers instead of symbols",)) from None
+    except ZeroDivisionError:  # a variance of n entries divided by n − n
+        raise InputError("this divides by 0 at these sizes", hints=("numbers instead of symbols",)) from None
+
+
+def in_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care) -> Array:
+    """What ``equation`` defines, in names of the entries that are read: only those are made."""
+    read: dict[str, Array] = {}
+    for name in {name_of(node) for node in sp.preorder_traversal(equation.right) if is_access(node)}:
+        held = arrays[name.removeprefix("·")]
+        read[name] = held if "·" in name else np.arange(1, np.size(held) + 1).reshape(np.shape(held))
+    found = of_objects(equation, read, sizes, care)
+    if any(entry.has(sp.zoo, sp.nan) for entry in found.flat if isinstance(entry, sp.Basic)):
+        found = of_objects(equation, read, sizes, care.guards)
+    return np.asarray(np.frompyfunc(as_expression, 1, 1)(found), dtype=object).reshape(found.shape)
+
+
+def written_out_at(expression: Expr, places: Mapping[Index, int], values: Values) -> Expr:
+    """``expression`` at numbered places: its sums written out, and what says which entry is meant as numbers."""
+    one = {index: fresh(index.name, sp.S.One) for index in places}
+    right = with_position_names(expression, counting=True).xreplace(
+        {index: own + places[index] for index, own in one.items()}
+    )
+    found: Expr = in_symbols(Equation(tuple(one.values()), right), values.arrays, values.sizes, FORMULA).reshape(-1)[0]
+    return found
+
+
+def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, dense: bool) -> Any:
+    """The explicit SymPy matrix of a formula, filled by index arithmetic; a sparse one unless ``dense``."""
+    found = sparse_jacobian(outer, inner, formula, values, evaluate_symbols)
+    rows: dict[int, dict[int, Expr]] = {}
+    columns, entries = found.columns.tolist(), found.values.tolist()
+    if found.in_order and found.shape[0]:
+        width = len(entries) // found.shape[0]
+        cuts = [(n, n * width, (n + 1) * width) for n in range(found.shape[0])]
+        rows = {n: dict(zip(columns[i:j], entries[i:j], strict=True)) for n, i, j in cuts}
+    else:
+        for row, column, entry in zip(found.rows.tolist(), columns, entries, strict=True):
+            line = rows.setdefault(row, {})
+            line[column] = line[column] + entry if column in line else entry
+    if any(entry.is_Number for entry in set(entries)) or not found.in_order:
+        rows = {row: {n: e for n, e in line.items() if not e.is_Number or e} for row, line in rows.items()}
+    table = DomainMatrix({row: line for row, line in rows.items() if line}, found.shape, EXRAW)
+    kind = sp.MutableDenseMatrix if dense else sp.MutableSparseMatrix
+    return kind._fromrep(table)
+
+
+def with_position_names(expression: Expr, counting: bool = False) -> Expr:
+    """x[n[k]] with the positions called ·n, and those of positions: they are looked up, not shown.
+
+    If ``counting``, those in δ and in the numbers of entries, too.
+    """
+
+    def entry(node: Expr) -> Expr | None:
+        if counting and isinstance(node, (sp.KroneckerDelta, Ravel, Unravel)):
+            return node.func(*(rebuild(a, position) for a in node.args))
+        if not is_access(node):
+            return None
+        return node if "·" in name_of(node) else access(name_of(node), [rebuild(i, position) for i in indices_of(node)])
+
+    def position(node: Expr) -> Expr | None:
+        if not is_access(node):
+            return None
+        return access(f"·{name_of(node).removeprefix('·')}", [rebuild(i, position) for i in indices_of(node)])
+
+    return rebuild(expression, entry)
+
+
+def reads_positions(formula: Expr) -> bool:
+    """Whether entries of tensors say where something is: their numbers are then asked for, by symbols, too."""
+    return reads_data_positions(formula) or with_position_names(formula) != formula
+
+
+def as_expression(value: Any) -> Expr:
+    """A number or expression as SymPy has it."""
+    return sp.sympify(value, strict=True)
+
+
+def entry_function(function: Any, count: int) -> Any:
+    """A SymPy function on object arrays, entry by entry."""
+    return np.frompyfunc(lambda *values: function(*(as_expression(v) for v in values)), count, 1)
+
+
+def symbolic_relation(kind: Any) -> Any:
+    """A condition about entries stays one."""
+    return entry_function(lambda *sides: Bracket(kind(*sides)), 2)
+
+
+def symbol_of(node: Expr) -> Any:
+    """A constant as SymPy has it; whole ones may be places."""
+    return int(node) if node.is_Integer else node
+
+
+def symbolic_power(base: Any, exponent: Any) -> Any:
+    """A power; raises `ZeroDivisionError` where numbers of sizes divide by 0, which entries of tensors may."""
+    whole, powers = (np.asarray(side, dtype=object).flat for side in (base, exponent))
+    if any(type(e) is int and not e for e in whole) and any(type(e) is int and e < 0 for e in powers):
+        raise ZeroDivisionError
+    return entry_function(sp.Pow, 2)(base, exponent)
+
+
+position_integer = lru_cache(maxsize=2048)(sp.Integer)
+"""A position as SymPy has it: entries of one tensor stand at the same ones."""
+
+
+def named_entry(name: str, *shape: int) -> Any:
+    """``name[0,1]`` for the number of an entry, counted from 1; nothing for 0."""
+
+    def entry(number: int) -> Expr:
+        return access(name, list(map(position_integer, np.unravel_index(number - 1, shape)))) if number else sp.S.Zero
+
+    return np.frompyfunc(entry, 1, 1)
+
+
+SYMBOLS = Care(field=Field(symbol_of, symbolic_power, entry_function, symbolic_relation, named_entry))
+FORMULA = Care(
+    field=Field(symbol_of, entry_function(sp.Pow, 2), entry_function, symbolic_relation, named_entry, every=True)
+)
+"""What is shown: functions of indices stay formulas, too."""
+
+
+LARGEST = 600_000
+"""Terms of all sums of a program, over how many times more digits than `USUAL` they have: more take over a second."""
+
+USUAL = 500
+
+FUNCTION = 60
+"""Terms that an entry of a function counts for, and with n times `USUAL` digits n² times as many: exp of 5,000 digits
+takes mpmath 12 ms, exp of 200,000 takes it 17 s."""
+
+CHOSEN = "≈"
+
+LAST = 10
+"""So many of the last digits may be rounding."""
+
+
+class TooLong(Exception):
+    """This has no number with many digits, or takes too long to be worked out so."""
+
+
+class ManyDigits:
+    """A forward pass with so many ``digits``, and equations at it."""
+
+    def __init__(self, program: Program, values: Values, digits: int) -> None:
+        self.program, self.digits, self.sizes = program, digits, values.sizes
+        self.left = LARGEST / max(1, digits / USUAL)
+        self.asked = 0
+        held = {name: array for name, array in values.arrays.items() if "·" in name}
+        if any(np.any(array != np.round(array)) for array in held.values()):
+            raise TooLong  # an eigenvector that the forward pass found has no more digits than floats
+        given = values.arrays.keys() - held - {step.result.name for step in program.steps}
+        self.arrays: dict[str, Array] = {**held, **{name: with_many_digits(values[name]) for name in given}}
+        self.floats = values
+        for step in program.steps:
+            form = standard(step, program)
+            self.arrays[step.result.name] = self._evaluated(derive_local(form.key).equation, form, {}, guards=True)
+
+    def of(self, equation: Equation) -> Array:
+        """What an equation about the program comes to."""
+        return self._made(equation, self.arrays, self.sizes)
+
+    def pulled(self, seed: Array, names: Sequence[str]) -> Mapping[str, Array]:
+        """What comes back to every tensor between ``names`` and the output, for weights ``seed``."""
+        reached = flowing(self.program, names)
+
+        def pulled(step: Apply, cotangent: Array) -> Iterator[tuple[str, Array]]:
+            form = standard(step, self.program)
+            for place in flowing_places(step, reached):
+                part = self._evaluated(local_pullback(form.key, place), form, {SEED: cotangent})
+                yield str(step.arguments[place]), part
+
+        def both(one: Array, other: Array) -> Array:
+            with mpmath.workdps(self.digits):
+                return with_many_digits(one + other)
+
+        return carry_back(self.program.steps, {self.program.output: with_many_digits(seed)}, pulled, both)
+
+    def _evaluated(self, equation: Equation, form: Standard, more: Mapping[str, Array], guards: bool = False) -> Array:
+        """A local equation. Which entry is the largest floats have chosen; ``guards`` against 0 let pass."""
+        arrays, sizes = read_by(form, Values(self.arrays, self.sizes))
+        asked = [b for b in equation.right.atoms(Bracket) if OUT in map(name_of, accesses(b))]
+        renamed = {name: CHOSEN + name for name in form.names}
+        chosen = {b: with_names(b, renamed) for b in asked if isinstance(b.args[0], sp.Eq)}
+        passed = {b: sp.S.One for b in asked if guards and isinstance(b.args[0], sp.Ne)}
+        right = equation.right.xreplace({**chosen, **passed})
+        floats = {CHOSEN + name: array for name, array in read_by(form, self.floats)[0].items()} if chosen else {}
+        return self._made(replace(equation, right=right), {**arrays, **floats, **more}, sizes)
+
+    def _spend(self, work: float) -> None:
+        """Count so many terms, before they are formed."""
+        self.left -= work
+        if self.left < 0:
+            raise TooLong
+
+    def _made(self, equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+        if not arrays.keys() >= set(names_read(equation.right)):
+            raise TooLong  # an equation that its own result solves
+        self._spend(count_of_terms(equation, sizes))
+        used = {name: arrays[name] for name in names_read(equation.right)}
+        try:
+            with mpmath.workdps(self.digits), np.errstate(all="ignore"):
+                digits = Digits(self._spend)
+                whole: Array = of_objects(equation, used, sizes, digits.care, kept=False)
+        except (SymgradError, NoPlan, ArithmeticError, ValueError, TypeError, RecursionError) as error:
+            raise TooLong from error
+        self.asked = max(self.asked, digits.asked)
+        if not all(mpmath.isfinite(entry) and not isinstance(entry, mpmath.mpc) for entry in whole.flat):
+            raise TooLong  # the root of a negative number is no real one
+        return whole
+
+
+def count_of_terms(equation: Equation, sizes: Mapping[Size, int]) -> int:
+    """How many terms are formed for an equation, written out."""
+    indices = {*equation.axes, *bound_indices(equation.right)}
+    return math.prod(number(index.size, sizes) for index in indices)
+
+
+def with_many_digits(array: Array) -> Array:
+    """The numbers of an array as mpmath has them: every float64 exactly."""
+    entries = np.asarray(array, dtype=object)
+    return np.asarray(np.frompyfunc(mpmath.mpmathify, 1, 1)(entries), dtype=object).reshape(entries.shape)
+
+
+class Digits:
+    """mpmath's numbers and functions.
+
+    ``asked`` is how many digits tell a function's value from its limit: 1 − tanh(100) is 2.8e-87.
+    """
+
+    def __init__(self, spend: Callable[[float], None]) -> None:
+        self.asked, self.spend = 0, spend
+        self.care = Care(field=Field(self.number, self.power, self.function, mpmath_relation))
+
+    def number(self, node: Expr) -> Any:
+        """A constant."""
+        if node.is_Integer:
+            return int(node)
+        if not node.is_extended_real:
+            raise TooLong
+        if node.is_Float and sp.Float(repr(float(node)), precision=node._prec) == node:  # 0.1, as it was written
+            return mpmath.mpf(repr(float(node)))
+        return mpmath.mpf(node._to_mpmath(mpmath.mp.prec))
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """A power, whose cost counts unless it is a whole one."""
+        power = np.frompyfunc(mpmath.power, 2, 1)
+        return power(base, exponent) if are_integers(exponent) else self.counted(power, base, exponent)
+
+    def counted(self, function: Any, *arrays: Array) -> Any:
+        """A function of entries that takes long."""
+        entries = math.prod(np.broadcast_shapes(*map(np.shape, arrays)))
+        self.spend(FUNCTION * entries * max(1, mpmath.mp.dps / USUAL))
+        return function(*arrays)
+
+    def function(self, function: Any, count: int) -> Any:
+        """A function of entries."""
+        called = partial(self.counted, mpmath_function(function, count))
+        return partial(self.measured, SATURATING[function], called) if function in SATURATING else called
+
+    def measured(self, power: int, function: Any, array: Array) -> Any:
+        """A function that comes close to a limit."""
+        far = max((abs(float(entry)) for entry in np.asarray(array, dtype=object).flat), default=0.0)
+        self.asked = max(self.asked, math.ceil(min(far**power, 1e9)))
+        return function(array)
+
+
+SATURATING: dict[Any, int] = {
+    sp.exp: 1, sp.tanh: 1, sp.cosh: 1, sp.sinh: 1, sigmoid: 1, softplus: 1, sp.erf: 2, sp.erfc: 2, log_ndtr: 2,
+}  # fmt: skip
+"""Functions whose values, or those of 1 plus them, come close to a limit, as e to a power of their argument does."""
+
+
+def are_integers(exponent: Any) -> bool:
+    """Whether all exponents are whole numbers of Python's."""
+    return all(isinstance(entry, int) for entry in np.asarray(exponent, dtype=object).flat)
+
+
+def mpmath_relation(kind: Any) -> Any:
+    """A relation between entries."""
+    return partial(relation_but_for_rounding, FUNCTIONS[RELATIONS[kind]])
+
+
+def relation_but_for_rounding(relation: Callable[[Any, Any], Any], one: Array, other: Array) -> Array:
+    """Where a relation holds between numbers, taken as equal where no more than rounding is between them."""
+    close = partial(mpmath.almosteq, rel_eps=mpmath.mpf(10) ** (LAST - mpmath.mp.dps), abs_eps=0)
+    equal = np.asarray(np.frompyfunc(close, 2, 1)(one, other), dtype=bool)
+    return np.asarray(relation(one, np.where(equal, one, other)))
+
+
+@lru_cache(maxsize=512)
+def mpmath_function(function: Any, count: int) -> Any:
+    """A function of SymPy's by mpmath, entry by entry."""
+    letters = sp.symbols(f"x:{count}", real=True)
+    stable = isinstance(function, type) and issubclass(function, Stable)
+    formula = function.definition(*letters) if stable else function(*letters)
+    return np.frompyfunc(sp.lambdify(letters, formula, "mpmath"), count, 1)
