@@ -22,7 +22,7 @@ from symgrad.explanation.formulas import Derived
 from symgrad.language import read_program
 from symgrad.numeric import Values, forward
 from symgrad.ops import Example, Op, operations
-from symgrad.oracles.torch import only_data
+from symgrad.oracles.torch import data_inputs
 from symgrad.program import Apply, Program
 from symgrad.shapes import fill_sizes
 from tests.sampling import draw_inputs, random_seed, seed_of
@@ -79,7 +79,7 @@ class Case:
     @cached_property
     def fixed(self) -> frozenset[str]:
         """The inputs that are only read: nothing flows back to them."""
-        return only_data(self.program)
+        return data_inputs(self.program)
 
     @cached_property
     def derived(self) -> tuple[Derived, ...]:

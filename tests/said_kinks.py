@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from symgrad.numeric import as_float
-from symgrad.oracles.torch import only_data
+from symgrad.oracles.torch import data_inputs
 from tests import torch_programs, torch_side
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def is_kink(read: Read, m: re.Match[str]) -> bool:
     alone = program.alone(tie.step, values.sizes)
     run = torch_programs.function_of(alone)
     inputs = {t.name: as_float(values[t.name]) for t in alone.inputs}
-    still = only_data(alone)
+    still = data_inputs(alone)
 
     def out(by: float) -> float:
         moved = np.array(inputs[tie.name], dtype=float)

@@ -23,7 +23,7 @@ from symgrad.explanation import Explanation
 from symgrad.language import find_inputs
 from symgrad.numeric import as_float, numeric_pullback
 from symgrad.oracles import ask_torch, check_reading
-from symgrad.oracles.report import Outcome
+from symgrad.oracles.comparisons import TextOutcome
 from symgrad.question import ask, torch_expression
 from symgrad.reference import TextRejected, UnsupportedText, run_reference
 from tests import random_texts
@@ -107,7 +107,7 @@ def agrees(text: str) -> bool:
         theirs = found.gradients.get(name)
         one, other = (np.zeros(np.shape(inputs[name])) if g is None else as_float(g) for g in (theirs, ours[name]))
         if name not in found.data and not np.allclose(one, other, rtol=1e-7, atol=1e-9):
-            assert symgrad.explain(text).outcome is not Outcome.DIFFERS, text  # a kink, digits that are lost
+            assert symgrad.explain(text).outcome is not TextOutcome.DIFFERS, text  # a kink, digits that are lost
     return True
 
 
@@ -160,12 +160,12 @@ def check_reader(
 
 def check_page(text: str, found: Explanation, expected: torch.Tensor | None, gradients: dict[str, Any]) -> None:
     """What is called equal is; nothing is where torch refuses."""
-    assert (found.outcome is Outcome.REFUSED) == (expected is None), text
+    assert (found.outcome is TextOutcome.REFUSED) == (expected is None), text
     if expected is not None:
         if expected is not None and not expected.requires_grad:
-            assert found.outcome in (Outcome.UNDERIVED, Outcome.EQUAL, Outcome.NOT_COMPARED), text
+            assert found.outcome in (TextOutcome.UNDERIVED, TextOutcome.EQUAL, TextOutcome.NOT_COMPARED), text
         else:
-            assert found.outcome in (Outcome.EQUAL, Outcome.AS_READ, Outcome.NOT_COMPARED), text
+            assert found.outcome in (TextOutcome.EQUAL, TextOutcome.AS_READ, TextOutcome.NOT_COMPARED), text
         assert_same(expected.detach().double(), as_float(found.output), what=text)
         for name, gradient in found.gradients.items():
             assert_same(gradients[name], as_float(gradient.value), what=f"{text}, by {name}")

@@ -17,7 +17,7 @@ from symgrad.documents.markdown import readable
 from symgrad.documents.operation import family_of, shown_example, sized
 from symgrad.functions import PRIMITIVES
 from symgrad.ops import TABLE, Op, find, operations
-from symgrad.oracles.report import Outcome
+from symgrad.oracles.comparisons import TextOutcome
 from symgrad.render.page import Code, Equation, Equations, Listing, Paragraph, Ready
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
@@ -320,12 +320,12 @@ def test_the_forum_page_answers_the_thread() -> None:
 
 NO_PATH = "element 0 of tensors does not require grad"
 """What torch says of a backward from a constant."""
-OTHERWISE: dict[str, Outcome] = {
-    "np.dot(x, a)": Outcome.AS_READ, "identity(x)": Outcome.AS_READ, "triangular_factor(x)": Outcome.AS_READ, "lu_factors(x)": Outcome.AS_READ,
-    "eigh(x).eigenvectors": Outcome.AS_READ,
-    "softmax(x)": Outcome.REFUSED, "log_softmax(x)": Outcome.REFUSED, "layer_norm(x)": Outcome.REFUSED, "solve(a, b, left=False)": Outcome.REFUSED,
-    "svd(x, full_matrices=False).U": Outcome.REFUSED, "svd(x, full_matrices=False).Vh": Outcome.REFUSED,
-    "F.hardsigmoid(x)": Outcome.NOT_COMPARED,
+OTHERWISE: dict[str, TextOutcome] = {
+    "np.dot(x, a)": TextOutcome.AS_READ, "identity(x)": TextOutcome.AS_READ, "triangular_factor(x)": TextOutcome.AS_READ, "lu_factors(x)": TextOutcome.AS_READ,
+    "eigh(x).eigenvectors": TextOutcome.AS_READ,
+    "softmax(x)": TextOutcome.REFUSED, "log_softmax(x)": TextOutcome.REFUSED, "layer_norm(x)": TextOutcome.REFUSED, "solve(a, b, left=False)": TextOutcome.REFUSED,
+    "svd(x, full_matrices=False).U": TextOutcome.REFUSED, "svd(x, full_matrices=False).Vh": TextOutcome.REFUSED,
+    "F.hardsigmoid(x)": TextOutcome.NOT_COMPARED,
 }  # fmt: skip
 """Examples of the table that are not simply equal: NumPy's and our own words, signs of vectors, help with arguments."""
 
@@ -346,10 +346,10 @@ def test_the_worked_example_of_every_operation_is_proven(case: Case) -> None:
             or (asked is not None and (asked.dialect or asked.refusal or gradient.name in asked.data))
         )
     constant = asked is not None and ({*found.gradients} <= asked.data or asked.refusal.startswith(NO_PATH))
-    usual = Outcome.UNDERIVED if constant else Outcome.EQUAL if case.op.spellings else Outcome.AS_READ
+    usual = TextOutcome.UNDERIVED if constant else TextOutcome.EQUAL if case.op.spellings else TextOutcome.AS_READ
     assert found.outcome in (
         OTHERWISE.get(case.example.text, usual),
-        Outcome.EQUAL if case.example.text.startswith("eigh") else usual,
+        TextOutcome.EQUAL if case.example.text.startswith("eigh") else usual,
     )
 
 

@@ -25,7 +25,7 @@ from symgrad.indexing import Bracket, Equation, access, add_up, fresh, fresh_axe
 from symgrad.indexing.symbols import accesses, bound_indices, name_of
 from symgrad.language import read_program
 from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
-from symgrad.oracles.elementwise import Elementwise, TooLarge
+from symgrad.oracles.elementwise import Elementwise, FormulaTooLong
 from symgrad.oracles.forms import evaluate_text
 from tests import torch_programs, torch_side
 from tests.cases import DERIVED, STORIES, Case, first_by_default
@@ -178,7 +178,7 @@ def test_the_jacobian_is_what_sympy_finds_entry_by_entry(case: Case) -> None:
     """By default the worked examples ask the same oracle, at round numbers: tests/test_documentation.py."""
     try:
         oracle = Elementwise(case.program, case.values)
-    except TooLarge:  # said so on the page, too
+    except FormulaTooLong:  # said so on the page, too
         pytest.skip("the explicit formulas of this example grow too long; differences and torch answer for it")
     for name in case.names:
         expected = oracle.jacobian(name)

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad.errors import Frontend, SymgradError, for_frontend
-from symgrad.exercises import asked
+from symgrad.exercises import exercise_data
 from symgrad.numeric import as_float
 from symgrad.render.html import pieces
 from symgrad.render.html.pieces import mathml
@@ -206,7 +206,7 @@ def test_the_commands_write_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     result = run.invoke(main, ["explain", "x@a", "--format", "html", "-o", str(one)])
     assert (result.exit_code, shown) == (0, [])
     with for_frontend(Frontend.COMMAND):
-        expected = (explanation := symgrad.explain("x@a")).to_html(asked=asked(explanation))
+        expected = (explanation := symgrad.explain("x@a")).to_html(asked=exercise_data(explanation))
     assert one.read_text(encoding="utf-8") == expected
     result = run.invoke(main, ["explain", "x@a", "--no-check", "--open", "-o", str(one)])
     assert (result.exit_code, shown) == (0, [one.resolve().as_uri()])

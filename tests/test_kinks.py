@@ -23,7 +23,9 @@ from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, find, operations
 from symgrad.oracles import run_torch
-from symgrad.oracles.verdict import Comparison, at_kinks, at_ties
+from symgrad.oracles.comparisons import Comparison
+from symgrad.oracles.numerical import at_kinks
+from symgrad.oracles.torch_rules import at_ties
 from symgrad.program import Program
 from symgrad.tracing import run_script
 from symgrad.tracing.story.page import event_text

@@ -19,7 +19,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "closed_form/writing/shorthand_writers.py": "abs lgamma ndtr",
         "closed_form/array_text.py": "abs atan2 cosh erfinv floor i0 i1 lgamma polygamma round sinh",
         "closed_form/writing/sum_writers.py": "mean sum var",
-        "oracles/torch_equation.py": (
+        "oracles/torch.py": (
             "acos acosh asin asinh atan atan2 atanh ceil cos cosh erf erfc erfcx erfinv exp floor i0e i1e lgamma log "
             "log_ndtr ndtri round sigmoid sign sin sinh tan tanh trunc"
         ),
@@ -68,7 +68,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "a key of what is written as JSON": {
         "render/json.py": "where",
-        "exercises/travel.py": "where",
+        "exercises/points.py": "where",
         "tracing/story/": "where",
     },
     "an option of a command, a function, a directive": {
@@ -92,7 +92,6 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "a method that tells a tensor of torch's, which may not be imported": {
         "language/arguments.py": "detach",
-        "testing/candidates/pairs.py": "detach",
         "testing/requests.py": "detach",
         "tracing/captured/capture.py": "detach",
     },

@@ -18,7 +18,7 @@ from symgrad.backward.page_names import UNNAMED
 from symgrad.backward.simplify.dtype_casts import gives_truths
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
-from symgrad.oracles.torch import only_data
+from symgrad.oracles.torch import data_inputs
 from tests import torch_programs, torch_side
 from tests.cases import STORIES, Case, first_by_default
 from tests.compare import assert_same
@@ -78,7 +78,7 @@ def code_of(lines: list[str]) -> dict[str, str]:
 
 def inputs_of(explanation: Explanation) -> dict[str, np.ndarray]:
     """The inputs as torch takes them: of those that are only read whole numbers are integers."""
-    still, found = only_data(explanation.program), {}
+    still, found = data_inputs(explanation.program), {}
     for tensor in explanation.program.inputs:
         array = np.asarray(explanation.values[tensor.name], dtype=float)
         whole = (
@@ -130,7 +130,7 @@ def evaluated(explanation: Explanation, lines: list[str]) -> dict[str, np.ndarra
             for step in program.steps
             if gives_truths(step.op)
         },
-        **{k: v.detach() for k, v in torch_side.tensors(inputs, only_data(program)).items()},
+        **{k: v.detach() for k, v in torch_side.tensors(inputs, data_inputs(program)).items()},
         program.seed: torch_side.tensor(np.asarray(explanation.seed, dtype=float)),
         program.output: torch_side.tensor(np.asarray(explanation.output, dtype=float)),
     }

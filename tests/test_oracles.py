@@ -26,11 +26,11 @@ from symgrad.lowering.terms import Products
 from symgrad.numeric import forward, playing
 from symgrad.ops import TABLE
 from symgrad.oracles import check_form, forms
+from symgrad.oracles.comparisons import compare
 from symgrad.oracles.elementwise import Elementwise
-from symgrad.oracles.evaluators import apart, holds
-from symgrad.oracles.forms import resized
-from symgrad.oracles.numerical import check_differences, shaken
-from symgrad.oracles.report import compare
+from symgrad.oracles.evaluators import describe_gap, relation_holds
+from symgrad.oracles.forms import resized_points
+from symgrad.oracles.numerical import check_differences, perturbed
 from tests.cases import forget
 from tests.compare import assert_same
 
@@ -195,7 +195,7 @@ def test_a_relation_between_numbers_is_what_sympy_says() -> None:
     for kind in (sp.Lt, sp.Le, sp.Gt, sp.Ge, sp.Eq, sp.Ne):
         relation = kind(*sp.symbols("a b", real=True))
         for pair in product(numbers, repeat=2):
-            assert holds(relation, *pair) is bool(relation.func(*pair)), (kind, pair)
+            assert relation_holds(relation, *pair) is bool(relation.func(*pair)), (kind, pair)
 
 
 def test_exact_numbers_are_compared_exactly() -> None:
@@ -279,7 +279,7 @@ def test_half_of_the_channels_is_no_size_where_they_are_odd() -> None:
     shapes = {"x": (1, 4, 5), "weight": (2, 2, 2)}
     found = symgrad.explain("F.conv1d(x, weight, groups=2)", shapes=shapes, check=False)
     program, values = found.program, forward(found.program, {n: np.ones(s) for n, s in shapes.items()})
-    points = list(resized(values, program, ["x"]))
+    points = list(resized_points(values, program, ["x"]))
     assert points
     assert all(point["x"].shape[1] % 2 == 0 and point["out"].shape[1] % 2 == 0 for point in points)
 
@@ -379,7 +379,7 @@ def test_numbers_that_floats_do_not_hold_accuse_nobody(
 
 
 def test_a_number_that_no_float_holds_is_written() -> None:
-    assert "e+4342" in apart(1.0, sp.exp(sp.Float(1e300, 50)))
+    assert "e+4342" in describe_gap(1.0, sp.exp(sp.Float(1e300, 50)))
 
 
 def test_where_sympy_has_no_function_there_is_no_number() -> None:
@@ -519,7 +519,7 @@ def test_what_is_wrong_beside_large_numbers_is_seen(off: float, monkeypatch: pyt
 
 def test_what_is_shaken_moves_by_its_last_digit_and_equal_numbers_together() -> None:
     given = {"x": np.array([2.5, -2.5, 3.0, 0.0]), "s": np.array(2.5), "n": np.arange(3), "none": np.zeros((0, 2))}
-    moved = [shaken(given, number, 1e-3) for number in range(40)]
+    moved = [perturbed(given, number, 1e-3) for number in range(40)]
     for near in moved:
         assert near["n"] is given["n"]
         assert {name: array.shape for name, array in near.items()} == {n: a.shape for n, a in given.items()}
@@ -533,4 +533,4 @@ def test_a_large_network_is_shaken_without_putting_its_weights_in_order(monkeypa
     """Looking 40 million weights up in their order took minutes of a call whose digits had to be judged."""
     for slow in ("unique", "sort", "argsort", "searchsorted"):
         monkeypatch.setattr(np, slow, None)
-    assert shaken({"w": np.linspace(0, 1, 12)}, 0)["w"].shape == (12,)
+    assert perturbed({"w": np.linspace(0, 1, 12)}, 0)["w"].shape == (12,)

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.closed_form import assign_form
 from symgrad.errors import InputError
-from symgrad.exercises import Exercise, asked
+from symgrad.exercises import Exercise, exercise_data
 from symgrad.render.html.travel import MOST_ENTRIES
 from symgrad_cli.main import main
 from tests.browser import Opened, browser
@@ -148,7 +148,7 @@ def opened(chromium: Any, forum: Path) -> Iterator[Opened]:
 
 
 def test_what_travels_is_right_and_no_mistake_is() -> None:
-    found = asked(symgrad.explain("x@a", seed="randn(2,4)", check=False))
+    found = exercise_data(symgrad.explain("x@a", seed="randn(2,4)", check=False))
     assert found is not None
     assert {point["where"] for point in found["points"]} == {"here", "sizes", "whole"}
     assert len({tuple(point["known"]["x"]["shape"]) for point in found["points"]}) > 2
@@ -168,7 +168,7 @@ def test_what_travels_is_right_and_no_mistake_is() -> None:
 @pytest.mark.parametrize("text", ["F.group_norm(x, 2, weight, bias)", "x@a", "softmax(x, dim=-1)"])
 def test_all_numbers_of_every_point_travel_however_many_a_page_shows(text: str) -> None:
     shapes = {"x": (2, 4, 2), "weight": (4,), "bias": (4,)} if "group" in text else None
-    data = asked(symgrad.exercise(text, shapes=shapes).explanation)
+    data = exercise_data(symgrad.exercise(text, shapes=shapes).explanation)
     assert data is not None
     largest = 0
     for point in data["points"]:
@@ -180,7 +180,7 @@ def test_all_numbers_of_every_point_travel_however_many_a_page_shows(text: str) 
 
 
 def test_what_is_too_much_has_no_exercise() -> None:
-    assert asked(symgrad.explain("x*a", shapes={"x": (80, 80), "a": (80, 80)}, check=False)) is None
+    assert exercise_data(symgrad.explain("x*a", shapes={"x": (80, 80), "a": (80, 80)}, check=False)) is None
     with pytest.raises(InputError, match="this exercise has no page"):
         symgrad.exercise("x*a", shapes={"x": (80, 80), "a": (80, 80)}).to_html()
 
@@ -224,13 +224,13 @@ class TestInTheBrowser:
         shapes = {"inverse(x)": {"x": (2, 2)}, "layer_norm(x, (3,))": {"x": (2, 3)}, FOURIER: {"x": (4, 2)}}.get(
             expression
         )
-        data = json.dumps(asked(symgrad.exercise(expression, shapes=shapes).explanation))
+        data = json.dumps(exercise_data(symgrad.exercise(expression, shapes=shapes).explanation))
         for _, name, line, said in (row for row in VERDICTS if row[0] == expression):
             found = opened.page.evaluate(CHECK, [data, name, line])
             assert found.startswith(said), (line, found)
 
     def test_strange_lines_are_words_and_nothing_else(self, opened: Opened) -> None:
-        data = json.dumps(asked(symgrad.exercise("x@a").explanation))
+        data = json.dumps(exercise_data(symgrad.exercise("x@a").explanation))
         for line in NASTY:
             found = opened.page.evaluate(CHECK, [data, "x", line])
             assert found.startswith(("unread: ", "wrong: ")), (line, found)
@@ -240,7 +240,7 @@ class TestInTheBrowser:
     def test_closed_forms_pass_and_their_doubles_do_not(self, opened: Opened) -> None:
         kinds: Counter[str] = Counter()
         for case in cases()[3::TWENTIETH]:
-            data = asked(case.story)
+            data = exercise_data(case.story)
             for name, gradient in case.story.gradients.items() if data is not None else ():
                 form = gradient.closed_form
                 if form is None or not gradient.value.size:

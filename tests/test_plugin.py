@@ -80,7 +80,9 @@ def test_plain():
     page = (pytester.path / "reports" / second.replace(".json", ".html")).read_text(encoding="utf-8")
     assert "every entry is 3/2 times what it should be" in page
     assert '<td class="failed">failed</td>' in page
-    told = report.page("<script>", replace(BackwardReport("a < b", "", (), ()), findings=(Finding("<", "", "", "&"),)))
+    told = report.report_page(
+        "<script>", replace(BackwardReport("a < b", "", (), ()), findings=(Finding("<", "", "", "&"),))
+    )
     assert "<script>" not in told
     assert "&lt;script&gt;" in told
 

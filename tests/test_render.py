@@ -32,7 +32,7 @@ from symgrad.indexing import Equation
 from symgrad.indexing.symbols import accesses
 from symgrad.numeric import evaluate
 from symgrad.oracles import Check
-from symgrad.oracles.report import skipped
+from symgrad.oracles.comparisons import skipped
 from symgrad.render import (
     Names,
     formula_latex,

@@ -21,7 +21,7 @@ from symgrad.explanation.assemble import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read_program
 from symgrad.oracles import second_checks, torch_version
-from symgrad.oracles.report import Verdict
+from symgrad.oracles.comparisons import CheckVerdict
 from symgrad_cli.main import main
 from tests import torch_side
 from tests.cases import STORIES, Case, first_by_default
@@ -294,7 +294,7 @@ def test_where_nothing_is_defined_a_hessian_need_not_be_symmetric() -> None:
     found = symgrad.explain("log_softmax(x**x, 0)", seed=[1, 1, 1], x=[-0.0, 2.0, 1e-300], order=2).hessian("x", "x")
     assert [check.oracle for check in found.checks if check.passed is False] == []
     found = symgrad.explain("x[0]*x[1]", x=[1.0, 2.0], order=2).hessian("x", "x")
-    assert [check.verdict for check in found.checks][-1] == Verdict.AGREES
+    assert [check.verdict for check in found.checks][-1] == CheckVerdict.AGREES
 
 
 def test_beside_numbers_whose_squares_are_no_floats_torch_is_no_judge() -> None:

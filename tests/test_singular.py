@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad.explanation import Explanation
-from symgrad.oracles.report import Standing, Verdict, compare
+from symgrad.oracles.comparisons import CheckVerdict, Standing, compare
 from symgrad.tracing.session.watch import Watch
 from symgrad_cli.main import main
 from tests.compare import assert_same
@@ -21,7 +21,7 @@ from tests.compare import assert_same
 NAN, INF = float("nan"), float("inf")
 
 
-def verdicts(found: Explanation, name: str = "x") -> set[Verdict]:
+def verdicts(found: Explanation, name: str = "x") -> set[CheckVerdict]:
     """What the oracles came to."""
     return {check.verdict for check in found.gradients[name].checks}
 
@@ -37,21 +37,21 @@ def page(found: Explanation) -> str:
 @pytest.mark.parametrize(
     ("expected", "got", "mathematics", "void", "verdict"),
     [
-        ([1.0], [1.0], [1.0], [False], Verdict.AGREES),
-        ([1.0], [2.0], [1.0], [False], Verdict.DIFFERS),
-        ([NAN], [2.0], [NAN], [False], Verdict.UNDEFINED),  # nothing is defined
-        ([0.0], [INF], [NAN], [False], Verdict.UNDEFINED),  # torch has a convention where there is no slope
-        ([1.0], [NAN], [1.0], [False], Verdict.AGREES),  # the steps lost it to 0·∞, torch has it
-        ([NAN], [1.0], [1.0], [False], Verdict.AGREES),  # torch lost it
-        ([NAN], [1e96], [1e96 * (1 + 1e-14)], [False], Verdict.AGREES),  # and rounding is rounding
-        ([3.0], [NAN], [1.0], [False], Verdict.DIFFERS),  # torch has another number than the mathematics
-        ([2.0], [1.0], [NAN], [False], Verdict.DIFFERS),  # two numbers that differ are two numbers
-        ([2.0], [1.0], [NAN], [True], Verdict.UNDEFINED),  # but not where an output has no value
-        ([2.0, 5.0], [1.0, 4.0], [NAN, 4.0], [True, False], Verdict.DIFFERS),
+        ([1.0], [1.0], [1.0], [False], CheckVerdict.AGREES),
+        ([1.0], [2.0], [1.0], [False], CheckVerdict.DIFFERS),
+        ([NAN], [2.0], [NAN], [False], CheckVerdict.UNDEFINED),  # nothing is defined
+        ([0.0], [INF], [NAN], [False], CheckVerdict.UNDEFINED),  # torch has a convention where there is no slope
+        ([1.0], [NAN], [1.0], [False], CheckVerdict.AGREES),  # the steps lost it to 0·∞, torch has it
+        ([NAN], [1.0], [1.0], [False], CheckVerdict.AGREES),  # torch lost it
+        ([NAN], [1e96], [1e96 * (1 + 1e-14)], [False], CheckVerdict.AGREES),  # and rounding is rounding
+        ([3.0], [NAN], [1.0], [False], CheckVerdict.DIFFERS),  # torch has another number than the mathematics
+        ([2.0], [1.0], [NAN], [False], CheckVerdict.DIFFERS),  # two numbers that differ are two numbers
+        ([2.0], [1.0], [NAN], [True], CheckVerdict.UNDEFINED),  # but not where an output has no value
+        ([2.0, 5.0], [1.0, 4.0], [NAN, 4.0], [True, False], CheckVerdict.DIFFERS),
     ],
 )
 def test_what_is_undefined_is_not_compared_and_everything_else_is(
-    expected: list[float], got: list[float], mathematics: list[float], void: list[bool], verdict: Verdict
+    expected: list[float], got: list[float], mathematics: list[float], void: list[bool], verdict: CheckVerdict
 ) -> None:
     standing = Standing(np.array(mathematics), np.array(void))
     assert compare("oracle", np.array(expected), np.array(got), standing=standing).verdict is verdict
@@ -87,7 +87,7 @@ UNDEFINED: list[tuple[str, dict[str, Any]]] = [
 def test_undefined_is_no_disagreement(text: str, values: dict[str, Any]) -> None:
     found = symgrad.explain(text, **values)
     assert found.passed, [(c.oracle, c.expected, c.got) for g in found.gradients.values() for c in g.checks]
-    assert any(check.verdict is Verdict.UNDEFINED for g in found.gradients.values() for check in g.checks)
+    assert any(check.verdict is CheckVerdict.UNDEFINED for g in found.gradients.values() for check in g.checks)
     told = page(found)
     assert "Undefined here: at" in told
     assert "there is no derivative" in told
@@ -137,7 +137,7 @@ def test_a_derivative_that_the_steps_lose_is_said_everywhere() -> None:
     assert "0·∞ is nan" in told
     assert "no derivative" not in told
     assert not re.search(r"0 \+ 1 = nan", told)
-    assert verdicts(found) <= {Verdict.AGREES, Verdict.NOT_MADE}
+    assert verdicts(found) <= {CheckVerdict.AGREES, CheckVerdict.NOT_MADE}
     assert_same([1, 1], found.gradients["x"].singular.standing.mathematics)
 
 
@@ -160,7 +160,7 @@ def test_a_weight_of_nothing_makes_no_derivative_undefined() -> None:
 def test_what_has_a_derivative_is_not_said_to_have_none(text: str, x: list[float], slope: list[float] | None) -> None:
     found = symgrad.explain(text, x=x)
     assert found.passed
-    assert Verdict.UNDEFINED not in verdicts(found)
+    assert CheckVerdict.UNDEFINED not in verdicts(found)
     assert "there is no derivative" not in page(found)
     if slope is not None:
         assert_same(slope, found.gradients["x"].value, tolerance=1e-6)

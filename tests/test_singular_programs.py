@@ -24,7 +24,7 @@ import symgrad
 from symgrad.errors import SymgradError
 from symgrad.numeric import numeric_pushforward
 from symgrad.oracles import numerical
-from symgrad.oracles.report import Verdict
+from symgrad.oracles.comparisons import CheckVerdict
 from tests.compare import TOLERANCE, assert_same
 
 VALUES = (0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), float("-inf"), float("nan"), 1e300, -1e300, 1e-300, 0.5)
@@ -208,7 +208,7 @@ def text_is_fair(program: Drawn, page: bool = True) -> str:
     if page:
         found.to_text()
     verdicts = {c.verdict for g in found.gradients.values() for c in g.checks}
-    return "undefined" if Verdict.UNDEFINED in verdicts else "agrees"
+    return "undefined" if CheckVerdict.UNDEFINED in verdicts else "agrees"
 
 
 def text_is_fair_at_night(program: Drawn) -> str:
@@ -238,7 +238,7 @@ def higher_is_fair(program: Drawn) -> str:
     with np.errstate(all="ignore"):
         scale = np.maximum(1.0, np.abs(whole).max(axis=1))
         assert_same((whole.sum(axis=1) / scale)[finite], (moved / scale)[finite], what=f"Hu of {program}")
-    return "undefined" if any(c.verdict is Verdict.UNDEFINED for c in found.checks) else "agrees"
+    return "undefined" if any(c.verdict is CheckVerdict.UNDEFINED for c in found.checks) else "agrees"
 
 
 def ran(check: Callable[[Drawn], str], numbers: range, depth: int, among: tuple[float, ...] = VALUES) -> Counter[str]:

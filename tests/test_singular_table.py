@@ -24,10 +24,10 @@ from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops import Op, find, operations
 from symgrad.oracles import run_torch
-from symgrad.oracles.report import Verdict
-from symgrad.oracles.text import values_apart
-from symgrad.oracles.torch import only_data
-from symgrad.oracles.verdict import Comparison, own_rule
+from symgrad.oracles.comparisons import CheckVerdict, Comparison
+from symgrad.oracles.torch import data_inputs
+from symgrad.oracles.torch_rules import own_rule
+from symgrad.oracles.typed_text import describe_other_values
 from tests import torch_programs, torch_side
 from tests.compare import assert_same
 from tests.sampling import draw, seed_of
@@ -152,7 +152,7 @@ def test_at_an_edge_torch_has_a_number_of_its_own_and_nobody_disagrees(op: Op) -
 def test_at_an_edge_a_captured_program_has_torchs_number(op: Op) -> None:
     """Also where all that is derived is finite, so that nothing looks singular: a Poisson loss at the target 0."""
     for example, edge in product(op.examples, op.limits.edges):
-        fixed = only_data(read_program(example.text, shapes=dict(example.shapes)).program)
+        fixed = data_inputs(read_program(example.text, shapes=dict(example.shapes)).program)
         inputs = {n: torch.full(s, edge.get(n, 0.5), dtype=torch.float64) for n, s in example.shapes}
         moving = [n for n in inputs if n not in fixed]
 
@@ -238,7 +238,7 @@ def test_the_page_says_where_torch_contradicts_its_own_forward_pass(length: floa
     found = symgrad.explain("view_as_real(torch.polar(r, t))", r=[length, 1.0], t=[1.0, 2.0])
     assert found.passed
     (check,) = [check for check in found.gradients["r"].checks if check.own_rule]
-    assert check.verdict is Verdict.NOT_MADE
+    assert check.verdict is CheckVerdict.NOT_MADE
     told = re.sub(r"\s+", " ", found.to_text())
     assert (
         told.count("for r[0], where its own forward pass has the slope 1.382 on both sides: that is torch's own rule")
@@ -332,7 +332,7 @@ def test_the_value_is_torchs_or_the_page_says_that_it_is_not(op: Op) -> None:
                 theirs = torch_programs.function_of(program)(*given).detach().numpy()
         except (SymgradError, RuntimeError, IndexError, ValueError):
             continue  # one of the two refuses in words
-        told = values_apart("out", ours, theirs)
+        told = describe_other_values("out", ours, theirs)
         try:
             assert_same(theirs, ours)
         except AssertionError:

@@ -25,26 +25,26 @@ from symgrad.errors import UnsupportedError
 from symgrad.explanation import Explanation
 from symgrad.language import read_program as language_read
 from symgrad.oracles import Text, ask_torch
-from symgrad.oracles.report import Outcome
+from symgrad.oracles.comparisons import TextOutcome
 from symgrad.testing import check_backward
 from symgrad_cli.main import main
 from tests.compare import assert_same
 
 X = [[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]]
 VERSION = torch.__version__.partition("+")[0]
-OUTCOMES: dict[str, tuple[Outcome, bool, str]] = {
-    "x@a": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry."),
-    "F.softmax(x, dim=-1)": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry"),
-    "y = x; y.mul_(2)": (Outcome.REFUSED, False, "Torch refuses this text: a leaf Variable that requires grad"),
-    "y = x.exp(); y.mul_(2); y": (Outcome.REFUSED, False, "Torch refuses this text: one of the variables needed for gradient"),
-    "softmax(x)": (Outcome.REFUSED, True, "Torch refuses this text: softmax() missing 1 required positional arguments: \"dim\""),
-    "layer_norm(x)": (Outcome.REFUSED, True, "Torch refuses this text: layer_norm() missing 1 required positional argument"),
-    "x // a": (Outcome.UNDERIVED, True, "Torch has no derivative of this: derivative for aten::floor_divide is not implemented."),
-    "F.nll_loss(x, y, weight=w)": (Outcome.EQUAL, True, f"Equal to torch {VERSION} in every entry, but for w: torch has no derivative with respect to that."),
-    "out[i] = Σ_j x[i,j]*a[j]": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: out[i] = Σ_j x[i,j]*a[j]."),
-    "ij,jk->ik": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: "),
-    "np.dot(x, a)": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: out = np.dot(x, a)."),
-    "x.half() * a": (Outcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: half() keeps all digits."),
+OUTCOMES: dict[str, tuple[TextOutcome, bool, str]] = {
+    "x@a": (TextOutcome.EQUAL, True, f"Equal to torch {VERSION} in every entry."),
+    "F.softmax(x, dim=-1)": (TextOutcome.EQUAL, True, f"Equal to torch {VERSION} in every entry"),
+    "y = x; y.mul_(2)": (TextOutcome.REFUSED, False, "Torch refuses this text: a leaf Variable that requires grad"),
+    "y = x.exp(); y.mul_(2); y": (TextOutcome.REFUSED, False, "Torch refuses this text: one of the variables needed for gradient"),
+    "softmax(x)": (TextOutcome.REFUSED, True, "Torch refuses this text: softmax() missing 1 required positional arguments: \"dim\""),
+    "layer_norm(x)": (TextOutcome.REFUSED, True, "Torch refuses this text: layer_norm() missing 1 required positional argument"),
+    "x // a": (TextOutcome.UNDERIVED, True, "Torch has no derivative of this: derivative for aten::floor_divide is not implemented."),
+    "F.nll_loss(x, y, weight=w)": (TextOutcome.EQUAL, True, f"Equal to torch {VERSION} in every entry, but for w: torch has no derivative with respect to that."),
+    "out[i] = Σ_j x[i,j]*a[j]": (TextOutcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: out[i] = Σ_j x[i,j]*a[j]."),
+    "ij,jk->ik": (TextOutcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: "),
+    "np.dot(x, a)": (TextOutcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: out = np.dot(x, a)."),
+    "x.half() * a": (TextOutcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: half() keeps all digits."),
 }  # fmt: skip
 
 
@@ -63,10 +63,10 @@ def test_each_outcome_is_told_on_every_page_and_in_the_data(text: str) -> None:
     data = json.loads(found.to_json())
     assert data["agreement"]["outcome"] == outcome
     assert data["passed"] is passed
-    assert ("words" in data["agreement"]) == (outcome in (Outcome.REFUSED, Outcome.UNDERIVED))
+    assert ("words" in data["agreement"]) == (outcome in (TextOutcome.REFUSED, TextOutcome.UNDERIVED))
     for page in (found.to_latex(), found.to_html()):
         assert ("Equal to torch" in page) == told.startswith("Equal")
-        assert ("Torch refuses this text" in page) == (outcome is Outcome.REFUSED)
+        assert ("Torch refuses this text" in page) == (outcome is TextOutcome.REFUSED)
     done = CliRunner().invoke(main, ["explain", text])
     assert done.exit_code == (0 if passed else 1)
     assert told in words(done.output)
@@ -134,7 +134,7 @@ def test_what_each_input_is_comes_from_one_account() -> None:
         "F.batch_norm(x, m, s, training=False)": {"x": X, "m": [0.1, 0.2, 0.3], "s": [1.0, 2.0, 3.0]},
     }  # fmt: skip
     for text, values in cases.items():
-        assert symgrad.explain(text, **values).outcome is Outcome.EQUAL, text
+        assert symgrad.explain(text, **values).outcome is TextOutcome.EQUAL, text
 
 
 def test_truth_values_are_no_leaves() -> None:
@@ -145,8 +145,8 @@ def test_truth_values_are_no_leaves() -> None:
 
 def test_only_wanted_inputs_are_leaves() -> None:
     """What is no leaf may be written over: torch says so of the text, too."""
-    assert symgrad.explain("y = x; y.mul_(2); a * y", x=X, a=X).outcome is Outcome.REFUSED
-    assert symgrad.explain("y = x; y.mul_(2); a * y", x=X, a=X, wrt="a").outcome is Outcome.EQUAL
+    assert symgrad.explain("y = x; y.mul_(2); a * y", x=X, a=X).outcome is TextOutcome.REFUSED
+    assert symgrad.explain("y = x; y.mul_(2); a * y", x=X, a=X, wrt="a").outcome is TextOutcome.EQUAL
 
 
 def test_drawn_numbers_are_the_same_on_both_sides() -> None:
@@ -156,21 +156,21 @@ def test_drawn_numbers_are_the_same_on_both_sides() -> None:
             symgrad.explain(
                 text, **({"x": X} if "x" in text.replace("max", "") and "manual" not in text else {})
             ).outcome
-            is Outcome.EQUAL
+            is TextOutcome.EQUAL
         ), text
 
 
 def test_a_formula_that_a_backward_is_held_against_is_the_typed_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A candidate was accused by a formula that is none of its author's."""
-    truth = importlib.import_module("symgrad.testing.right.truth")
+    truth = importlib.import_module("symgrad.testing.references")
     check_backward(torch.sin, "x.sin()", x=torch.tensor([1.0, 2.0], dtype=torch.float64))
     monkeypatch.setattr(truth, "read_program", lambda text, **given: language_read("x.cos()", **given))
-    truth.reading_of.cache_clear()
+    truth.read_expression.cache_clear()
     try:
         with pytest.raises(UnsupportedError, match="differently from Python"):
             check_backward(torch.sin, "x.sin()", x=torch.tensor([1.0, 2.0], dtype=torch.float64))
     finally:
-        truth.reading_of.cache_clear()
+        truth.read_expression.cache_clear()
 
 
 def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:
@@ -178,7 +178,7 @@ def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:
     counts = {"text": 0, "steps": 0}
     with pytest.MonkeyPatch.context() as patch:
         from symgrad import reference
-        from symgrad.oracles import text as oracle
+        from symgrad.oracles import typed_text as oracle
 
         run, steps = reference.run_reference, oracle.run_torch
 
@@ -211,7 +211,7 @@ def test_what_is_small_is_not_run_without_numbers_first() -> None:
 def test_a_loss_behind_the_text_is_asked_for_as_well() -> None:
     found = symgrad.explain("x @ a", then="mean((out - y)**2)")
     assert found.downstream is not None
-    assert (found.outcome, found.downstream.outcome) == (Outcome.EQUAL, Outcome.EQUAL)
+    assert (found.outcome, found.downstream.outcome) == (TextOutcome.EQUAL, TextOutcome.EQUAL)
 
 
 def test_texts_that_are_explained_in_several_threads_are_each_their_own() -> None:
@@ -226,7 +226,7 @@ def test_texts_that_are_explained_in_several_threads_are_each_their_own() -> Non
     for thread in threads:
         thread.join()
     for n, text in enumerate(texts, 2):
-        assert found[text].outcome is Outcome.EQUAL
+        assert found[text].outcome is TextOutcome.EQUAL
         assert_same(n * np.array(X), found[text].gradients["x"].value)
 
 
@@ -243,6 +243,6 @@ def test_what_the_reader_computes_is_what_torch_says_of_a_text() -> None:
 
 
 def test_torch_is_asked_for_the_call_in_the_second_order_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_steps = "symgrad.oracles.text.torch_forward"
+    by_steps = "symgrad.oracles.typed_text.torch_forward"
     monkeypatch.setattr(by_steps, lambda *of: pytest.fail("the steps were requested"))
     assert symgrad.explain("F.gelu(x) * x", order=2, x=0.5).passed

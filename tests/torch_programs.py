@@ -10,7 +10,7 @@ import torch
 
 from symgrad.numeric.forward_pass import numbers, options_of
 from symgrad.ops import entry_named
-from symgrad.oracles.torch import only_data
+from symgrad.oracles.torch import data_inputs
 from symgrad.program import Program
 from tests.torch_side import F64, MORE_DIGITS, gradients, tensors
 
@@ -38,7 +38,7 @@ def function_of(program: Program, digits: Mapping[str, Any] = MORE_DIGITS) -> Ca
 
 def jacobians(program: Program, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """torch.autograd.functional.jacobian by every input, in torch's layout; 0 by those that are only read."""
-    fixed, run, order = only_data(program), function_of(program), [t.name for t in program.inputs]
+    fixed, run, order = data_inputs(program), function_of(program), [t.name for t in program.inputs]
     given = tensors({name: inputs[name] for name in order}, fixed)
     moving = [name for name in order if name not in fixed]
 
@@ -56,4 +56,4 @@ def program_gradients(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """`gradients` of a program."""
     order: Sequence[str] = [t.name for t in program.inputs]
-    return gradients(lambda known: function_of(program)(*(known[n] for n in order)), inputs, seed, only_data(program))
+    return gradients(lambda known: function_of(program)(*(known[n] for n in order)), inputs, seed, data_inputs(program))

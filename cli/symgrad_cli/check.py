@@ -56,7 +56,7 @@ def check(
     input cannot be used.
     """
     from symgrad.language import arguments
-    from symgrad.testing.check import check_named, written_test
+    from symgrad.testing.check import check_named, write_test
 
     for place in (path, emit_test):
         if place is not None:
@@ -74,5 +74,5 @@ def check(
     output.deliver(report.to_json() if style == "json" else report.to_text(), path, style)
     if emit_test is not None:
         usual = {"order": None if order == 1 else order, "only": only, "skip": skip, "seed": seed}
-        write_whole(emit_test, written_test(target, expression, values, names, dtype, usual))
+        write_whole(emit_test, write_test(target, expression, values, names, dtype, usual))
     return 0 if report.passed else DISAGREED

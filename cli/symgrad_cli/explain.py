@@ -167,9 +167,11 @@ def deliver(
     elif style == "svg":
         text = result.to_svg(None if entry is None else entry[0], program=picture == "program")
     elif style == "html":
-        from symgrad.exercises import asked
+        from symgrad.exercises import exercise_data
 
-        text = result.to_html(entry=entry, brief=brief, asked=None if entry is not None or brief else asked(result))
+        text = result.to_html(
+            entry=entry, brief=brief, asked=None if entry is not None or brief else exercise_data(result)
+        )
     else:
         writers = {"markdown": result.to_markdown, "latex": result.to_latex}
         text = writers[style](entry=entry, brief=brief)

@@ -39,7 +39,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role, role_entry
-from symgrad.oracles.report import compare
+from symgrad.oracles.comparisons import compare
 from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
 from symgrad.shapes import Shape
 

@@ -37,8 +37,8 @@ from symgrad.indexing import Equation
 from symgrad.lowering.graph import MOST_IN_GRID
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.exact import is_exact
+from symgrad.oracles.comparisons import compare
 from symgrad.oracles.forms import check_form, reader_of
-from symgrad.oracles.report import compare
 from symgrad.program import Program
 from symgrad.shapes import Size, SlotSymbol
 

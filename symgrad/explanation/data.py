@@ -32,7 +32,7 @@ from symgrad.numeric.sparse import terms_of
 from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.ops import entry_of
 from symgrad.oracles import Text
-from symgrad.oracles.report import Check, Outcome, Verdict
+from symgrad.oracles.comparisons import Check, CheckVerdict, TextOutcome
 from symgrad.oracles.torch import TorchRun
 from symgrad.program import Program
 
@@ -163,21 +163,21 @@ class Explanation(Written):
         return "" if self.asked is None or self.asked.dialect else self.asked.refused
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> TextOutcome:
         """What torch says of the text."""
         asked = self.asked
         data = frozenset[str]() if asked is None else asked.data
         asked_by = [gradient for name, gradient in self.gradients.items() if name not in data]
         checks = [c for g in asked_by for c in g.checks if c.oracle.startswith("out.backward")]
         if asked is not None and asked.refused:
-            return Outcome.REFUSED
+            return TextOutcome.REFUSED
         if asked is not None and ((asked.refusal and asked.text) or (data and not asked_by)):
-            return Outcome.UNDERIVED
+            return TextOutcome.UNDERIVED
         if any(check.passed is False for check in checks):
-            return Outcome.DIFFERS
-        if asked is None or not checks or any(check.verdict is not Verdict.AGREES for check in checks):
-            return Outcome.NOT_COMPARED
-        return Outcome.AS_READ if asked.unread or asked.kept else Outcome.EQUAL
+            return TextOutcome.DIFFERS
+        if asked is None or not checks or any(check.verdict is not CheckVerdict.AGREES for check in checks):
+            return TextOutcome.NOT_COMPARED
+        return TextOutcome.AS_READ if asked.unread or asked.kept else TextOutcome.EQUAL
 
     @cached_property
     def backward(self) -> Backward:

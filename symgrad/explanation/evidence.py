@@ -25,7 +25,7 @@ from symgrad.numeric.exact import euclidean, is_exact, largest_finite, unit_at
 from symgrad.numeric.patterns import Pattern, pattern_of
 from symgrad.numeric.sparse import Triplets, terms_of
 from symgrad.ops import entry_of
-from symgrad.oracles.forms import evaluate_text, jittered
+from symgrad.oracles.forms import evaluate_text, nearby_points
 from symgrad.program import Program
 
 WHOLE = 40_000
@@ -195,7 +195,7 @@ def elsewhere(program: Program, values: Values, only: str | None = None) -> Iter
     drawn = [{n: generator.uniform(-2, 2, size=np.shape(values[n])) for n in free} for _ in range(ELSEWHERE)]
     drawn[-1] = {name: np.abs(array) for name, array in drawn[-1].items()}
     yield from with_moved(program, values, drawn)
-    yield from jittered(values, program, free)
+    yield from nearby_points(values, program, free)
 
 
 def with_moved(program: Program, values: Values, drawn: Iterable[Mapping[str, Array]]) -> Iterator[Values]:

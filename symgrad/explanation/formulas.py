@@ -30,8 +30,8 @@ from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
 from symgrad.numeric.forward_pass import check_program
 from symgrad.oracles import Check, check_form
-from symgrad.oracles.evaluators import DIGITS, Point
-from symgrad.oracles.forms import fits
+from symgrad.oracles.evaluators import DIGITS, EvaluationPoint
+from symgrad.oracles.forms import sizes_fit
 from symgrad.program import Program
 from symgrad.shapes import Size
 
@@ -147,7 +147,7 @@ def samples(program: Program, shapes: Shapes) -> Iterator[Sample]:
             program, sizes={**dict(zip(symbols, numbers(len(symbols)), strict=True)), **known, **program.sizes}
         )
         try:
-            if not fits(program, sized.sizes):
+            if not sizes_fit(program, sized.sizes):
                 continue
             check_program(sized, MOST_SAMPLED)
             inputs: dict[str, Array] = {
@@ -266,7 +266,7 @@ def in_digits(term: Expr, values: Values) -> float:
         node: sp.Float(float(value_of(node, values)), DIGITS) for node in sp.preorder_traversal(term)
         if is_access(node) or is_mask(node)
     }  # fmt: skip
-    return float(Point(known).value(term))
+    return float(EvaluationPoint(known).value(term))
 
 
 def _seed_place(term: Expr, seed: str) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ from symgrad.numeric import (
 )
 from symgrad.numeric.sparse import MOST_PLACES, Triplets
 from symgrad.oracles import Check
-from symgrad.oracles.digits import Truth
+from symgrad.oracles.digits import PreciseGradients
 from symgrad.program import Program
 
 LARGEST_MATRIX = 100_000
@@ -161,7 +161,7 @@ class Jacobian:
         if self.formula is None:
             return False
         whole = Equation((*self.axes, *self.inner), self.formula)
-        return Truth(self.program, self.values, [self.name]).hides(whole, self.as_torch())
+        return PreciseGradients(self.program, self.values, [self.name]).hides(whole, self.as_torch())
 
     @property
     def row_labels(self) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
+from symgrad.oracles.numerical import lies_between
 from symgrad.oracles.torch_rules import own_numbers
-from symgrad.oracles.verdict import legal
 from symgrad.program import Apply, Program
 
 STEP, STEP_LEAVES = 1e-7, 1e-5
@@ -49,7 +49,7 @@ class Kink:
     @property
     def legal(self) -> bool:
         """Whether the choice lies between the two sides, as a generalised derivative does."""
-        return legal(self.here, (self.left, self.right), STEP_LEAVES)
+        return lies_between(self.here, (self.left, self.right), STEP_LEAVES)
 
     @property
     def agrees(self) -> bool | None:
@@ -164,7 +164,7 @@ class Tie:
     @property
     def legal(self) -> bool:
         """Whether the choice lies between the two sides."""
-        return legal(self.here, (self.left, self.right), ROUNDING)
+        return lies_between(self.here, (self.left, self.right), ROUNDING)
 
     def says(self, name: str, step: str, total: str) -> str:
         """The tie in a sentence; ``name``, ``step`` and ``total`` are what the two and Σ v·out are called.

@@ -35,7 +35,7 @@ from symgrad.numeric.forward_pass import MOST_EXACT
 from symgrad.numeric.jacobian_places import guards
 from symgrad.numeric.patterns import Pattern, at_most, pattern_of, widest
 from symgrad.numeric.sparse import MOST_PLACES
-from symgrad.oracles.forms import fits
+from symgrad.oracles.forms import sizes_fit
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
@@ -251,7 +251,7 @@ def small_points(program: Program) -> Iterator[Values]:
         return
     for sizes in like(program):
         small = replace(program, sizes=sizes)
-        if not fits(program, sizes) or sum(small.entries.values()) > MOST_EXACT:
+        if not sizes_fit(program, sizes) or sum(small.entries.values()) > MOST_EXACT:
             continue
         drawn = {t.name: generator.uniform(0.3, 1.7, size=small.numbers(t.shape)) for t in program.inputs}
         try:

@@ -21,27 +21,37 @@ from symgrad.functions import FLOATS_HOLD
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, term_sizes, without_fractions
 from symgrad.numeric.exact import LARGEST_EXPONENT, all_tame, as_float, is_finite
 from symgrad.ops import entry_of
-from symgrad.oracles.digits import Truth, out_of_range, real_output, rounds
-from symgrad.oracles.elementwise import Elementwise, TooLarge
-from symgrad.oracles.evaluators import BY_ROUNDING
-from symgrad.oracles.numerical import check_adjoint, check_differences, largest_number
-from symgrad.oracles.report import (
+from symgrad.oracles.comparisons import (
     NO_GRADIENT,
     NO_PATH,
     REFUSES,
     TURNED,
     UNTAMED,
     Check,
+    CheckVerdict,
+    Comparison,
     Standing,
-    Verdict,
     compare,
     compare_mathematics,
     compare_some,
+    judge,
     skipped,
 )
-from symgrad.oracles.text import CUTS, Text, ask_torch, check_reading, otherwise, same_beside, values_apart
+from symgrad.oracles.digits import PreciseGradients, out_of_range, real_output, rounds_to_integers
+from symgrad.oracles.elementwise import Elementwise, FormulaTooLong
+from symgrad.oracles.evaluators import BY_ROUNDING
+from symgrad.oracles.numerical import at_kinks, check_adjoint, check_differences, largest_number
 from symgrad.oracles.torch import TorchRun, run_torch
-from symgrad.oracles.verdict import Comparison, at_kinks, at_ties, judge, own_rule
+from symgrad.oracles.torch_rules import at_ties, own_rule
+from symgrad.oracles.typed_text import (
+    CUTS,
+    Text,
+    ask_torch,
+    check_reading,
+    describe_other_values,
+    reading_error,
+    same_beside,
+)
 from symgrad.program import Program
 
 TORCH = "out.backward(v), torch {version}, float64"
@@ -77,14 +87,14 @@ class Proofs:
             check_reading(program, arrays, values[program.output], self.torch)
         self.version = self.torch.version if self.torch else None
         self.gradients_out_of_range: list[str] = []
-        self.truth = Truth(program, values, wanted)
+        self.truth = PreciseGradients(program, values, wanted)
 
     @property
     def values_apart(self) -> tuple[str, ...]:
         """Where torch's own forward pass has another value than the equations."""
         if self.torch is None or not np.size(self.torch.output) or self.out_of_range:
             return ()
-        told = values_apart(self.program.output, self.values[self.program.output], self.torch.output)
+        told = describe_other_values(self.program.output, self.values[self.program.output], self.torch.output)
         return (told,) if told else ()
 
     @property
@@ -128,7 +138,7 @@ class Proofs:
                 sympys, note=f"rounding loses the digits that decide: {true}; {sympys.note}", cancelled=True
             )
         exponents = any(equation.right.has(sp.exp) for _, equation in derived.sweep.stages)
-        proven = exponents and sympys.verdict is Verdict.AGREES and not sympys.note
+        proven = exponents and sympys.verdict is CheckVerdict.AGREES and not sympys.note
         checks = [
             self.by_torch(name, gradient, standing, proven),
             sympys,
@@ -208,7 +218,7 @@ class Proofs:
         if compare("", expected, as_float(gradient), SINGLE).passed:
             return replace(skipped(check.oracle, IN_SINGLE.format(error=check.max_error)), own_rule=True)
         if self.text is None or not same_beside(self.text, self.program, self.arrays, self.seed, name):
-            raise otherwise(f"{name}.grad", gradient, expected)
+            raise reading_error(f"{name}.grad", gradient, expected)
         return replace(
             skipped(check.oracle, AT_A_POINT.format(name=name, got=check.got, torch=check.expected)), own_rule=True
         )
@@ -245,14 +255,14 @@ class Proofs:
     @cached_property
     def by_steps(self) -> bool:
         """Whether what SymPy has in real numbers was rounded to whole ones as the program's floats were."""
-        return isinstance(self.elementwise, str) or rounds(self.elementwise)
+        return isinstance(self.elementwise, str) or rounds_to_integers(self.elementwise)
 
     @cached_property
     def elementwise(self) -> Elementwise | str:
         """The explicit formulas, or why they are not formed."""
         try:
             return Elementwise(self.program, self.values)
-        except TooLarge:
+        except FormulaTooLong:
             return TOO_LONG
 
     def entries(self, name: str, matrix: Jacobian) -> Array | str:
@@ -264,7 +274,7 @@ class Proofs:
             return self.elementwise
         try:
             return self.elementwise.jacobian(name)
-        except TooLarge:
+        except FormulaTooLong:
             return TOO_LONG
 
     def by_sympy(self, entries: Array, gradient: Array, matrix: Jacobian, standing: Standing | None) -> Check:

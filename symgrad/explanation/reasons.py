@@ -20,7 +20,7 @@ from symgrad.explanation.singular import ENOUGH, Point, nothing, vanishes
 from symgrad.numeric import Array, Values, as_float, forward, forward_from, is_finite
 from symgrad.numeric.vector_products import Pull
 from symgrad.ops.lookup import entry_of
-from symgrad.oracles.digits import Lost, Truth
+from symgrad.oracles.digits import Lost, PreciseGradients
 from symgrad.program import Apply, Program
 
 CLOSE = 1e-9
@@ -120,7 +120,7 @@ class Vanishing:
     @cached_property
     def lost(self) -> Mapping[str, Lost | None]:
         """What the numbers as they were given, in their own type, make 0 of a gradient that is not."""
-        return Truth(self.program, self.given, self.names).lost(self.seed) or {}
+        return PreciseGradients(self.program, self.given, self.names).lost(self.seed) or {}
 
     def _part(self, step: Apply) -> Point:
         """The program up to a step."""

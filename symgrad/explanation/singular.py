@@ -31,8 +31,8 @@ from symgrad.numeric import (
     term_sizes,
 )
 from symgrad.ops import entry_of
-from symgrad.oracles.digits import Lost, Truth
-from symgrad.oracles.report import Standing
+from symgrad.oracles.comparisons import Standing
+from symgrad.oracles.digits import Lost, PreciseGradients
 from symgrad.program import Apply, Program
 
 Place = tuple[int, ...]
@@ -242,9 +242,9 @@ class Point:
     _kept: dict[tuple[str, bytes], Mapping[str, Array | None]] = field(default_factory=dict)
 
     @cached_property
-    def truth(self) -> Truth:
+    def truth(self) -> PreciseGradients:
         """The same with many digits."""
-        return Truth(self.program, self.values, self.names)
+        return PreciseGradients(self.program, self.values, self.names)
 
     def pulled(self, weights: Array) -> Mapping[str, Array | None]:
         """vᵀJ by every name."""

@@ -27,8 +27,8 @@ from symgrad.exporting.parts import Passes, split_backward
 from symgrad.language import ParsedProgram, arguments, expand_composites, read_program
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import assumed_value
-from symgrad.oracles.forms import resized
-from symgrad.oracles.text import cast_of
+from symgrad.oracles.forms import resized_points
+from symgrad.oracles.typed_text import cast_of
 from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import formula_of, teller_of
@@ -182,7 +182,7 @@ def source_of_program(title: str, program: Program, wanted: Sequence[str], shape
     """A program at a point inside its domain; its lines hold for every size, or the sizes stand in it as numbers."""
     sized, values = find_point(program, shapes or {})
     moving = [name for name in wanted if np.asarray(values[name]).dtype.kind == "f"]
-    others = [o for o in resized(values, sized, moving) if has_no_unit_axis(sized, o)]
+    others = [o for o in resized_points(values, sized, moving) if has_no_unit_axis(sized, o)]
     if others and not has_no_unit_axis(sized, values):
         sized, values = replace(sized, sizes=others[0].sizes), others[0]
     lines = derive_backward(sized, moving, values=values)

@@ -4,11 +4,11 @@ None of them shares code with the derivation: torch runs its own autograd, SymPy
 scalar entries, the identity needs no derivative, differences need only the forward pass.
 """
 
+from symgrad.oracles.comparisons import Check
 from symgrad.oracles.forms import check_form, dropped_forms
-from symgrad.oracles.report import Check
-from symgrad.oracles.second import second_checks
-from symgrad.oracles.text import Text, ask_torch, check_reading
+from symgrad.oracles.second_order import second_checks
 from symgrad.oracles.torch import run_torch, torch_version
+from symgrad.oracles.typed_text import Text, ask_torch, check_reading
 
 __all__ = [
     "Check",

@@ -23,6 +23,7 @@ from symgrad.errors import bug
 from symgrad.functions import ceil, floor, nearest, trunc
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import Expr
+from symgrad.language.arguments import format_entry_name, unravel_place
 from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, all_tame, as_float, is_exact
 from symgrad.numeric.forward_pass import Values
@@ -99,7 +100,7 @@ class Lost:
         return f"{WHY[self.how].format(step=step, most=self.most)}: its derivatives are 0 only because of rounding"
 
 
-class Truth:
+class PreciseGradients:
     """What comes back to the inputs ``names`` of a program, with as many digits as it takes."""
 
     def __init__(self, program: Program, values: Values, names: Sequence[str]) -> None:
@@ -134,7 +135,7 @@ class Truth:
             exact = self.at(FIRST + MORE + asked).of(equation)
         except TooLong:
             return False
-        return left(rough[zero], exact[zero], FIRST + MORE + asked, 1.0)
+        return is_nonzero(rough[zero], exact[zero], FIRST + MORE + asked, 1.0)
 
     def moves(self, name: str, weights: Array) -> bool:
         """Whether a gradient is not 0 in truth, as far as that is known."""
@@ -160,8 +161,8 @@ class Truth:
         off = np.nan_to_num(np.abs(exact - ours))
         if not np.any(off > FAR * np.abs(exact)):
             return ""
-        at = np.unravel_index(np.argmax(off), off.shape)
-        entry = f"{name}.grad[{','.join(map(str, at))}]" if at else f"{name}.grad"
+        at = unravel_place(int(np.argmax(off)), off.shape)
+        entry = format_entry_name(f"{name}.grad", at)
         true = np.broadcast_to(exact, off.shape)[at]
         return f"{entry} is {true:.4g} exactly, and {ours[at] + 0.0:.4g} in floating point"
 
@@ -189,7 +190,7 @@ class Truth:
         second = self.at(FIRST + MORE + first.asked)
         exact = second.pulled(weights, names)
         scale = max(1.0, float(np.abs(as_float(weights)).max(initial=0.0)))
-        return {name: array for name, array in exact.items() if left(rough[name], array, second.digits, scale)}
+        return {name: array for name, array in exact.items() if is_nonzero(rough[name], array, second.digits, scale)}
 
     def at(self, digits: int) -> ManyDigits:
         """The forward pass with so many digits."""
@@ -202,7 +203,7 @@ class Truth:
     ) -> Lost:
         """Where, from the output on, the digits went."""
         on_the_way = flowing(self.program, (name,))
-        size = largest(true[name])
+        size = largest_magnitude(true[name])
         found = partial(Lost, size=mpmath.nstr(size, 3), beyond=size < SMALLEST)
         for step in reversed(self.program.steps):
             for place in flowing_places(step, on_the_way):
@@ -216,9 +217,9 @@ class Truth:
 
     def _how(self, step: Apply, place: int, true: Array) -> tuple[str, Apply]:
         """What took the digits of ``true``, which came back through a step, and in which step."""
-        if largest(true) < SMALLEST:
+        if largest_magnitude(true) < SMALLEST:
             return "underflow", step
-        numbers, most = self.at(FIRST).arrays, [abs(entry) for entry in true.flat].index(largest(true))
+        numbers, most = self.at(FIRST).arrays, [abs(entry) for entry in true.flat].index(largest_magnitude(true))
         for name in (*step.tensors, step.result.name):
             ours, theirs = as_float(self.values[name]), numbers[name]
             gone = (ours == 0) & (theirs != 0)
@@ -230,17 +231,17 @@ class Truth:
         return "saturated" if derive_local(form.key).equation.right.has(*SATURATING) else "rounded", step
 
 
-def largest(array: Array) -> Any:
+def largest_magnitude(array: Array) -> Any:
     """The size of the largest entry."""
     return max((abs(entry) for entry in array.flat), default=0)
 
 
-def left(rough: Array, exact: Array, digits: int, scale: float) -> bool:
+def is_nonzero(rough: Array, exact: Array, digits: int, scale: float) -> bool:
     """Whether more than the last digits is left of what two passes made, the second with so many digits.
 
     What cancels shrinks with each digit that is added; what is saturated does not.
     """
-    first, second = largest(rough), largest(exact)
+    first, second = largest_magnitude(rough), largest_magnitude(exact)
     if abs(first - second) <= SAME * second:
         return bool(second)
     most = (
@@ -289,28 +290,28 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
         truth = "; in truth " + (
             f"it is {real[at]:.6g}" if np.isfinite(real[at]) else "it is outside the range of floats"
         )
-    return TOLD.format(entry=f"{name}[{','.join(map(str, at))}]" if at else name, made=", ".join(made) + truth)
+    return TOLD.format(entry=format_entry_name(name, at), made=", ".join(made) + truth)
 
 
 @no_deeper()
 def real_output(explicit: Elementwise, anywhere: bool) -> Array:
     """Every entry of the output as a real number, if ``anywhere`` or something overflowed on the way; else NaN."""
     entries = explicit.entries[explicit.program.output]
-    if rounds(explicit):
+    if rounds_to_integers(explicit):
         return np.full(entries.shape, np.nan)
     told = [
-        real_number(explicit.point.value(entry)) if anywhere or overflows(explicit, row) else np.nan
+        to_real_float(explicit.point.value(entry)) if anywhere or overflows(explicit, row) else np.nan
         for row, entry in enumerate(entries.reshape(-1))
     ]
     return np.array(told).reshape(entries.shape)
 
 
-def rounds(explicit: Elementwise) -> bool:
+def rounds_to_integers(explicit: Elementwise) -> bool:
     """Whether a step rounds to whole numbers: the real ones are rounded as the program's are, and may be others."""
     return any(definition(step, explicit.program).right.has(*WHOLE) for step in explicit.program.steps)
 
 
-def real_number(found: Expr) -> float:
+def to_real_float(found: Expr) -> float:
     """A number of SymPy's, ±∞ where no float holds it; NaN where it is none, as √−1 is no real one."""
     return float(found) if found.is_finite and found.is_real else float("nan")
 
@@ -320,4 +321,4 @@ def overflows(explicit: Elementwise, row: int) -> bool:
     way = explicit.way_to(row, explicit.made_of)
     beyond = ((name, at) for name, at in way if np.isinf(as_float(explicit.values[name][at])))
     found = (explicit.point.value(explicit.entries[name][at]) for name, at in beyond)
-    return any(not np.isnan(real_number(value)) for value in found)
+    return any(not np.isnan(to_real_float(value)) for value in found)

@@ -25,7 +25,7 @@ from symgrad.lowering.reading import masks_apart, number
 from symgrad.numeric.exact import Array, as_float, is_finite
 from symgrad.numeric.forward_pass import Values, folded, with_numbers_read
 from symgrad.ops import is_data_argument
-from symgrad.oracles.evaluators import DIGITS, Point, apart, holds, in_few_digits, untamed
+from symgrad.oracles.evaluators import DIGITS, EvaluationPoint, describe_gap, relation_holds, shorten_power, size_note
 from symgrad.program import Apply, Program
 
 Place = tuple[str, tuple[int, ...]]
@@ -40,7 +40,7 @@ MOST_TERMS = 40 * LARGEST
 """Terms of all sums, those that are 0 among them, beyond which they are not either."""
 
 
-class TooLarge(Exception):
+class FormulaTooLong(Exception):
     """The explicit formulas would be too long."""
 
 
@@ -50,7 +50,7 @@ def no_deeper() -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise TooLarge from None
+        raise FormulaTooLong from None
 
 
 class Elementwise:
@@ -60,14 +60,14 @@ class Elementwise:
     def __init__(self, program: Program, values: Values, digits: int = DIGITS) -> None:
         self.program = program
         self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
-        self.point = Point({}, digits)
+        self.point = EvaluationPoint({}, digits)
         self.entries: dict[str, Array] = {}
         self._terms = 0
         self.made_of: dict[Place, set[Place]] = {}
         self.chosen_by: dict[Place, set[Place]] = {}
         made = {program.output, *(step.result.name for step in program.steps)}
         if any(self.values[name].size > LARGEST for name in made):  # each entry has a node at least
-            raise TooLarge
+            raise FormulaTooLong
         for tensor in program.inputs:
             self.entries[tensor.name] = np.full(self.values[tensor.name].shape, None, dtype=object)
         for step in program.steps:
@@ -80,7 +80,7 @@ class Elementwise:
         symbol = self.entries[name][at]
         if symbol is None:
             symbol = self.entries[name][at] = sp.Dummy(f"{name}{at}", real=True)
-            self.point.known[symbol] = exactly(self.values[name][at], self.point.digits)
+            self.point.known[symbol] = to_sympy(self.values[name][at], self.point.digits)
         return symbol
 
     def _all_of(self, name: str) -> Array:
@@ -99,9 +99,9 @@ class Elementwise:
             self._met = self.made_of[name, at] = set()
             self._asked = self.chosen_by[name, at] = set()
             result[at] = self._scalar(equation.right, places, (name,))
-            budget -= size_of(result[at], budget)
+            budget -= count_nodes(result[at], budget)
             if budget < 0:
-                raise TooLarge
+                raise FormulaTooLong
         return result
 
     def _unfold(self, step: Apply) -> None:
@@ -130,7 +130,7 @@ class Elementwise:
                 return sp.S.Zero
             if held:
                 self._asked.add((name.removesuffix(READ), at))
-                return exactly(array[at])
+                return to_sympy(array[at])
             self._met.add((name, at))
             return self._symbol(name, at)
         if not node.args:
@@ -139,14 +139,14 @@ class Elementwise:
             indices = [limit[0] for limit in node.limits]
             ranges = [range(number(k.size, self.values.sizes)) for k in indices]
             if math.prod(len(r) for r in ranges) > LARGEST:
-                raise TooLarge
+                raise FormulaTooLong
             parts, budget = [], LARGEST
             for at in product(*ranges):
                 inside = {**places, **dict(zip(indices, map(sp.Integer, at), strict=True))}
                 parts.append(self._scalar(node.function, inside, read))
-                budget, self._terms = budget - size_of(parts[-1], budget), self._terms + 1
+                budget, self._terms = budget - count_nodes(parts[-1], budget), self._terms + 1
                 if budget < 0 or self._terms > MOST_TERMS:
-                    raise TooLarge
+                    raise FormulaTooLong
             return sp.Add(*parts) if isinstance(node, sp.Sum) else sp.Mul(*parts)
         if node.is_Mul:
             return self._multiplied(node.args, places, read)
@@ -169,7 +169,7 @@ class Elementwise:
             return node.definition(self._scalar(node.args[0], places, read))
         parts = [self._scalar(a, places, read) for a in node.args]
         try:
-            return node.func(*(in_few_digits(*parts) if node.is_Pow else parts))
+            return node.func(*(shorten_power(*parts) if node.is_Pow else parts))
         except TypeError:  # atan2(0, log 0) asks SymPy whether NaN < 0
             return sp.nan
 
@@ -192,7 +192,7 @@ class Elementwise:
         if relation in (sp.true, sp.false):
             return sp.Integer(int(relation == sp.true))
         sides = [self._number(side, places) for side in relation.args]
-        return sp.nan if sp.nan in sides else sp.Integer(int(holds(relation, *sides)))
+        return sp.nan if sp.nan in sides else sp.Integer(int(relation_holds(relation, *sides)))
 
     def _computed(self, node: Expr, places: Mapping[Index, Expr]) -> Expr:
         """What a function of one number has for the numbers of the forward pass, −0 among them."""
@@ -202,10 +202,9 @@ class Elementwise:
         if argument.is_zero and is_access(entry):
             at = tuple(self._place(i, places) for i in indices_of(entry))
             if np.signbit(as_float(self.values[name_of(entry)][at])):
-                return exactly(node.evaluate(np.asarray(-0.0)))
-        return (
-            node.definition(argument) if argument.is_Rational else exactly(node.evaluate(np.asarray(float(argument))))
-        )
+                return to_sympy(node.evaluate(np.asarray(-0.0)))
+        exact = argument.is_Rational
+        return node.definition(argument) if exact else to_sympy(node.evaluate(np.asarray(float(argument))))
 
     def _number(self, node: Expr, places: Mapping[Index, Expr]) -> Expr:
         """``node`` for the numbers of the forward pass."""
@@ -242,7 +241,7 @@ class Elementwise:
         """∂²(Σ v·out) / ∂first ∂second, entry by entry; NaN where an output that counts has no value."""
         outputs, weights = self._all_of(self.program.output), np.asarray(seed).reshape(-1)
         there = is_finite(self.values[self.program.output]).reshape(-1)
-        counted = [(exactly(w), out, ok) for w, out, ok in zip(weights, outputs, there, strict=True) if w != 0]
+        counted = [(to_sympy(w), out, ok) for w, out, ok in zip(weights, outputs, there, strict=True) if w != 0]
         total = sp.Add(*(w * out for w, out, ok in counted if ok))
         rows, columns = self._all_of(first), self._all_of(second)
         nowhere = [
@@ -278,8 +277,8 @@ class Elementwise:
         seen = self.way_to(row, self.made_of)
         met = [(self.values[name][at], self.entries[name][at]) for name in self.entries
                for at in sorted(at for other, at in seen if other == name)]  # fmt: skip
-        found = (apart(value, self.point.value(entry)) for value, entry in met)
-        return next(filter(None, found), next(filter(None, (untamed(value) for value, _ in met)), ""))
+        found = (describe_gap(value, self.point.value(entry)) for value, entry in met)
+        return next(filter(None, found), next(filter(None, (size_note(value) for value, _ in met)), ""))
 
     def way_to(self, row: int, made_of: Mapping[Place, set[Place]]) -> set[Place]:
         """The entries that one output is made of, itself among them."""
@@ -336,13 +335,13 @@ def is_step(node: Expr) -> bool:
     )
 
 
-def exactly(value: Any, digits: int = DIGITS) -> Expr:
+def to_sympy(value: Any, digits: int = DIGITS) -> Expr:
     """A number as SymPy has it."""
     if isinstance(value, Fraction):
         return sp.Rational(value.numerator, value.denominator)
     return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), digits)
 
 
-def size_of(expression: Expr, limit: int) -> int:
+def count_nodes(expression: Expr, limit: int) -> int:
     """The number of nodes, one more than ``limit`` at most."""
     return sum(1 for _ in islice(sp.preorder_traversal(expression), limit + 1))

@@ -49,31 +49,31 @@ METHODS: dict[str, Callable[..., Any]] = {
 def evaluate_arrays(text: str, known: Mapping[str, Array], read: Read) -> Array:
     """The value of ``text``; raises `UnsupportedError` for what is no array operation."""
     *definitions, last = ast.parse(text.replace("; ", "\n")).body
-    arrays = {name: in_floats(array) for name, array in known.items()}
+    arrays = {name: floats_or_integers(array) for name, array in known.items()}
     with np.errstate(all="ignore"):
         for line in definitions:
             if not (isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name)):
-                raise refused(line)
+                raise refusal(line)
             arrays[line.targets[0].id] = np.asarray(Walker(arrays, read).value(line.value))
         if not isinstance(last, ast.Expr):
-            raise refused(last)
+            raise refusal(last)
         try:
             return np.asarray(Walker(arrays, read).value(last.value))
         except (ValueError, IndexError, TypeError) as error:
             raise UnsupportedError(f"this cannot be evaluated: {error}") from error
 
 
-def in_floats(array: Array) -> Array:
+def floats_or_integers(array: Array) -> Array:
     """Whole numbers as they are, anything else in floats."""
     return np.asarray(array) if np.issubdtype(np.asarray(array).dtype, np.integer) else as_float(array)
 
 
-def refused(node: ast.AST) -> SymgradError:
+def refusal(node: ast.AST) -> SymgradError:
     """The complaint about what is not in the whitelist."""
     return UnsupportedError(f"this is no array operation: {ast.unparse(node)}")
 
 
-def is_part(node: ast.AST) -> bool:
+def takes_one_of_several(node: ast.AST) -> bool:
     """Whether a call gives several tensors, of which one is taken: svd(x).U, split(x, 2)[1]."""
     if not (isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.value, ast.Call)):
         return False
@@ -105,15 +105,15 @@ class Walker:
             return SIGNS[type(node.ops[0])](self.value(node.left), self.value(node.comparators[0]))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -self.value(node.operand)
-        if is_part(node):
-            return in_floats(self.read(ast.unparse(node), self.arrays))
+        if takes_one_of_several(node):
+            return floats_or_integers(self.read(ast.unparse(node), self.arrays))
         if isinstance(node, ast.Subscript):
             return self.value(node.value)[self.places(node.slice)]
         if isinstance(node, ast.Attribute):
             return self.attribute(node)
         if isinstance(node, ast.Call):
             return self.called(node)
-        raise refused(node)
+        raise refusal(node)
 
     def combined(self, sign: type[ast.AST], left: Any, right: Any) -> Any:
         """Two operands with a sign between them; torch subtracts no truth values and multiplies no matrices of them."""
@@ -139,7 +139,7 @@ class Walker:
         if ast.unparse(node) == "math.pi":
             return math.pi
         if node.attr not in ATTRIBUTES:
-            raise refused(node)
+            raise refusal(node)
         found = self.value(node.value)
         return found.shape if node.attr == "shape" else found.T if node.attr == "T" else found.swapaxes(-1, -2)
 
@@ -175,7 +175,7 @@ class Walker:
         head = name.format(*map(told, owners))
         plain = [told(self.value(argument)) for argument in node.args]
         options = [f"{k.arg}={told(self.value(k.value))}" for k in node.keywords]
-        return in_floats(self.read(f"{head}({', '.join([*plain, *options])})", named))
+        return floats_or_integers(self.read(f"{head}({', '.join([*plain, *options])})", named))
 
 
 DIGITS = 50
@@ -191,7 +191,7 @@ BY_ROUNDING = "one of them by rounding"
 COMPARED = {sp.Lt: lt, sp.Le: le, sp.Gt: gt, sp.Ge: ge}
 
 
-def holds(relation: Expr, first: Expr, second: Expr) -> bool:
+def relation_holds(relation: Expr, first: Expr, second: Expr) -> bool:
     """Whether a relation holds between two numbers; to compare fractions SymPy takes a hundred times as long."""
     if relation.func in COMPARED and first.is_Rational and second.is_Rational:
         return bool(COMPARED[relation.func](first.p * second.q, second.p * first.q))
@@ -203,7 +203,7 @@ def bits_of(value: Expr) -> int:
     return max(int(value.p).bit_length(), int(value.q).bit_length()) if value.is_Rational else 1
 
 
-def in_few_digits(base: Expr, exponent: Expr, digits: int = DIGITS) -> list[Expr]:
+def shorten_power(base: Expr, exponent: Expr, digits: int = DIGITS) -> list[Expr]:
     """Base and exponent of a power, as decimals where all its digits would be too many."""
     if not (base.is_number and exponent.is_number):
         return [base, exponent]
@@ -211,7 +211,7 @@ def in_few_digits(base: Expr, exponent: Expr, digits: int = DIGITS) -> list[Expr
     return [base.evalf(digits) if long else base, exponent]
 
 
-class Point:
+class EvaluationPoint:
     """The numbers of some symbols; every subformula is evaluated once, to so many ``digits``."""
 
     def __init__(self, numbers: Mapping[Expr, Expr], digits: int = DIGITS) -> None:
@@ -235,7 +235,7 @@ class Point:
         if any(part is sp.nan for part in parts):
             return sp.nan
         if node.is_Pow:
-            parts = in_few_digits(parts[0], parts[1], self.digits)
+            parts = shorten_power(parts[0], parts[1], self.digits)
         asked = parts[1:] if node.is_Pow else [] if isinstance(node, EASY) else parts
         if any(part.is_Float and abs(part) > FARTHEST for part in asked):
             return sp.nan
@@ -251,7 +251,7 @@ SAME = 1e-9
 """How far apart, relative to the larger, a number of the forward pass and SymPy's are the same."""
 
 
-def apart(value: Any, found: Expr) -> str:
+def describe_gap(value: Any, found: Expr) -> str:
     """How a number of the forward pass is not the real number ``found``; empty where it is."""
     if isinstance(value, Fraction):
         return ""
@@ -259,19 +259,19 @@ def apart(value: Any, found: Expr) -> str:
     if not np.isfinite(here) or not found.is_finite:
         return (
             f"an intermediate value is {here:.4g} in the program, SymPy "
-            f"{'no number' if found is sp.nan else written(found)}"
+            f"{'no number' if found is sp.nan else four_digits(found)}"
         )
     if abs(here - found) > SAME * max(abs(here), abs(found)):
-        return f"an intermediate value is {here:.4g} in the program, SymPy {written(found)}: {BY_ROUNDING}"
+        return f"an intermediate value is {here:.4g} in the program, SymPy {four_digits(found)}: {BY_ROUNDING}"
     return ""
 
 
-def written(found: Expr) -> str:
+def four_digits(found: Expr) -> str:
     """Four digits of a number; as text, because `format` hands it to `decimal`, which has no exp(1e300)."""
     return str(found.evalf(4))
 
 
-def untamed(value: Any) -> str:
+def size_note(value: Any) -> str:
     """What is wrong with a number whose square floats do not hold; empty for others."""
     here = as_float(value)
     return "" if all_tame(here) else f"an intermediate value is {float(here):.4g}, whose square overflows or underflows"

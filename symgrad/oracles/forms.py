@@ -30,8 +30,8 @@ from symgrad.numeric import Array, Values, as_float, evaluate, forward, is_exact
 from symgrad.numeric.arranged import matrix_of_kind
 from symgrad.numeric.exact import LARGEST_EXPONENT
 from symgrad.ops import entry_named
+from symgrad.oracles.comparisons import Check, compare
 from symgrad.oracles.evaluators import Read, evaluate_arrays
-from symgrad.oracles.report import Check, compare
 from symgrad.program import Apply, Program, Stated
 from symgrad.shapes import Size, Sizes, fill_sizes
 
@@ -99,9 +99,9 @@ def _checked(
     """The check that failed and where, or the one at the point."""
     checks: list[Check] = []
     for where, found, weights in _points(program, values, seed, held):
-        difference = misread(program, found) if where == RESIZED else ""
+        difference = difference_at_sizes(program, found) if where == RESIZED else ""
         if difference:
-            return where, Check(NAME, None, False, note=f"it does not hold for {said(found)}: {difference}")
+            return where, Check(NAME, None, False, note=f"it does not hold for {sizes_text(found)}: {difference}")
         try:
             checks.append(_at(text, program, sweep, found, weights, read_back, where == RESIZED))
         except SymgradError as error:
@@ -117,7 +117,10 @@ def _points(
     """The point, one near it and some at other sizes, each with weights; made one by one, as they may be large."""
     generator, free = np.random.default_rng(1), moving(program)
     yield AT_THE_POINT, values, np.asarray(seed)
-    for where, some in ((NEAR_IT, jittered(values, program, free)), (RESIZED, resized(values, program, free))):
+    for where, some in (
+        (NEAR_IT, nearby_points(values, program, free)),
+        (RESIZED, resized_points(values, program, free)),
+    ):
         for own in some:
             found = own.with_arrays({name: own[known] for name, known in held.items()})
             shape = np.shape(found[program.output]) if np.ndim(seed) else ()
@@ -133,10 +136,10 @@ def _at(
     written = as_float(read_back(text, {program.seed: weights, program.output: found[program.output], **inputs}))
     arrays = {**found.arrays, program.seed: weights}
     raw = as_float(evaluate(sweep.equation, arrays, found.sizes))
-    return compare(NAME, raw, guarded(sweep.equation, arrays, found, raw, written) if resized else written)
+    return compare(NAME, raw, guard_zeros(sweep.equation, arrays, found, raw, written) if resized else written)
 
 
-def guarded(equation: Equation, arrays: Mapping[str, Array], values: Values, raw: Array, written: Array) -> Array:
+def guard_zeros(equation: Equation, arrays: Mapping[str, Array], values: Values, raw: Array, written: Array) -> Array:
     """``written`` with a 0 that its formula guards in the place of 0/0, as the sentence beside such a form says.
 
     At other sizes a length may be 0 whatever stands there: of ``c - c.flip(0)``, for one, where c has one row. Where
@@ -154,12 +157,12 @@ def guarded(equation: Equation, arrays: Mapping[str, Array], values: Values, raw
     return np.where(np.isnan(written) & shut & (raw == 0), 0.0, written)
 
 
-def said(values: Values) -> str:
+def sizes_text(values: Values) -> str:
     """Sizes in words."""
     return ", ".join(f"{size} = {number}" for size, number in values.sizes.items())
 
 
-def jittered(values: Values, program: Program, moving: Collection[str]) -> Iterator[Values]:
+def nearby_points(values: Values, program: Program, moving: Collection[str]) -> Iterator[Values]:
     """A point near the given one where entries differ: forms that hold only for equal entries fail there.
 
     As near as it takes for every operation to be defined there; symmetric matrices stay symmetric only if they must,
@@ -221,19 +224,19 @@ SMALLEST, POINTS = 2, 3
 """Points at the smallest sizes, and in all."""
 
 
-def resized(values: Values, program: Program, moving: Collection[str]) -> Iterator[Values]:
+def resized_points(values: Values, program: Program, moving: Collection[str]) -> Iterator[Values]:
     """Small points at other sizes, filled with what stands at the given one; none where no others fit.
 
     What is as long as something else stays so: v.diag() is right for every square matrix.
     """
     generator, found = np.random.default_rng(3), 0
-    small, large = candidates(sorted(set(values.sizes.values())))
+    small, large = candidate_sizes(sorted(set(values.sizes.values())))
     for most, drawn in ((SMALLEST, small), (POINTS, large)):
         for numbers in drawn if values.sizes else ():
             sizes = {size: numbers[own] for size, own in values.sizes.items()}
             if found == most:
                 break
-            if sizes == values.sizes or not fits(program, sizes):
+            if sizes == values.sizes or not sizes_fit(program, sizes):
                 continue
             other = replace(program, sizes=sizes)
             entries = {}
@@ -242,23 +245,23 @@ def resized(values: Values, program: Program, moving: Collection[str]) -> Iterat
                 if tensor.name in moving:
                     array = as_float(array) * generator.uniform(0.9, 1.1, size=array.shape)
                 entries[tensor.name] = array
-            point = tame(other, entries, moving, values)
+            point = scaled_point(other, entries, moving, values)
             if point is None:
                 continue
-            if not defined(program, point) and defined(program, values):  # the spread of one value
+            if not is_defined(program, point) and is_defined(program, values):  # the spread of one value
                 continue
-            if beyond(point, HUGE) and not beyond(values, HUGE):  # the inverse of x @ x.T, x longer than wide
+            if exceeds(point, HUGE) and not exceeds(values, HUGE):  # the inverse of x @ x.T, x longer than wide
                 continue
             yield point
             found += 1
 
 
-def defined(program: Program, values: Values) -> bool:
+def is_defined(program: Program, values: Values) -> bool:
     """Whether everything on the way to the output has a value."""
     return all(bool(is_finite(values[name]).all()) for name in program.relevant)
 
 
-def tame(program: Program, drawn: Mapping[str, Array], moving: Collection[str], given: Values) -> Values | None:
+def scaled_point(program: Program, drawn: Mapping[str, Array], moving: Collection[str], given: Values) -> Values | None:
     """The point, or one with smaller numbers where eˣ of these is no float and of the given ones it is."""
     point = None
     for share in SHARES:
@@ -267,17 +270,17 @@ def tame(program: Program, drawn: Mapping[str, Array], moving: Collection[str], 
             point = forward(program, {n: matrix_of_kind(program, n, array) for n, array in parts.items()})
         except (SymgradError, ValueError, IndexError):  # a place outside, an axis of 1 where two are needed
             return None
-        if not beyond(point, LARGEST_EXPONENT) or beyond(given, LARGEST_EXPONENT):  # what is right may be ∞·0 there
+        if not exceeds(point, LARGEST_EXPONENT) or exceeds(given, LARGEST_EXPONENT):  # what is right may be ∞·0 there
             break
     return point
 
 
-def beyond(values: Values, size: float) -> bool:
+def exceeds(values: Values, size: float) -> bool:
     """Whether a value is larger than that: than `HUGE`, what rounding left of a pole."""
     return any(bool((np.abs(as_float(tensor)) > size).any()) for tensor in values.arrays.values())
 
 
-def candidates(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator[dict[int, int]]]:
+def candidate_sizes(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator[dict[int, int]]]:
     """Sizes in the place of the ``given`` ones: the smallest, and random ones that are larger."""
     generator = np.random.default_rng(3)
     small = sorted(product(range(1, 1 + FEW), repeat=min(len(given), TOGETHER)), key=lambda sizes: (sum(sizes), sizes))
@@ -287,7 +290,7 @@ def candidates(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator
     )
 
 
-def fits(program: Program, sizes: Mapping[Size, int]) -> bool:
+def sizes_fit(program: Program, sizes: Mapping[Size, int]) -> bool:
     """Whether everything that the program requires holds at ``sizes``, and every axis has a whole size there.
 
     So has each range of an equation's indices, and each axis that it takes one apart into: half of the channels, for
@@ -313,7 +316,7 @@ def stays_inside(step: Apply, program: Program, sizes: Mapping[Size, int]) -> bo
     return True
 
 
-def misread(program: Program, values: Values) -> str:
+def difference_at_sizes(program: Program, values: Values) -> str:
     """What of the program is not at these sizes what it says for all: a shape, or which entries a view reads."""
     found = replace(program, sizes=values.sizes)
     for step in found.forward_steps:

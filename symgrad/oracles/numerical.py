@@ -1,10 +1,11 @@
-"""Checks that need nothing but numbers: the adjoint identity, central differences, and what rounding may leave.
+"""Checks that need nothing but numbers: the adjoint identity, central differences, kinks, what rounding may leave.
 
 ⟨v, J·u⟩ = ⟨vᵀJ, u⟩ for every change u of the input: J·u comes from the derived pushforwards, vᵀJ from the derived
 pullbacks; they share the local Jacobians' formulas and nothing of the sweeps. The u are small random integers, so that
 exact values stay exact. Central differences of L = Σ v·out need only the forward pass, and a point away from kinks;
-less exact, they are used where other oracles cannot be: without torch, or where the explicit formulas are too long.
-What rounding may leave is found by a sweep with the last digits of all that it reads and makes moved.
+less exact, they are used where other oracles cannot be: without torch, or where the explicit formulas are too long. At
+a kink, where the slopes of both sides stay apart as the step shrinks, any number between them is valid. What rounding
+may leave is found by a sweep with the last digits of all that it reads and makes moved.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ from symgrad.numeric import (
 from symgrad.numeric.exact import largest_finite
 from symgrad.numeric.forward_pass import forward_from
 from symgrad.numeric.vector_products import pull_step
-from symgrad.oracles.report import Check, Standing, compare, compare_some, skipped
-from symgrad.oracles.verdict import Comparison, at_kinks, judge
+from symgrad.oracles.comparisons import Check, Comparison, Place, Standing, compare, compare_some, judge, skipped
 from symgrad.program import Apply, Program
 
 UNIT = float(np.finfo(float).eps)
@@ -44,12 +44,12 @@ Size = Callable[[Apply, Program, Values, Array, int], Array]
 """How large the terms are that a step pulls back to one place, for some weights."""
 
 
-def noisy(
+def rounding_noise(
     program: Program, values: Values, unit: float, number: int, size: Size | None = None
 ) -> Callable[[Apply, int, Array, Array], Array]:
-    """What moves the terms of a sweep, each by the rounding of its step; ``size`` in place of `terms`."""
+    """What moves the terms of a sweep, each by the rounding of its step; ``size`` in place of `pulled_sizes`."""
     signs = np.random.default_rng(number)
-    size_of = size or partial(terms, signs=signs)
+    size_of = size or partial(pulled_sizes, signs=signs)
 
     def moved(step: Apply, place: int, weights: Array, result: Array) -> Array:
         sizes = size_of(step, program, values, weights, place)
@@ -58,7 +58,7 @@ def noisy(
     return moved
 
 
-def terms(
+def pulled_sizes(
     step: Apply, program: Program, values: Values, weights: Array, place: int, signs: np.random.Generator
 ) -> Array:
     """How large the terms are that a step pulls back: weights of one size, with signs by lot, do not cancel."""
@@ -69,12 +69,12 @@ def terms(
     return np.abs(as_float(pull_step(step, program, values, lot, [place])[place]))
 
 
-def shaken(arrays: Mapping[str, Array], number: int, unit: float = UNIT) -> Mapping[str, Array]:
+def perturbed(arrays: Mapping[str, Array], number: int, unit: float = UNIT) -> Mapping[str, Array]:
     """The numbers of some arrays moved by ``unit`` of each; equal ones stay equal, and whole ones as they are."""
-    return Made(arrays, lambda a: a if is_exact(a) else a * (1 + unit * lots(np.abs(a), number)))
+    return Made(arrays, lambda a: a if is_exact(a) else a * (1 + unit * signs_by_digits(np.abs(a), number)))
 
 
-def lots(sizes: Array, number: int) -> Array:
+def signs_by_digits(sizes: Array, number: int) -> Array:
     """-1, 0 or 1 for each number, by its digits: the same for equal ones, another for every ``number``.
 
     The digits are scattered as in SplitMix64: looking a network's weights up in their order took minutes.
@@ -99,7 +99,7 @@ def check_adjoint(program: Program, values: Values, seed: Array, wanted: str, gr
     if not is_finite(gradient).all():
         return skipped(ADJOINT, "vᵀJ is not finite here")
     tangents = np.random.default_rng(0).integers(-3, 4, size=(TRIALS, *values[wanted].shape))
-    left, right = sides(program, values, seed, wanted, gradient, tangents)
+    left, right = inner_products(program, values, seed, wanted, gradient, tangents)
     if not is_finite(left).all():
         return skipped(ADJOINT, "J u is not finite here")
     check = compare(ADJOINT, left, right)
@@ -108,7 +108,7 @@ def check_adjoint(program: Program, values: Values, seed: Array, wanted: str, gr
     return check
 
 
-def sides(
+def inner_products(
     program: Program, values: Values, seed: Array, wanted: str, gradient: Array, tangents: Array
 ) -> tuple[Array, Array]:
     """⟨v, J u⟩ and ⟨vᵀJ, u⟩ for each u."""
@@ -129,12 +129,12 @@ def rounding_decides(
 ) -> bool:  # fmt: skip
     """Whether inputs or results that move by their own rounding move a side as far as the two are apart."""
     given = {tensor.name: values[tensor.name] for tensor in program.inputs}
-    points = [forward(program, shaken(given, number)) for number in range(SHAKES)]
-    points += [values.with_arrays(shaken(values.arrays, number)) for number in range(SHAKES)]
+    points = [forward(program, perturbed(given, number)) for number in range(SHAKES)]
+    points += [values.with_arrays(perturbed(values.arrays, number)) for number in range(SHAKES)]
     found = []
     for near in points:
         gradient = numeric_pullback(program, near, seed, [wanted])[wanted]
-        found.append(sides(program, near, seed, wanted, gradient, tangents))
+        found.append(inner_products(program, near, seed, wanted, gradient, tangents))
     with np.errstate(invalid="ignore"):
         spread = np.ptp(np.asarray(found, dtype=float), axis=0).max(axis=0)
     return bool((gap <= 16 * spread).all())
@@ -198,7 +198,7 @@ def check_differences(
     finer = np.empty(point.shape)
     for at in np.ndindex(*point.shape):
         finer[at] = quotient(at, STEP / FINER)
-    return compare_some(QUOTIENTS, found, ours, settled(found, finer), UNSETTLED, ACCURACY, standing)
+    return compare_some(QUOTIENTS, found, ours, has_converged(found, finer), UNSETTLED, ACCURACY, standing)
 
 
 def in_directions(slope: Callable[[Array, float], float], gradient: Array, steps: int) -> Check:
@@ -210,7 +210,7 @@ def in_directions(slope: Callable[[Array, float], float], gradient: Array, steps
     return replace(compare(QUOTIENTS, found, ours, tolerance=ACCURACY, note=note), worst=None)
 
 
-def settled(coarse: Array, fine: Array) -> Array:
+def has_converged(coarse: Array, fine: Array) -> Array:
     """Where a finer step leaves a quotient as it is."""
     with np.errstate(invalid="ignore"):
         gap = np.abs(fine - coarse)
@@ -236,3 +236,65 @@ class Made(UserDict[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         return self.made(name)
+
+
+Sides = tuple[float, float]
+STEPS = (1e-5, 1e-6)
+APART, ROUNDING = 1e-3, 1e-4
+"""How far apart the sides of a kink are, and what rounding may do to a quotient, relative to the larger side."""
+MOST_KINKS, MOST_SIDES = 64, 1024
+"""Entries of which the sides are looked at: where one of them is no kink, and no other can help the check; and ever."""
+
+
+# Kinks ------------------------------------------------------------------------------------------------
+
+
+def at_kinks(case: Comparison, check: Check) -> Check:
+    """Without the entries that lie at a kink or a jump, where both answers lie between the slopes of its sides."""
+    places: list[tuple[Place, Sides]] = []
+    jump = False
+    for count, at in enumerate(case.differ):
+        if count >= MOST_KINKS and (len(places) < count or count >= MOST_SIDES):
+            break
+        total, answers = case.total(at), [answer[at] for answer in case.answers]
+        sides = two_slopes(total)
+        if sides is None:
+            continue
+        if not all(lies_between(answer, sides) for answer in answers):
+            sides, jump = beside_a_jump(total), jump or not places
+            if not all(lies_between(answer, sides) for answer in answers):
+                continue
+        places.append((at, sides))
+    if not places:
+        return check
+    at, (left, right) = places[0]
+    note = (
+        f"{case.entry(at)} lies at a {'jump' if jump else 'kink'}, where the slope is {left:.4g} from the left and "
+        f"{right:.4g} from the right, and any number between is valid: here {case.answers[1][at]:.4g}, there "
+        f"{case.answers[0][at]:.4g}"
+    )
+    return case.without([at for at, _ in places], note)
+
+
+def two_slopes(total: Callable[[float], float]) -> Sides | None:
+    """The slopes of a function of one number left and right of 0, where they are two; a jump has infinite ones."""
+    gaps, left, right, here = [], 0.0, 0.0, total(0.0)
+    for step in STEPS:
+        left, right = (here - total(-step)) / step, (total(step) - here) / step
+        gaps.append(abs(right - left))
+    large = max(1.0, abs(left), abs(right))
+    stays = gaps[1] > APART * large and gaps[1] > gaps[0] / 2
+    return (left, right) if stays and np.isfinite(gaps).all() else None
+
+
+def beside_a_jump(total: Callable[[float], float]) -> Sides:
+    """The slopes to the left and to the right of 0, the value there not among the points."""
+    step = STEPS[-1]
+    low, high = ([total(sign * shift) for shift in (step, 2 * step)] for sign in (-1, 1))
+    return (low[0] - low[1]) / step, (high[1] - high[0]) / step
+
+
+def lies_between(value: float, sides: Sides, rounding: float = ROUNDING) -> bool:
+    """Whether a number lies between the sides, but for what ``rounding`` does to them, relative to each or to 1."""
+    low, high = sorted(sides)
+    return value in sides or bool(low - rounding * max(1.0, abs(low)) <= value <= high + rounding * max(1.0, abs(high)))

@@ -1,11 +1,12 @@
 """torch's own rules: where its backward is no derivative of its forward pass, and the lines that it has for a backward.
 
 `own_numbers` and `with_torchs_own`: what an operation's equation gives where it has no derivative, and what torch puts
-there. `contradicted`: whether torch's forward pass along one entry has the derived slope on both sides and its backward
-says something else, as that of ``polar`` does at negative lengths. `torch_rules`: the backward nodes that torch
-recorded for a program, each with its lines of ``derivatives.yaml``, which lies in the installed wheel; a node is found
-by the name that torch's own generator gives it (``torchgen``, ``load_derivatives.py``: the function's name in title
-case, "Backward", and the how many-th of that name it is).
+there. `contradicts_itself`: whether torch's forward pass along one entry has the derived slope on both sides and
+its backward says something else, as that of ``polar`` does at negative lengths. Both are reasons for `judge`, and so
+are ties, where torch has several gradients beside the point. `torch_rules`: the backward nodes that torch recorded for
+a program, each with its lines of ``derivatives.yaml``, which lies in the installed wheel; a node is found by the name
+that torch's own generator gives it (``torchgen``, ``load_derivatives.py``: the function's name in title case,
+"Backward", and the how many-th of that name it is).
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
+from symgrad.errors import SymgradError
+from symgrad.language.arguments import format_entry_name
+from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback
 from symgrad.numeric.exact import plus
 from symgrad.ops import entry_of
-from symgrad.oracles.torch import leaves_of, only_data, run_torch, torch_forward, torch_version
+from symgrad.oracles.comparisons import Check, Comparison, compare, compare_some, skipped
+from symgrad.oracles.torch import data_inputs, run_torch, torch_forward, torch_leaves, torch_version
+from symgrad.oracles.typed_text import ask_torch
 from symgrad.program import Apply, Argument, Program
 
 SAME = 1e-9
@@ -67,12 +72,12 @@ def on_an_edge(step: Apply, arrays: Mapping[str, Array]) -> bool:
     margin = float(dict[str, Any](step.options)[margin] if isinstance(margin, str) else margin)
     given = dict(zip(entry.operands, step.arguments, strict=False))
     return any(
-        all(holds(given[name], value, margin, arrays) for name, value in edge.items() if name in given)
+        all(has_value_near(given[name], value, margin, arrays) for name, value in edge.items() if name in given)
         for edge in entry.limits.edges
     )
 
 
-def holds(argument: Argument, value: float, margin: float, arrays: Mapping[str, Array]) -> bool:
+def has_value_near(argument: Argument, value: float, margin: float, arrays: Mapping[str, Array]) -> bool:
     """Whether an argument, a tensor or a number in its place, has a value somewhere, within a margin."""
     held = arrays[argument] if isinstance(argument, str) else argument.value
     if held is None:
@@ -111,7 +116,7 @@ def with_torchs_own(
                 before = replace(program, output=source)
                 whole = change if source == name else numeric_pullback(before, values, change, [name])[name]
                 found, at = found + as_float(whole), tuple(int(i) for i in differ[0])
-                entry = f"{source}[{','.join(map(str, at))}]" if at else source
+                entry = format_entry_name(source, at)
                 told = told or (
                     f"this close to the edge of the domain of {step.called}, torch uses a rule of its own: at {entry} "
                     f"= {float(as_float(values[source])[at])!r} its slope with respect to {source} is "
@@ -129,20 +134,20 @@ NEARER = 1e-5
 """One more step, relative to the entry: a logarithm at 1e-13 has no other side further out."""
 
 
-def contradicted(derived: float, torchs: float, entry: float, total: Callable[[float], float]) -> bool:
+def contradicts_itself(derived: float, torchs: float, entry: float, total: Callable[[float], float]) -> bool:
     """Whether ``total``, torch's forward pass with an entry moved by so much, has the derived slope and not torch's."""
     steps = (*STEPS, NEARER * abs(entry)) if entry else STEPS
-    return any(confirmed(derived, torchs, *slopes(entry, total, step)) for step in steps)
+    return any(is_confirmed_slope(derived, torchs, *one_sided_slopes(entry, total, step)) for step in steps)
 
 
-def confirmed(derived: float, torchs: float, left: float, right: float) -> bool:
+def is_confirmed_slope(derived: float, torchs: float, left: float, right: float) -> bool:
     """Whether the sides have the derived slope, closely in the middle, and torch's number is far from it."""
     size, middle = max(1.0, abs(derived)), (left + right) / 2
     near = abs(middle - derived) <= CLOSE * size and max(abs(left - derived), abs(right - derived)) <= ROUGH * size
     return near and abs(torchs - derived) > APART * size
 
 
-def slopes(entry: float, total: Callable[[float], float], step: float) -> tuple[float, float]:
+def one_sided_slopes(entry: float, total: Callable[[float], float], step: float) -> tuple[float, float]:
     """The slopes left and right of an entry; NaN where rounding swallows the step or what comes of it."""
     low, here, high = total(-step), total(0.0), total(step)
     left, right = (here - low) / step, (high - here) / step
@@ -174,8 +179,8 @@ def torch_rules(program: Program, inputs: Mapping[str, Array]) -> tuple[Rule, ..
         return "torch is not installed here, so its derivatives.yaml cannot be read"
     if not rules():
         return f"torch {torch_version()} is installed without its derivatives.yaml, or PyYAML is missing"
-    leaves = leaves_of(inputs, {t.name for t in program.inputs} - {*program.made} - only_data(program))
-    names = dict.fromkeys(nodes(torch_forward(program, leaves).grad_fn))
+    leaves = torch_leaves(inputs, {t.name for t in program.inputs} - {*program.made} - data_inputs(program))
+    names = dict.fromkeys(backward_node_names(torch_forward(program, leaves).grad_fn))
     if not names:
         return f"torch {torch_version()} records no backward node for this call: its output requires no gradient"
     found = tuple(rule for name in names if (rule := rule_of(name)) is not None)[:MOST]
@@ -188,7 +193,7 @@ def rule_of(node: str) -> Rule | None:
     return replace(view, node=node) if view is not None else None
 
 
-def nodes(first: Any) -> Iterator[str]:
+def backward_node_names(first: Any) -> Iterator[str]:
     """The names of the backward nodes, nearest to the output first."""
     waiting, seen = [first] if first is not None else [], set()
     while waiting:
@@ -212,14 +217,14 @@ def rules() -> Mapping[str, Rule]:
 
     with path.open(encoding="utf-8") as stream:
         entries = yaml.load(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return named(entries)
+    return rules_by_node(entries)
 
 
-def named(entries: list[Mapping[str, Any]]) -> Mapping[str, Rule]:
+def rules_by_node(entries: list[Mapping[str, Any]]) -> Mapping[str, Rule]:
     """The entries by their nodes.
 
     >>> entry = {"name": "mul.Tensor(Tensor self, Tensor other) -> Tensor", "self": "grad * other", "result": "…"}
-    >>> named([entry])["MulBackward0"].lines
+    >>> rules_by_node([entry])["MulBackward0"].lines
     (('self', 'grad * other'),)
     """
     count, found = Counter[str](), dict[str, Rule]()
@@ -234,3 +239,96 @@ def named(entries: list[Mapping[str, Any]]) -> Mapping[str, Rule]:
         count[prefix] += 1
         found[node] = Rule(node, entry["name"], told)
     return found
+
+
+MOST_RULES = 16
+"""Entries at which torch's backward is held against its forward pass."""
+SHIFT, MET = 1e-7, 1e-5
+"""How far beside the point, relative to an entry or to 1, and how well an answer has to be met."""
+LARGEST_TIED, POINTS = 256, 24
+"""Entries of the largest gradient that is looked at, and points beside it that are drawn at random."""
+
+
+# Ties: a hair beside the point there is one answer ------------------------------------------------------
+
+
+def at_ties(case: Comparison, check: Check) -> Check:
+    """Without the entries that differ, where torch has several gradients beside the point and both lie between."""
+    first, second = case.answers
+    if first.shape != second.shape or not 0 < first.size <= LARGEST_TIED:
+        return check
+    if not all(is_finite(array).all() for array in (first, second, *case.inputs.values())):
+        return check
+    found = list(gradients_beside(case))
+    if not found or max(float(np.ptp(entry)) for entry in np.transpose(found)) <= MET * case.scale:
+        return check
+    if not all(is_mean_of(found, answer.reshape(-1), MET * case.scale) for answer in case.answers):
+        return check
+    at = case.differ[0]
+    note = (
+        f"{case.entry(at)} ties with others, and either may be taken: here {second[at]:.4g}, there {first[at]:.4g}, "
+        "both between the gradients beside the point"
+    )
+    return case.without(case.differ, note)
+
+
+def gradients_beside(case: Comparison) -> Iterator[Array]:
+    """torch's gradients at points beside the given one: drawn at random, and towards and away from each answer."""
+    generator, point = np.random.default_rng(13), as_float(case.inputs[case.name])
+    ways = [generator.uniform(-1, 1, point.shape) for _ in range(POINTS)]
+    for answer in case.answers:
+        size = max(float(np.abs(answer).max()), 1e-300)
+        for sign in (1.0, -1.0, 1.0, -1.0):
+            ways.append(sign * answer / size + 0.1 * generator.uniform(-1, 1, point.shape))
+    for way in ways:
+        moved = point + SHIFT * np.maximum(1.0, np.abs(point)) * way
+        try:
+            found = ask_torch(case.text, case.program, {**case.inputs, case.name: moved}, case.seed, [case.name])
+        except SymgradError:
+            continue
+        gradient = None if found is None else found.gradients.get(case.name)
+        if gradient is not None and is_finite(gradient).all():
+            yield as_float(gradient).reshape(-1)
+
+
+def is_mean_of(found: list[Array], answer: Array, allowed: float) -> bool:
+    """Whether an answer is a mean of the found ones, each with a weight that is not negative."""
+    from scipy.optimize import nnls  # loads much, and only a check that failed comes here
+
+    weight = max(1.0, float(np.abs(found).max()))
+    table = np.vstack([np.transpose(found), np.full((1, len(found)), weight)])
+    wanted = np.append(answer, weight)
+    shares, _ = nnls(table, wanted)
+    return bool(np.abs(table @ shares - wanted).max() <= allowed)
+
+
+# torch's own rules --------------------------------------------------------------------------------------
+
+
+def own_rule(case: Comparison, check: Check) -> Check:
+    """Not made where torch contradicts its own forward pass and agrees elsewhere, or has a rule of its own at an edge.
+
+    The forward pass that is asked is torch's: nothing derived is taken for granted.
+    """
+    torchs, derived = case.answers
+    able = np.ones(torchs.shape, dtype=bool)
+    for at in case.differ[:MOST_RULES]:
+        here = float(as_float(case.inputs[case.name])[at])
+        able[at] = not contradicts_itself(float(derived[at]), float(torchs[at]), here, case.torchs(at))
+    rest = compare_some(case.oracle, case.reference, case.derived, able, "", standing=case.standing)
+    if able.all() or rest.passed is False:
+        return near_edges(case, check)
+    at, more = case.differ[0], len(case.differ) - 1
+    why = (
+        f"torch's backward says {torchs[at]:.4g} for {case.entry(at)}{f' and {more} more' if more else ''}, where its "
+        f"own forward pass has the slope {derived[at]:.4g} on both sides: that is torch's own rule, not a derivative"
+    )
+    return replace(skipped(case.oracle, why), own_rule=True)
+
+
+def near_edges(case: Comparison, check: Check) -> Check:
+    """Not made, with the reason, where torch's number follows from rules of its own at edges; else ``check``."""
+    found = with_torchs_own(case.program, case.values, case.seed, case.name, case.derived)
+    if found is None or compare(case.oracle, case.reference, found[0], standing=case.standing).passed is False:
+        return check
+    return replace(skipped(case.oracle, found[1]), own_rule=True)

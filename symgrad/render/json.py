@@ -20,7 +20,7 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.language import arguments
-from symgrad.oracles.report import Check
+from symgrad.oracles.comparisons import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers
 from symgrad.render.content.answer import kink_sentence

@@ -21,22 +21,34 @@ from symgrad.explanation.formulas import Shapes
 from symgrad.language import arguments
 from symgrad.numeric import Array, as_float
 from symgrad.oracles import torch_version
-from symgrad.testing.batteries.layout import layout, mask
-from symgrad.testing.batteries.purity import accumulation, contract, nondeterministic, printed, purity, random_forward
-from symgrad.testing.batteries.second import double_backward, duality
-from symgrad.testing.batteries.special_points import beside_kinks, exactness
-from symgrad.testing.batteries.value import cut, forward, misshapen, value
+from symgrad.testing.bench import BatteryResult, Bench, make_bench, not_made
+from symgrad.testing.consistency import check_double_backward, check_duality, check_layouts, check_masks
+from symgrad.testing.purity import (
+    check_accumulation,
+    check_contract,
+    check_determinism,
+    check_purity,
+    print_findings,
+    random_forward_finding,
+)
+from symgrad.testing.references import (
+    GradientReference,
+    capture_reference,
+    reference_by_differences,
+    reference_for_outputs,
+)
 from symgrad.testing.report import BackwardReport, Battery, Finding
-from symgrad.testing.requests import Request, requested
-from symgrad.testing.right.bench import Bench, Outcome, bench_of, not_made
-from symgrad.testing.right.rounding import rounding_of
-from symgrad.testing.right.truth import Truth, captured_forward, formula_of_outputs, secants_of
+from symgrad.testing.requests import Request, read_request
+from symgrad.testing.special_points import check_kinks, check_whole_numbers
+from symgrad.testing.trial_seeds import coarsest_tolerance
+from symgrad.testing.value import check_value, cut_output_findings, forward_finding, output_shape_finding
 from symgrad.tracing import need_torch
 
-BATTERIES: Mapping[str, Callable[[Bench], Outcome]] = {
-    "value": value, "contract": contract, "purity": purity, "determinism": nondeterministic, "layout": layout,
-    "mask": mask, "accumulation": accumulation, "whole numbers": exactness, "duality": duality, "kink": beside_kinks,
-    "double_backward": double_backward,
+BATTERIES: Mapping[str, Callable[[Bench], BatteryResult]] = {
+    "value": check_value, "contract": check_contract, "purity": check_purity, "determinism": check_determinism,
+    "layout": check_layouts, "mask": check_masks, "accumulation": check_accumulation,
+    "whole numbers": check_whole_numbers, "duality": check_duality, "kink": check_kinks,
+    "double_backward": check_double_backward,
 }  # fmt: skip
 """In the order in which they are run and told."""
 REPORTED: ContextVar[Callable[[BackwardReport], object]] = ContextVar("REPORTED", default=lambda report: None)
@@ -95,29 +107,29 @@ def check_backward(
     try:
         order = arguments.require_order(order)
         chosen = chosen_batteries(arguments.require_names(only, "only"), arguments.require_names(skip, "skip"), order)
-        request = requested(fn, expression, inputs, arguments.require_names(wrt, "wrt"))
+        request = read_request(fn, expression, inputs, arguments.require_names(wrt, "wrt"))
         number, known = arguments.require_count(seed, "seed"), arguments.require_shapes(shapes)
-        allowed = None if tolerance is None else share_of(tolerance)
-        truth: Truth | str | None = None
+        allowed = None if tolerance is None else require_tolerance(tolerance)
+        truth: GradientReference | str | None = None
         if expression is not None:
             given = request.arrays, request.scalars, request.candidate.names, known
-            truth = formula_of_outputs(expression, lambda: len(request.candidate.run().outputs), *given)
+            truth = reference_for_outputs(expression, lambda: len(request.candidate.run().outputs), *given)
         run = request.candidate.run()
         if run.failure:
             finding = Finding("raises", "", "forward", f"the forward pass {run.failure}")
-            return report_of(request, truth, number, [Outcome(Battery("value", "failed", 0), (finding,))])
+            return make_report(request, truth, number, [BatteryResult(Battery("value", "failed", 0), (finding,))])
         if truth is None:
-            truth = own_forward(request)
+            truth = reference_from_candidate(request)
         held = None if isinstance(truth, str) else truth
-        other = misshapen(held, run)
+        other = output_shape_finding(held, run)
         if other is not None:
-            return report_of(request, truth, number, [Outcome(Battery("value", "failed", 1), (other,))])
-        rounding = rounding_of([*run.dtypes, *request.types], allowed, held.tolerance if held else 0.0)
-        bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
-        found = outcomes(bench, chosen)
+            return make_report(request, truth, number, [BatteryResult(Battery("value", "failed", 1), (other,))])
+        rounding = coarsest_tolerance([*run.dtypes, *request.types], allowed, held.tolerance if held else 0.0)
+        bench = make_bench(request.candidate, run, held, rounding, request.arrays, number)
+        found = run_batteries(bench, chosen)
         if only is None and skip is None and order == 1 and len(found) > 1:
             found.append(not_made("double_backward", "order=2 checks it"))
-        return report_of(request, truth, number, found)
+        return make_report(request, truth, number, found)
     except SymgradError as error:
         raise error.with_traceback(None) from None  # the caller's line and the message: what is between says nothing
 
@@ -136,7 +148,7 @@ def assert_backward(fn: Any, expression: Any = None, /, **options: Any) -> Backw
     return report
 
 
-def share_of(value: object) -> float:
+def require_tolerance(value: object) -> float:
     """A tolerance, relative to the terms of a sum."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1:
         return float(value)
@@ -152,25 +164,25 @@ def chosen_batteries(only: Sequence[str] | None, skip: Sequence[str] | None, ord
     return tuple(name for name in wished if name not in (skip or ()))
 
 
-def own_forward(request: Request) -> Truth | str:
+def reference_from_candidate(request: Request) -> GradientReference | str:
     """What the candidate's own forward pass says, or the reason why nothing does."""
     names = request.candidate.names
-    found: Truth | str = "a pair of functions"
+    found: GradientReference | str = "a pair of functions"
     if request.candidate.masks:
-        found = captured_forward(request.function, request.inputs, request.arrays, names)
-    return secants_of(request.candidate, request.arrays, found) if isinstance(found, str) else found
+        found = capture_reference(request.function, request.inputs, request.arrays, names)
+    return reference_by_differences(request.candidate, request.arrays, found) if isinstance(found, str) else found
 
 
-def outcomes(bench: Bench, chosen: Sequence[str]) -> list[Outcome]:
+def run_batteries(bench: Bench, chosen: Sequence[str]) -> list[BatteryResult]:
     """Every battery that says something here."""
-    first = forward(bench)
+    first = forward_finding(bench)
     if first is not None:
-        unsteady = random_forward(bench, bench.candidate.run())
-        return [Outcome(Battery("determinism" if unsteady else "value", "failed", 1), (unsteady or first,))]
-    gone = tuple(cut(bench)) if not bench.failure else ()
+        unsteady = random_forward_finding(bench, bench.candidate.run())
+        return [BatteryResult(Battery("determinism" if unsteady else "value", "failed", 1), (unsteady or first,))]
+    gone = tuple(cut_output_findings(bench)) if not bench.failure else ()
     if gone:
-        return [Outcome(Battery("value", "failed", 1), gone)]
-    found: list[Outcome] = []
+        return [BatteryResult(Battery("value", "failed", 1), gone)]
+    found: list[BatteryResult] = []
     differs = False
     for name in chosen:
         if bench.failure and name not in ("contract", "purity", "kink"):
@@ -178,17 +190,17 @@ def outcomes(bench: Bench, chosen: Sequence[str]) -> list[Outcome]:
         elif differs and name in STEADY:
             found.append(not_made(name, "its result changes from call to call"))
         else:
-            found.append(repeated(bench, name))
+            found.append(run_battery(bench, name))
             differs |= any(f.kind == "nondeterministic" and not f.evidence.get("slight") for f in found[-1].findings)
     if bench.failure and not any(o.findings for o in found):
-        found.append(contract(bench))
-    loud = tuple(printed(bench, bench.pulls))
+        found.append(check_contract(bench))
+    loud = tuple(print_findings(bench, bench.pulls))
     if loud:
-        found.append(Outcome(Battery("quiet", "failed", 1), loud))
+        found.append(BatteryResult(Battery("quiet", "failed", 1), loud))
     return found
 
 
-def repeated(bench: Bench, name: str) -> Outcome:
+def run_battery(bench: Bench, name: str) -> BatteryResult:
     """What a battery finds; one that compares the candidate with itself has to find it again, one call later each time.
 
     What came once is a candidate that says something else now and then.
@@ -205,7 +217,9 @@ def repeated(bench: Bench, name: str) -> Outcome:
     return replace(made, findings=(*kept, Finding("nondeterministic", lost[0].input, lost[0].where, said)))
 
 
-def report_of(request: Request, truth: Truth | str | None, number: int, found: Sequence[Outcome]) -> BackwardReport:
+def make_report(
+    request: Request, truth: GradientReference | str | None, number: int, found: Sequence[BatteryResult]
+) -> BackwardReport:
     """Findings ranked, and what was run; whoever wants to know of reports is told."""
     every = [finding for one in found for finding in one.findings]
     if any(f.kind == "unreduced" for f in every):  # the same slip is seen in every call
@@ -251,13 +265,13 @@ def check_named(
         if len(found) > 2:
             raise InputError("a pair is a forward and a backward", found=(target,), hints=("module:forward,backward",))
         candidate = found[0] if len(found) == 1 else (found[0], found[1])
-        inputs = {name: handed(value, wrt is None or name in wrt, dtype) for name, value in values.items()}
+        inputs = {name: as_candidate_tensor(value, wrt is None or name in wrt, dtype) for name, value in values.items()}
         if isinstance(candidate, tuple):
             inputs = {name: tensor.numpy() for name, tensor in inputs.items()}
         return check_backward(candidate, expression, wrt=wrt, **options, **inputs)
 
 
-def handed(value: Array, floating: bool, dtype: str) -> Any:
+def as_candidate_tensor(value: Array, floating: bool, dtype: str) -> Any:
     """A value as the candidate gets it."""
     import torch
 
@@ -266,7 +280,7 @@ def handed(value: Array, floating: bool, dtype: str) -> Any:
     return torch.tensor(value)
 
 
-def written_test(
+def write_test(
     target: str, expression: str | None, values: Mapping[str, Array], wrt: Sequence[str] | None, dtype: str,
     options: Mapping[str, Any],
 ) -> str:  # fmt: skip

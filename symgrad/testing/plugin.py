@@ -50,7 +50,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         return (yield)
     from symgrad.testing.check import REPORTED
 
-    token = REPORTED.set(lambda report: write(item, Path(folder), report))
+    token = REPORTED.set(lambda report: write_report(item, Path(folder), report))
     try:
         return (yield)
     finally:
@@ -63,7 +63,7 @@ def check_backward() -> Callable[..., BackwardReport]:
 
     def checked(fn: Any, expression: Any = None, /, **options: Any) -> BackwardReport:
         __tracebackhide__ = True
-        return run(fn, expression, options)
+        return run_check(fn, expression, options)
 
     return checked
 
@@ -81,11 +81,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     candidate = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
     if candidate is None:
         pytest.fail(f"{pyfuncitem.name} is marked symgrad, but returns no function to check", pytrace=False)
-    run(candidate, marker.args[0] if marker.args else None, drawn(marker.kwargs))
+    run_check(candidate, marker.args[0] if marker.args else None, draw_inputs(marker.kwargs))
     return True
 
 
-def run(fn: Any, expression: Any, options: Mapping[str, Any]) -> BackwardReport:
+def run_check(fn: Any, expression: Any, options: Mapping[str, Any]) -> BackwardReport:
     """One check, which passes or fails the test."""
     __tracebackhide__ = True
     from symgrad.errors import SymgradError
@@ -103,7 +103,7 @@ def run(fn: Any, expression: Any, options: Mapping[str, Any]) -> BackwardReport:
     return report
 
 
-def drawn(options: Mapping[str, Any]) -> dict[str, Any]:
+def draw_inputs(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options and inputs; a tuple of sizes is normal numbers of that shape, the same in every run."""
     import torch
 
@@ -115,14 +115,14 @@ def drawn(options: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def write(item: pytest.Item, folder: Path, report: BackwardReport) -> None:
+def write_report(item: pytest.Item, folder: Path, report: BackwardReport) -> None:
     """``test_kernel.py-test_softmax.json`` and ``.html``; a second check of the same test is numbered."""
     from symgrad.files import write_whole
-    from symgrad.testing.report import page
+    from symgrad.testing.report import report_page
 
     folder.mkdir(parents=True, exist_ok=True)
     count = item.stash[CHECKS] = item.stash.get(CHECKS, 0) + 1
     name = re.sub(r"[^\w.\-\[\]]+", "-", item.nodeid).strip("-")[:LONGEST]
     own = name if count == 1 else f"{name}-{count}"
     write_whole(folder / f"{own}.json", report.to_json())
-    write_whole(folder / f"{own}.html", page(item.nodeid, report))
+    write_whole(folder / f"{own}.html", report_page(item.nodeid, report))

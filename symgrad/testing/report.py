@@ -1,7 +1,7 @@
 """What a check of a backward found, as plain frozen data, and how that is read: as text, as JSON, as a page.
 
-Comes in: findings and batteries. Goes out: a `BackwardReport`; and `page`, self-contained HTML in the reader's own
-light or dark, with what was found and then a row for each battery.
+Comes in: findings and batteries. Goes out: a `BackwardReport`; and `report_page`, self-contained HTML in the reader's
+own light or dark, with what was found and then a row for each battery.
 """
 
 from __future__ import annotations
@@ -98,18 +98,18 @@ class BackwardReport(Listed):
         the backward of 'x * 2' passes
           value            passed     4
         """
-        said = wrapped(self.headline, "", "    ")
+        said = wrap_clauses(self.headline, "", "    ")
         if self.findings:
             for finding in self.findings:
                 first, *rest = str(finding).splitlines()
-                said += ["", *wrapped(first, "", "    ")]
-                said += [part for line in rest for part in wrapped(line, "    ", "        ")]
+                said += ["", *wrap_clauses(first, "", "    ")]
+                said += [part for line in rest for part in wrap_clauses(line, "    ", "        ")]
             said.append("")
         for battery in self.batteries:
             line = f"  {battery.name:<16} {battery.verdict:<9} {battery.count:>2}"
-            said += wrapped(f"{line}  {battery.note}".rstrip(), "", " " * 32)
+            said += wrap_clauses(f"{line}  {battery.note}".rstrip(), "", " " * 32)
         if self.findings:
-            said += wrapped(f"({self.origin})", "  ", "   ")
+            said += wrap_clauses(f"({self.origin})", "  ", "   ")
         return "\n".join(said)
 
     def to_json(self) -> str:
@@ -120,7 +120,7 @@ class BackwardReport(Listed):
         return self.to_text()
 
 
-def wrapped(text: str, first: str, rest: str) -> list[str]:
+def wrap_clauses(text: str, first: str, rest: str) -> list[str]:
     """A line in as many as it takes, clause by clause; no word is broken, and no sum from its index."""
     if len(first + text) <= WIDEST:
         return [first + text]
@@ -164,26 +164,26 @@ td.count {{ text-align: right; font-variant-numeric: tabular-nums }}
 """
 
 
-def page(title: str, report: BackwardReport) -> str:
+def report_page(title: str, report: BackwardReport) -> str:
     """The whole page; everything that is not ours is escaped."""
     return PAGE.format(
         title=escape(title),
         verdict="passed" if report.passed else FAILED,
         said=escape(report.headline),
-        findings="\n".join(map(section, report.findings)),
-        batteries="\n".join(map(row, report.batteries)),
+        findings="\n".join(map(finding_section, report.findings)),
+        batteries="\n".join(map(battery_row, report.batteries)),
         ends=escape(report.origin),
     )
 
 
-def section(finding: Finding) -> str:
+def finding_section(finding: Finding) -> str:
     """The kind of the mistake, and its message clause by clause."""
     lines = [clause for line in finding.message.splitlines() for clause in line.split("; ")]
     said = "".join(f'<p class="said">{escape(line.strip())}</p>' for line in lines)
     return f'<section><h2 class="failed">{escape(finding.kind)}</h2>{said}</section>'
 
 
-def row(battery: Battery) -> str:
+def battery_row(battery: Battery) -> str:
     """One battery."""
     return (
         f'<tr><th scope="row">{escape(battery.name)}</th><td class="{battery.verdict}">{escape(battery.verdict)}</td>'

@@ -61,7 +61,7 @@ def seed_of(job: Mapping[str, str]) -> Any:
 def page(job: Mapping[str, str]) -> str:
     """The page of one expression; values from files are refused, since a link holds them."""
     from symgrad.api import explain_values
-    from symgrad.exercises import asked
+    from symgrad.exercises import exercise_data
 
     if any("@" in job.get(part, "") for part in ("let", "seed")):
         raise InputError("values from files are not read here", hints=("x=[[1,2],[3,4]]", "x=randn(2,3)"))
@@ -69,7 +69,7 @@ def page(job: Mapping[str, str]) -> str:
         job["expression"], values_of(job), seed=seed_of(job), shapes=shapes_of(job),
         then=job.get("then", "").strip() or None, wrt=job.get("wrt", "").strip() or None,
     )  # fmt: skip
-    return found.to_html(asked=asked(found))
+    return found.to_html(asked=exercise_data(found))
 
 
 def exercise(job: Mapping[str, str]) -> dict[str, str]:

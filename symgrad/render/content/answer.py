@@ -33,7 +33,7 @@ from symgrad.explanation.notable import (
 )
 from symgrad.numeric import as_float, without_fractions
 from symgrad.ops.lookup import has_role
-from symgrad.oracles.report import NO_GRADIENT, REFUSES, TURNED, Check, Outcome, Verdict
+from symgrad.oracles.comparisons import NO_GRADIENT, REFUSES, TURNED, Check, CheckVerdict, TextOutcome
 from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, short_forms, with_constants
@@ -174,14 +174,14 @@ def _agreement(explanation: Explanation) -> Words:
     asked = explanation.asked
     data = [name for name in explanation.gradients if asked is not None and name in asked.data]
     checks = [_by_torch(gradient) for name, gradient in explanation.gradients.items() if name not in data]
-    if explanation.outcome in (Outcome.REFUSED, Outcome.UNDERIVED) and asked is not None:
+    if explanation.outcome in (TextOutcome.REFUSED, TextOutcome.UNDERIVED) and asked is not None:
         whole = explanation.outcome[:1].upper() + explanation.outcome[1:]
         who = "Torch refuses this text" if asked.refused else whole
         return (f"{who}: {(asked.refused or asked.refusal or NO_GRADIENT).rstrip('.')}.",)
     refused = [check.note for check in checks if check is not None and check.note.startswith(REFUSES)]
     if refused:
         return (f"Nothing is compared with torch, which refuses this: {refused[0].removeprefix(REFUSES).rstrip('.')}.",)
-    made = [check for check in checks if check is not None and check.verdict is Verdict.AGREES]
+    made = [check for check in checks if check is not None and check.verdict is CheckVerdict.AGREES]
     if not made or len(made) < len(checks):
         return ()
     worst = max(check.max_error or 0.0 for check in made)
@@ -189,7 +189,7 @@ def _agreement(explanation: Explanation) -> Words:
     lost = sum(_lost_by_torch(explanation, name) for name in explanation.gradients)
     but = f" but {lost}, where torch has no number" if explanation.out_of_range else " but those that follow"
     where = ", but for the signs of some vectors" if any(c.note == TURNED for c in made) else " in every entry"
-    read = explanation.outcome is Outcome.AS_READ or (asked is not None and bool(asked.unread))
+    read = explanation.outcome is TextOutcome.AS_READ or (asked is not None and bool(asked.unread))
     none: Words = (
         (", but for ", *listed([(Code(name),) for name in data]), ": torch has no derivative with respect to that")
         if data

@@ -19,7 +19,7 @@ from symgrad.explanation import Explanation, Gradient, Hessian
 from symgrad.explanation.assemble import second_of
 from symgrad.explanation.formulas import Sample, sample
 from symgrad.explanation.given import Seed
-from symgrad.oracles.report import Check, Verdict
+from symgrad.oracles.comparisons import Check, CheckVerdict
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import LONGEST, MOST_COLUMNS, MOST_ROWS
 from symgrad.render.content.teller import Teller
@@ -64,7 +64,7 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     )
     blocks = [Table((("compared with",), *(title for title, _, _ in columns)), rows)]
     blocks += remarks(say, [(name, check) for (_, name), check in found.items() if check is not None])
-    undefined = [name for name, g in wanted if any(c.verdict is Verdict.UNDEFINED for c in g.checks)]
+    undefined = [name for name, g in wanted if any(c.verdict is CheckVerdict.UNDEFINED for c in g.checks)]
     if undefined and explanation.passed:
         blocks.append(
             say.paragraph(
@@ -93,9 +93,9 @@ def verdict(check: Check | None) -> str:
     """equal, the largest difference, undefined here, DIFFERS, skipped."""
     if check is None:
         return ""
-    if check.verdict in (Verdict.NOT_MADE, Verdict.UNDEFINED):
+    if check.verdict in (CheckVerdict.NOT_MADE, CheckVerdict.UNDEFINED):
         return check.verdict
-    if check.verdict is Verdict.DIFFERS:
+    if check.verdict is CheckVerdict.DIFFERS:
         return "DIFFERS"
     if check.exact or check.max_error == 0:
         return "equal"

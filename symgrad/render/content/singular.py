@@ -21,8 +21,8 @@ from symgrad.explanation.singular import Nothing, Point, Singular, nothing
 from symgrad.explanation.structure import why_nothing_flows
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, as_float, without_fractions
+from symgrad.oracles.comparisons import NO_GRADIENT, NO_PATH
 from symgrad.oracles.digits import LARGEST
-from symgrad.oracles.report import NO_GRADIENT, NO_PATH
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE

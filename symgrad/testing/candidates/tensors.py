@@ -1,6 +1,6 @@
 """A torch function as a candidate: run on fresh leaves, pulled back by its own backward.
 
-Comes in: the function and its arguments, as the user has them. Goes out: `symgrad.testing.candidates.attempts`
+Comes in: the function and its arguments, as the user has them. Goes out: `symgrad.testing.candidates`
 answers, in float64 NumPy. The user's tensors, parameters and their ``.grad`` are left as they were.
 """
 
@@ -16,8 +16,8 @@ import torch
 from torch.autograd import forward_ad
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates.attempts import PLAIN, Change, Heard, Layout, Pull, Seeds, Variation, listening
-from symgrad.testing.candidates.watching import changed, functions_of, named, snapshot, spying
+from symgrad.testing.candidates import PLAIN, Heard, MemoryLayout, Mutation, PullResult, Seeds, Variation, listening
+from symgrad.testing.candidates.watching import dtype_name, functions_of, snapshot, tensor_mutation, watch_backwards
 from symgrad.tracing.record.backward_args import graph_nodes
 
 ONCE, ERROR = "marked once_differentiable", "torch::autograd::Error"
@@ -27,7 +27,7 @@ DONATED, NO_SECOND = "donated buffers", "does not currently support double backw
 LEAF = "a leaf variable that requires grad"
 
 
-def numbers_of(tensor: Any) -> Array:
+def to_float64(tensor: Any) -> Array:
     """Entries in float64."""
     dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
     return np.array(dense.cpu().double().numpy())
@@ -67,12 +67,14 @@ class Tensors:
             if variation.double and fresh.is_floating_point():
                 fresh = fresh.double()
             if values is not None or layout is not None:
-                fresh = placed(numbers_of(given) if values is None else values, fresh.dtype, fresh.device, layout)
+                fresh = tensor_in_layout(
+                    to_float64(given) if values is None else values, fresh.dtype, fresh.device, layout
+                )
             required = self.names if variation.required is None else variation.required
             found[name] = fresh.requires_grad_(name in required) if name in self.names else fresh
         return found
 
-    def run(self, variation: Variation = PLAIN) -> TorchRun:
+    def run(self, variation: Variation = PLAIN) -> TensorRun:
         """The forward pass; a function that writes into its inputs gets copies of the leaves from then on."""
         run = self.once(variation)
         if LEAF in run.failure.lower() and not self.writes:
@@ -80,10 +82,10 @@ class Tensors:
             run = self.once(variation)
         return run
 
-    def once(self, variation: Variation) -> TorchRun:
+    def once(self, variation: Variation) -> TensorRun:
         """One forward pass."""
         with self.requiring(variation.required), self.moved(variation):
-            return TorchRun(self, self.leaves(variation), variation)
+            return TensorRun(self, self.leaves(variation), variation)
 
     @contextlib.contextmanager
     def requiring(self, required: frozenset[str] | None) -> Iterator[None]:
@@ -124,12 +126,12 @@ class Tensors:
             results = tensors_among(self.function(*leaves.values()))
             parts = [forward_ad.unpack_dual(t) for t in results]  # type: ignore[no-untyped-call]  # torch's gap
             return tuple(
-                np.zeros(t.shape) if p.tangent is None else numbers_of(p.tangent)
+                np.zeros(t.shape) if p.tangent is None else to_float64(p.tangent)
                 for p, t in zip(parts, results, strict=True)
             )  # one sentence
         return heard.failure or None
 
-    def second(self, name: str, seeds: Seeds, weights: Array) -> Pull:
+    def second(self, name: str, seeds: Seeds, weights: Array) -> PullResult:
         """By ``create_graph=True``."""
         run = self.run()
         with listening() as heard:
@@ -138,18 +140,18 @@ class Tensors:
             weighing = [s.requires_grad_() for _, s in pairs]
             first: Any = torch.autograd.grad(outs, run.asked[name], weighing, create_graph=True, allow_unused=True)[0]
             if first is None or not first.requires_grad:
-                return Pull(dict.fromkeys(run.asked))  # right where the second derivative is 0
+                return PullResult(dict.fromkeys(run.asked))  # right where the second derivative is 0
             if any(node.name() == ERROR for node in graph_nodes([first])):
-                return Pull({}, ONCE)
+                return PullResult({}, ONCE)
             total = (first * torch.as_tensor(weights, dtype=first.dtype, device=first.device)).sum()
             found: Sequence[Any] = torch.autograd.grad(total, [*run.asked.values(), *weighing], allow_unused=True)
             names = [*run.asked, *(f"v{n + 1}" if len(weighing) > 1 else "v" for n in range(len(weighing)))]
-            gradients = {n: None if g is None else numbers_of(g) for n, g in zip(names, found, strict=True)}
-            return Pull(gradients)
-        return Pull({}, f"{ONCE}: compiled" if NO_SECOND in heard.failure else heard.failure, heard.printed)
+            gradients = {n: None if g is None else to_float64(g) for n, g in zip(names, found, strict=True)}
+            return PullResult(gradients)
+        return PullResult({}, f"{ONCE}: compiled" if NO_SECOND in heard.failure else heard.failure, heard.printed)
 
 
-class TorchRun:
+class TensorRun:
     """One forward pass of a torch function, whose graph is kept."""
 
     def __init__(self, owner: Tensors, leaves: dict[str, Any], variation: Variation) -> None:
@@ -166,12 +168,12 @@ class TorchRun:
             if not self.tensors:
                 heard.failure = f"returns {type(result).__name__}, not a tensor of floating-point numbers"
         self.failure, self.printed = heard.failure, heard.printed
-        self.outputs = tuple(numbers_of(t) for t in self.tensors)
-        self.dtypes = tuple(named(t.dtype) for t in self.tensors)
+        self.outputs = tuple(to_float64(t) for t in self.tensors)
+        self.dtypes = tuple(dtype_name(t.dtype) for t in self.tensors)
         self.cut = tuple(not t.requires_grad for t in self.tensors)
-        self.changes: tuple[Change, ...] = tuple(
+        self.changes: tuple[Mutation, ...] = tuple(
             c for name, leaf in leaves.items()
-            if (c := changed("mutates_input", name, "the forward pass", before[name], leaf)) is not None
+            if (c := tensor_mutation("mutates_input", name, "the forward pass", before[name], leaf)) is not None
         )  # fmt: skip
         known = {**leaves, **owner.parameters}
         self.asked = {name: known[name] for name in owner.names if known[name].requires_grad}
@@ -182,7 +184,7 @@ class TorchRun:
         self.owner.functions = functions_of(self.tensors)
         return self.owner.functions
 
-    def accumulated(self, seeds: Seeds) -> Pull | None:
+    def accumulated(self, seeds: Seeds) -> PullResult | None:
         """What ``backward`` adds to a ``.grad`` of ones."""
         run = self.fresh()
         pairs = run.pairs(seeds, ())
@@ -197,21 +199,21 @@ class TorchRun:
                 [t for t, _ in pairs], [s for _, s in pairs], retain_graph=not run.owner.frees,
                 inputs=list(asked.values()),
             )  # fmt: skip
-        found = {n: None if t.grad is None else numbers_of(t.grad) - 1 for n, t in asked.items()}
+        found = {n: None if t.grad is None else to_float64(t.grad) - 1 for n, t in asked.items()}
         for leaf in asked.values():
             leaf.grad = None
-        return Pull(found, heard.failure, heard.printed)
+        return PullResult(found, heard.failure, heard.printed)
 
-    def pairs(self, seeds: Seeds, layouts: Sequence[Layout | None]) -> list[tuple[Any, Any]]:
+    def pairs(self, seeds: Seeds, layouts: Sequence[MemoryLayout | None]) -> list[tuple[Any, Any]]:
         """The outputs that count, each with its seed as a tensor."""
         chosen = [*layouts, *[None] * (len(self.tensors) - len(layouts))]
         return [
-            (t, placed(s, t.dtype, t.device, layout))
+            (t, tensor_in_layout(s, t.dtype, t.device, layout))
             for t, s, layout in zip(self.tensors, seeds, chosen, strict=True)
             if s is not None and t.requires_grad
         ]
 
-    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = (), watched: bool = False) -> Pull:
+    def pull(self, seeds: Seeds, layouts: Sequence[MemoryLayout | None] = (), watched: bool = False) -> PullResult:
         """``torch.autograd.grad`` on the graph that is kept; what raises is looked at, and tried by a fresh graph."""
         before = self.used
         found = self.fresh().pull_here(seeds, layouts, watched)
@@ -226,15 +228,15 @@ class TorchRun:
         self.owner.spent = "" if donated else found.failure
         return again
 
-    def fresh(self) -> TorchRun:
+    def fresh(self) -> TensorRun:
         """This run, or the same once more where its graph is used up."""
         return self.owner.run(self.variation) if self.owner.frees and self.used else self
 
-    def pull_here(self, seeds: Seeds, layouts: Sequence[Layout | None], watched: bool) -> Pull:
+    def pull_here(self, seeds: Seeds, layouts: Sequence[MemoryLayout | None], watched: bool) -> PullResult:
         """By this graph."""
         pairs = self.pairs(seeds, layouts)
         if not pairs or not self.asked:
-            return Pull(dict.fromkeys(self.asked))
+            return PullResult(dict.fromkeys(self.asked))
         if watched:
             return self.watched(pairs)
         found, heard = self.engine(pairs)
@@ -243,7 +245,7 @@ class TorchRun:
         if heard.failure or written:  # once more, to say which
             again = self.fresh()
             return again.watched(again.pairs(seeds, layouts))
-        return Pull(found, "", heard.printed)
+        return PullResult(found, "", heard.printed)
 
     def counting(self, seeds: Seeds) -> list[Array]:
         """The seeds of the outputs that count."""
@@ -258,28 +260,30 @@ class TorchRun:
             found = torch.autograd.grad(
                 outs, list(self.asked.values()), weights, retain_graph=not self.owner.frees, allow_unused=True
             )  # fmt: skip
-        return {n: None if g is None else numbers_of(g) for n, g in zip(self.asked, found, strict=True)}, heard
+        return {n: None if g is None else to_float64(g) for n, g in zip(self.asked, found, strict=True)}, heard
 
-    def watched(self, pairs: Sequence[tuple[Any, Any]]) -> Pull:
+    def watched(self, pairs: Sequence[tuple[Any, Any]]) -> PullResult:
         """One call of the engine, with what custom backwards return, and what is other than it was."""
         copies = [snapshot(s) for _, s in pairs]
         leaves = {name: snapshot(leaf) for name, leaf in self.asked.items()}
         labels = {id(leaf): name for name, leaf in self.asked.items()}
-        with spying(self.functions, labels) as notes:
+        with watch_backwards(self.functions, labels) as notes:
             found, heard = self.engine(pairs)
         changes = list(notes.changes)
         if not any(c.kind == "mutates_seed" for c in changes):
-            seen = [changed("mutates_seed", "v", "backward", c, s) for c, (_, s) in zip(copies, pairs, strict=True)]
+            seen = [
+                tensor_mutation("mutates_seed", "v", "backward", c, s) for c, (_, s) in zip(copies, pairs, strict=True)
+            ]
             changes += [c for c in seen if c is not None]
-        seen = [changed("mutates_input", n, "backward", leaves[n], leaf) for n, leaf in self.asked.items()]
+        seen = [tensor_mutation("mutates_input", n, "backward", leaves[n], leaf) for n, leaf in self.asked.items()]
         changes += [c for c in seen if c is not None]
         gradients = {} if heard.failure else found
-        return Pull(
+        return PullResult(
             gradients, heard.failure, heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions)
         )  # fmt: skip
 
 
-def placed(values: Array, dtype: Any, device: Any, layout: Layout | None) -> Any:
+def tensor_in_layout(values: Array, dtype: Any, device: Any, layout: MemoryLayout | None) -> Any:
     """A tensor with these numbers, lying as ``layout`` says."""
     if layout is None:
         return torch.tensor(np.array(values, order="C"), dtype=torch.float64, device=device).to(dtype)

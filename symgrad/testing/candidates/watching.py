@@ -1,12 +1,12 @@
 """What a candidate's backward really does: what it returns before the engine repairs it, what it writes, line by line.
 
 The engine adds up a gradient that was left unreduced, casts its type and moves it to another device, so that none of
-that shows in ``.grad``. Comes in: the outputs of a forward pass. Goes out: inside ``with spying(…)`` each call of a
-custom ``backward`` in their graph leaves a `Returned` and its `Change` s.
+that shows in ``.grad``. Comes in: the outputs of a forward pass. Goes out: inside ``with watch_backwards(…)`` each call
+of a custom ``backward`` in their graph leaves a `ReturnedGradients` and its `Mutation` s.
 
 Python tells a trace function of every line (`sys.settrace`), so that tensors and arrays are watched alike. Inside
-``with watching(…)`` each tensor that a line gives leaves a `Step`; one of them can be overwritten as soon as it is
-there. Whoever traced before does so afterwards.
+``with watch_lines(…)`` each tensor that a line gives leaves a `WatchedStep`; one of them can be overwritten as soon as
+it is there. Whoever traced before does so afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates.attempts import Change, Meta, Returned, change_of
+from symgrad.testing.candidates import Meta, Mutation, ReturnedGradients, first_mutation
 
 MOST, MOST_ENTRIES = 60, 4096
 """Steps that are looked at, and entries of a tensor."""
@@ -43,7 +43,7 @@ Key = tuple[str, int, str, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class WatchedStep:
     """A statement of the user's that gave a tensor; ``reads`` are the tensors and numbers that it mentions."""
 
     key: Key
@@ -53,13 +53,13 @@ class Step:
 
 
 @dataclass(eq=False)
-class Watch:
+class LineWatch:
     """What is seen; ``put`` is written into what the statement ``at`` gives, and ``done`` says whether it was."""
 
     at: Key | None = None
     put: Array | None = None
     done: bool = False
-    steps: list[Step] = field(default_factory=list)
+    steps: list[WatchedStep] = field(default_factory=list)
     known: dict[FrameType, dict[str, tuple[Any, bytes]]] = field(default_factory=dict)
     before: dict[FrameType, int] = field(default_factory=dict)
     counts: dict[tuple[str, int, str], int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Watch:
 
     def called(self, frame: FrameType, event: str, argument: Any) -> Any:
         """A function of the user's is followed, others are not."""
-        if event != "call" or len(self.steps) >= MOST or not followed(frame.f_code):
+        if event != "call" or len(self.steps) >= MOST or not is_traced(frame.f_code):
             return None
         self.known[frame] = {}
         self.look(frame, None)
@@ -81,7 +81,7 @@ class Watch:
         if event == "return" and frame in self.known and argument is not None:
             parts = argument if isinstance(argument, (tuple, list)) else (argument,)
             for part in parts:
-                if not any(part is other for other in self.held) and numbers_of(part) is not None:
+                if not any(part is other for other in self.held) and small_array(part) is not None:
                     self.note(frame, frame.f_lineno, "", part)
                     self.held.append(part)
         return self.local
@@ -93,7 +93,7 @@ class Watch:
             if hasattr(value, "saved_tensors"):
                 names |= {f"{name}.{n}": t for n, t in vars(value).items()}
         for name, value in names.items():
-            numbers = numbers_of(value)
+            numbers = small_array(value)
             if numbers is None:
                 continue
             was = self.known[frame].get(name)
@@ -101,7 +101,7 @@ class Watch:
                 continue
             if line is not None:
                 self.note(frame, line, name, value)
-            after = numbers_of(value)
+            after = small_array(value)
             self.known[frame][name] = (value, b"" if after is None else after.tobytes())
             self.held.append(value)
 
@@ -110,31 +110,31 @@ class Watch:
         begin, text, mentioned = statement(frame.f_code, line)
         place = (frame.f_code.co_filename, begin, name)
         count = self.counts[place] = self.counts.get(place, -1) + 1
-        numbers = numbers_of(value)
+        numbers = small_array(value)
         if numbers is None or len(self.steps) >= MOST:
             return
         reads = {}
         for other, (held, _) in self.known[frame].items():
-            found = numbers_of(held)
+            found = small_array(held)
             if other in mentioned and found is not None:
                 reads[other] = np.frombuffer(self.known[frame][other][1]).reshape(found.shape)
-        self.steps.append(Step((*place, count), text, np.array(numbers), reads))
+        self.steps.append(WatchedStep((*place, count), text, np.array(numbers), reads))
         if self.at == (*place, count) and self.put is not None:
-            self.done = overwritten(value, self.put, self.held)
+            self.done = overwrite_tensor(value, self.put, self.held)
 
 
-def followed(code: CodeType) -> bool:
+def is_traced(code: CodeType) -> bool:
     """Whether a function is one of the user's, of more than an expression."""
-    return code.co_name != "<lambda>" and own(code.co_filename)
+    return code.co_name != "<lambda>" and is_user_file(code.co_filename)
 
 
 @lru_cache(maxsize=1024)
-def own(path: str) -> bool:
+def is_user_file(path: str) -> bool:
     """Whether a file is none of a library's."""
     return not path.startswith("<") and not str(Path(path).resolve()).startswith(LIBRARIES)
 
 
-def numbers_of(value: Any, most: int = MOST_ENTRIES, whole: bool = False) -> Array | None:
+def small_array(value: Any, most: int = MOST_ENTRIES, whole: bool = False) -> Array | None:
     """The entries of a small tensor or array of floating numbers, or a number; with ``whole`` of whole numbers, too."""
     if isinstance(value, (float, np.floating)):
         return np.array(float(value))
@@ -148,7 +148,7 @@ def numbers_of(value: Any, most: int = MOST_ENTRIES, whole: bool = False) -> Arr
     return np.array(value.detach().cpu().double().numpy())
 
 
-def overwritten(value: Any, put: Array, held: list[Any]) -> bool:
+def overwrite_tensor(value: Any, put: Array, held: list[Any]) -> bool:
     """Whether ``put`` could be written into a tensor that shares its memory with none that was there before."""
     if isinstance(value, np.ndarray):
         if any(other is not value and isinstance(other, np.ndarray) and np.may_share_memory(other, value)
@@ -172,7 +172,7 @@ def overwritten(value: Any, put: Array, held: list[Any]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def tree_of(code: CodeType) -> tuple[ast.AST, int] | None:
+def function_syntax(code: CodeType) -> tuple[ast.AST, int] | None:
     """The syntax of a function, and the line before it."""
     try:
         lines, begin = inspect.getsourcelines(code)
@@ -184,7 +184,7 @@ def tree_of(code: CodeType) -> tuple[ast.AST, int] | None:
 @lru_cache(maxsize=1024)
 def statement(code: CodeType, line: int) -> tuple[int, str, frozenset[str]]:
     """Where the statement begins that a line belongs to, its text, and the names that it reads."""
-    found = tree_of(code)
+    found = function_syntax(code)
     if found is None:
         return line, "", frozenset()
     nodes = [n for n in ast.walk(found[0]) if isinstance(n, SIMPLE)]
@@ -200,9 +200,9 @@ def statement(code: CodeType, line: int) -> tuple[int, str, frozenset[str]]:
 
 
 @contextlib.contextmanager
-def watching(at: Key | None = None, put: Array | None = None) -> Iterator[Watch]:
+def watch_lines(at: Key | None = None, put: Array | None = None) -> Iterator[LineWatch]:
     """Follow the user's functions that are called inside."""
-    watch = Watch(at, put)
+    watch = LineWatch(at, put)
     before = sys.gettrace()
     sys.settrace(watch.called)
     try:
@@ -215,11 +215,11 @@ def watching(at: Key | None = None, put: Array | None = None) -> Iterator[Watch]
 
 
 @dataclass
-class Notes:
+class BackwardNotes:
     """What was seen."""
 
-    returned: list[Returned] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    returned: list[ReturnedGradients] = field(default_factory=list)
+    changes: list[Mutation] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
 
 
@@ -239,13 +239,13 @@ def functions_of(outputs: Sequence[Any]) -> dict[type[Any], str]:
 
 
 @contextlib.contextmanager
-def spying(found: Mapping[type[Any], str], labels: dict[int, str]) -> Iterator[Notes]:
+def watch_backwards(found: Mapping[type[Any], str], labels: dict[int, str]) -> Iterator[BackwardNotes]:
     """Look on while custom backwards run; ``labels`` name leaves by their identity. What was there comes back."""
-    notes = Notes()
+    notes = BackwardNotes()
     notes.functions += [f"{own.__qualname__}.{method}" for own, method in found.items()]
     before = {own: own.__dict__.get(method) for own, method in found.items()}
     for own, method in found.items():
-        setattr(own, method, staticmethod(watched(getattr(own, method), own.__name__, method, notes, labels)))
+        setattr(own, method, staticmethod(with_notes(getattr(own, method), own.__name__, method, notes, labels)))
     try:
         yield notes
     finally:
@@ -256,8 +256,8 @@ def spying(found: Mapping[type[Any], str], labels: dict[int, str]) -> Iterator[N
                 setattr(own, method, before[own])
 
 
-def watched(
-    original: Callable[..., Any], name: str, method: str, notes: Notes, labels: dict[int, str]
+def with_notes(
+    original: Callable[..., Any], name: str, method: str, notes: BackwardNotes, labels: dict[int, str]
 ) -> Callable[..., Any]:
     """``original`` with its arguments looked at before and after, and its results noted."""
 
@@ -269,16 +269,16 @@ def watched(
         result = original(ctx, *seeds)
         notes.changes += [
             c for (kind, what, t), copy in zip(kept, copies, strict=True)
-            if (c := changed(kind, what, f"{name}.{method}", copy, t)) is not None
+            if (c := tensor_mutation(kind, what, f"{name}.{method}", copy, t)) is not None
         ]  # fmt: skip
         with contextlib.suppress(Exception):  # what cannot be looked at is left to the engine
-            notes.returned.append(contract(ctx, result, f"{name}.{method}", labels))
+            notes.returned.append(returned_gradients(ctx, result, f"{name}.{method}", labels))
         return result
 
     return backward
 
 
-def contract(ctx: Any, result: Any, function: str, labels: dict[int, str]) -> Returned:
+def returned_gradients(ctx: Any, result: Any, function: str, labels: dict[int, str]) -> ReturnedGradients:
     """What was returned beside what each argument of the forward pass is."""
     got = result if isinstance(result, tuple) else (result,)
     edges = iter(edge for edge in ctx.next_functions if edge[0] is not None)
@@ -291,23 +291,25 @@ def contract(ctx: Any, result: Any, function: str, labels: dict[int, str]) -> Re
             continue
         node, slot = next(edges)
         known = node._input_metadata[slot]
-        wanted.append(Meta(tuple(int(n) for n in known.shape), named(known.dtype), str(known.device)))
+        wanted.append(Meta(tuple(int(n) for n in known.shape), dtype_name(known.dtype), str(known.device)))
         names.append(labels.get(id(getattr(node, "variable", None)), ""))
-    metas = tuple(Meta(tuple(t.shape), named(t.dtype), str(t.device)) if hasattr(t, "device") else None for t in got)
-    return Returned(function, metas, tuple(wanted), tuple(names))
+    metas = tuple(
+        Meta(tuple(t.shape), dtype_name(t.dtype), str(t.device)) if hasattr(t, "device") else None for t in got
+    )
+    return ReturnedGradients(function, metas, tuple(wanted), tuple(names))
 
 
-def named(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
     """``float64``."""
     return str(dtype).removeprefix("torch.")
 
 
 def snapshot(tensor: Any) -> Array | None:
     """The numbers of a tensor as they are now; None for anything else, and for what is too large."""
-    return numbers_of(tensor, MOST_WATCHED, whole=True)
+    return small_array(tensor, MOST_WATCHED, whole=True)
 
 
-def changed(kind: str, what: str, where: str, before: Array | None, tensor: Any) -> Change | None:
+def tensor_mutation(kind: str, what: str, where: str, before: Array | None, tensor: Any) -> Mutation | None:
     """The first entry of a tensor that is no longer what it was."""
     after = None if before is None else snapshot(tensor)
-    return None if before is None or after is None else change_of(kind, what, where, before, after)
+    return None if before is None or after is None else first_mutation(kind, what, where, before, after)

@@ -1,1 +1,304 @@
-"""Which mistake it is: each computed, and named only where it gives what came."""
+"""What a mistake is; and those that concern the whole gradient, or v: turned, left out, cast, clipped, off by one.
+
+Comes in: a `Case`, one wrong gradient. Goes out: `Slip` s, each with what it would make of a seed; whoever asks
+confirms them (`symgrad.testing.slips.diagnosis`). What stands at the edge of a shifted gradient is left as it came: the
+inner entries decide, in every trial, and they have to be most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.indexing import Equation
+from symgrad.numeric import Array, Values, as_float, evaluate, numeric_pushforward
+from symgrad.program import Apply, Program
+from symgrad.testing.bench import Trial, largest_at, six_digits
+from symgrad.testing.references import DerivedReference
+from symgrad.testing.trial_seeds import LOWER, GradientTolerance, cast_to
+
+Made = Callable[[Trial], Array]
+LINEAR = "vᵀJ is linear in v, whatever the function is"
+LETTERS = "ijklmn"
+SHIFTS = (1, -1, 2, -2)
+MOST = 8
+"""How far v may be shifted."""
+
+CUTS = [digit * 10.0**power for power in range(-6, 3) for digit in (1, 2, 5)]
+"""Sizes that are tried as the one below which entries are dropped."""
+PLAIN: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    ("v is rounded to integers", np.round),
+    ("v is cast to integers (.long(), .int()), which drops the decimals", np.trunc),
+    ("v is cast to int8", lambda v: np.trunc(v).astype(np.int64).astype(np.int8).astype(np.float64)),
+    ("negative entries of v are dropped, as by relu", lambda v: np.maximum(v, 0)),
+    ("positive entries of v are dropped", lambda v: np.minimum(v, 0)),
+    ("|v| is used instead of v", np.abs),
+    ("only the sign of v is used", np.sign),
+    ("v is squared", np.square),
+)
+"""What is made of v entry by entry."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slip:
+    """A mistake: its kind, a clause that names it, and the gradient that it would give."""
+
+    kind: str
+    said: str
+    made: Made
+
+    def gives(self, trial: Trial) -> Array | None:
+        """That gradient; None where it cannot be computed."""
+        try:
+            with np.errstate(all="ignore"):
+                return np.asarray(self.made(trial), dtype=np.float64)
+        except (SymgradError, ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
+            return None
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One wrong gradient, and what is known of the rest.
+
+    ``others`` says of the other inputs whether theirs is right, ``wrong`` are the
+    trials of all that are not, ``none`` says that no gradient came, ``steady`` that the same comes for the same v.
+    """
+
+    formula: DerivedReference
+    name: str
+    trials: tuple[Trial, ...]
+    rounding: GradientTolerance
+    others: Mapping[str, bool] = field(default_factory=dict)
+    wrong: Mapping[str, Sequence[Trial]] = field(default_factory=dict)
+    none: bool = False
+    steady: bool = True
+
+    @property
+    def single(self) -> tuple[Program, Values] | None:
+        """The program and its values, where it has one output and the input stands in it."""
+        if len(self.formula.programs) > 1 or self.name not in self.formula.inputs:
+            return None
+        return self.formula.programs[0], self.formula.values[0]
+
+    def evaluated(self, equation: Equation) -> Made:
+        """An index equation at the numbers of the only output, for a seed."""
+
+        def made(trial: Trial) -> Array:
+            known = self.formula.values[0].with_arrays({self.formula.programs[0].seed: trial.weights.seeds[0]})
+            return as_float(evaluate(equation, known.arrays, known.sizes))
+
+        return made
+
+    def with_seeds(self, kind: str, said: str, change: Callable[[Sequence[Array]], Sequence[Array]]) -> Slip:
+        """The right backward for other seeds."""
+        return Slip(kind, said, lambda t: self.formula.pull(change(t.weights.seeds))[self.name])
+
+
+def whole_slips(case: Case) -> Iterator[Slip]:
+    """Of what came back: the sign, a transpose."""
+    trial = case.trials[0]
+    yield Slip("sign", "the sign is flipped", lambda t: -t.expected)
+    if has_square_rows(trial.expected):
+        kind, said = "transposed", "it is the transpose of what it should be"
+        if trial.weights.seeds[0].ndim < trial.expected.ndim and depends_on_seed_alone(case):
+            kind, said = "wrong_axis", "v is broadcast along the wrong axis"
+        yield Slip(kind, said, lambda t: t.expected.swapaxes(-1, -2))
+
+
+def later_slips(case: Case) -> Iterator[Slip]:
+    """The gradient of another input; J where Jᵀ belongs, forward instead of backward."""
+    shapes = {name: np.shape(array) for name, array in case.formula.inputs.items()}
+    for other in case.formula.wanted:
+        if other != case.name and case.name in shapes and shapes.get(other) == shapes[case.name]:
+            said = f"this is {other}.grad: the gradients are returned in another order"
+            yield Slip("swapped", said, lambda t, other=other: case.formula.pull(t.weights.seeds)[other])  # type: ignore[misc]  # a default binds
+    if case.single is None:
+        return
+    program, values = case.single
+    if shapes[case.name] == np.shape(values[program.output]) != ():
+        said = "this is J·v and not vᵀJ: the Jacobian is used instead of its transpose"
+        pushed = partial(numeric_pushforward, program, values, case.name)
+        yield Slip("transposed", said, lambda t: as_float(pushed(t.weights.seeds[0])))
+
+
+def has_square_rows(array: Array) -> bool:
+    """Whether the last two axes are those of a square matrix of more than one row."""
+    return array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1
+
+
+def depends_on_seed_alone(case: Case) -> bool:
+    """Whether the gradient is made of v alone: no tensor is read on the way."""
+    formula, name = case.formula, case.name
+    if name not in formula.inputs:
+        return False
+    ones = [np.ones(out.shape) for out in formula.outputs]
+    inputs = {n: 2 * as_float(formula.inputs[n]) + 1 for n in formula.wanted if n in formula.inputs}
+    return np.array_equal(formula.pull(ones)[name], formula.at(inputs).pull(ones)[name])
+
+
+def named_tensors(formula: DerivedReference) -> Iterator[tuple[str, str, Array]]:
+    """Inputs and results of the first output, of composite steps also those of their parts: name, what, numbers."""
+    seen: set[str] = set()
+    for program, values in filter(None, ((formula.programs[0], formula.values[0]), formula.opened[0])):
+        made = {step.result.name: f", {step.result.name} = {call_text(step)}" for step in program.steps}
+        for name in (*(t.name for t in program.inputs), *made):
+            if name not in seen and name in values.arrays:
+                yield name, made.get(name, ""), as_float(values[name])
+        seen |= {t.name for t in program.tensors()}
+
+
+def call_text(step: Apply) -> str:
+    """``relu(t1)``."""
+    values = [a if isinstance(a, str) else a.value for a in step.arguments]
+    return f"{step.called}({', '.join(six_digits(a) if isinstance(a, float) else str(a) for a in values)})"
+
+
+def seed_slips(case: Case) -> Iterator[Slip]:
+    """v left out; one entry for others; then what is not linear in v."""
+    formula, name, trials = case.formula, case.name, case.trials
+    if len({b"".join(s.tobytes() for s in t.weights.seeds) for t in trials}) < 2:
+        return
+
+    def of(kind: str, said: str, change: Callable[[Array], Array]) -> Slip:
+        return case.with_seeds(kind, said, lambda seeds: list(map(change, seeds)))
+
+    ones = formula.pull([np.ones(s.shape) for s in trials[0].weights.seeds])[name]
+    yield Slip("ignores_seed", "v is not used: this is the result for v = ones, whatever v is", lambda t: ones)
+    if ones.any():
+        said = "v is summed before it is used: every output gets the same weight"
+        yield Slip("ignores_seed", said, lambda t: ones * sum(float(s.sum()) for s in t.weights.seeds))
+    first = trials[0].got
+    if first.any():
+        yield Slip("ignores_seed", "v is not used: the result is the same for every v", lambda t: first)
+    rank = max(s.ndim for s in trials[0].weights.seeds)
+    for axis in range(rank if trials[0].expected.size > 1 else 0):
+        for said, change in constant_along(axis, rank):
+            yield of("ignores_seed", said, change)
+    for lower in LOWER.get(case.rounding.dtype, ()):
+        yield of("precision", f"v is cast to {lower}, and loses digits", lambda v, d=lower: cast_to(v, d))  # type: ignore[misc]  # a default binds
+    for said, change in (*PLAIN, *clipped_seeds(case)):
+        yield of("not_linear", f"{said}; {LINEAR}", change)
+
+
+def constant_along(axis: int, rank: int) -> Iterator[tuple[str, Callable[[Array], Array]]]:
+    """One entry along an axis, or their mean, for all of them."""
+    for place, written in ((0, "0"), (-1, "-1")):
+        entry = ", ".join([":"] * axis + [written])
+        said = f"v[{entry}] is used for every entry along axis {axis} of v"
+        if axis == 0 and rank == 1:
+            said += f": a number, v[{written}], multiplies all rows, where each has its own, v[:, None]"
+        yield said, lambda v, p=place: broadcast_like(np.take(v, [p], axis), v) if v.ndim > axis else v  # type: ignore[misc]  # a default binds
+    said = f"the mean of v along axis {axis} is used for every entry of v"
+    yield said, lambda v: broadcast_like(v.mean(axis, keepdims=True), v) if v.ndim > axis else v
+
+
+def broadcast_like(small: Array, like: Array) -> Array:
+    """As many entries as ``like`` has."""
+    return np.array(np.broadcast_to(small, like.shape))
+
+
+def clipped_seeds(case: Case) -> Iterator[tuple[str, Callable[[Array], Array]]]:
+    """v clipped at a number or to a length, which the largest seed tells; and what is small dropped."""
+    trials = case.trials
+    largest = max(trials, key=lambda t: max((float(np.abs(s).max(initial=0.0)) for s in t.weights.seeds), default=0.0))
+    seeds = largest.weights.seeds
+    number = largest_ratio(largest.got, case.formula.pull([np.sign(s) for s in seeds])[case.name])
+    if number > 0:
+        yield f"v is clipped at ±{six_digits(number)}", lambda v: np.clip(v, -number, number)
+    length = largest_ratio(largest.got, largest.expected) * float(np.linalg.norm(seeds[0]))
+    if length > 0 and len(seeds) == 1:
+        said = f"v is scaled down where its norm exceeds {six_digits(length)}"
+        yield said, lambda v: v * min(1.0, length / max(float(np.linalg.norm(v)), 1e-300))
+    sizes = np.unique(np.abs(np.concatenate([s.reshape(-1) for t in trials for s in t.weights.seeds])))
+    for size in CUTS:
+        small, others = sizes[(sizes < size) & (sizes > 0)], sizes[sizes >= size]
+        if len(small) and len(others):
+            last, next_one = six_digits(float(small[-1])), six_digits(float(others[0]))
+            said = f"small entries of v are dropped: {last} is, {next_one} is not"
+            yield said, lambda v, s=size: v * (np.abs(v) >= s)  # type: ignore[misc]  # a default binds
+
+
+def largest_ratio(got: Array, right: Array) -> float:
+    """The number that ``right`` was multiplied by, at its largest entry; 0 where there is none."""
+    at = largest_at(np.abs(np.nan_to_num(right))) if right.size else ()
+    found = float(got[at] / right[at]) if right.size and right[at] else 0.0
+    return found if np.isfinite(found) else 0.0
+
+
+def shift_slips(case: Case) -> Iterator[Slip]:
+    """Along each axis, to either side: the gradient, then v, then what stands in it as a factor."""
+    formula, name, trials = case.formula, case.name, case.trials
+    shape = trials[0].expected.shape
+    for axis, by in possible_shifts(shape, SHIFTS):
+        if any(t.off[entries_with_neighbour(len(shape), axis, by)].any() for t in trials):
+            here, there = shifted_indices(len(shape), axis, by)
+            said = f"{name}.grad[{here}] holds what belongs at [{there}]: it is shifted by {abs(by)} along axis {axis}"
+            yield Slip("shifted", said, lambda t, a=axis, b=by: keep_edge(t, np.roll(t.expected, b, a), a, b))  # type: ignore[misc]  # a default binds
+    yield from shifted_seed_slips(case)
+    if len(formula.programs) > 1:
+        return
+    for tensor, called, array in named_tensors(formula):
+        if array.shape != shape or not np.isfinite(array).all():
+            continue
+        for axis, by in possible_shifts(shape, SHIFTS):
+            here, there = shifted_indices(len(shape), axis, by)
+            said = f"{tensor}[{here}] is used instead of {tensor}[{there}]: it is shifted by {abs(by)} along axis "
+            said += f"{axis}{called if tensor != formula.programs[0].output else ''}"
+
+            def made(trial: Trial, array: Array = array, axis: int = axis, by: int = by) -> Array:
+                right = np.roll(array, by, axis)
+                return keep_edge(trial, trial.expected * array / np.where(right == 0, np.nan, right), axis, by)
+
+            yield Slip("shifted", said, made)
+
+
+def possible_shifts(shape: Sequence[int], by: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Axes, and how far something may be shifted along them."""
+    for axis, size in enumerate(shape[: len(LETTERS)]):
+        yield from ((axis, n) for n in by if size >= 2 * abs(n) + 1)
+
+
+def shifted_indices(rank: int, axis: int, by: int) -> tuple[str, str]:
+    """``i,j`` and ``i,j − 1``."""
+    letters = list(LETTERS[:rank])
+    here = ",".join(letters)
+    letters[axis] += f" {'−' if by > 0 else '+'} {abs(by)}"
+    return here, ",".join(letters)
+
+
+def shifted_seed_slips(case: Case) -> Iterator[Slip]:
+    """v read at the place of a neighbour, 0 where there is none."""
+    formula, name, trials = case.formula, case.name, case.trials
+    shape, grad = trials[0].weights.seeds[0].shape, trials[0].expected.shape
+    for axis, size in enumerate(shape[: len(LETTERS)] if len(formula.programs) == 1 else ()):
+        for by in (s * n for n in range(1, min(size, MOST + 1)) for s in (1, -1)):
+            here, there = shifted_indices(len(shape), axis, by)
+            said = f"v[{there}] is used instead of v[{here}]: it is shifted by {abs(by)} along axis {axis}"
+            if len(grad) == len(shape) and abs(by) == shape[axis] - grad[axis]:
+                said += f", by as much as {name} is shorter than v; with {name} as long as v a test would not see it"
+            yield case.with_seeds("shifted", said, lambda seeds, a=axis, b=by: [shift_entries(seeds[0], a, b)])  # type: ignore[misc]  # a default binds
+
+
+def shift_entries(array: Array, axis: int, by: int) -> Array:
+    """Entries ``by`` places further along an axis, 0 where none came from."""
+    found = np.zeros_like(array)
+    inner = entries_with_neighbour(array.ndim, axis, by)
+    found[inner] = np.roll(array, by, axis)[inner]
+    return found
+
+
+def entries_with_neighbour(rank: int, axis: int, by: int) -> tuple[slice, ...]:
+    """The entries that have a neighbour ``by`` places before them."""
+    part = slice(by, None) if by > 0 else slice(None, by)
+    return tuple(part if n == axis else slice(None) for n in range(rank))
+
+
+def keep_edge(trial: Trial, inner: Array, axis: int, by: int) -> Array:
+    """A gradient; at the edge what came."""
+    found, part = np.array(trial.got), entries_with_neighbour(trial.expected.ndim, axis, by)
+    found[part] = inner[part]
+    return found

@@ -24,9 +24,9 @@ from symgrad.errors import SymgradError, file_or_cell_name
 from symgrad.numeric import Array, as_float, numeric_pullback
 from symgrad.oracles.forms import evaluate_lowered
 from symgrad.program import Apply, Constant, Program
-from symgrad.testing.candidates.watching import Key, Step, watching
-from symgrad.testing.right.bench import Bench, Trial
-from symgrad.testing.right.truth import Formula
+from symgrad.testing.bench import Bench, Trial
+from symgrad.testing.candidates.watching import Key, WatchedStep, watch_lines
+from symgrad.testing.references import DerivedReference
 
 WORD = re.compile(r"(?<![\w.])(?:v_)?([A-Za-z]\w*)")
 SPAN = 80
@@ -40,7 +40,7 @@ NUMBER = re.compile(r"\d+\.?\d*(?:e-?\d+)?")
 COTANGENT = re.compile(r"v_\w+|.*\.grad")
 
 
-def known_ahead(formula: Formula) -> Known:
+def forward_quantities(formula: DerivedReference) -> Known:
     """Tensors of the forward pass, also those that composite steps are made of."""
     found: dict[str, Array] = {}
     for program, values in (*zip(formula.programs, formula.values, strict=True), *filter(None, formula.opened)):
@@ -48,7 +48,7 @@ def known_ahead(formula: Formula) -> Known:
     return found
 
 
-def known_behind(formula: Formula, seeds: Sequence[Array]) -> Known:
+def backward_quantities(formula: DerivedReference, seeds: Sequence[Array]) -> Known:
     """Seeds, gradients, cotangents on the way, and parts of the lines of our backward, for one seed."""
     pulled = formula.pull(seeds)
     found: dict[str, Array] = {f"{name}.grad": array for name, array in pulled.items()}
@@ -61,12 +61,12 @@ def known_behind(formula: Formula, seeds: Sequence[Array]) -> Known:
     between = sorted(flowing(program, names) & program.relevant - {program.output, *names})
     cotangents = numeric_pullback(program, values, seeds[0], between)
     found |= {f"v_{name}": as_float(array) for name, array in cotangents.items()}
-    for text, array in parts(formula, seeds[0], names):
+    for text, array in line_parts(formula, seeds[0], names):
         found.setdefault(text, array)
     return found
 
 
-def cotangent_lines(formula: Formula, name: str) -> dict[str, str]:
+def cotangent_lines(formula: DerivedReference, name: str) -> dict[str, str]:
     """``v_t1 = v_h * (1 - h ** 2)``: the line of our backward that gives a cotangent, and those that it reads."""
     if len(formula.programs) > 1:
         return {}
@@ -83,7 +83,7 @@ def cotangent_lines(formula: Formula, name: str) -> dict[str, str]:
     return found if all(len(text) <= SHORT for text in found.values()) else {}
 
 
-def parts(formula: Formula, seed: Array, names: Sequence[str]) -> Iterator[tuple[str, Array]]:
+def line_parts(formula: DerivedReference, seed: Array, names: Sequence[str]) -> Iterator[tuple[str, Array]]:
     """What stands inside the lines of our backward: ``v * out`` and its sum, where softmax is pulled back."""
     program, values = formula.programs[0], formula.values[0]
     arrays = {t.name: as_float(values[t.name]) for t in program.tensors()} | {program.seed: np.asarray(seed)}
@@ -108,7 +108,7 @@ def parts(formula: Formula, seed: Array, names: Sequence[str]) -> Iterator[tuple
             return
 
 
-def legend(formula: Formula, lines: Sequence[str]) -> list[str]:
+def definition_lines(formula: DerivedReference, lines: Sequence[str]) -> list[str]:
     """``where t3 = mean(x * x) + 1e-06``: intermediates by name, in the order in which they are met."""
     own = set(WORD.findall(formula.text))
     programs = [*formula.programs, *(wider for wider, _ in filter(None, formula.opened))]
@@ -122,13 +122,13 @@ def legend(formula: Formula, lines: Sequence[str]) -> list[str]:
         if name in made and name not in own:
             found[name] = made[name]
         elif name in known and name not in found and name not in own and name not in ends:
-            text, further = defined(*known[name])
+            text, further = step_definition(*known[name])
             found[name] = text
             waiting += further or [word for word in WORD.findall(text) if word in made]
     return [f"where {name} = {text}" for name, text in found.items()]
 
 
-def defined(program: Program, step: Apply) -> tuple[str, list[str]]:
+def step_definition(program: Program, step: Apply) -> tuple[str, list[str]]:
     """What computes a tensor, from the inputs if that is short, else from its operands, which are then asked for."""
     try:
         text, _ = SourceWriter(program).step(step)
@@ -162,7 +162,7 @@ class Suspect:
         return f"{where}what it reads is right; with {self.right} for {name} every gradient is right"
 
 
-def suspects(bench: Bench) -> list[Suspect]:
+def find_suspects(bench: Bench) -> list[Suspect]:
     """The statements of the candidate's backward of which one is wrong, in the order in which they run.
 
     What gives a known quantity may be right, and another line that mends it wrong: it is named only where one of the
@@ -175,47 +175,54 @@ def suspects(bench: Bench) -> list[Suspect]:
     if formula is None or sum(t[0].expected.size for t in trials.values() if t) > MOST_ENTRIES:
         return []
     chosen = [n for n, w in enumerate(bench.weights) if any(s.any() for s in w.seeds)][:SEEDS]
-    runs = [watched(bench, n) for n in chosen]
+    runs = [watched_steps(bench, n) for n in chosen]
     if not runs or not any(step.key[2] for step in runs[0]):
         return []
     try:
-        ahead = known_ahead(formula)
-        behind = [known_behind(formula, bench.weights[n].seeds) for n in chosen]
+        ahead = forward_quantities(formula)
+        behind = [backward_quantities(formula, bench.weights[n].seeds) for n in chosen]
     except SymgradError:
         return []
     numbers = {text: np.array(float(text)) for text in NUMBER.findall(formula.text)}
-    search = Search(bench, chosen, [[trials[name][n] for name in bench.candidate.names] for n in chosen], ahead, behind)
+    search = LineSearch(
+        bench, chosen, [[trials[name][n] for name in bench.candidate.names] for n in chosen], ahead, behind
+    )
     found = []
     for index, step in enumerate(runs[0]):
         same = [steps[index] for steps in runs if len(steps) > index and steps[index].key == step.key]
-        if len(same) < len(runs) or not step.text or not step.reads or any(fitting(s.value, ahead) for s in same):
+        if (
+            len(same) < len(runs)
+            or not step.text
+            or not step.reads
+            or any(matching_quantity(s.value, ahead) for s in same)
+        ):
             continue
-        if all(fits(s, (known, ahead, numbers)) for s, known in zip(same, behind, strict=True)):
+        if all(reads_right_values(s, (known, ahead, numbers)) for s, known in zip(same, behind, strict=True)):
             right = search.righted(same)
-            instead = fitting(step.value, behind[0])
+            instead = matching_quantity(step.value, behind[0])
             if right and (not instead or COTANGENT.fullmatch(right)):
                 found.append(Suspect(step.key, step.text, right, instead))
     return found
 
 
-def watched(bench: Bench, number: int, at: Key | None = None, put: Array | None = None) -> list[Step]:
+def watched_steps(bench: Bench, number: int, at: Key | None = None, put: Array | None = None) -> list[WatchedStep]:
     """The statements of one backward."""
     run = bench.candidate.run()
-    with watching(at, put) as watch:
+    with watch_lines(at, put) as watch:
         run.pull(bench.weights[number].seeds)
     return watch.steps
 
 
-def fitting(value: Array, known: Known) -> str:
+def matching_quantity(value: Array, known: Known) -> str:
     """Which of these quantities a tensor is, turned or with other axes of length 1; empty if it is none."""
     for name, array in known.items():
         for turned in (array, array.swapaxes(-1, -2)) if array.ndim > 1 else (array,):
-            if close(value, turned):
+            if same_entries(value, turned):
                 return name
     return ""
 
 
-def close(value: Array, other: Array) -> bool:
+def same_entries(value: Array, other: Array) -> bool:
     """The same entries, but for rounding and axes of length 1."""
     if value.size != other.size or value.squeeze().shape != other.squeeze().shape:
         return False
@@ -224,13 +231,13 @@ def close(value: Array, other: Array) -> bool:
         return bool((np.abs(value.squeeze() - other.squeeze()) <= 1e-6 * max(scale, 1e-30)).all())
 
 
-def fits(step: Step, known: Sequence[Known]) -> bool:
+def reads_right_values(step: WatchedStep, known: Sequence[Known]) -> bool:
     """Whether everything that a statement reads is what a right backward has."""
-    return all(any(fitting(array, one) for one in known) for array in step.reads.values())
+    return all(any(matching_quantity(array, one) for one in known) for array in step.reads.values())
 
 
 @dataclass(eq=False)
-class Search:
+class LineSearch:
     """Known quantities in the place of what a statement gave; ``left`` runs are made."""
 
     bench: Bench
@@ -240,35 +247,35 @@ class Search:
     behind: Sequence[Known]
     left: int = MOST_RUNS
 
-    def righted(self, steps: Sequence[Step]) -> str:
+    def righted(self, steps: Sequence[WatchedStep]) -> str:
         """The one with which every gradient is right for every seed; empty if there is none."""
         first = steps[0].value
         for name in (*self.behind[0], *self.ahead):
             every = [seen[name] if name in seen else self.ahead[name] for seen in self.behind]
             for turned in (False, True) if every[0].ndim > 1 else (False,):
                 arrays = [a.swapaxes(-1, -2) if turned else a for a in every]
-                if arrays[0].squeeze().shape != first.squeeze().shape or close(first, arrays[0]):
+                if arrays[0].squeeze().shape != first.squeeze().shape or same_entries(first, arrays[0]):
                     continue
                 if all(map(self.tried, self.chosen, self.rows, steps, arrays)):
                     return f"{name}{'.mT' if turned else ''}"
         return ""
 
-    def tried(self, number: int, row: Sequence[Trial], step: Step, array: Array) -> bool:
+    def tried(self, number: int, row: Sequence[Trial], step: WatchedStep, array: Array) -> bool:
         """Whether all gradients are right with ``array`` in the place of what a statement gave."""
         self.left -= 1
         if self.left < 0:
             return False
         run = self.bench.candidate.run()
-        with watching(step.key, array.reshape(step.value.shape)) as watch:
+        with watch_lines(step.key, array.reshape(step.value.shape)) as watch:
             pull = run.pull(self.bench.weights[number].seeds)
         if not watch.done or pull.failure:
             return False
         came = [pull.gradients.get(name) for name in self.bench.candidate.names]
         told = zip(row, came, strict=True)
-        return not any(bad(trial, np.zeros(trial.expected.shape) if got is None else got) for trial, got in told)
+        return not any(is_wrong(trial, np.zeros(trial.expected.shape) if got is None else got) for trial, got in told)
 
 
-def bad(trial: Trial, got: Array) -> bool:
+def is_wrong(trial: Trial, got: Array) -> bool:
     """Whether a gradient is off."""
     if got.shape != trial.expected.shape:
         return True

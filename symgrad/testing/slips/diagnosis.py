@@ -25,13 +25,13 @@ from symgrad.ops.lookup import has_role
 from symgrad.oracles import check_form
 from symgrad.program import Apply, Program, Role
 from symgrad.render import formula_text
-from symgrad.testing.right.bench import Trial
-from symgrad.testing.right.rounding import EPSILON, LOWER, rounded
-from symgrad.testing.right.truth import Formula
-from symgrad.testing.slips.formula_slips import other_forms
-from symgrad.testing.slips.share_slips import scaled, share_slips, weighted_slips
-from symgrad.testing.slips.slips import LINEAR, Case, Slip, later_slips, seed_slips, shift_slips, whole_slips
+from symgrad.testing.bench import Trial
+from symgrad.testing.references import DerivedReference
+from symgrad.testing.slips import LINEAR, Case, Slip, later_slips, seed_slips, shift_slips, whole_slips
+from symgrad.testing.slips.formula_slips import closed_form_slips
+from symgrad.testing.slips.share_slips import scale_slips, share_slips, weighted_slips
 from symgrad.testing.slips.step_slips import forward_slips, operation_slips, step_slips
+from symgrad.testing.trial_seeds import EPSILON, LOWER, cast_to
 
 MOST = 64
 """Entries of a cotangent that is solved for."""
@@ -55,33 +55,33 @@ class Cause:
     more: tuple[str, ...] = ()
 
 
-def causes(case: Case) -> Cause:
+def find_cause(case: Case) -> Cause:
     """The first mistake that explains everything that came."""
     if not all(np.isfinite(t.got).all() for t in case.trials):
         return Cause("value", "")
     if case.none or not any(t.got.any() for t in case.trials):
-        return missing(case)
-    forms, ahead = other_forms(case, axes=True), forward_slips(case)
+        return missing_gradient_cause(case)
+    forms, ahead = closed_form_slips(case, axes=True), forward_slips(case)
     less = (weighted_slips(case), forms, ahead, shift_slips(case), operation_slips(case))
-    for slip in chain(likely(case), *map(guarded, less)):
-        if confirmed(slip, case.trials):
+    for slip in chain(likely_slips(case), *map(computable_slips, less)):
+        if explains_all(slip, case.trials):
             return Cause(slip.kind, slip.said)
-    return rounding(case) or line(case) or somewhere(case)
+    return precision_cause(case) or wrong_line_cause(case) or region_cause(case)
 
 
-def likely(case: Case) -> Iterator[Slip]:
+def likely_slips(case: Case) -> Iterator[Slip]:
     """What concerns the gradient as a whole, then v as a whole, then shares of it, then single steps."""
-    whole = (other_forms(case), whole_slips(case), scaled(case), seed_slips(case), later_slips(case))
-    return chain(*map(guarded, (*whole, share_slips(case), step_slips(case))))
+    whole = (closed_form_slips(case), whole_slips(case), scale_slips(case), seed_slips(case), later_slips(case))
+    return chain(*map(computable_slips, (*whole, share_slips(case), step_slips(case))))
 
 
-def somewhere(case: Case) -> Cause:
+def region_cause(case: Case) -> Cause:
     """Where it differs, if that is not everywhere: an edge, a column, entries that nothing comes back to; and when."""
     off = np.any([t.off for t in case.trials], axis=0)
     count = int(off.sum())
     tested = [t for t in case.trials if (np.maximum(np.abs(t.expected), np.abs(t.got))[off] > t.limit).any()]
     always = all(t.off.any() for t in tested)
-    here = region(f"{case.name}.grad", off) if off.ndim and count not in (0, off.size) else ""
+    here = describe_region(f"{case.name}.grad", off) if off.ndim and count not in (0, off.size) else ""
     if here and always and not any(t.got[off].any() for t in case.trials):
         return Cause("missing_path", f"the gradient of {here} is always 0; the other entries are right")
     more = [f"only {here} differ{'s' if count == 1 else ''}{', whatever v is' if always else ''}"] if here else []
@@ -89,43 +89,43 @@ def somewhere(case: Case) -> Cause:
     if case.steady and not always:
         fine = [t.weights.name for t in tested if not t.off.any()]
         more.append(
-            f"for some v it is right ({listed(fine)}), for others wrong ({listed(t.weights.name for t in wrong)})"
+            f"for some v it is right ({first_few(fine)}), for others wrong ({first_few(t.weights.name for t in wrong)})"
         )
-    if case.steady and not all(linear(t, case.trials) for t in wrong):
+    if case.steady and not all(is_linear_in_seed(t, case.trials) for t in wrong):
         return Cause("not_linear", LINEAR, tuple(more))
     return Cause("value", "", tuple(more))
 
 
-def listed(names: Iterable[str]) -> str:
+def first_few(names: Iterable[str]) -> str:
     """The first few names."""
     every = list(names)
     return ", ".join(every[:FIRST]) + (f" and {len(every) - FIRST} more" if len(every) > FIRST else "")
 
 
-def linear(trial: Trial, trials: Sequence[Trial]) -> bool:
+def is_linear_in_seed(trial: Trial, trials: Sequence[Trial]) -> bool:
     """Whether what came for a seed is what came for the basis, weighted and added up, or for a multiple of the seed."""
     weights = np.concatenate([s.reshape(-1) for s in trial.weights.seeds])
     basis = [t for t in trials if t.weights.basic]
     if len(basis) == weights.size:
-        return agree(trial, np.tensordot(weights, np.stack([t.got for t in basis]), 1), basis)
+        return within_limits(trial, np.tensordot(weights, np.stack([t.got for t in basis]), 1), basis)
     for other in trials:
         seed = np.concatenate([s.reshape(-1) for s in other.weights.seeds])
         times = weights[0] / seed[0] if seed[0] else 0.0
-        if times and np.array_equal(weights, times * seed) and not agree(trial, times * other.got, ()):
+        if times and np.array_equal(weights, times * seed) and not within_limits(trial, times * other.got, ()):
             return False
     return True
 
 
-def agree(trial: Trial, made: Array, others: Sequence[Trial]) -> bool:
+def within_limits(trial: Trial, made: Array, others: Sequence[Trial]) -> bool:
     """Whether two gradients are the same, as far as the numbers go that one was made of."""
     return bool((trial.gaps(made) <= max([trial.limit, *(t.limit for t in others)])).all())
 
 
-def region(name: str, mask: Array) -> str:
+def describe_region(name: str, mask: Array) -> str:
     """Some entries of a tensor: as a slice where they are one, else the first of them and how many."""
     kept = [np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != n))) for n in range(mask.ndim)]
     if mask[np.ix_(*kept)].all():
-        spans = [span(indices, size) for indices, size in zip(kept, mask.shape, strict=True)]
+        spans = [slice_text(indices, size) for indices, size in zip(kept, mask.shape, strict=True)]
         if all(spans):
             return f"{name}[{','.join(spans)}]"
     first = ", ".join(f"[{','.join(map(str, at))}]" for at in np.argwhere(mask)[:FIRST])
@@ -133,7 +133,7 @@ def region(name: str, mask: Array) -> str:
     return f"{name} at {first}" + (f" and {count - FIRST} more" if count > FIRST else "")
 
 
-def span(indices: Array, size: int) -> str:
+def slice_text(indices: Array, size: int) -> str:
     """Indices of an axis as a slice; empty where they are not next to each other."""
     if len(indices) == 1:
         return str(indices[0])
@@ -142,13 +142,13 @@ def span(indices: Array, size: int) -> str:
     return f"{indices[0] or ''}:{'' if indices[-1] == size - 1 else indices[-1] + 1}"
 
 
-def guarded(slips: Iterator[Slip]) -> Iterator[Slip]:
+def computable_slips(slips: Iterator[Slip]) -> Iterator[Slip]:
     """Slips as far as they can be made: what the formula does not follow is no mistake of the candidate."""
     with contextlib.suppress(SymgradError):
         yield from slips
 
 
-def confirmed(slip: Slip, trials: Sequence[Trial]) -> bool:
+def explains_all(slip: Slip, trials: Sequence[Trial]) -> bool:
     """Whether a slip gives what came, everywhere and for every seed, and not what was expected."""
     differs = False
     for trial in trials:
@@ -159,7 +159,7 @@ def confirmed(slip: Slip, trials: Sequence[Trial]) -> bool:
     return differs
 
 
-def missing(case: Case) -> Cause:
+def missing_gradient_cause(case: Case) -> Cause:
     """Nothing came."""
     right = sorted(name for name, fine in case.others.items() if fine)
     how = "no gradient is returned" if case.none else "only zeros are returned"
@@ -167,16 +167,16 @@ def missing(case: Case) -> Cause:
     return Cause("missing_path", f"{how} for {case.name}{beside if right else ''}")
 
 
-def rounding(case: Case) -> Cause | None:
+def precision_cause(case: Case) -> Cause | None:
     """Whether what came are numbers of a lower type, or of a computation on inputs that were rounded to one."""
     gaps = [(t, float(np.where(t.off, t.gaps(t.expected), 0.0).max(initial=0.0))) for t in case.trials]
     lost = f"{max(case.rounding.ulps(gap, t.scale) for t, gap in gaps):,.0f} ulps of {case.rounding.dtype} are lost"
     lower = [w for w in LOWER.get(case.rounding.dtype, ()) if all(gap <= 16 * EPSILON[w] * t.scale for t, gap in gaps)]
     for dtype in lower:
-        if all(np.array_equal(rounded(t.got, dtype), t.got) for t in case.trials):
+        if all(np.array_equal(cast_to(t.got, dtype), t.got) for t in case.trials):
             return Cause("precision", f"every entry is a {dtype} number: {lost}")
     for dtype in lower:
-        if computed_in(case, dtype):
+        if is_computed_in(case, dtype):
             return Cause("precision", f"this is what inputs rounded to {dtype} give: {lost}")
     single = max(gap / (EPSILON[LOWER["float64"][0]] * t.scale) if t.scale else 0.0 for t, gap in gaps)
     if case.rounding.dtype == "float64" and SMALLEST < single <= 1:
@@ -185,20 +185,20 @@ def rounding(case: Case) -> Cause | None:
     return None
 
 
-def computed_in(case: Case, lower: str) -> bool:
+def is_computed_in(case: Case, lower: str) -> bool:
     """Whether the formula at inputs that were rounded to a lower type gives what came."""
     at = case.formula.at(
-        {n: rounded(np.asarray(a, float), lower) for n, a in case.formula.inputs.items() if a.dtype.kind == "f"}
+        {n: cast_to(np.asarray(a, float), lower) for n, a in case.formula.inputs.items() if a.dtype.kind == "f"}
     )  # one call
     without = within = 0.0
     for t in case.trials:
-        made = at.pull([rounded(s, lower) for s in t.weights.seeds])[case.name]
+        made = at.pull([cast_to(s, lower) for s in t.weights.seeds])[case.name]
         without += float(np.abs(t.expected - t.got).max(initial=0.0))
         within += float(np.abs(made - t.got).max(initial=0.0))
     return within <= without / 16
 
 
-def line(case: Case) -> Cause | None:
+def wrong_line_cause(case: Case) -> Cause | None:
     """The tensor with another cotangent of which all wrong gradients would follow."""
     step = wrong_step(case.formula, case.wrong)
     if step is None:
@@ -212,7 +212,7 @@ def line(case: Case) -> Cause | None:
     return Cause("wrong_line", said)
 
 
-def formulas(formula: Formula, name: str, at: tuple[int, ...], trial: Trial) -> tuple[str, str]:
+def entry_and_line(formula: DerivedReference, name: str, at: tuple[int, ...], trial: Trial) -> tuple[str, str]:
     """The entry as the formula has it, and the line of the whole gradient; empty where there is none that is short."""
     counting = [n for n, s in enumerate(trial.weights.seeds) if s.any()] or [0]
     number = counting[0]
@@ -237,7 +237,7 @@ def formulas(formula: Formula, name: str, at: tuple[int, ...], trial: Trial) -> 
     return text if len(text) <= LONGEST else "", line
 
 
-def wrong_step(formula: Formula, trials: Mapping[str, Sequence[Trial]]) -> Apply | None:
+def wrong_step(formula: DerivedReference, trials: Mapping[str, Sequence[Trial]]) -> Apply | None:
     """The step nearest to the inputs with another cotangent of which everything would follow."""
     if len(formula.programs) > 1:
         return None
@@ -248,17 +248,21 @@ def wrong_step(formula: Formula, trials: Mapping[str, Sequence[Trial]]) -> Apply
         name = step.result.name
         if name == program.output or name not in on_the_way or has_role(step.op, Role.COPIES):
             continue
-        if 0 < np.size(formula.values[0][name]) <= MOST and follows(formula, program, name, names, trials):
+        if 0 < np.size(formula.values[0][name]) <= MOST and explains_gaps(formula, program, name, names, trials):
             return step
     return None
 
 
-def follows(
-    formula: Formula, program: Program, through: str, names: Sequence[str], trials: Mapping[str, Sequence[Trial]]
+def explains_gaps(
+    formula: DerivedReference,
+    program: Program,
+    through: str,
+    names: Sequence[str],
+    trials: Mapping[str, Sequence[Trial]],
 ) -> bool:
     """Whether one change of the cotangent of ``through`` gives all differences, for every seed."""
     try:
-        matrix = pulls(formula, replace(program, output=through), through, names)
+        matrix = pullback_matrix(formula, replace(program, output=through), through, names)
     except SymgradError:
         return False
     rank = int(np.linalg.matrix_rank(matrix))
@@ -276,7 +280,7 @@ def follows(
     return True
 
 
-def pulls(formula: Formula, part: Program, through: str, names: Sequence[str]) -> Array:
+def pullback_matrix(formula: DerivedReference, part: Program, through: str, names: Sequence[str]) -> Array:
     """The linear map from a cotangent of ``through`` to the gradients, a column for each of its entries."""
     shape = np.shape(formula.values[0][through])
     columns = []

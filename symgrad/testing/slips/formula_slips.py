@@ -26,7 +26,7 @@ from symgrad.numeric import as_float
 from symgrad.oracles.forms import evaluate_text
 from symgrad.render import formula_text
 from symgrad.shapes import Size
-from symgrad.testing.slips.slips import Case, Slip
+from symgrad.testing.slips import Case, Slip
 
 AXIS, MOST_AXES = (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
 LONGEST = 40
@@ -40,7 +40,7 @@ Rows = Iterator[tuple[ast.expr, ast.expr, str, str]]
 """A part of a text, what stands in its place, the kind of that mistake and a clause."""
 
 
-def other_forms(case: Case, axes: bool = False) -> Iterator[Slip]:
+def closed_form_slips(case: Case, axes: bool = False) -> Iterator[Slip]:
     """The closed form with one operand turned: ``v @ a`` for ``v @ a.T``; or with ``axes`` added up along others."""
     if case.single is None:
         return
@@ -53,33 +53,33 @@ def other_forms(case: Case, axes: bool = False) -> Iterator[Slip]:
         return
     known = {t.name: as_float(values[t.name]) for t in program.inputs}
     known = {program.output: as_float(values[program.output]), **known}
-    nodes = list(ast.walk(parsed(form.text)))
+    nodes = list(ast.walk(parse_closed_form(form.text)))
     read = sum(isinstance(n, ast.Name) and n.id in known for n in nodes)
     sizes = sum(isinstance(n, ast.Attribute) and n.attr == "shape" for n in nodes)
     along = read == sizes and np.ndim(values[case.name]) != np.ndim(values[program.output])
-    turning = partial(turned, names=(program.seed, *known), kind="wrong_axis" if along else "transposed")
-    for kind, text, said in variants(form.text, summed) if axes else products(form.text, turning):
+    turning = partial(transpose_operand, names=(program.seed, *known), kind="wrong_axis" if along else "transposed")
+    for kind, text, said in variants(form.text, sum_over_other_axes) if axes else altered_products(form.text, turning):
         yield Slip(
             kind, f"equals {text}: {said}",
             lambda t, text=text: as_float(evaluate_text(text, {**known, program.seed: t.weights.seeds[0]})),  # type: ignore[misc]  # a default binds
         )  # fmt: skip
 
 
-def products(text: str, turning: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
+def altered_products(text: str, turning: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
     """A text with an operand turned, with the sides of one @ the other way round, then with both."""
     yield from variants(text, turning)
-    others = list(variants(text, exchanged))
+    others = list(variants(text, swap_matmul_operands))
     yield from others
     for kind, other, said in others:
         yield from ((kind, both, f"{said}, and {more}") for _, both, more in variants(other, turning))
 
 
-def parsed(text: str) -> ast.Module:
+def parse_closed_form(text: str) -> ast.Module:
     """The syntax tree of a closed form, which may be several statements."""
     return ast.parse(text.replace("; ", "\n"))
 
 
-class Put(ast.NodeTransformer):
+class NodeSwap(ast.NodeTransformer):
     """One node in the place of another."""
 
     def __init__(self, old: ast.AST, new: ast.AST) -> None:
@@ -92,16 +92,16 @@ class Put(ast.NodeTransformer):
 
 def variants(text: str, rows: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
     """The kind, a text with one of its parts replaced, and the clause."""
-    tree = parsed(text)
+    tree = parse_closed_form(text)
     plain = ast.unparse(tree)
     for old, new, kind, said in rows(tree):
-        Put(old, new).visit(tree)
+        NodeSwap(old, new).visit(tree)
         if ast.unparse(tree) != plain:
             yield kind, "; ".join(map(ast.unparse, tree.body)), said
-        Put(new, old).visit(tree)
+        NodeSwap(new, old).visit(tree)
 
 
-def turned(tree: ast.Module, names: Sequence[str], kind: str) -> Rows:
+def transpose_operand(tree: ast.Module, names: Sequence[str], kind: str) -> Rows:
     """One operand transposed that is not, or the other way round."""
     inner = {id(n.func if isinstance(n, ast.Call) else n.value) for n in ast.walk(tree) if isinstance(n, PARTS)}
     for node in ast.walk(tree):
@@ -113,7 +113,7 @@ def turned(tree: ast.Module, names: Sequence[str], kind: str) -> Rows:
                 yield node, ast.Attribute(node, attr), kind, f"{node.id} is transposed, and should not be"
 
 
-def exchanged(tree: ast.Module) -> Rows:
+def swap_matmul_operands(tree: ast.Module) -> Rows:
     """The sides of one @ the other way round."""
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
@@ -121,7 +121,7 @@ def exchanged(tree: ast.Module) -> Rows:
             yield node, ast.BinOp(node.right, node.op, node.left), "swapped", said
 
 
-def summed(tree: ast.Module) -> Rows:
+def sum_over_other_axes(tree: ast.Module) -> Rows:
     """The axes of one sum or mean replaced: by as many others, by all, by none that stays as 1."""
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
@@ -151,12 +151,12 @@ def altered_equations(
     own = {index for access in accesses(equation.right) for index in indices_of(access)}
     for kind, said, right in every_alteration(equation, names, sizes):
         if free_indices(right) <= {*equation.axes} and all(
-            whole(index) for access in accesses(right) for index in set(indices_of(access)) - own
+            is_whole_index(index) for access in accesses(right) for index in set(indices_of(access)) - own
         ):
             yield kind, said, right
 
 
-def whole(index: Expr) -> bool:
+def is_whole_index(index: Expr) -> bool:
     """Whether an index that was altered is a place: nothing in it is a fraction, or it is rounded down."""
     below = any(power.exp.is_negative for power in index.atoms(sp.Pow))
     return bool(index.has(sp.floor)) or (not below and all(n.is_integer for n in index.atoms(sp.Number)))
@@ -173,25 +173,25 @@ def every_alteration(
         placed = instantiate(Equation(equation.axes, node), names, sizes)
         others = [k for k in free_indices(placed.right) if k not in placed.axes]
         text = formula_text(placed.right, (*placed.axes, *sorted(others, key=str)))
-        if len(text) <= LONGEST or node in telling(node):
+        if len(text) <= LONGEST or node in seed_sums(node):
             return text
-        inner = [told(part) for part in telling(node)]
+        inner = [told(part) for part in seed_sums(node)]
         return f"with {min(inner, key=len)}" if inner else "…"
 
     for where in (sp.Add(*multiplied_out(right)), right):
-        for node in nodes(where, sp.Add):
+        for node in outermost_nodes(where, sp.Add):
             for term in node.args:
                 rest = node - term
                 yield "missing_term", f"the term {told(term)} is missing", where.xreplace({node: rest})
                 said = f"the term {told(term)} has the wrong sign"
                 yield "missing_term", said, where.xreplace({node: rest - term})
-            if len(node.args) > 2 and carries(node):
+            if len(node.args) > 2 and contains_seed(node):
                 for term in node.args:
                     yield "missing_term", f"only the term {told(term)} is there", where.xreplace({node: term})
-    for node in nodes(right, sp.Sum):
+    for node in outermost_nodes(right, sp.Sum):
         body, limits = node.function, node.limits
         for factor in sp.Mul.make_args(body):
-            if carries(factor) or factor.is_number:
+            if contains_seed(factor) or factor.is_number:
                 continue
             plain = node.func(body / factor, *limits)
             size = sp.Mul(*(high - low + 1 for _, low, high in limits))
@@ -202,29 +202,29 @@ def every_alteration(
                 right.xreplace({node: plain / size}),
             )  # one sentence
             yield "missing_factor", said, right.xreplace({node: plain})
-        if carries(body):
+        if contains_seed(body):
             bare = body.xreplace({limit[0]: axis for limit, axis in zip(limits, equation.axes, strict=False)})
             yield "missing_term", "the sum over the other entries is missing", right.xreplace({node: bare})
-    for node in nodes(right, sp.Mul):
+    for node in outermost_nodes(right, sp.Mul):
         for factor in node.args:
-            if carries(factor):
+            if contains_seed(factor):
                 continue
             kind, text = "scaled" if factor.is_number else "missing_factor", told(factor)
             letters = DELTA.fullmatch(text)
             means = ", which is 1 where {} = {} and 0 elsewhere".format(*letters.groups()) if letters else ""
             yield kind, f"the factor {text} is missing{means}", right.xreplace({node: node / factor})
-    for node in nodes(right, sp.Pow):
+    for node in outermost_nodes(right, sp.Pow):
         base, exponent = node.args
-        if carries(base):
+        if contains_seed(base):
             continue
         for other in (exponent - 1, exponent + 1, -exponent):
             said = f"{told(sp.Pow(base, other))} is used instead of {told(node)}"
             yield "missing_factor", said, right.xreplace({node: sp.Pow(base, other)})
 
 
-def telling(node: Expr) -> list[Expr]:
+def seed_sums(node: Expr) -> list[Expr]:
     """What of a long term says most: its sums over v, or v."""
-    sums = [n for n in nodes(node, sp.Sum) if carries(n)]
+    sums = [n for n in outermost_nodes(node, sp.Sum) if contains_seed(n)]
     return sums or [a for a in accesses(node) if name_of(a) == SEED]
 
 
@@ -236,7 +236,7 @@ def multiplied_out(term: Expr) -> list[Expr]:
     return [term] if inner is None else [term / inner * part for part in inner.args]
 
 
-def nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:
+def outermost_nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:
     """The nodes of a kind, outermost first, each once; a position that is read is no part that may be missing."""
     found: dict[Expr, None] = {}
     walk = sp.preorder_traversal(expression)
@@ -248,6 +248,6 @@ def nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:
     return list(found)
 
 
-def carries(expression: Expr) -> bool:
+def contains_seed(expression: Expr) -> bool:
     """Whether v stands in it."""
     return any(name_of(a) == SEED for a in accesses(expression))

@@ -25,10 +25,10 @@ from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import accesses, is_access, name_of
 from symgrad.numeric import Array, unit_at
 from symgrad.render import formula_text
-from symgrad.testing.right.bench import Trial, largest_at, shown
-from symgrad.testing.right.truth import Formula
+from symgrad.testing.bench import Trial, largest_at, six_digits
+from symgrad.testing.references import DerivedReference
+from symgrad.testing.slips import Case, Made, Slip, named_tensors
 from symgrad.testing.slips.formula_slips import multiplied_out
-from symgrad.testing.slips.slips import Case, Made, Slip, tensors_of
 
 MOST_ENTRIES, MOST_TERMS, LEVELS = 64, 8, 3
 LARGEST = 1000
@@ -41,7 +41,7 @@ GONE = (Fraction(0), Fraction(-1))
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class GradientShare:
     """A part of a gradient, linear in v: its name, what it is for a seed, and what is said where it is missing."""
 
     what: str
@@ -55,7 +55,7 @@ class Shares:
     """Some shares of a gradient; what is said of them begins with ``begin``."""
 
     case: Case
-    shares: Sequence[Share]
+    shares: Sequence[GradientShare]
     begin: str = ""
 
     def each(self, weights: Sequence[Fraction] = GONE) -> Iterator[Slip]:
@@ -70,7 +70,8 @@ class Shares:
     def solved(self) -> Iterator[Slip]:
         """The weights with which what came comes about."""
         if len(self.shares) > 1:
-            weights = solved([[part(trial) for part in self.parts] for trial in self.case.trials], self.case.trials)
+            trials = self.case.trials
+            weights = solve_weights([[part(trial) for part in self.parts] for trial in trials], trials)
             yield from [] if weights is None else [self.slip(weights)]
 
     @cached_property
@@ -88,14 +89,15 @@ class Shares:
         changed = [share for share, w in zip(self.shares, weights, strict=True) if w != 1]
         whole = [share for share, w in zip(self.shares, weights, strict=True) if w == 1]
         (weight,) = {w for w in weights if w != 1}
-        kind, said = told(
-            weight, changed, whole, f"{len(changed)} of the {len(weights)} terms of {self.case.name}.grad"
-        )
-        counted = miscounted(float(weight), self.case) if weight > 0 else ""
+        count = f"{len(changed)} of the {len(weights)} terms of {self.case.name}.grad"
+        kind, said = describe_weights(weight, changed, whole, count)
+        counted = describe_miscount(float(weight), self.case) if weight > 0 else ""
         return Slip(kind, f"{self.begin}{said}{f', {counted}' if counted else ''}", made)
 
 
-def told(weight: Fraction, changed: Sequence[Share], whole: Sequence[Share], count: str) -> tuple[str, str]:
+def describe_weights(
+    weight: Fraction, changed: Sequence[GradientShare], whole: Sequence[GradientShare], count: str
+) -> tuple[str, str]:
     """The kind of a mistake in weights and a clause: some shares have a weight, the others are as they should be."""
     if weight == 0 and len(changed) > 1 == len(whole) and whole[0].what:
         return changed[0].kind, f"only {whole[0].what} is there"
@@ -111,7 +113,7 @@ def told(weight: Fraction, changed: Sequence[Share], whole: Sequence[Share], cou
     return "scaled", f"{which} {'is' if one else 'are'} {weight} {times} what {'it' if one else 'they'} should be"
 
 
-def solved(parts: Sequence[Sequence[Array]], trials: Sequence[Trial]) -> list[Fraction] | None:
+def solve_weights(parts: Sequence[Sequence[Array]], trials: Sequence[Trial]) -> list[Fraction] | None:
     """The weights of shares with which what came comes about: 1, and one other simple number; else None."""
     columns = np.concatenate([np.stack([a.reshape(-1) for a in row], -1) for row in parts])
     rest = [t.got - t.expected + sum(row) for t, row in zip(trials, parts, strict=True)]
@@ -127,7 +129,7 @@ def solved(parts: Sequence[Sequence[Array]], trials: Sequence[Trial]) -> list[Fr
     return weights if simple and len(others) == 1 and 1 in weights else None
 
 
-def scaled(case: Case) -> Iterator[Slip]:
+def scale_slips(case: Case) -> Iterator[Slip]:
     """A number times what it should be, with what that number counts."""
     whole = [t for t in case.trials if all((s == np.round(s)).all() for s in t.weights.seeds)]  # where less is rounded
     trial = max(whole or case.trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
@@ -140,25 +142,25 @@ def scaled(case: Case) -> Iterator[Slip]:
     known = {round(factor), 1 / round(1 / factor) if abs(1 / factor) > 0.5 else factor}
     nearest = min(known, key=lambda k: abs(k - factor))
     factor = nearest if abs(nearest - factor) < 1e-3 * abs(factor) else factor
-    text, missing = told_factor(factor, case)
+    text, missing = describe_factor(factor, case)
     said = f"the factor {missing} is missing: every entry is {text}" if missing else f"every entry is {text}"
     yield Slip("missing_factor" if missing else "scaled", said, lambda t: factor * t.expected)
 
 
-def told_factor(factor: float, case: Case) -> tuple[str, str]:
+def describe_factor(factor: float, case: Case) -> tuple[str, str]:
     """``3 times what it should be: as if multiplied by 3, the number of rows of x``; and the factor that is missing."""
     ratio = Fraction(abs(factor)).limit_denominator(LARGEST)
     exact = abs(float(ratio) - abs(factor)) < 1e-9 * abs(factor)
     times = "of" if exact and ratio < 1 else "times"
     text = f"{'-' if factor < 0 else ''}{ratio if exact else f'{abs(factor):.6g}'} {times} what it should be"
-    if said := miscounted(factor, case):
+    if said := describe_miscount(factor, case):
         return f"{text}: {said}", ""
     return text, missing_number(factor, case)
 
 
-def miscounted(factor: float, case: Case) -> str:
+def describe_miscount(factor: float, case: Case) -> str:
     """``as if divided by 4 in place of 5 (the length of axis 1 of x is 5)``: what a factor counts, or empty."""
-    counts = counted(case)
+    counts = size_names(case)
     for number in (abs(factor), 1 / abs(factor)):
         if round(number) > 2 and abs(number - round(number)) < 1e-9 and round(number) in counts:
             by, instead = ("multiplied", "sum for a mean") if number == abs(factor) else ("divided", "mean for a sum")
@@ -170,14 +172,11 @@ def miscounted(factor: float, case: Case) -> str:
     return ""
 
 
-def divides_by_a_size(formula: Formula) -> bool:
+def divides_by_a_size(formula: DerivedReference) -> bool:
     """Whether a step of the forward pass averages: it divides by a number of entries, or by one less."""
-    equations = (
-        derive_local(standard(step, program).key).equation.right
-        for program in formula.programs
-        for step in program.steps
-    )
-    bases = (power.base for right in equations for power in right.atoms(sp.Pow) if power.exp.is_negative)
+    keys = (standard(step, program).key for program in formula.programs for step in program.steps)
+    rights = (derive_local(key).equation.right for key in keys)
+    bases = (power.base for right in rights for power in right.atoms(sp.Pow) if power.exp.is_negative)
     return any(is_number_of_entries(base) for base in bases)
 
 
@@ -190,17 +189,17 @@ def is_number_of_entries(base: sp.Expr) -> bool:
 
 def missing_number(factor: float, case: Case) -> str:
     """The number of the forward pass that a factor is one by, or a power of it; empty where there is none."""
-    for tensor, called, array in tensors_of(case.formula):
+    for tensor, called, array in named_tensors(case.formula):
         number = abs(float(array.reshape(()))) if array.size == 1 else 0.0
         if number in (0.0, 1.0) or not np.isfinite(number):
             continue
         for power, missing in ((1, f"1/{tensor}"), (-1, tensor), (2, f"1/{tensor}²"), (-2, f"{tensor}²")):
             if abs(number**power - abs(factor)) < 1e-9 * abs(factor):
-                return f"{missing} ({called[2:] or tensor} = {shown(float(array.reshape(())))})"
+                return f"{missing} ({called[2:] or tensor} = {six_digits(float(array.reshape(())))})"
     return ""
 
 
-def counted(case: Case) -> dict[int, str]:
+def size_names(case: Case) -> dict[int, str]:
     """What may have been counted."""
     found: dict[int, str] = {}
     inputs = {n: np.shape(a) for n, a in case.formula.inputs.items()}
@@ -214,20 +213,20 @@ def counted(case: Case) -> dict[int, str]:
 
 def share_slips(case: Case) -> Iterator[Slip]:
     """A use or an output that is left out or subtracted, outputs and entries that are taken for one another."""
-    for shares in (of_uses(case), of_outputs(case)):
+    for shares in (use_shares(case), output_shares(case)):
         yield from shares.each()
-    yield from exchanged(case)
-    yield from by_entry(case)
+    yield from swapped_outputs(case)
+    yield from entry_slips(case)
 
 
 def weighted_slips(case: Case) -> Iterator[Slip]:
     """By shares whose weights are solved for; then a tensor of the forward pass as a factor of the whole."""
-    for shares in (of_uses(case), of_outputs(case), *of_terms(case)):
+    for shares in (use_shares(case), output_shares(case), *term_shares(case)):
         yield from shares.solved()
-    yield from by_tensor(case)
+    yield from factor_slips(case)
 
 
-def of_outputs(case: Case) -> Shares:
+def output_shares(case: Case) -> Shares:
     """What comes back from each of several outputs."""
     texts, outputs = case.formula.text.split("; "), case.formula.programs
     shares = []
@@ -237,14 +236,12 @@ def of_outputs(case: Case) -> Shares:
             return case.formula.part(n, trial.weights.seeds[n])[case.name]
 
         text = f", {texts[n]}" if len(texts) == len(outputs) else ""
-        way = f"from output {n + 1}{text}"
-        shares.append(
-            Share(f"the gradient {way}{text and ','}", part, f"the gradient {way} is missing", "missing_path")
-        )
+        what = f"the gradient from output {n + 1}{text}"
+        shares.append(GradientShare(f"{what}{text and ','}", part, f"{what} is missing", "missing_path"))
     return Shares(case, shares)
 
 
-def exchanged(case: Case) -> Iterator[Slip]:
+def swapped_outputs(case: Case) -> Iterator[Slip]:
     """What comes back from one of several outputs by the seed of another."""
     places = range(len(case.formula.programs))
     for n, other in permutations(places, 2):
@@ -257,20 +254,18 @@ def exchanged(case: Case) -> Iterator[Slip]:
             yield case.with_seeds("swapped", said, lambda seeds, o=order: [seeds[o.get(k, k)] for k in places])  # type: ignore[misc]  # a default binds
 
 
-def of_uses(case: Case) -> Shares:
+def use_shares(case: Case) -> Shares:
     """What comes back through the uses of an input that is used several times."""
     equations: list[Equation] = []
     if case.single is not None:
         with contextlib.suppress(SymgradError):
             equations = [equation for _, equation in case.formula.sweep(0, case.name).uses]
-    count = len(equations)
-    shares = [
-        Share(f"the share of use {n + 1}", case.evaluated(equations[n])) for n in range(count if count > 1 else 0)
-    ]
-    return Shares(case, shares, f"{case.name} is used {count} times, and ")
+    uses = equations if len(equations) > 1 else []
+    shares = [GradientShare(f"the share of use {n + 1}", case.evaluated(use)) for n, use in enumerate(uses)]
+    return Shares(case, shares, f"{case.name} is used {len(uses)} times, and ")
 
 
-def by_entry(case: Case) -> Iterator[Slip]:
+def entry_slips(case: Case) -> Iterator[Slip]:
     """J without its diagonal, that alone; and of several outputs that read one entry only the first, or the last."""
     shape = case.trials[0].weights.seeds[0].shape
     size = int(np.prod(shape))
@@ -283,23 +278,20 @@ def by_entry(case: Case) -> Iterator[Slip]:
         diagonal = np.diagonal(rows.reshape(size, size)).reshape(shape)
         missing = "the diagonal of J is missing: each output also depends on its matching entry"
         only = "only the diagonal of J is there: each output depends on other entries too"
-        here = Share("the diagonal of J", lambda t: diagonal * t.weights.seeds[0], missing)
-        beside = Share("J beside its diagonal", lambda t: t.expected - here.part(t), only, "elementwise")
+        here = GradientShare("the diagonal of J", lambda t: diagonal * t.weights.seeds[0], missing)
+        beside = GradientShare("J beside its diagonal", lambda t: t.expected - here.part(t), only, "elementwise")
         yield from Shares(case, (here, beside)).each(GONE[:1])
     read = rows != 0
     for which, order in (("last", read[::-1]), ("first", read)):
         first = order.argmax(0)
         place = len(rows) - 1 - first if which == "last" else first
         kept = np.take_along_axis(rows, place[None], 0)[0]
-        said = (
-            f"where several outputs use one entry, only the {which} one's gradient is kept: gradients add up (a sum, "
-            "+=, "
-        )
-        said += "index_add, and not =)"
+        said = f"where several outputs use one entry, only the {which} one's gradient is kept: gradients add up "
+        said += "(a sum, +=, index_add, and not =)"
         yield Slip("overwritten", said, lambda t, p=place, k=kept: k * t.weights.seeds[0].reshape(-1)[p])  # type: ignore[misc]  # a default binds
 
 
-def of_terms(case: Case) -> Iterator[Shares]:
+def term_shares(case: Case) -> Iterator[Shares]:
     """Terms of the gradient, multiplied out further and further."""
     if case.single is None:
         return
@@ -315,12 +307,12 @@ def of_terms(case: Case) -> Iterator[Shares]:
         terms = wider
         shares = []
         for equation in (Equation(axes, term) for term in terms):
-            text = shortened(substitute(equation, find_views(program)).right, axes, program.seed)
-            shares.append(Share(f"the term {text}" if text else "", case.evaluated(equation)))
+            text = short_term_text(substitute(equation, find_views(program)).right, axes, program.seed)
+            shares.append(GradientShare(f"the term {text}" if text else "", case.evaluated(equation)))
         yield Shares(case, shares)
 
 
-def shortened(term: sp.Expr, axes: Sequence[sp.Symbol], seed: str) -> str:
+def short_term_text(term: sp.Expr, axes: Sequence[sp.Symbol], seed: str) -> str:
     """A term, if it is short, else the shortest sum over v in it; empty where neither says which it is."""
     sums = [n for n in sp.preorder_traversal(term) if isinstance(n, sp.Sum) and seed in map(name_of, accesses(n))]
     whole = formula_text(term, axes)
@@ -330,18 +322,19 @@ def shortened(term: sp.Expr, axes: Sequence[sp.Symbol], seed: str) -> str:
     return f"with {min(parts, key=len)}" if parts and len(min(parts, key=len)) <= LONGEST else ""
 
 
-def by_tensor(case: Case) -> Iterator[Slip]:
+def factor_slips(case: Case) -> Iterator[Slip]:
     """The whole gradient times a tensor of the forward pass, or divided by it: a factor that is not there."""
     shape = case.trials[0].expected.shape
-    for tensor, called, array in tensors_of(case.formula) if len(case.formula.programs) == 1 else ():
-        if array.size < 2 or not broadcasts(array.shape, shape) or not np.isfinite(array).all() or np.ptp(array) == 0:
+    for tensor, called, array in named_tensors(case.formula) if len(case.formula.programs) == 1 else ():
+        varies = array.size > 1 and np.isfinite(array).all() and np.ptp(array) != 0
+        if not (varies and broadcasts_into(array.shape, shape)):
             continue
         for factor, missing in ((array, f"1/{tensor}"), (1 / np.where(array == 0, np.nan, array), tensor)):
             said = f"the factor {missing} is missing{called}"
             yield Slip("missing_factor", said, lambda t, f=factor: t.expected * f)  # type: ignore[misc]  # a default binds
 
 
-def broadcasts(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+def broadcasts_into(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether a factor of shape ``small`` leaves the shape as it is."""
     try:
         return np.broadcast_shapes(small, shape) == shape

@@ -28,10 +28,10 @@ from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, 
 from symgrad.ops import TABLE
 from symgrad.program import Apply, Program
 from symgrad.shapes import Shape, SizeMismatch, Sizes
-from symgrad.testing.right.bench import Trial
-from symgrad.testing.slips.places import AXES, FAMILIES, Change, Place
-from symgrad.testing.slips.share_slips import GONE, Share, Shares
-from symgrad.testing.slips.slips import Case, Slip, written
+from symgrad.testing.bench import Trial
+from symgrad.testing.slips import Case, Slip, call_text
+from symgrad.testing.slips.pullback_slips import AXES, FAMILIES, LocalPullback, Place
+from symgrad.testing.slips.share_slips import GONE, GradientShare, Shares
 
 MOST = 600
 """Mistakes that are tried for one gradient."""
@@ -55,19 +55,19 @@ def every_slip(case: Case) -> Iterator[Slip]:
     """All of them; a mistake on the way to a right gradient is believed last."""
     right = [name for name, fine in case.others.items() if fine]
     for composite in (True, False):
-        places = list(places_of(case, composite))
+        places = list(gradient_places(case, composite))
         places.sort(key=lambda p: np.ndim(p.operand) == np.ndim(p.result))  # what loses an axis may lose the wrong one
         for shared in (False, True):
             chosen = [p for p in places if p.leads_to(right) == shared]
-            yield from chain.from_iterable(through(case, place, counted=False) for place in chosen)
+            yield from chain.from_iterable(use_slips(case, place, counted=False) for place in chosen)
             for family in FAMILIES:
                 for place in chosen:
                     for kind, said, change in family(place):
-                        yield Slip(kind, said, made(case, place, change))
-            yield from chain.from_iterable(through(case, place, counted=True) for place in chosen)
+                        yield Slip(kind, said, gradient_with_pullback(case, place, change))
+            yield from chain.from_iterable(use_slips(case, place, counted=True) for place in chosen)
 
 
-def places_of(case: Case, composite: bool) -> Iterator[Place]:
+def gradient_places(case: Case, composite: bool) -> Iterator[Place]:
     """Every operand of every step that the gradient comes through; the parts of composite steps only if there are."""
     whole = zip(case.formula.programs, case.formula.values, strict=True)
     for number, found in enumerate(whole if composite else case.formula.opened):
@@ -81,7 +81,7 @@ def places_of(case: Case, composite: bool) -> Iterator[Place]:
                     yield Place(program, values, number, step, position)
 
 
-def made(case: Case, place: Place, change: Change) -> Callable[[Trial], Array]:
+def gradient_with_pullback(case: Case, place: Place, change: LocalPullback) -> Callable[[Trial], Array]:
     """The gradient with one local pullback changed; the other outputs contribute what they should."""
     formula, name = case.formula, case.name
 
@@ -97,16 +97,16 @@ def made(case: Case, place: Place, change: Change) -> Callable[[Trial], Array]:
     return gradient
 
 
-def through(case: Case, place: Place, counted: bool) -> Iterator[Slip]:
+def use_slips(case: Case, place: Place, counted: bool) -> Iterator[Slip]:
     """What comes back through one step is missing or subtracted, or ``counted``: a number of times as large."""
     what, step = str(place.step.arguments[place.position]), place.step
     if place.alone and step.tensors.count(what) < 2:
         return
     zero = np.zeros(np.shape(place.operand))
-    without = made(case, place, lambda cotangent: zero)
+    without = gradient_with_pullback(case, place, lambda cotangent: zero)
     sizes = {int(n) for a in (place.operand, place.result) for n in (*np.shape(a), np.size(a)) if n > 1} | {2}
-    way = f"gradient of {what} through {step.result.name} = {written(step)}"
-    share = Share(f"the {way}", lambda t: t.expected - without(t), f"the {way} is missing", "missing_path")
+    way = f"gradient of {what} through {step.result.name} = {call_text(step)}"
+    share = GradientShare(f"the {way}", lambda t: t.expected - without(t), f"the {way} is missing", "missing_path")
     times = [Fraction(a, b) for n in sorted(sizes) for a, b in ((n, 1), (1, n))]
     yield from Shares(case, [share]).each(times if counted else GONE)
 
@@ -114,12 +114,12 @@ def through(case: Case, place: Place, counted: bool) -> Iterator[Slip]:
 def operation_slips(case: Case) -> Iterator[Slip]:
     """Of programs with one output, step by step from the end: what another operation of the table would give."""
     trial = max(case.trials, key=lambda t: float(np.abs(t.got - t.expected).max(initial=0.0)))
-    for place in islice(places_of(case, True) if case.single else (), MOST_STEPS):
-        for said, change in neighbours(case, place, trial):
-            yield Slip("wrong_operation", said + place.said, made(case, place, change))
+    for place in islice(gradient_places(case, True) if case.single else (), MOST_STEPS):
+        for said, change in other_operations(case, place, trial):
+            yield Slip("wrong_operation", said + place.said, gradient_with_pullback(case, place, change))
 
 
-def neighbours(case: Case, place: Place, trial: Trial) -> Iterator[tuple[str, Change]]:
+def other_operations(case: Case, place: Place, trial: Trial) -> Iterator[tuple[str, LocalPullback]]:
     """What the other operations of the table would give back along one direction, where it is what came."""
     program, values, name = place.program, place.values, case.name
     end, operand = place.step.result.name, str(place.step.arguments[place.position])
@@ -129,21 +129,21 @@ def neighbours(case: Case, place: Place, trial: Trial) -> Iterator[tuple[str, Ch
     along = direction
     if operand != name:
         along = as_float(numeric_pushforward(replace(program, output=operand), values, name, direction))
-    own = slope(place, place.step, carried, along)
+    own = directional_slope(place, place.step, carried, along)
     if own is None:
         return
     came = own + float(np.sum((trial.got - trial.expected) * direction))
     near = NEAR * max(abs(came), abs(own))
     for other in TABLE.values():
-        step = in_place(place, other)
-        found = None if step is None else slope(place, step, carried, along)
+        step = step_by_operation(place, other)
+        found = None if step is None else directional_slope(place, step, carried, along)
         if step is None or found is None:
             continue
         for times in (1, *TIMES) if np.shape(place.operand) != np.shape(place.result) else (1,):
             if found and abs(times * found - came) <= near:
                 said = f"this is {f'{times} times ' * (times > 1)}what {other.name} gives, and not {place.step.called}"
                 yield said, lambda cotangent, s=step, n=times: n * place.pulled(cotangent, step=s)  # type: ignore[misc]  # a default binds
-        value = result_of(place, step, place.operand)
+        value = step_result(place, step, place.operand)
         if value is None or np.shape(value) != np.shape(place.operand) or len(np.unique(value)) < FEWEST:
             continue
         if not (value == np.round(value)).all() and abs(float(np.sum(carried * value * along)) - came) <= near:
@@ -151,7 +151,7 @@ def neighbours(case: Case, place: Place, trial: Trial) -> Iterator[tuple[str, Ch
             yield said, partial(np.multiply, value)
 
 
-def in_place(place: Place, other: Op) -> Apply | None:
+def step_by_operation(place: Place, other: Op) -> Apply | None:
     """A step by another operation, with the options that both have; None where it asks for more, or fits no shape."""
     step = place.step
     if other.name == step.op or other.variadic or len(other.operands) != len(step.arguments):
@@ -164,24 +164,24 @@ def in_place(place: Place, other: Op) -> Apply | None:
         if name not in given and (parameter.default is inspect.Parameter.empty or name in AXES):
             return None
         options[name] = given.get(name, parameter.default)
-    shapes = tuple(integers(place, argument) for argument in step.arguments)
+    shapes = tuple(numeric_shape(place, argument) for argument in step.arguments)
     try:
         ruled = resolve_shapes(other, Sizes(), shapes, [isinstance(a, str) for a in step.arguments], options)
     except (SymgradError, SizeMismatch, ValueError, TypeError, IndexError):
         return None
-    if ruled.targets != shapes or ruled.shape != integers(place, step.result.name):
+    if ruled.targets != shapes or ruled.shape != numeric_shape(place, step.result.name):
         return None
     return replace(step, op=other.name, options=tuple(sorted(options.items())))
 
 
-def integers(place: Place, argument: object) -> Shape:
+def numeric_shape(place: Place, argument: object) -> Shape:
     """The shape of an operand's numbers; a number has no axes."""
     return tuple(map(sp.Integer, np.shape(place.values[argument]) if isinstance(argument, str) else ()))
 
 
-def slope(place: Place, step: Apply, carried: Array, along: Array) -> float | None:
+def directional_slope(place: Place, step: Apply, carried: Array, along: Array) -> float | None:
     """⟨carried, Ju⟩ of a step for a change u of its operand, by differences; None where it does not fit."""
-    sides = [result_of(place, step, as_float(place.operand) + shift * along) for shift in (-STEP, STEP)]
+    sides = [step_result(place, step, as_float(place.operand) + shift * along) for shift in (-STEP, STEP)]
     low, high = sides
     if low is None or high is None or np.shape(low) != np.shape(carried) or np.shape(high) != np.shape(carried):
         return None
@@ -190,7 +190,7 @@ def slope(place: Place, step: Apply, carried: Array, along: Array) -> float | No
     return found if np.isfinite(found) else None
 
 
-def result_of(place: Place, step: Apply, operand: Array) -> Array | None:
+def step_result(place: Place, step: Apply, operand: Array) -> Array | None:
     """What a step gives by itself, with other numbers in the operand; None where it cannot be computed."""
     alone = place.program.alone(step)
     given = {t.name: place.values[t.name] for t in alone.inputs} | {str(step.arguments[place.position]): operand}
@@ -206,14 +206,14 @@ def forward_slips(case: Case) -> Iterator[Slip]:
     """The backward of another forward pass, or one that reads other numbers: a step left out, a variance by n − 1."""
     if case.single is None:
         return
-    for kind, said, program, point in chain(shorter(case, *case.single), recounted(case)):
+    for kind, said, program, point in chain(shorter_programs(case, *case.single), recounted_points(case)):
         yield Slip(
             kind, said,
             lambda t, p=program, k=point: as_float(numeric_pullback(p, k, t.weights.seeds[0], [case.name])[case.name]),  # type: ignore[misc]  # a default binds
         )  # fmt: skip
 
 
-def shorter(case: Case, program: Program, values: Values) -> Iterator[tuple[str, str, Program, Values]]:
+def shorter_programs(case: Case, program: Program, values: Values) -> Iterator[tuple[str, str, Program, Values]]:
     """Each step that an input flows through left out, but for the last: that one is a factor of the pullback."""
     wanted = case.formula.wanted
     reached = flowing(program, [n for n in wanted if n in case.formula.inputs]) | set(wanted)
@@ -221,18 +221,18 @@ def shorter(case: Case, program: Program, values: Values) -> Iterator[tuple[str,
         for operand in (o for o in dict.fromkeys(step.tensors) if o in reached and step.result.name != program.output):
             if np.shape(values[operand]) != np.shape(values[step.result.name]):
                 continue
-            other = without(program, step, operand)
+            other = program_without_step(program, step, operand)
             if not any(t.name == case.name for t in other.inputs) or not other.relevant:
                 continue
             try:
                 known = forward(other, {t.name: values[t.name] for t in other.inputs})
             except (SymgradError, ArithmeticError):
                 continue
-            said = f"this is the gradient of a function without {step.called}: {step.result.name} = {written(step)}, "
+            said = f"this is the gradient of a function without {step.called}: {step.result.name} = {call_text(step)}, "
             yield "missing_step", f"{said}and the backward uses {operand} instead", other, known
 
 
-def recounted(case: Case) -> Iterator[tuple[str, str, Program, Values]]:
+def recounted_points(case: Case) -> Iterator[tuple[str, str, Program, Values]]:
     """The right lines, read at a variance or a mean that divides by n − 1 where n belongs, or the other way round."""
     for wider, known in filter(None, (case.single, *case.formula.opened)):
         for step in wider.steps:
@@ -245,10 +245,10 @@ def recounted(case: Case) -> Iterator[tuple[str, str, Program, Values]]:
                 point = known.with_arrays({t.name: point[t.name] for t in cut.tensors()})
                 others = (f"n − 1 = {count - 1}", "n") if power > 0 else (f"n = {count}", "n − 1")
                 said = f"the lines are right with {' in the place of '.join(others)}, in {step.result.name} = "
-                yield "wrong_option", said + written(step), wider, point
+                yield "wrong_option", said + call_text(step), wider, point
 
 
-def without(program: Program, step: Apply, operand: str) -> Program:
+def program_without_step(program: Program, step: Apply, operand: str) -> Program:
     """The program in which whoever read the result of ``step`` reads one of its operands."""
     gone = step.result.name
     steps = tuple(

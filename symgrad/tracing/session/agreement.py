@@ -17,9 +17,8 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward_pass import Values, compute
 from symgrad.ops.lookup import entry_of
-from symgrad.oracles.numerical import noisy, shaken
-from symgrad.oracles.report import Check, skipped
-from symgrad.oracles.verdict import judge
+from symgrad.oracles.comparisons import Check, judge, skipped
+from symgrad.oracles.numerical import perturbed, rounding_noise
 from symgrad.program import Apply
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import pull_calls, pull_random_seeds, undefined_entries
@@ -227,9 +226,9 @@ class Judge:
                         origins=program.origins, taken=taken)  # fmt: skip
         try:
             if number == 0:
-                moved(program.values, hook=noisy(program.recording, program.values, unit, 0))
+                moved(program.values, hook=rounding_noise(program.recording, program.values, unit, 0))
             else:
-                moved(Values(shaken(program.arrays, number - 1, unit), program.values.sizes))
+                moved(Values(perturbed(program.arrays, number - 1, unit), program.values.sizes))
         except SymgradError:
             return {}
         return found

@@ -24,8 +24,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import forward
 from symgrad.numeric.exact import Array, as_float
 from symgrad.oracles.torch import run_torch
-from symgrad.oracles.torch_rules import contradicted
-from symgrad.oracles.verdict import MOST_RULES
+from symgrad.oracles.torch_rules import MOST_RULES, contradicts_itself
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import format_step
 from symgrad.tracing.lift.boxes import CallOrigin, rerun, with_operands
@@ -63,7 +62,7 @@ def by_torchs_rule(
         entries = as_float(arrays[name])
         for at in differ[:MOST_RULES]:
             total = total_of(origin, place, at, cotangent)
-            if total is None or not contradicted(float(ours[at]), float(theirs[at]), float(entries[at]), total):
+            if total is None or not contradicts_itself(float(ours[at]), float(theirs[at]), float(entries[at]), total):
                 return dict(arrived), ""
         at, count = differ[0], f" and {len(differ) - 1} more" if len(differ) > 1 else ""
         found[name] = theirs
@@ -186,11 +185,11 @@ class InRange:
 def in_range(program: Capture, seeds: Mapping[str, Array]) -> InRange | None:
     """The gradients by many digits; None where they have no number either, or where that would take too long."""
     from symgrad.numeric.symbols_and_digits import TooLong
-    from symgrad.oracles.digits import DIGITS, FIRST, MORE, Truth
+    from symgrad.oracles.digits import DIGITS, FIRST, MORE, PreciseGradients
 
     if program.boxes or len(set(program.ends)) != 1:
         return None
-    truth = Truth(replace(program.recording, output=program.ends[0]), program.values, program.wanted)
+    truth = PreciseGradients(replace(program.recording, output=program.ends[0]), program.values, program.wanted)
     for count in (FIRST, DIGITS):  # 1 - sigmoid(200) is 0 in the first ones
         try:
             found = truth.at(count + MORE + truth.at(count).asked)

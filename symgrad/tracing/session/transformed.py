@@ -16,8 +16,8 @@ import numpy as np
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import forward as run_forward
-from symgrad.oracles.second import slope_there
-from symgrad.oracles.text import torch_second
+from symgrad.oracles.second_order import two_sided_slope
+from symgrad.oracles.typed_text import torch_second
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.values import lowest_dtype
@@ -156,7 +156,7 @@ def by_moving(
     if columns > MOST_MOVED or rows * columns > MOST or program.black_boxes or own not in point:
         return
     try:
-        slope = slope_there(lambda moved: run_forward(recording, moved)[own_end], point, own, rows)
+        slope = two_sided_slope(lambda moved: run_forward(recording, moved)[own_end], point, own, rows)
         ours, theirs = as_float(block.dense()), as_float(as_numbers(torchs)).reshape(rows, columns)
     except (SymgradError, ValueError):
         return
@@ -303,7 +303,7 @@ def along_u(
 
     ours, theirs = (as_float(one).reshape(-1, 1) for one in (own[0], torchs[0]))
     try:
-        slope = slope_there(moved, {"u": np.zeros(())}, "u", ours.size)
+        slope = two_sided_slope(moved, {"u": np.zeros(())}, "u", ours.size)
     except (SymgradError, ValueError):  # u leads away from where the function is defined
         slope = None
     if slope is not None:

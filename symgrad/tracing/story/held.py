@@ -31,7 +31,7 @@ from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.lowering.reading import names_read
 from symgrad.numeric.exact import Array, as_float, euclidean, furthest
 from symgrad.numeric.playing import evaluate
-from symgrad.oracles.evaluators import in_floats
+from symgrad.oracles.evaluators import floats_or_integers
 from symgrad.program import Apply
 from symgrad.reference import run_reference
 from symgrad.reference.bounds import TextRejected, UnsupportedText
@@ -185,7 +185,7 @@ def reference(code: str, known: Mapping[str, Any]) -> Any:
 
 def as_tensor(value: Any) -> torch.Tensor:
     """An array in doubles, or in whole numbers; torch has none that is read backwards."""
-    return torch.as_tensor(in_floats(np.asarray(value, order="C")))
+    return torch.as_tensor(floats_or_integers(np.asarray(value, order="C")))
 
 
 def value_of(code: str, known: Mapping[str, Any]) -> Array:

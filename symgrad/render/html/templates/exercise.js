@@ -1,4 +1,4 @@
-// The exercise of a page: what is typed is held against the numbers that symgrad/exercises/travel.py wrote down.
+// The exercise of a page: what is typed is held against the numbers that symgrad/exercises/points.py wrote down.
 "use strict";
 const symgradExercise = (() => {
   const revived = a => typeof a === "string" ? {nan: NaN, inf: Infinity, "-inf": -Infinity}[a] : a;

@@ -17,11 +17,11 @@ import numpy as np
 from symgrad.errors import bug
 from symgrad.numeric import Array
 from symgrad.numeric.exact import gaps
-from symgrad.oracles.torch import leaves_of, only_data, torch_forward
-from symgrad.testing.candidates.attempts import Candidate, Pull, Run, listening
+from symgrad.oracles.torch import data_inputs, torch_forward, torch_leaves
+from symgrad.testing.candidates import Candidate, CandidateRun, PullResult, listening
+from symgrad.testing.references import DerivedReference, GradientReference
 from symgrad.testing.report import FAILED, NOT_MADE, PASSED, Battery, Finding
-from symgrad.testing.right.rounding import LEAST, Rounding, Weights, null_seed, real_seeds, seeds
-from symgrad.testing.right.truth import Formula, Truth
+from symgrad.testing.trial_seeds import LEAST, GradientTolerance, Weights, integer_seeds, null_seed, real_seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,21 +56,21 @@ class Bench:
     """``pulls`` are what came for each of ``weights``; ``expected`` the right gradients, where there is a ``truth``."""
 
     candidate: Candidate
-    run: Run
-    truth: Truth | None
-    rounding: Rounding
+    run: CandidateRun
+    truth: GradientReference | None
+    rounding: GradientTolerance
     arrays: Mapping[str, Array]
     weights: tuple[Weights, ...]
-    pulls: tuple[Pull, ...]
+    pulls: tuple[PullResult, ...]
     expected: tuple[Mapping[str, Array], ...] = ()
     rows: Mapping[str, Array] = field(default_factory=dict)
     number: int = 0
-    eager: Eager | None = None
+    eager: EagerRun | None = None
 
     @property
-    def formula(self) -> Formula | None:
+    def formula(self) -> DerivedReference | None:
         """The truth, where it is a formula."""
-        return self.truth if isinstance(self.truth, Formula) else None
+        return self.truth if isinstance(self.truth, DerivedReference) else None
 
     @property
     def failure(self) -> str:
@@ -83,7 +83,7 @@ class Bench:
         return self.weights[0].seeds
 
     @property
-    def baseline(self) -> Pull:
+    def baseline(self) -> PullResult:
         """What came for it."""
         return self.pulls[0]
 
@@ -102,7 +102,7 @@ class Bench:
         if self.truth is None:
             raise bug("there is nothing to be right")
         weights = Weights("", seeds)
-        return combined(weights, self.rows) if self.rows and whole(self.rows) else self.truth.pull(seeds)
+        return weigh_rows(weights, self.rows) if self.rows and rows_are_finite(self.rows) else self.truth.pull(seeds)
 
     def trials(self, name: str) -> list[Trial]:
         """All seeds for one input; an input that got no gradient got zeros."""
@@ -146,17 +146,22 @@ def largest_of(array: Array) -> float:
     return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
-def bench_of(
-    candidate: Candidate, run: Run, truth: Truth | None, rounding: Rounding, arrays: Mapping[str, Array], number: int
+def make_bench(
+    candidate: Candidate,
+    run: CandidateRun,
+    truth: GradientReference | None,
+    rounding: GradientTolerance,
+    arrays: Mapping[str, Array],
+    number: int,
 ) -> Bench:
     """The plain run, every seed pulled back once; a v of the left null space is added where J is known."""
     shapes = [out.shape for out in run.outputs]
-    weights = list(seeds(shapes, number))
+    weights = list(integer_seeds(shapes, number))
     expected: list[Mapping[str, Array]] = []
     rows: dict[str, Array] = {}
     reach = 0.0
     if truth is not None:
-        expected, rows = expected_of(truth, weights, candidate.names)
+        expected, rows = expected_gradients(truth, weights, candidate.names)
         sums = [np.abs(array).sum(0) for array in rows.values()] or [array for e in expected for array in e.values()]
         reach = max(map(largest_of, sums), default=0.0)
     weights += real_seeds(shapes, run.dtypes, number, rounding.dtype, reach)
@@ -164,15 +169,15 @@ def bench_of(
     weights += [blind] if blind is not None else []
     if truth is not None:
         others = weights[len(expected) :]
-        known = rows and whole(rows)
-        expected += [combined(w, rows) for w in others] if known else [truth.pull(w.seeds) for w in others]
-    pulls: list[Pull] = []
+        known = rows and rows_are_finite(rows)
+        expected += [weigh_rows(w, rows) for w in others] if known else [truth.pull(w.seeds) for w in others]
+    pulls: list[PullResult] = []
     for w in weights:
         pulls.append(run.pull(w.seeds, watched="onehot" not in w.name))
         if pulls[-1].failure and len(pulls) == 1:
             weights, expected = weights[:1], expected[:1]
             break
-    eager = eager_of(truth, rounding.dtype, weights) if isinstance(truth, Formula) else None
+    eager = run_eager(truth, rounding.dtype, weights) if isinstance(truth, DerivedReference) else None
     bench = Bench(
         candidate, run, truth, rounding, arrays, tuple(weights), tuple(pulls), tuple(expected), rows, number, eager
     )  # fmt: skip
@@ -182,8 +187,8 @@ def bench_of(
     return replace(bench, rounding=replace(rounding, eager=off))
 
 
-def expected_of(
-    truth: Truth, weights: Sequence[Weights], names: Sequence[str]
+def expected_gradients(
+    truth: GradientReference, weights: Sequence[Weights], names: Sequence[str]
 ) -> tuple[list[Mapping[str, Array]], dict[str, Array]]:
     """The right gradient for each seed, and the rows of J where the seeds hold the whole basis.
 
@@ -194,44 +199,46 @@ def expected_of(
         return [truth.pull(w.seeds) for w in weights], {}
     pulled = {n: truth.pull(weights[n].seeds) for n in sorted(basis)}
     rows = {name: np.stack([pulled[n][name] for n in sorted(basis)]) for name in names}
-    straight = whole(rows)
+    straight = rows_are_finite(rows)
     every: list[Mapping[str, Array]] = [
-        pulled[n] if n in basis else combined(w, rows) if straight else truth.pull(w.seeds)
+        pulled[n] if n in basis else weigh_rows(w, rows) if straight else truth.pull(w.seeds)
         for n, w in enumerate(weights)
     ]
     return every, rows
 
 
-def whole(rows: Mapping[str, Array]) -> bool:
+def rows_are_finite(rows: Mapping[str, Array]) -> bool:
     """Whether every entry of J is a number."""
     return all(bool(np.isfinite(array).all()) for array in rows.values())
 
 
-def combined(weights: Weights, rows: Mapping[str, Array]) -> dict[str, Array]:
+def weigh_rows(weights: Weights, rows: Mapping[str, Array]) -> dict[str, Array]:
     """vᵀJ from the rows of J."""
     flat = np.concatenate([seed.reshape(-1) for seed in weights.seeds])
     return {name: np.tensordot(flat, array, 1) for name, array in rows.items()}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BatteryResult:
     """A battery and what it found."""
 
     battery: Battery
     findings: tuple[Finding, ...] = ()
 
 
-def outcome(name: str, count: int, findings: Sequence[Finding], note: str = "") -> Outcome:
+def battery_result(name: str, count: int, findings: Sequence[Finding], note: str = "") -> BatteryResult:
     """Failed where anything was found."""
-    return Outcome(Battery(name, FAILED if findings else PASSED, count, note), tuple(findings))
+    return BatteryResult(Battery(name, FAILED if findings else PASSED, count, note), tuple(findings))
 
 
-def not_made(name: str, why: str) -> Outcome:
+def not_made(name: str, why: str) -> BatteryResult:
     """A battery that says nothing here, and why."""
-    return Outcome(Battery(name, NOT_MADE, 0, why))
+    return BatteryResult(Battery(name, NOT_MADE, 0, why))
 
 
-def differing(bench: Bench, first: Pull, second: Pull, share: float = 0.0) -> Iterator[tuple[str, str, float, float]]:
+def gradient_gaps(
+    bench: Bench, first: PullResult, second: PullResult, share: float = 0.0
+) -> Iterator[tuple[str, str, float, float]]:
     """Where two gradients of the candidate differ: the input, the worst entry and both numbers, by input.
 
     ``share`` of the largest entry may be between them; rounding is no difference.
@@ -248,7 +255,7 @@ def differing(bench: Bench, first: Pull, second: Pull, share: float = 0.0) -> It
         largest = float(np.abs(left[np.isfinite(left)]).max(initial=0.0))
         if gap.size and gap.max() > share * max(largest, 1.0):
             at = largest_at(gap)
-            yield name, place(f"{name}.grad", at), float(left[at]), float(right[at])
+            yield name, entry_name(f"{name}.grad", at), float(left[at]), float(right[at])
 
 
 def largest_at(array: Array) -> tuple[int, ...]:
@@ -256,17 +263,17 @@ def largest_at(array: Array) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(array)), array.shape))
 
 
-def place(name: str, at: Sequence[int]) -> str:
+def entry_name(name: str, at: Sequence[int]) -> str:
     """``x.grad[1,2]``."""
     return f"{name}[{','.join(map(str, at))}]" if len(at) else name
 
 
-def shown(number: float) -> str:
+def six_digits(number: float) -> str:
     """A number in a message: six digits, more where they are needed."""
     return f"{number:.6g}"
 
 
-def apart(first: float, second: float) -> tuple[str, str]:
+def format_distinct(first: float, second: float) -> tuple[str, str]:
     """Two numbers in as many digits as it takes to tell them apart."""
     for digits in (6, 9, 12, 17):
         texts = (f"{first:.{digits}g}", f"{second:.{digits}g}")
@@ -276,22 +283,22 @@ def apart(first: float, second: float) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Eager:
+class EagerRun:
     """The outputs, and for each seed the gradients."""
 
     outputs: tuple[Array, ...]
     gradients: tuple[Mapping[str, Array], ...]
 
 
-def eager_of(formula: Formula, dtype: str, every: Sequence[Weights]) -> Eager | None:
+def run_eager(formula: DerivedReference, dtype: str, every: Sequence[Weights]) -> EagerRun | None:
     """The table's torch calls on inputs of the candidate's type."""
     if dtype == "float64" or importlib.util.find_spec("torch") is None:
         return None
     import torch
 
-    wanted = {*formula.wanted}.difference(*map(only_data, formula.programs))
+    wanted = {*formula.wanted}.difference(*map(data_inputs, formula.programs))
     with listening(), torch.enable_grad():
-        found = leaves_of(formula.inputs, wanted, dtype)
+        found = torch_leaves(formula.inputs, wanted, dtype)
         outs = [torch_forward(program, found) for program in formula.programs]
         leaves = {n: found[n] for n in formula.wanted if n in found and found[n].requires_grad}
         gradients = []
@@ -305,7 +312,7 @@ def eager_of(formula: Formula, dtype: str, every: Sequence[Weights]) -> Eager | 
                 ends, seeds = zip(*told, strict=True)
                 came = torch.autograd.grad(ends, list(leaves.values()), seeds, retain_graph=True, allow_unused=True)
             gradients.append({n: as_array(g, found[n]) for n, g in zip(leaves, came, strict=True)})
-        return Eager(tuple(as_array(out, out) for out in outs), tuple(gradients))
+        return EagerRun(tuple(as_array(out, out) for out in outs), tuple(gradients))
     return None
 
 

@@ -27,17 +27,17 @@ from symgrad.numeric.vector_products import pull_step
 from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Program, Role
 from symgrad.shapes import SizeMismatch, Sizes
+from symgrad.testing.slips import call_text, has_square_rows
 from symgrad.testing.slips.formula_slips import altered_equations
-from symgrad.testing.slips.slips import square, written
 
 AXES = ("dim", "dims", "dim0", "dim1")
 """What options are called that name axes; torch calls them so in all of its functions."""
 MOST_ENTRIES = 64
 """Of a local Jacobian's diagonal."""
 
-Change = Callable[[Array], Array]
+LocalPullback = Callable[[Array], Array]
 """What another local pullback makes of a cotangent."""
-Found = Iterator[tuple[str, str, Change]]
+Found = Iterator[tuple[str, str, LocalPullback]]
 """The kind of a mistake, a clause, and the local pullback."""
 
 
@@ -85,7 +85,7 @@ class Place:
     @property
     def said(self) -> str:
         """``, in h = relu(t1)``; nothing where there is no other step."""
-        return "" if self.alone else f", in {self.step.result.name} = {written(self.step)}"
+        return "" if self.alone else f", in {self.step.result.name} = {call_text(self.step)}"
 
     @property
     def seed(self) -> str:
@@ -103,7 +103,7 @@ class Place:
         point = self.values if values is None else values
         return as_float(pull_step(step or self.step, self.program, point, cotangent, [self.position])[self.position])
 
-    def reading(self, name: str, array: Array) -> Change:
+    def reading(self, name: str, array: Array) -> LocalPullback:
         """The local pullback with other numbers in one of the tensors that it reads."""
         return partial(self.pulled, values=self.values.with_arrays({name: array}))
 
@@ -111,19 +111,19 @@ class Place:
         """The step with another value for one of its options."""
         return replace(self.step, options=tuple((n, value if n == option else old) for n, old in self.step.options))
 
-    def given(self, option: str, value: Hashable) -> Change:
+    def given(self, option: str, value: Hashable) -> LocalPullback:
         """The local pullback of that step."""
         return partial(self.pulled, step=self.step_with(option, value))
 
 
-def left_out(place: Place) -> Found:
+def left_out_derivative(place: Place) -> Found:
     """What comes back is what came."""
     if np.shape(place.operand) == np.shape(place.result):
         said = f"v passes {place.step.called} unchanged: its derivative is left out{place.said}"
         yield "missing_factor", said, lambda cotangent: cotangent
 
 
-def terms(place: Place) -> Found:
+def altered_terms(place: Place) -> Found:
     """The formula with a term or a factor changed."""
     form = place.form
     names = {**form.names, SEED: place.seed}
@@ -136,23 +136,23 @@ def terms(place: Place) -> Found:
         yield kind, f"{said}{place.said}", change
 
 
-def transposed(place: Place) -> Found:
+def transposes(place: Place) -> Found:
     """An operand, the cotangent or what comes out of it, turned."""
     loses = np.ndim(place.operand) != np.ndim(place.result)
     kind, seed = "wrong_axis" if loses else "transposed", place.seed
-    if square(place.result):
+    if has_square_rows(place.result):
         said = f"{seed} is {'summed over the wrong axis' if loses else 'transposed'}{place.said}"
         yield kind, said, lambda cotangent: place.pulled(cotangent.swapaxes(-1, -2))
-    if square(place.operand):
+    if has_square_rows(place.operand):
         said = f"{seed} is broadcast along the wrong axis" if loses else "the gradient is transposed"
         yield kind, said + place.said, lambda cotangent: place.pulled(cotangent).swapaxes(-1, -2)
     for name, array in place.read.items():
-        if square(array):
+        if has_square_rows(array):
             said = f"{name} is transposed, or its transpose is missing{place.said}"
             yield "transposed", said, place.reading(name, array.swapaxes(-1, -2))
 
 
-def axes(place: Place) -> Found:
+def wrong_axes(place: Place) -> Found:
     """Another axis in the place of the one that an option names."""
     rank = np.ndim(place.operand)
     for option, value in place.step.options:
@@ -167,7 +167,7 @@ def axes(place: Place) -> Found:
                 )
 
 
-def diagonal(place: Place) -> Found:
+def diagonal_only(place: Place) -> Found:
     """The diagonal of the local Jacobian alone, or the Jacobian without being transposed."""
     shape = np.shape(place.operand)
     if shape != np.shape(place.result) or not 1 < np.size(place.operand) <= MOST_ENTRIES:
@@ -192,7 +192,7 @@ def diagonal(place: Place) -> Found:
     yield "transposed", said, pushed
 
 
-def operands(place: Place) -> Found:
+def other_operands(place: Place) -> Found:
     """Another tensor of the same shape in the place of one that the pullback reads."""
     tensors = {t.name: place.values[t.name] for t in place.program.tensors() if t.name in place.values.arrays}
     for name, own in place.read.items():
@@ -201,19 +201,22 @@ def operands(place: Place) -> Found:
                 yield "wrong_operand", f"{other} is used instead of {name}{place.said}", place.reading(name, array)
 
 
-def options(place: Place) -> Found:
+def other_options(place: Place) -> Found:
     """The default in the place of an option, a switch the other way round, 0 or 1 for a number."""
     entry = entry_of(place.step.op)
     for option, value in place.step.options:
         if entry is None or option in AXES or isinstance(value, tuple):
             continue
-        for other in (*instead(entry.signature.parameters.get(option), value), *words(entry, option, value)):
-            if fits(place, place.step_with(option, other)):
+        for other in (
+            *other_option_values(entry.signature.parameters.get(option), value),
+            *option_words(entry, option, value),
+        ):
+            if is_valid_step(place, place.step_with(option, other)):
                 said = f"this is what {option}={other!r} gives, and {place.step.called} has {option}={value!r} here"
                 yield "wrong_option", said + place.said, place.given(option, other)
 
 
-def instead(parameter: inspect.Parameter | None, value: Hashable) -> list[Hashable]:
+def other_option_values(parameter: inspect.Parameter | None, value: Hashable) -> list[Hashable]:
     """Other values that an option may have been given."""
     default = inspect.Parameter.empty if parameter is None else parameter.default
     found: list[Hashable] = [] if default is inspect.Parameter.empty or default is None else [default]
@@ -224,7 +227,7 @@ def instead(parameter: inspect.Parameter | None, value: Hashable) -> list[Hashab
     return [other for other in dict.fromkeys(found) if other != value]
 
 
-def words(entry: Op, option: str, value: Hashable) -> list[str]:
+def option_words(entry: Op, option: str, value: Hashable) -> list[str]:
     """Other words for an option, as the examples of the entry have them."""
     if not isinstance(value, str):
         return []
@@ -232,7 +235,7 @@ def words(entry: Op, option: str, value: Hashable) -> list[str]:
     return [word for word in dict.fromkeys(found) if word != value]
 
 
-def fits(place: Place, step: Apply) -> bool:
+def is_valid_step(place: Place, step: Apply) -> bool:
     """Whether the step with another option is still one, with a result of the same shape."""
     alone = place.program.alone(step)
     shapes = {name: tuple(map(sp.Integer, np.shape(place.values[name]))) for name in (*step.tensors, step.result.name)}
@@ -247,7 +250,7 @@ def fits(place: Place, step: Apply) -> bool:
     return np.shape(result) == np.shape(place.result)
 
 
-def flipped(place: Place) -> Found:
+def reversed_axes(place: Place) -> Found:
     """An operand, or what comes out, with the entries of its last axes in reverse order."""
     for axes, which in (((-1,), "its last axis"), ((-2, -1), "its last two axes")):
         reverse = f"in reverse order along {which}{place.said}"
@@ -261,5 +264,6 @@ def flipped(place: Place) -> Found:
 
 
 FAMILIES: Sequence[Callable[[Place], Found]] = (
-    left_out, terms, transposed, axes, diagonal, operands, options, flipped,
+    left_out_derivative, altered_terms, transposes, wrong_axes, diagonal_only, other_operands, other_options,
+    reversed_axes,
 )  # fmt: skip

@@ -1,27 +1,35 @@
-"""The outcome of holding a derived result against an independent one.
+"""The outcome of holding a derived result against an independent one, and the reasons why the two may differ.
 
 Comes in: two arrays and how closely they have to agree. Goes out: a `Check` with one of four verdicts, and the worst
 entry named. A check that disagrees is a result, not an exception; and where the mathematics has no number there is
-nothing to agree on: that is a verdict of its own, and no disagreement.
+nothing to agree on: that is a verdict of its own, and no disagreement. `judge` asks for reasons, in order, while a
+`Comparison` fails: each leaves entries out, or says why the check cannot be made. Kinks are in
+`symgrad.oracles.numerical`, ties and torch's own rules in `symgrad.oracles.torch_rules`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from symgrad.numeric.exact import Array, as_float, gaps, is_exact, is_finite, largest_finite
-
-TOLERANCE = 1e-9
-"""How closely float64 results have to agree, relative to the largest entry."""
+from symgrad.errors import SymgradError
+from symgrad.language.arguments import format_entry_name
+from symgrad.numeric import Array, Values, as_float, forward, is_exact, is_finite
+from symgrad.numeric.exact import gaps, largest_finite
+from symgrad.oracles.torch import TOLERANCE
+from symgrad.oracles.typed_text import Text, ask_torch
+from symgrad.program import Program
 
 TURNED = "signs of some vectors differ from torch (equally valid); they were aligned before comparing"
 UNTAMED = "intermediate values overflow or underflow when squared, so digits are lost"
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """What a comparison came to."""
 
     AGREES = "agrees"
@@ -30,7 +38,7 @@ class Verdict(StrEnum):
     NOT_MADE = "skipped"
 
 
-class Outcome(StrEnum):
+class TextOutcome(StrEnum):
     """What torch says of the text that the user typed."""
 
     EQUAL = "equal"
@@ -68,13 +76,13 @@ class Check:
         return f"<{self.oracle}: {self.verdict.value}{why}>"
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckVerdict:
         """In one word: agrees, differs, undefined here (and what is defined agrees), skipped."""
         if self.passed is None:
-            return Verdict.NOT_MADE
+            return CheckVerdict.NOT_MADE
         if not self.passed:
-            return Verdict.DIFFERS
-        return Verdict.UNDEFINED if self.undefined else Verdict.AGREES
+            return CheckVerdict.DIFFERS
+        return CheckVerdict.UNDEFINED if self.undefined else CheckVerdict.AGREES
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,13 +143,13 @@ def compare(
     a, b, gap = as_float(expected), as_float(got), gaps(expected, got)
     if is_exact(expected) and is_exact(got) and standing is None:
         equal = np.asarray(expected == got, dtype=bool)
-        return _check(oracle, a, b, np.where(equal, 0.0, gap), equal, exact=True, note=note)
+        return entry_check(oracle, a, b, np.where(equal, 0.0, gap), equal, exact=True, note=note)
     allowed = tolerance * max(1.0, largest_finite(a))
     if standing is None:
-        return _check(oracle, a, b, gap, gap <= allowed, exact=False, note=note)
+        return entry_check(oracle, a, b, gap, gap <= allowed, exact=False, note=note)
     apart, undefined = standing.apart(a, b, allowed)
     gap = np.where(apart, 0.0, gap)
-    return _check(oracle, a, b, gap, gap <= allowed, exact=False, note=note, undefined=int(undefined.sum()))
+    return entry_check(oracle, a, b, gap, gap <= allowed, exact=False, note=note, undefined=int(undefined.sum()))
 
 
 def compare_mathematics(oracle: str, mathematics: Array, program: Array, standing: Standing | None = None) -> Check:
@@ -169,7 +177,7 @@ def compare_some(
     return compare(oracle, np.where(able, as_float(expected), as_float(got)), as_float(got), tolerance, note, standing)
 
 
-def _check(
+def entry_check(
     oracle: str, expected: Array, got: Array, gap: Array, equal: Array, exact: bool, note: str, undefined: int = 0
 ) -> Check:
     """The check with its worst entry."""
@@ -180,3 +188,108 @@ def _check(
     return Check(
         oracle, float(gap.max()), bool(equal.all()), exact, note, at, float(expected[at]), float(got[at]), undefined
     )
+
+
+Place = tuple[int, ...]
+
+
+class Judged(Protocol):
+    """What came of a comparison so far."""
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the two agree; None where that cannot be told."""
+
+
+Found = TypeVar("Found", bound=Judged)
+
+
+def judge(found: Found, reasons: Iterable[Callable[[Found], Found]]) -> Found:
+    """``found`` with the first reason that explains a difference; as it is where there is none, or no reason holds."""
+    for reason in reasons:
+        if found.passed is not False:
+            break
+        found = reason(found)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """vᵀJ by the input ``name`` as it was ``derived``, beside ``reference``, which ``oracle`` gave."""
+
+    oracle: str
+    program: Program
+    values: Values
+    seed: Array
+    name: str
+    reference: Array
+    derived: Array
+    standing: Standing | None = None
+    text: Text | None = None
+    tolerance: float = TOLERANCE
+    answers: tuple[Array, Array] = field(init=False)
+    """Both as floats, the reference first."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "answers", (as_float(self.reference), as_float(self.derived)))
+
+    @cached_property
+    def inputs(self) -> dict[str, Array]:
+        """The numbers of the inputs."""
+        return {t.name: self.values[t.name] for t in self.program.inputs}
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest number of the reference, 1 at least."""
+        return max(1.0, largest_finite(self.answers[0]))
+
+    @cached_property
+    def differ(self) -> Sequence[Place]:
+        """Where the two differ."""
+        with np.errstate(invalid="ignore"):
+            off = np.abs(self.answers[0] - self.answers[1]) > self.tolerance * self.scale
+        return [tuple(int(i) for i in at) for at in np.argwhere(off)]
+
+    def check(self, note: str = "") -> Check:
+        """The two as they are."""
+        return compare(self.oracle, self.reference, self.derived, self.tolerance, note, self.standing)
+
+    def without(self, places: Iterable[Place], note: str) -> Check:
+        """The two without some entries, at which any number between is as good."""
+        void = np.zeros(self.answers[0].shape, dtype=bool) if self.standing is None else self.standing.void.copy()
+        for at in places:
+            void[at] = True
+        known = self.answers[1] if self.standing is None else self.standing.mathematics
+        return replace(self, standing=Standing(as_float(known), void)).check(note)
+
+    def entry(self, at: Place) -> str:
+        """What an entry is called."""
+        return format_entry_name(self.name, at)
+
+    def total(self, at: Place) -> Callable[[float], float]:
+        """Σ v·out for a shift of one entry."""
+
+        def total(shift: float) -> float:
+            out = forward(self.program, self._moved(at, shift))[self.program.output]
+            return float(np.sum(as_float(self.seed) * as_float(out)))
+
+        return total
+
+    def torchs(self, at: Place) -> Callable[[float], float]:
+        """The same by torch's forward pass; NaN where it refuses."""
+
+        def total(shift: float) -> float:
+            try:
+                found = ask_torch(self.text, self.program, self._moved(at, shift), self.seed, [])
+            except SymgradError:
+                found = None
+            if found is None or found.refusal or found.refused:
+                return float("nan")
+            return float(np.sum(as_float(self.seed) * as_float(found.output)))
+
+        return total
+
+    def _moved(self, at: Place, shift: float) -> dict[str, Array]:
+        moved = as_float(self.values[self.name]).copy()
+        moved[at] += shift
+        return {**{name: as_float(array) for name, array in self.inputs.items()}, self.name: moved}

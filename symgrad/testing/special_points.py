@@ -20,13 +20,23 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, is_exact, unit_at
 from symgrad.numeric.vector_products import Pull
-from symgrad.oracles.verdict import APART, STEPS, legal, two_slopes
+from symgrad.oracles.numerical import APART, STEPS, lies_between, two_slopes
 from symgrad.program import Apply
-from symgrad.testing.candidates.attempts import Seeds, Variation
+from symgrad.testing.bench import (
+    BatteryResult,
+    Bench,
+    Trial,
+    battery_result,
+    entry_name,
+    format_distinct,
+    not_made,
+    run_eager,
+    six_digits,
+)
+from symgrad.testing.candidates import Seeds, Variation
+from symgrad.testing.references import DerivedReference
 from symgrad.testing.report import Finding
-from symgrad.testing.right.bench import Bench, Outcome, Trial, apart, eager_of, not_made, outcome, place, shown
-from symgrad.testing.right.rounding import EPSILON, Weights
-from symgrad.testing.right.truth import Formula
+from symgrad.testing.trial_seeds import EPSILON, Weights
 
 GRADCHECK = 1e-6
 """The step of ``torch.autograd.gradcheck``."""
@@ -55,23 +65,23 @@ class Excuse:
         return not any(trial.off.any() for trial in self.trials)
 
 
-def slopes(formula: Formula, seeds: Seeds, direction: Mapping[str, Array]) -> Sides | None:
+def kink_slopes(formula: DerivedReference, seeds: Seeds, direction: Mapping[str, Array]) -> Sides | None:
     """The slopes of Σ v·out on both sides of the point along a direction, where they are two."""
-    return two_slopes(lambda shift: weighed(moved(formula, direction, shift), seeds))
+    return two_slopes(lambda shift: weighted_output(reference_at_step(formula, direction, shift), seeds))
 
 
-def moved(formula: Formula, direction: Mapping[str, Array], step: float) -> Formula:
+def reference_at_step(formula: DerivedReference, direction: Mapping[str, Array], step: float) -> DerivedReference:
     """The formula a step away."""
     known = formula.inputs
     return formula.at({name: as_float(known[name]) + step * u for name, u in direction.items() if name in known})
 
 
-def weighed(formula: Formula, seeds: Seeds) -> float:
+def weighted_output(formula: DerivedReference, seeds: Seeds) -> float:
     """Σ v·out."""
     return float(sum(np.sum(s * out) for s, out in zip(seeds, formula.outputs, strict=True) if s is not None))
 
 
-def excused(bench: Bench, name: str, excuse: Excuse) -> Excuse:
+def excuse_kinks(bench: Bench, name: str, excuse: Excuse) -> Excuse:
     """The trials without what lies at a kink and is legal there."""
     formula, trials = bench.formula, excuse.trials
     if formula is None or name not in formula.inputs:
@@ -82,35 +92,37 @@ def excused(bench: Bench, name: str, excuse: Excuse) -> Excuse:
         right = trial.expected.copy()
         size = max((float(np.abs(s).max(initial=0.0)) for s in trial.weights.seeds), default=0.0) or 1.0
         for at in off[:MOST]:
-            unscaled = slopes(formula, [s / size for s in trial.weights.seeds], {name: unit_at(at, right.shape)})
+            unscaled = kink_slopes(formula, [s / size for s in trial.weights.seeds], {name: unit_at(at, right.shape)})
             if unscaled is None:
                 return excuse
             sides = size * unscaled[0], size * unscaled[1]
-            entry, yours = place(name, at), float(trial.got[at])
+            entry, yours = entry_name(name, at), float(trial.got[at])
             value = float(as_float(formula.inputs[name])[at])
-            told = f"{entry} = {shown(value)} is a kink: left {shown(round(sides[0], 6))}, "
-            told += f"right {shown(round(sides[1], 6))}"
-            if not allowed(yours / size, unscaled, bench.rounding.allowed):
-                return Excuse(trials, outside=f"{told}, and {shown(yours)} does not lie between")
+            told = f"{entry} = {six_digits(value)} is a kink: left {six_digits(round(sides[0], 6))}, "
+            told += f"right {six_digits(round(sides[1], 6))}"
+            if not lies_between_slopes(yours / size, unscaled, bench.rounding.allowed):
+                return Excuse(trials, outside=f"{told}, and {six_digits(yours)} does not lie between")
             right[at] = yours
             if not note or (trial.weights.basic and not named):
                 named = trial.weights.basic
-                note = f"{told}, yours {shown(yours)} is valid, as is any number between them"
+                note = f"{told}, yours {six_digits(yours)} is valid, as is any number between them"
         if off and trial.weights.basic:
-            lost = together(bench, formula, number, name, off[:MOST])
+            lost = tied_gradients(bench, formula, number, name, off[:MOST])
             if lost:
                 return Excuse(trials, outside=lost)
         found.append(replace(trial, expected=right))
     return Excuse(found, note)
 
 
-def allowed(value: float, sides: Sides, share: float) -> bool:
+def lies_between_slopes(value: float, sides: Sides, share: float) -> bool:
     """Whether a number lies between two slopes, but for rounding."""
     low, high = sorted(sides)
-    return legal(value, (low - share * abs(low), high + share * abs(high)))
+    return lies_between(value, (low - share * abs(low), high + share * abs(high)))
 
 
-def together(bench: Bench, formula: Formula, number: int, name: str, off: Sequence[tuple[int, ...]]) -> str:
+def tied_gradients(
+    bench: Bench, formula: DerivedReference, number: int, name: str, off: Sequence[tuple[int, ...]]
+) -> str:
     """Shares of one output that are legal each by itself, and not together, as both 0 where two are equal."""
     seeds, gradients = bench.weights[number].seeds, bench.pulls[number].gradients
     generator = np.random.default_rng(0)
@@ -121,49 +133,51 @@ def together(bench: Bench, formula: Formula, number: int, name: str, off: Sequen
             return ""
         whole = slopes_of_direction(formula, seeds, u)
         parts = [
-            slopes_of_direction(formula, seeds, {n: a * unit_at(at, a.shape)}) for n, a in u.items() for at in where(a)
+            slopes_of_direction(formula, seeds, {n: a * unit_at(at, a.shape)})
+            for n, a in u.items()
+            for at in nonzero_places(a)
         ]
         if abs(whole[1] - sum(p[1] for p in parts)) <= APART * max(1.0, abs(whole[1])):
             continue
         got = [0.0 if gradients.get(n) is None else float(np.sum(np.asarray(gradients[n]) * a)) for n, a in u.items()]
-        if not allowed(sum(got), whole, bench.rounding.allowed):
-            names = ", ".join(place(n, at) for n, a in u.items() for at in where(a)[:2])
-            low, high = sorted(shown(round(side, 6)) for side in whole)
+        if not lies_between_slopes(sum(got), whole, bench.rounding.allowed):
+            names = ", ".join(entry_name(n, at) for n, a in u.items() for at in nonzero_places(a)[:2])
+            low, high = sorted(six_digits(round(side, 6)) for side in whole)
             between = low if low == high else f"{low} to {high}"
-            return f"{names} are tied, and their gradients add up to {shown(sum(got))} instead of {between}"
+            return f"{names} are tied, and their gradients add up to {six_digits(sum(got))} instead of {between}"
     return ""
 
 
-def slopes_of_direction(formula: Formula, seeds: Seeds, direction: Mapping[str, Array]) -> Sides:
+def slopes_of_direction(formula: DerivedReference, seeds: Seeds, direction: Mapping[str, Array]) -> Sides:
     """The slopes of Σ v·out before and behind the point, equal or not."""
-    here, step = weighed(formula, seeds), STEPS[1]
-    low, high = (weighed(moved(formula, direction, shift), seeds) for shift in (-step, step))
+    here, step = weighted_output(formula, seeds), STEPS[1]
+    low, high = (weighted_output(reference_at_step(formula, direction, shift), seeds) for shift in (-step, step))
     return (here - low) / step, (high - here) / step
 
 
-def where(mask: Array) -> list[tuple[int, ...]]:
+def nonzero_places(mask: Array) -> list[tuple[int, ...]]:
     """The places that are not 0."""
     return [tuple(int(i) for i in at) for at in np.argwhere(mask)]
 
 
-def tied_entries(bench: Bench, formula: Formula, number: int, name: str) -> Array:
+def tied_entries(bench: Bench, formula: DerivedReference, number: int, name: str) -> Array:
     """The entries of an input at which one output has two slopes."""
     found = np.zeros(bench.candidate.shapes[name], dtype=bool)
     for at in list(np.ndindex(*found.shape))[: 4 * MOST]:
-        found[at] = slopes(formula, bench.weights[number].seeds, {name: unit_at(at, found.shape)}) is not None
+        found[at] = kink_slopes(formula, bench.weights[number].seeds, {name: unit_at(at, found.shape)}) is not None
     return found
 
 
-def beside_kinks(bench: Bench) -> Outcome:
+def check_kinks(bench: Bench) -> BatteryResult:
     """The samples that lie at a kink, or within the step that a check by differences takes."""
     formula = bench.formula
     if formula is None:
         return not_made("kink", "there is no formula")
-    notes = list(near(bench, formula))
-    return outcome("kink", sum(bench.arrays[n].size for n in bench.candidate.names), (), "; ".join(notes[:4]))
+    notes = list(kink_notes(bench, formula))
+    return battery_result("kink", sum(bench.arrays[n].size for n in bench.candidate.names), (), "; ".join(notes[:4]))
 
 
-def near(bench: Bench, formula: Formula) -> Iterator[str]:
+def kink_notes(bench: Bench, formula: DerivedReference) -> Iterator[str]:
     """A sentence for each entry that lies beside a kink."""
     generator = np.random.default_rng(1)
     seeds = tuple(np.ones(s.shape) for s in bench.mixed)
@@ -171,11 +185,13 @@ def near(bench: Bench, formula: Formula) -> Iterator[str]:
     base = bench.right(seeds)
     scale = max([1.0, *(float(np.abs(g[np.isfinite(g)]).max(initial=0.0)) for g in base.values())])
     lots = {n: generator.uniform(0.5, 1.0, np.shape(formula.inputs[n])) for n in names}
-    sides = [moved(formula, lots, shift).pull(seeds) for shift in (-GRADCHECK, GRADCHECK)]
+    sides = [reference_at_step(formula, lots, shift).pull(seeds) for shift in (-GRADCHECK, GRADCHECK)]
     for name in names:
         with np.errstate(invalid="ignore"):
             jumps = np.max([np.abs(side[name] - base[name]) for side in sides], axis=0) > JUMP * scale
-        told = [note for at in where(jumps)[:MOST] for note in beside(formula, name, at, seeds, scale)]
+        told = [
+            note for at in nonzero_places(jumps)[:MOST] for note in entry_kink_notes(formula, name, at, seeds, scale)
+        ]
         count = int(jumps.sum())
         if len(told) == min(count, MOST) and 2 * count > jumps.size > 1:
             yield (
@@ -185,30 +201,32 @@ def near(bench: Bench, formula: Formula) -> Iterator[str]:
         yield from told
 
 
-def beside(formula: Formula, name: str, at: tuple[int, ...], seeds: Seeds, scale: float) -> Iterator[str]:
+def entry_kink_notes(
+    formula: DerivedReference, name: str, at: tuple[int, ...], seeds: Seeds, scale: float
+) -> Iterator[str]:
     """One entry, if it is by itself at or beside a kink."""
     direction = {name: unit_at(at, np.shape(formula.inputs[name]))}
-    outs = [moved(formula, direction, shift) for shift in (-GRADCHECK, GRADCHECK)]
+    outs = [reference_at_step(formula, direction, shift) for shift in (-GRADCHECK, GRADCHECK)]
     left, right = (float(f.pull(seeds)[name][at]) for f in outs)
-    values = [weighed(f, seeds) for f in (outs[0], formula, outs[1])]
+    values = [weighted_output(f, seeds) for f in (outs[0], formula, outs[1])]
     if abs(right - left) <= JUMP * scale or not np.isfinite(values).all():
         return
-    if not all(legal(secant, (left, right)) for secant in np.diff(values) / GRADCHECK):  # a pole, or a cusp
+    if not all(lies_between(secant, (left, right)) for secant in np.diff(values) / GRADCHECK):  # a pole, or a cusp
         return
     value = float(as_float(formula.inputs[name])[at])
-    closer = [moved(formula, direction, shift / 1000) for shift in (-GRADCHECK, GRADCHECK)]
+    closer = [reference_at_step(formula, direction, shift / 1000) for shift in (-GRADCHECK, GRADCHECK)]
     low, high = (float(f.pull(seeds)[name][at]) for f in closer)
     lies = "is" if abs(high - low) > JUMP * scale else f"lies within {GRADCHECK:g} of"
     secant = (values[2] - values[0]) / (2 * GRADCHECK)
-    entry, here = place(name, at), float(formula.pull(seeds)[name][at])
+    entry, here = entry_name(name, at), float(formula.pull(seeds)[name][at])
     yield (
-        f"{entry} = {shown(value)} {lies} a kink: the slope is {shown(left)} left of it and "
-        f"{shown(right)} right of it, the formula gives {shown(here)}; a difference of step {GRADCHECK:g}, "
-        f"as gradcheck takes, gives {shown(secant)}"
+        f"{entry} = {six_digits(value)} {lies} a kink: the slope is {six_digits(left)} left of it and "
+        f"{six_digits(right)} right of it, the formula gives {six_digits(here)}; a difference of step {GRADCHECK:g}, "
+        f"as gradcheck takes, gives {six_digits(secant)}"
     )
 
 
-def exactness(bench: Bench) -> Outcome:
+def check_whole_numbers(bench: Bench) -> BatteryResult:
     """The candidate and the formula at whole inputs and a whole seed."""
     formula, dtype = bench.formula, bench.rounding.dtype
     if formula is None or dtype == "float64" or dtype not in EPSILON:
@@ -219,9 +237,9 @@ def exactness(bench: Bench) -> Outcome:
     seeds = [generator.integers(-LARGEST, LARGEST + 1, s.shape) for s in bench.mixed]
     try:
         at = formula.at(whole)
-        if set(names) != set(bench.candidate.names) or not at.whole or not linear(formula, whole, seeds):
+        if set(names) != set(bench.candidate.names) or not at.whole or not is_linear_per_input(formula, whole, seeds):
             return not_made("whole numbers", "the function is not linear in each input with integer coefficients")
-        way = Way(EPSILON[dtype])
+        way = ExactSweep(EPSILON[dtype])
         right = {n: np.zeros(bench.candidate.shapes[n]) for n in names}
         for number, seed in enumerate(seeds):
             for name, share in way.followed(at, number, seed).items():
@@ -231,7 +249,7 @@ def exactness(bench: Bench) -> Outcome:
     if way.refusal:
         return not_made("whole numbers", f"{way.refusal} {dtype}")
     weights = Weights("", tuple(seed.astype(np.float64) for seed in seeds))
-    eager = eager_of(at, dtype, [weights])
+    eager = run_eager(at, dtype, [weights])
     if eager is not None and any(not np.array_equal(a, right[n]) for n, a in eager.gradients[0].items()):
         return not_made("whole numbers", "torch itself rounds there")
     values = {n: a.astype(np.float64) for n, a in whole.items()}
@@ -242,28 +260,28 @@ def exactness(bench: Bench) -> Outcome:
         if pull.failure or came is None or came.shape != expected.shape or not (came != expected).any():
             continue
         where = tuple(int(i) for i in np.argwhere(came != expected)[0])
-        yours, ours = apart(float(came[where]), float(expected[where]))
+        yours, ours = format_distinct(float(came[where]), float(expected[where]))
         far = float(np.abs(came - expected).max()) > bench.rounding.allowed * max(1.0, float(np.abs(expected).max()))
         why = "this is not rounding" if far else "an intermediate value is rounded unnecessarily"
-        said = f"{place(f'{name}.grad', where)}: yours {yours}; the right value is {ours}, at small integers, "
+        said = f"{entry_name(f'{name}.grad', where)}: yours {yours}; the right value is {ours}, at small integers, "
         said += f"where {dtype} rounds nothing: {why}"
         evidence = {"got": float(came[where]), "expected": float(expected[where])}
-        found.append(Finding("value" if far else "precision", name, place(f"{name}.grad", where), said, evidence))
-    return outcome("whole numbers", len(right), found)
+        found.append(Finding("value" if far else "precision", name, entry_name(f"{name}.grad", where), said, evidence))
+    return battery_result("whole numbers", len(right), found)
 
 
-class Way:
+class ExactSweep:
     """Looks at every share on the way back; ``refusal`` says what a type with this ``epsilon`` does not hold of it."""
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon, self.refusal = epsilon, ""
 
-    def followed(self, at: Formula, number: int, seed: Array) -> dict[str, Array]:
+    def followed(self, at: DerivedReference, number: int, seed: Array) -> dict[str, Array]:
         """vᵀJ of one output; row by row where it has few entries, so that what is added up shows in each sum."""
         program, values = at.programs[number], at.values[number]
         names = [n for n in at.wanted if any(t.name == n for t in program.inputs)]
         places = list(map(tuple, np.argwhere(seed)))
-        rows = [seed] if len(places) > MOST_SEEDS else [only(seed, place) for place in places]
+        rows = [seed] if len(places) > MOST_SEEDS else [single_entry_seed(seed, place) for place in places]
         sums: dict[tuple[str, int], Array] = {}
 
         def seen(step: Apply, position: int, cotangent: Array, part: Array) -> None:
@@ -288,14 +306,14 @@ class Way:
             self.refusal = "intermediate values that cannot be represented in"
 
 
-def only(seed: Array, place: tuple[int, ...]) -> Array:
+def single_entry_seed(seed: Array, place: tuple[int, ...]) -> Array:
     """A seed with all entries but one 0."""
     one = np.zeros_like(seed)
     one[place] = seed[place]
     return one
 
 
-def linear(formula: Formula, whole: Mapping[str, Array], seeds: Sequence[Array]) -> bool:
+def is_linear_per_input(formula: DerivedReference, whole: Mapping[str, Array], seeds: Sequence[Array]) -> bool:
     """Whether the gradient by each input is the same wherever that input is."""
     for name, array in whole.items():
         here = formula.at(whole).pull(seeds)[name]

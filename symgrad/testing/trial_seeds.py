@@ -1,9 +1,9 @@
 """How closely two gradients have to agree, what rounding may do to one, and the seeds that a backward is tried with.
 
 Comes in: the type that the candidate computes in; a program with its values; the shapes of the outputs. Goes out: a
-`Rounding`, vᵀJ with noise, and `Weights`. An entry of vᵀJ is a sum, and what rounding may do to it is measured by
-Σ|v|·|J|: a sum that cancels has no more digits than its terms. In low precision a candidate may be twice as far off as
-torch's own backward is. For the noise the forward values are moved, and each local pullback by a share of the sum of
+`GradientTolerance`, vᵀJ with noise, and `Weights`. An entry of vᵀJ is a sum, and what rounding may do to it is measured
+by Σ|v|·|J|: a sum that cancels has no more digits than its terms. In low precision a candidate may be twice as far off
+as torch's own backward is. For the noise the forward values are moved, and each local pullback by a share of the sum of
 the magnitudes of its terms: 1 − tanh² has few digits where tanh is near 1, however it is computed.
 
 Ones alone are a blind test: 1ᵀJ is 0 for softmax and layer norm, and a backward that ignores v passes it. So there is
@@ -25,9 +25,10 @@ from symgrad.calculus import local_pullback, standard
 from symgrad.calculus.local_derivatives import SEED
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
+from symgrad.language.dtypes import to_bfloat16
 from symgrad.numeric import Array, Values, as_float, numeric_pullback
 from symgrad.numeric.forward_pass import evaluated
-from symgrad.oracles.numerical import noisy, shaken
+from symgrad.oracles.numerical import perturbed, rounding_noise
 from symgrad.program import Apply, Program
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -55,7 +56,7 @@ ROOM = 64
 
 
 @dataclass(frozen=True)
-class Rounding:
+class GradientTolerance:
     """The type that counts, what may be off relative to the scale of a sum, and torch's own error relative to it.
 
     ``given``: the tolerance is the user's own, and torch's error does not count.
@@ -84,38 +85,34 @@ class Rounding:
         return gap / (EPSILON.get(self.dtype, 2.0**-52) * scale) if scale else 0.0
 
 
-def rounding_of(dtypes: Sequence[str], tolerance: float | None, floor: float) -> Rounding:
+def coarsest_tolerance(dtypes: Sequence[str], tolerance: float | None, floor: float) -> GradientTolerance:
     """From the coarsest of the types; ``tolerance`` is the user's own, ``floor`` that of the oracle."""
     coarsest = max(dtypes, key=lambda dtype: EPSILON.get(dtype, 1.0), default="float64")
     share = ALLOWED.get(coarsest, 1e-9) if tolerance is None else tolerance
-    return Rounding(coarsest, max(share, floor) if tolerance is None else share, given=tolerance is not None)
+    return GradientTolerance(coarsest, max(share, floor) if tolerance is None else share, given=tolerance is not None)
 
 
-def rounded(array: Array, dtype: str) -> Array:
+def cast_to(array: Array, dtype: str) -> Array:
     """Numbers in a lower type, as float64."""
-    if dtype == "bfloat16":
-        bits = np.asarray(array, np.float32).view(np.uint32)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-        return bits.astype(np.uint32).view(np.float32).astype(np.float64)
     with np.errstate(over="ignore"):
-        return np.asarray(array).astype(dtype).astype(np.float64)
+        return to_bfloat16(array) if dtype == "bfloat16" else array.astype(dtype).astype(np.float64)
 
 
 def shaken_pullback(
     program: Program, values: Values, seed: Array, wanted: Sequence[str], share: float, number: int
 ) -> Mapping[str, Array]:
     """vᵀJ with noise from generator ``number``."""
-    point = values.with_arrays(shaken(values.arrays, number, share))
-    noise = noisy(program, point, share, number, magnitude)
+    point = values.with_arrays(perturbed(values.arrays, number, share))
+    noise = rounding_noise(program, point, share, number, term_magnitudes)
     return {name: as_float(a) for name, a in numeric_pullback(program, point, seed, wanted, noise).items()}
 
 
-def vanishing(program: Program, values: Values, seed: Array, name: str) -> Apply | None:
+def cancelling_step(program: Program, values: Values, seed: Array, name: str) -> Apply | None:
     """The last step in which all that comes back for a seed cancels, on the way to one input."""
     found: list[Apply] = []
 
     def seen(step: Apply, place: int, cotangent: Array, part: Array) -> None:
-        sizes = magnitude(step, program, values, as_float(cotangent), place)
+        sizes = term_magnitudes(step, program, values, as_float(cotangent), place)
         if sizes.any() and np.abs(as_float(part)).max() <= NOTHING * sizes.max():
             found.append(step)
 
@@ -124,7 +121,7 @@ def vanishing(program: Program, values: Values, seed: Array, name: str) -> Apply
     return found[0] if found else None
 
 
-def magnitude(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
+def term_magnitudes(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
     """Σ |terms| of one local pullback, entry by entry; 0 where that cannot be evaluated.
 
     A backward written by hand may cancel inside of one step: 1 − tanh² where tanh is flat.
@@ -132,26 +129,26 @@ def magnitude(step: Apply, program: Program, values: Values, cotangent: Array, p
     form = standard(step, program)
     try:
         return np.abs(
-            as_float(evaluated(in_magnitudes(local_pullback(form.key, place)), form, values, {SEED: cotangent}))
+            as_float(evaluated(with_magnitudes(local_pullback(form.key, place)), form, values, {SEED: cotangent}))
         )
     except SymgradError:
         return np.zeros(np.shape(values[str(step.arguments[place])]))
 
 
 @lru_cache(maxsize=512)
-def in_magnitudes(equation: Equation) -> Equation:
+def with_magnitudes(equation: Equation) -> Equation:
     """An equation whose terms cannot cancel."""
-    return Equation(equation.axes, magnitudes(equation.right))
+    return Equation(equation.axes, magnitude_expression(equation.right))
 
 
-def magnitudes(node: sp.Expr) -> sp.Expr:
+def magnitude_expression(node: sp.Expr) -> sp.Expr:
     """Sums of magnitudes, products of magnitudes; what is neither is taken as it is."""
     if node.is_Add or node.is_Mul:
-        return node.func(*map(magnitudes, node.args))
+        return node.func(*map(magnitude_expression, node.args))
     if isinstance(node, sp.Sum):
-        return node.func(magnitudes(node.function), *node.limits)
+        return node.func(magnitude_expression(node.function), *node.limits)
     if node.is_Pow and node.exp.is_Integer and node.exp > 0:
-        return magnitudes(node.base) ** node.exp
+        return magnitude_expression(node.base) ** node.exp
     return sp.Abs(node)
 
 
@@ -165,7 +162,7 @@ class Weights:
     """Whether it is 1 in one place and 0 elsewhere."""
 
 
-def seeds(shapes: Sequence[tuple[int, ...]], number: int) -> Iterator[Weights]:
+def integer_seeds(shapes: Sequence[tuple[int, ...]], number: int) -> Iterator[Weights]:
     """Random integers from generator ``number``, the basis (some of it, where it is large), zeros and ones."""
     generator = np.random.default_rng(number)
     yield Weights("random integers", tuple(drawn_integers(generator, shape, 4) for shape in shapes))
@@ -201,7 +198,7 @@ def real_seeds(
     for sizes in TIMES:
         size = next((s for s in sizes if not reach or low <= abs(s) * reach <= high), 0.0)
         if size:
-            told = tuple(size * rounded(a, dtype) for a, dtype in zip(drawn, dtypes, strict=True))
+            told = tuple(size * cast_to(a, dtype) for a, dtype in zip(drawn, dtypes, strict=True))
             by = "" if size == 1 else f" times {size:g}" if abs(size) > 1 else f" divided by {1 / size:g}"
             yield Weights(f"random numbers{by}", told)
 
@@ -231,6 +228,6 @@ def null_seed(rows: Mapping[str, Array], shapes: Sequence[tuple[int, ...]], dtyp
     vector = vector / np.abs(vector).max()
     for shape, dtype in zip(shapes, dtypes, strict=True):
         size = int(np.prod(shape, dtype=object))
-        parts.append(rounded(vector[begin : begin + size].reshape(shape), dtype))
+        parts.append(cast_to(vector[begin : begin + size].reshape(shape), dtype))
         begin += size
     return Weights("a v with vᵀJ = 0", tuple(parts))

@@ -15,28 +15,28 @@ from symgrad.errors import SymgradError
 from symgrad.language.literals import describe_shape
 from symgrad.numeric import Array
 from symgrad.oracles import run_torch, torch_version
-from symgrad.oracles.verdict import judge
-from symgrad.testing.batteries.purity import steadied
-from symgrad.testing.batteries.special_points import GRADCHECK, Excuse, excused
-from symgrad.testing.candidates.attempts import Run
-from symgrad.testing.report import BLIND, Finding
-from symgrad.testing.right.bench import (
+from symgrad.oracles.comparisons import judge
+from symgrad.testing.bench import (
+    BatteryResult,
     Bench,
-    Outcome,
     Trial,
-    apart,
+    battery_result,
+    entry_name,
+    format_distinct,
     largest_at,
     largest_of,
     not_made,
-    outcome,
-    place,
-    shown,
+    six_digits,
 )
-from symgrad.testing.right.rounding import EPSILON, vanishing
-from symgrad.testing.right.truth import Truth
-from symgrad.testing.slips.candidate_lines import Suspect, cotangent_lines, legend, suspects
-from symgrad.testing.slips.diagnosis import Cause, causes, formulas
-from symgrad.testing.slips.slips import Case
+from symgrad.testing.candidates import CandidateRun
+from symgrad.testing.purity import without_random_errors
+from symgrad.testing.references import GradientReference
+from symgrad.testing.report import BLIND, Finding
+from symgrad.testing.slips import Case
+from symgrad.testing.slips.candidate_lines import Suspect, cotangent_lines, definition_lines, find_suspects
+from symgrad.testing.slips.diagnosis import Cause, entry_and_line, find_cause
+from symgrad.testing.special_points import GRADCHECK, Excuse, excuse_kinks
+from symgrad.testing.trial_seeds import EPSILON, cancelling_step
 
 ALIKE = 1e-6
 """Relative to the larger one: differences that are alike."""
@@ -48,7 +48,7 @@ ELSEWHERE = ("not_finite", "kink", "precision", "missing_path")
 """Causes that no line of the candidate's backward says more of."""
 
 
-def misshapen(truth: Truth | None, run: Run) -> Finding | None:
+def output_shape_finding(truth: GradientReference | None, run: CandidateRun) -> Finding | None:
     """Whether the forward pass gives other tensors than what was said: no weights fit both."""
     if truth is None:
         return None
@@ -68,7 +68,7 @@ def label_of(number: int, outputs: Sequence[Array]) -> str:
     return "out" if len(outputs) == 1 else f"output {number + 1}"
 
 
-def forward(bench: Bench) -> Finding | None:
+def forward_finding(bench: Bench) -> Finding | None:
     """Whether the forward pass computes what was said at all."""
     if bench.truth is None:
         return None
@@ -81,23 +81,25 @@ def forward(bench: Bench) -> Finding | None:
         a, b = np.where(held, a, np.nan), np.where(held, b, np.nan)
         trial = Trial(bench.weights[0], a, b, limit * max(1.0, float(np.abs(finite).max(initial=0.0))), 1.0)
         if trial.off.any():
-            at = worst(trial)
-            yours, ours = apart(b[at], a[at])
-            where = place(label, at)
+            at = worst_entry(trial)
+            yours, ours = format_distinct(b[at], a[at])
+            where = entry_name(label, at)
             said = f"the forward pass is another function: {where} is {yours}, and {name!r} gives {ours} there"
             evidence = {"expected": float(a[at]), "got": float(b[at])}
             return Finding("forward", "out", where, said, evidence)
     return None
 
 
-def value(bench: Bench) -> Outcome:
+def check_value(bench: Bench) -> BatteryResult:
     """Every seed, every input."""
     if bench.truth is None:
         return not_made("value", "there is no reference to compare with")
-    bench, unsteady = steadied(bench)
+    bench, unsteady = without_random_errors(bench)
     found, notes, count, worst_ulps = list[Finding](), list[str](), 0, 0.0
     for name in bench.candidate.names:
-        excuse = judge(Excuse(bench.trials(name)), [partial(forgiven, bench, name), partial(excused, bench, name)])
+        excuse = judge(
+            Excuse(bench.trials(name)), [partial(widen_limits, bench, name), partial(excuse_kinks, bench, name)]
+        )
         count += len(excuse.trials)
         if excuse.note:
             notes.append(excuse.note)
@@ -107,20 +109,22 @@ def value(bench: Bench) -> Outcome:
         none = all(pull.gradients.get(name) is None for pull in bench.pulls)
         if bad:
             steady = all(f.evidence["slight"] for f in unsteady)
-            found.append(finding(bench, name, excuse, bad, none, steady))
+            found.append(value_finding(bench, name, excuse, bad, none, steady))
     compared = [np.isfinite(t.expected).any() for name in bench.candidate.names for t in bench.trials(name)]
     if count and not any(compared) and all(np.size(a) for e in bench.expected for a in e.values()):
-        return not_made("value", next(beyond(bench), f"no gradient here can be represented in {bench.rounding.dtype}"))
-    found = [*unsteady, *in_lines(bench, found)]
-    notes += [*beyond(bench), *blind(bench)]
+        return not_made(
+            "value", next(out_of_range_notes(bench), f"no gradient here can be represented in {bench.rounding.dtype}")
+        )
+    found = [*unsteady, *name_wrong_lines(bench, found)]
+    notes += [*out_of_range_notes(bench), *blind_spot_notes(bench)]
     if not found and bench.rounding.dtype != "float64":
-        notes.append(rounded(bench, worst_ulps))
+        notes.append(rounding_note(bench, worst_ulps))
     if bench.truth is not None and bench.formula is None:
         notes.append(f"held against {bench.truth.said}")
-    return outcome("value", count, found, "; ".join(notes))
+    return battery_result("value", count, found, "; ".join(notes))
 
 
-def beyond(bench: Bench) -> Iterator[str]:
+def out_of_range_notes(bench: Bench) -> Iterator[str]:
     """An entry that the type does not hold, which is compared with nothing."""
     for name in bench.candidate.names:
         for right, trial, pull in zip(bench.expected, bench.trials(name), bench.pulls, strict=True):
@@ -134,13 +138,13 @@ def beyond(bench: Bench) -> Iterator[str]:
                     else "is out of range on the way in"
                 )
                 yield (
-                    f"{place(f'{name}.grad', at)} = {shown(float(right[name][at]))} {what} {dtype} with "
+                    f"{entry_name(f'{name}.grad', at)} = {six_digits(float(right[name][at]))} {what} {dtype} with "
                     f"v = {trial.weights.name}, and is not compared"
                 )
                 break
 
 
-def blind(bench: Bench) -> Iterator[str]:
+def blind_spot_notes(bench: Bench) -> Iterator[str]:
     """An input of which every gradient is 0 because what comes back to one step is in the left null space of its J."""
     formula = bench.formula
     for name in bench.candidate.names if formula is not None else ():
@@ -150,7 +154,7 @@ def blind(bench: Bench) -> Iterator[str]:
         right = bench.expected[0][name]
         noise = largest_of(formula.shaken(bench.mixed, name, EPSILON["float64"], 0) - right)
         for program, values, seed in zip(formula.programs, formula.values, bench.mixed, strict=True):
-            step = vanishing(program, values, seed, name) if largest_of(right) <= FARTHER * noise else None
+            step = cancelling_step(program, values, seed, name) if largest_of(right) <= FARTHER * noise else None
             if step is not None:
                 yield (
                     f"{BLIND}: {name}.grad is 0 whatever v is, because the gradient of {step.called} sums to 0 in it: "
@@ -159,7 +163,7 @@ def blind(bench: Bench) -> Iterator[str]:
                 break
 
 
-def forgiven(bench: Bench, name: str, excuse: Excuse) -> Excuse:
+def widen_limits(bench: Bench, name: str, excuse: Excuse) -> Excuse:
     """Trials that are off with the limit that cancellation asks for: 1 − out² has few digits near out = 1."""
     formula = bench.formula
     if formula is None:
@@ -176,31 +180,31 @@ def forgiven(bench: Bench, name: str, excuse: Excuse) -> Excuse:
                 )
                 smooth = np.isfinite(near) & (far >= FARTHER / 8 * near)  # at a tie it jumps, however little is moved
                 spread = max(spread, float(near[smooth].max(initial=0.0)))
-            trial = replace(trial, limit=max(trial.limit, SPREAD * spread, nothing(trial, excuse.trials)))
+            trial = replace(trial, limit=max(trial.limit, SPREAD * spread, rounding_floor(trial, excuse.trials)))
         found.append(trial)
     return Excuse(found)
 
 
-def nothing(trial: Trial, trials: Sequence[Trial]) -> float:
+def rounding_floor(trial: Trial, trials: Sequence[Trial]) -> float:
     """What of a gradient is rounding alone, where all of it is: what cancels beside entries of an ordinary size."""
     largest = max((largest_of(t.expected) for t in trials if "onehot" in t.weights.name), default=0.0)
     floor = NOTHING * EPSILON["float64"] * largest
     return floor if max(largest_of(trial.expected), largest_of(trial.got)) <= floor else 0.0
 
 
-def rounded(bench: Bench, worst_ulps: float) -> str:
+def rounding_note(bench: Bench, worst_ulps: float) -> str:
     """How far off a gradient in low precision is."""
     eager = bench.rounding.eager
     dtype = bench.rounding.dtype
-    said = f"only rounding: at most {shown(worst_ulps)} ulps of {dtype}"
+    said = f"only rounding: at most {six_digits(worst_ulps)} ulps of {dtype}"
     if eager is not None:
-        said += f" (eager torch: {shown(eager / EPSILON[dtype])})"
+        said += f" (eager torch: {six_digits(eager / EPSILON[dtype])})"
     sizes = [float(np.abs(bench.arrays[name]).max(initial=0.0)) for name in bench.candidate.names]
     step = GRADCHECK / (EPSILON[dtype] * max(max(sizes), 1e-30))
     return f"{said}; no step is taken here: gradcheck's 1e-06 is {step:.2g} ulps of the largest input"
 
 
-def beside_torch(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> str:
+def eager_torch_note(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> str:
     """What torch's own backward of the formula's calls says of an entry: a third opinion."""
     formula = bench.formula
     if formula is None or len(formula.programs) > 1 or torch_version() is None:
@@ -218,7 +222,7 @@ def beside_torch(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> 
     theirs, right = float(gradient[at]), float(trial.expected[at])
     if abs(theirs - right) <= max(trial.limit, 1e-9 * max(1.0, abs(right))):
         return ", while eager PyTorch agrees with the formula"
-    return f", and eager PyTorch gives {apart(theirs, right)[0]}"
+    return f", and eager PyTorch gives {format_distinct(theirs, right)[0]}"
 
 
 def ulps(bench: Bench, trial: Trial) -> float:
@@ -227,25 +231,25 @@ def ulps(bench: Bench, trial: Trial) -> float:
     return bench.rounding.ulps(float(np.abs(trial.expected - trial.got)[finite].max(initial=0.0)), trial.scale)
 
 
-def worst(trial: Trial) -> tuple[int, ...]:
+def worst_entry(trial: Trial) -> tuple[int, ...]:
     """The place of the largest difference; of several that are as large but for rounding, the first."""
     gaps = np.where(trial.off, trial.gaps(trial.expected), -1.0)
     largest = gaps >= gaps.max() * (1 - ALIKE)
     return largest_at(largest)
 
 
-def telling(bad: Sequence[Trial]) -> Trial:
+def most_telling_trial(bad: Sequence[Trial]) -> Trial:
     """The seed that shows most: the basis seed with the largest difference, else the first."""
     basis = [t for t in bad if "onehot" in t.weights.name]
     sizes = [float(np.where(t.off, t.gaps(t.expected), 0.0).max()) for t in basis]
     return next((t for t, size in zip(basis, sizes, strict=True) if size >= max(sizes) * (1 - ALIKE)), bad[0])
 
 
-def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none: bool, steady: bool) -> Finding:
+def value_finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none: bool, steady: bool) -> Finding:
     """One input that is wrong, and why."""
-    trial = telling(bad)
-    at = worst(trial)
-    where = place(f"{name}.grad", at)
+    trial = most_telling_trial(bad)
+    at = worst_entry(trial)
+    where = entry_name(f"{name}.grad", at)
     formula = bench.formula
     cause = Cause("value", "")
     entry = line = ""
@@ -255,25 +259,25 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
     elif excuse.outside:
         cause = Cause("kink", excuse.outside)
     elif formula is not None:
-        every = {n: forgiven(bench, n, Excuse(bench.trials(n))).trials for n in bench.candidate.names}
+        every = {n: widen_limits(bench, n, Excuse(bench.trials(n))).trials for n in bench.candidate.names}
         whole = [all(np.isfinite(t.expected).all() for t in row) for row in zip(*every.values(), strict=True)]
         sound = [number for number, fine in enumerate(whole) if fine] or range(len(whole))
         wrong = {n: [ts[i] for i in sound] for n, ts in every.items() if any(t.off.any() for t in ts)}
         others = {n: n not in wrong for n in every if n != name}
         sure = tuple(excuse.trials[i] for i in sound)
-        cause = causes(Case(formula, name, sure, bench.rounding, others, wrong, none, steady))
+        cause = find_cause(Case(formula, name, sure, bench.rounding, others, wrong, none, steady))
     if formula is not None:
-        entry, line = formulas(formula, name, at, trial)
-    yours, right = apart(float(trial.got[at]), float(trial.expected[at]))
+        entry, line = entry_and_line(formula, name, at, trial)
+    yours, right = format_distinct(float(trial.got[at]), float(trial.expected[at]))
     if none:
         yours = "None"
     said = f"{where}: yours {yours}; {f'{entry} = ' if entry not in ('', right) else 'the right value is '}{right}"
     lines = [f"{said}; {cause.said}" if cause.said else said]
     seed = f"v = {trial.weights.name}" + (f", {line}" if line else "")
     total = len(excuse.trials)
-    lines += [*cause.more, f"{seed}  (wrong for {len(bad)} of {total} seeds{beside_torch(bench, name, trial, at)})"]
+    lines += [*cause.more, f"{seed}  (wrong for {len(bad)} of {total} seeds{eager_torch_note(bench, name, trial, at)})"]
     if formula is not None:
-        lines += legend(formula, lines)
+        lines += definition_lines(formula, lines)
     evidence = {
         "seed": trial.weights.name, "entry": list(at), "got": float(trial.got[at]),
         "expected": float(trial.expected[at]), "formula": entry, "line": line, "cause": cause.said,
@@ -282,22 +286,22 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
     return Finding(cause.kind, name, where, "\n".join(lines), evidence)
 
 
-def in_lines(bench: Bench, found: Sequence[Finding]) -> Iterator[Finding]:
+def name_wrong_lines(bench: Bench, found: Sequence[Finding]) -> Iterator[Finding]:
     """Findings with the line of the candidate's own backward that is wrong, where one is confirmed."""
-    lines = suspects(bench) if any(finding.kind not in ELSEWHERE for finding in found) else []
+    lines = find_suspects(bench) if any(finding.kind not in ELSEWHERE for finding in found) else []
     for finding in found:
         if finding.kind in ELSEWHERE or not lines:
             yield finding
             continue
         said = "".join(f"\n{'or ' * (n > 0)}in {suspect.said}" for n, suspect in enumerate(lines))
         first, *rest = finding.message.split("\n")
-        rest += [line for line in explained(bench, lines) if line not in rest]
+        rest += [line for line in suspect_definitions(bench, lines) if line not in rest]
         kind = "wrong_line" if finding.kind == "value" else finding.kind
-        evidence = {**finding.evidence, "lines": [located(suspect) for suspect in lines]}
+        evidence = {**finding.evidence, "lines": [suspect_as_data(suspect) for suspect in lines]}
         yield replace(finding, kind=kind, message=first + said + "".join(f"\n{r}" for r in rest), evidence=evidence)
 
 
-def explained(bench: Bench, lines: Sequence[Suspect]) -> list[str]:
+def suspect_definitions(bench: Bench, lines: Sequence[Suspect]) -> list[str]:
     """``where v_t1 = v_h * (1 - h ** 2)``, and what stands in there."""
     if bench.formula is None:
         return []
@@ -305,16 +309,16 @@ def explained(bench: Bench, lines: Sequence[Suspect]) -> list[str]:
     for suspect in lines:
         found |= cotangent_lines(bench.formula, suspect.right)
     ours = [f"where {name} = {text}" for name, text in found.items() if not name.endswith("grad")]
-    return ours + legend(bench.formula, [*(suspect.right for suspect in lines), *ours])
+    return ours + definition_lines(bench.formula, [*(suspect.right for suspect in lines), *ours])
 
 
-def located(suspect: Suspect) -> dict[str, object]:
+def suspect_as_data(suspect: Suspect) -> dict[str, object]:
     """A line of the candidate's, for a program to read."""
     path, line, name, _ = suspect.key
     return {"file": path, "line": line, "text": suspect.text, "gives": name, "right": suspect.right}
 
 
-def cut(bench: Bench) -> Iterator[Finding]:
+def cut_output_findings(bench: Bench) -> Iterator[Finding]:
     """Outputs that require no gradient although one flows through them."""
     for n, gone in enumerate(bench.run.cut):
         if not gone:

@@ -17,21 +17,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import RUN, SymgradError, UnsupportedError
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import whole_operands
 from symgrad.numeric.exact import Array, as_float
-from symgrad.oracles.report import TOLERANCE
 from symgrad.oracles.torch import (
     NO_ARGUMENT,
+    TOLERANCE,
     TURNED,
     TorchRun,
+    data_inputs,
     first_line,
-    leaves_of,
-    only_data,
+    has_free_signs,
     run_torch,
     torch_forward,
+    torch_leaves,
     torch_version,
-    turns,
 )
 from symgrad.program import Number, Program
 
@@ -64,7 +65,7 @@ class Text:
     fixed: frozenset[str] = frozenset()
 
 
-def account(program: Program, text: Text) -> dict[str, str]:
+def input_kinds(program: Program, text: Text) -> dict[str, str]:
     """What the inputs are to torch that are no leaves: ``whole``, ``truth``, or ``data``, decimal numbers."""
     found: dict[str, str] = {}
     for name, (operand, domain) in whole_operands(program).items():
@@ -92,9 +93,9 @@ def ask_torch(
         run_torch(program, inputs, seed, wanted)  # raises what torch says of the numbers
     if found.refused or found.refusal:
         return found
-    if turns(program):
+    if has_free_signs(program):
         by_steps = run_torch(program, inputs, seed, wanted)
-        if by_steps is not None and not alike(by_steps.output, found.output):
+        if by_steps is not None and not nearly_equal(by_steps.output, found.output):
             return replace(by_steps, turned=True, unread=TURNED)
     return found
 
@@ -110,16 +111,16 @@ def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Ar
         return TorchRun(None, {}, version)
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
-        kinds = account(program, text)
+        kinds = input_kinds(program, text)
         data, others = frozenset(name for name in wanted if name in kinds), {*inputs} - {*wanted, *kinds}
         try:
             while True:
                 rest = [name for name in wanted if name not in data]
                 try:
-                    found = gradients_of(answer(text, kinds, inputs, rest), seed, rest, version, others)
+                    found = torch_gradients(run_reader(text, kinds, inputs, rest), seed, rest, version, others)
                     return replace(found, gradients={**found.gradients, **dict.fromkeys(data)}, data=data)
                 except (TextRejected, RuntimeError) as error:
-                    if NO_ARGUMENT not in str(error) or not (more := only_data(program) & {*rest}):
+                    if NO_ARGUMENT not in str(error) or not (more := data_inputs(program) & {*rest}):
                         raise
                     data |= more
         except UnsupportedText as error:
@@ -130,7 +131,7 @@ def run_text(text: Text, program: Program, inputs: Mapping[str, Array], seed: Ar
             return TorchRun(np.zeros(0), {}, version, refused=first_line(error).partition(":")[0])
 
 
-def answer(
+def run_reader(
     text: Text, kinds: Mapping[str, str], inputs: Mapping[str, Array], leaves: Collection[str], floats: str = "float64"
 ) -> ReferenceResult:
     """The reader's answer, its inputs as the account has them, of a type of ``floats``."""
@@ -167,7 +168,7 @@ def cast_of(text: str, program: Program, values: Values) -> str:
 
     typed, inputs = Text(text), {t.name: values[t.name] for t in program.inputs}
     try:
-        found = {str(answer(typed, account(program, typed), inputs, (), kind).output.dtype) for kind in FLOATS}
+        found = {str(run_reader(typed, input_kinds(program, typed), inputs, (), kind).output.dtype) for kind in FLOATS}
     except (TextRejected, UnsupportedText, RuntimeError):
         return ""
     return found.pop() if len(found) == 1 else ""
@@ -213,30 +214,32 @@ def output_with_graph(
 
     from symgrad.reference import TextRejected, UnsupportedText
 
-    kinds = {} if text is None else account(program, text)
-    rest = {*wanted} - only_data(program) - kinds.keys()
+    kinds = {} if text is None else input_kinds(program, text)
+    rest = {*wanted} - data_inputs(program) - kinds.keys()
     why = "the steps were requested"
     if text is not None and all(np.size(array) for array in inputs.values()):
         try:
             with warnings.catch_warnings(), torch.enable_grad():
                 warnings.simplefilter("ignore")
-                found = answer(text, kinds, inputs, rest)
+                found = run_reader(text, kinds, inputs, rest)
             out = found.output
             if not isinstance(out, (np.ndarray, np.generic)):
                 leaves = {name: found.leaves.get(name, torch.zeros(())) for name in wanted}
                 out = torch.view_as_real(out.resolve_conj()) if out.is_complex() else out
-                if not turns(program) or alike(forward(program, inputs)[program.output], out.detach().numpy()):
+                if not has_free_signs(program) or nearly_equal(
+                    forward(program, inputs)[program.output], out.detach().numpy()
+                ):
                     return out, leaves, ""
                 why = TURNED
             else:
                 why = "the text is NumPy's"
         except (TextRejected, UnsupportedText) as error:
             why = str(error)
-    leaves = leaves_of(inputs, rest)
+    leaves = torch_leaves(inputs, rest)
     return torch_forward(program, leaves), leaves, why
 
 
-def gradients_of(
+def torch_gradients(
     found: ReferenceResult, seed: Array, wanted: Sequence[str], version: str, others: Collection[str]
 ) -> TorchRun:
     """The output and the gradients of an answer; by ``others`` nobody asked, and the output may require them."""
@@ -250,8 +253,8 @@ def gradients_of(
     leaves = {n: found.leaves[n] for n in wanted if n in found.leaves and found.leaves[n].requires_grad}
     if leaves and (out.requires_grad or not others):
         weights = torch.tensor(as_float(seed), dtype=out.dtype)
-        if isinstance(found.seed, torch.Tensor) and not alike(seed, found.seed.numpy()):
-            raise otherwise("v", seed, found.seed.numpy())
+        if isinstance(found.seed, torch.Tensor) and not nearly_equal(seed, found.seed.numpy()):
+            raise reading_error("v", seed, found.seed.numpy())
         if weights.shape == out.shape:
             try:
                 came: Sequence[Any] = torch.autograd.grad(out, [*leaves.values()], weights, allow_unused=True)
@@ -264,7 +267,7 @@ def gradients_of(
     return TorchRun(np.asarray(out.detach().numpy()), gradients, version, text=True, kept=found.kept)
 
 
-def alike(ours: Array, theirs: Array) -> bool:
+def nearly_equal(ours: Array, theirs: Array) -> bool:
     """Whether two outputs are the same but for rounding, wherever both have numbers."""
     a, b = as_float(ours), as_float(theirs)
     if a.shape != b.shape:
@@ -274,10 +277,10 @@ def alike(ours: Array, theirs: Array) -> bool:
     return bool(np.all(np.abs(a[known] - b[known]) <= TOLERANCE * scale))
 
 
-def values_apart(name: str, ours: Array, theirs: Array) -> str:
+def describe_other_values(name: str, ours: Array, theirs: Array) -> str:
     """Which entries of the output torch has otherwise: sign(NaN) is 0 there, hardswish(−∞) is NaN. Empty where none.
 
-    >>> values_apart("out", np.array([np.nan, 1.0]), np.array([0.0, 1.0]))
+    >>> describe_other_values("out", np.array([np.nan, 1.0]), np.array([0.0, 1.0]))
     "torch's own forward pass has another value at out[0]: 0, by the equation nan"
     """
     a, b = as_float(ours), as_float(theirs)
@@ -289,7 +292,7 @@ def values_apart(name: str, ours: Array, theirs: Array) -> str:
     places = [tuple(int(i) for i in at) for at in np.argwhere(~same)]
     if not places:
         return ""
-    named = [f"{name}[{','.join(map(str, at))}]" if at else name for at in places[:MOST_NAMED]]
+    named = [format_entry_name(name, at) for at in places[:MOST_NAMED]]
     more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
     at = places[0]
     return (
@@ -300,7 +303,7 @@ def values_apart(name: str, ours: Array, theirs: Array) -> str:
 
 def check_reading(program: Program, inputs: Mapping[str, Array], output: Array, found: TorchRun) -> None:
     """Refuse a text that Python gives another value than what was read, with both numbers."""
-    if not (found.text or found.numpys) or alike(output, found.output):
+    if not (found.text or found.numpys) or nearly_equal(output, found.output):
         return
     try:
         decimals = forward(program, {name: as_float(array) for name, array in inputs.items()})[program.output]
@@ -308,13 +311,15 @@ def check_reading(program: Program, inputs: Mapping[str, Array], output: Array, 
     except SymgradError:
         return
     steps = decimals if by_steps is None else by_steps.output
-    if not alike(decimals, found.output) and not alike(steps, found.output):  # decimals: 0.3 / 0.1 is below 3
-        raise otherwise(program.output, output, found.output)
+    if not nearly_equal(decimals, found.output) and not nearly_equal(
+        steps, found.output
+    ):  # decimals: 0.3 / 0.1 is below 3
+        raise reading_error(program.output, output, found.output)
 
 
 def same_beside(text: Text, program: Program, inputs: Mapping[str, Array], seed: Array, name: str) -> bool:
     """Whether the text and its steps have one gradient beside the point: it has none then, and is read as it stands."""
-    draw, kinds = np.random.default_rng(7), account(program, text)
+    draw, kinds = np.random.default_rng(7), input_kinds(program, text)
     moved = {n: as_float(a) + BESIDE * draw.uniform(-1, 1, np.shape(a)) for n, a in inputs.items()}
     there = {n: inputs[n] if n in kinds or n in text.made else moved[n] for n in inputs}
     try:
@@ -323,10 +328,10 @@ def same_beside(text: Text, program: Program, inputs: Mapping[str, Array], seed:
         return False
     one, other = (None if run is None else run.gradients.get(name) for run in runs)
     none = np.zeros(np.shape(inputs[name]))
-    return alike(none if one is None else one, none if other is None else other)
+    return nearly_equal(none if one is None else one, none if other is None else other)
 
 
-def otherwise(name: str, ours: Array, theirs: Array) -> SymgradError:
+def reading_error(name: str, ours: Array, theirs: Array) -> SymgradError:
     """The error for a text that is read otherwise than Python does."""
     a, b = as_float(ours), as_float(theirs)
     if a.shape != b.shape:
@@ -334,8 +339,7 @@ def otherwise(name: str, ours: Array, theirs: Array) -> SymgradError:
     else:
         with np.errstate(invalid="ignore"):
             at = tuple(int(i) for i in np.unravel_index(int(np.nanargmax(np.abs(a - b))), a.shape))
-        entry = f"{name}[{','.join(map(str, at))}]" if at else name
-        told = f"{entry} is {float(b[at]):.6g} in Python, {float(a[at]):.6g} as symgrad reads it"
+        told = f"{format_entry_name(name, at)} is {float(b[at]):.6g} in Python, {float(a[at]):.6g} as symgrad reads it"
     return UnsupportedError(
         "symgrad reads this text differently from Python, so it shows nothing", found=(told,), hints=(RUN,)
     )

@@ -15,10 +15,19 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array
-from symgrad.testing.candidates.attempts import Change, Pull, Returned, Run, Variation
-from symgrad.testing.candidates.pairs import summed
+from symgrad.testing.bench import (
+    BatteryResult,
+    Bench,
+    battery_result,
+    entry_name,
+    format_distinct,
+    gradient_gaps,
+    largest_at,
+    not_made,
+)
+from symgrad.testing.candidates import CandidateRun, Mutation, PullResult, ReturnedGradients, Variation
 from symgrad.testing.report import Finding
-from symgrad.testing.right.bench import Bench, Outcome, apart, differing, largest_at, not_made, outcome, place
+from symgrad.testing.requests import sum_to_shape
 
 ADVICE = {
     "mutates_seed": "v belongs to autograd, and other branches of the graph read it",
@@ -36,59 +45,59 @@ Gradients = Mapping[str, Array]
 BATTERY = "contract"
 
 
-def purity(bench: Bench) -> Outcome:
+def check_purity(bench: Bench) -> BatteryResult:
     """v, inputs and saved tensors before and after each call."""
     changes = [*bench.run.changes, *(change for pull in bench.pulls for change in pull.changes)]
-    seen: dict[tuple[str, str], Change] = {}
+    seen: dict[tuple[str, str], Mutation] = {}
     for change in changes:
         seen.setdefault((change.kind, change.where), change)
     kinds = {change.kind for change in seen.values()}
     if "mutates_input" in kinds:  # it was saved, too
         seen = {key: change for key, change in seen.items() if change.kind != "mutates_saved"}
-    return outcome("purity", len(bench.pulls), [told(change) for change in seen.values()])
+    return battery_result("purity", len(bench.pulls), [mutation_finding(change) for change in seen.values()])
 
 
-def told(change: Change) -> Finding:
+def mutation_finding(change: Mutation) -> Finding:
     """What was written into, from what to what."""
-    before, after = apart(change.before, change.after)
+    before, after = format_distinct(change.before, change.after)
     said = f"{change.what} was {before} before the call and is {after} after it: {ADVICE[change.kind]}"
     kind = "mutates_input" if change.kind == "mutates_saved" else change.kind
     name = change.where if change.kind == "mutates_input" else ""
     return Finding(kind, name, change.what, said, {"before": change.before, "after": change.after})
 
 
-def nondeterministic(bench: Bench) -> Outcome:
+def check_determinism(bench: Bench) -> BatteryResult:
     """The same seed again, through the same graph and through a fresh one, beside a forward pass at other numbers.
 
     Then again and again, by turns: what keeps a buffer that wraps round is wrong in one call of so many.
     """
     fresh = bench.candidate.run()
-    unsteady = random_forward(bench, fresh)
+    unsteady = random_forward_finding(bench, fresh)
     if unsteady is not None:
-        return outcome("determinism", 3, [unsteady])
-    found = list(again(bench, bench.baseline, bench.run.pull(bench.mixed), "through the same graph"))
+        return battery_result("determinism", 3, [unsteady])
+    found = list(repeat_findings(bench, bench.baseline, bench.run.pull(bench.mixed), "through the same graph"))
     if not found:
-        other, right = elsewhere(bench)
+        other, right = run_at_reversed_inputs(bench)
         pull = fresh.pull(bench.mixed)
-        found = list(of_another_call(bench, pull, right) if right is not None else ())
-        found = found or list(again(bench, bench.baseline, pull, "afresh"))
+        found = list(stale_state_findings(bench, pull, right) if right is not None else ())
+        found = found or list(repeat_findings(bench, bench.baseline, pull, "afresh"))
         if not found and other is not None and right is not None:
-            found = list(of_another_call(bench, other.pull(bench.mixed), right, there=True))
+            found = list(stale_state_findings(bench, other.pull(bench.mixed), right, there=True))
     if found:
-        return outcome("determinism", 3, found[:1])
+        return battery_result("determinism", 3, found[:1])
     entries = sum(array.size for array in (*bench.arrays.values(), *bench.run.outputs))
     calls = 3 + min(CALLS, ENTRIES // max(1, entries))
     for call in range(4, calls + 1):
         run, when = (bench.run, "through the same graph") if call % 2 else (bench.candidate.run(), "afresh")
-        found = list(again(bench, bench.baseline, run.pull(bench.mixed), when, f"in call {call}"))
+        found = list(repeat_findings(bench, bench.baseline, run.pull(bench.mixed), when, f"in call {call}"))
         if found:
-            return outcome("determinism", call, found)
-    return outcome(
+            return battery_result("determinism", call, found)
+    return battery_result(
         "determinism", calls, (), f"an error that occurs less often than once in {calls} calls may be missed"
     )
 
 
-def random_forward(bench: Bench, fresh: Run) -> Finding | None:
+def random_forward_finding(bench: Bench, fresh: CandidateRun) -> Finding | None:
     """What a second forward pass says else than the first."""
     if fresh.failure:
         return Finding("nondeterministic", "", "out", f"the second time, the forward pass {fresh.failure}", {})
@@ -101,20 +110,22 @@ def random_forward(bench: Bench, fresh: Run) -> Finding | None:
     return None
 
 
-def again(bench: Bench, once: Pull, pull: Pull, when: str, time: str = "the second time") -> Iterator[Finding]:
+def repeat_findings(
+    bench: Bench, once: PullResult, pull: PullResult, when: str, time: str = "the second time"
+) -> Iterator[Finding]:
     """What differs the second time, or another ``time``; ``slight`` where rounding may be as large."""
     if pull.failure:
         yield Finding("nondeterministic", "", "backward", f"{time}, {when}, backward {pull.failure}", {})
         return
-    slight = not any(differing(bench, once, pull, bench.rounding.allowed))
-    for name, where, first, second in differing(bench, once, pull):
-        before, after = apart(first, second)
+    slight = not any(gradient_gaps(bench, once, pull, bench.rounding.allowed))
+    for name, where, first, second in gradient_gaps(bench, once, pull):
+        before, after = format_distinct(first, second)
         said = f"{where}: {before} the first time, {after} {time}, {when}, with the same v"
         yield Finding("nondeterministic", name, where, said, {"first": first, "second": second, "slight": slight})
         return
 
 
-def steadied(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
+def without_random_errors(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
     """The bench without what comes only now and then, which is told: wrong seeds are asked for again.
 
     An entry stays wrong where what came is farther from the right number than it is from itself.
@@ -124,11 +135,11 @@ def steadied(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
     for number, (weights, pull) in enumerate(zip(bench.weights, bench.pulls, strict=True)):
         wrong = [name for name, every in trials.items() if every[number].off.any()]
         more = [bench.run.pull(weights.seeds) for _ in range(TWICE if wrong else 0)]
-        others = [other for other in more if any(differing(bench, pull, other))]
+        others = [other for other in more if any(gradient_gaps(bench, pull, other))]
         if not others:
             continue
         more += [bench.run.pull(weights.seeds) for _ in range(TWICE)]
-        found += again(bench, pull, others[0], "through the same graph")
+        found += repeat_findings(bench, pull, others[0], "through the same graph")
         gradients = dict(pull.gradients)
         for name in wrong:
             right, shape = trials[name][number].expected, bench.candidate.shapes[name]
@@ -140,7 +151,7 @@ def steadied(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
     return (replace(bench, pulls=tuple(pulls)), tuple(found[:1])) if found else (bench, ())
 
 
-def elsewhere(bench: Bench) -> tuple[Run | None, tuple[Gradients, Gradients] | None]:
+def run_at_reversed_inputs(bench: Bench) -> tuple[CandidateRun | None, tuple[Gradients, Gradients] | None]:
     """A forward pass at the same numbers in reverse order, and what is right here and there; None without a formula."""
     formula = bench.formula
     if formula is None:
@@ -155,8 +166,8 @@ def elsewhere(bench: Bench) -> tuple[Run | None, tuple[Gradients, Gradients] | N
     return (run, (bench.expected[0], there)) if same and not run.failure else (None, None)
 
 
-def of_another_call(
-    bench: Bench, pull: Pull, right: tuple[Gradients, Gradients], there: bool = False
+def stale_state_findings(
+    bench: Bench, pull: PullResult, right: tuple[Gradients, Gradients], there: bool = False
 ) -> Iterator[Finding]:
     """Of two forward passes, here and ``there``, each backward is that of its own pass.
 
@@ -170,8 +181,8 @@ def of_another_call(
         limit = bench.rounding.allowed * max(1.0, float(np.abs(strange).max(initial=0.0)))
         if (np.abs(came - strange) <= limit).all() and (np.abs(expected - strange) > ALIKE * limit).any():
             at = largest_at(np.abs(expected - strange))
-            where = place(f"{name}.grad", at)
-            yours, ours = apart(float(came[at]), float(expected[at]))
+            where = entry_name(f"{name}.grad", at)
+            yours, ours = format_distinct(float(came[at]), float(expected[at]))
             said = f"{where}: of two forward passes at different inputs, the backward of one gives {yours}, which "
             said += f"is right for the other; {ours} is right: what it reads is kept from another call (a global, "
             said += "a cache), not its own"
@@ -179,38 +190,39 @@ def of_another_call(
             return
 
 
-def accumulation(bench: Bench) -> Outcome:
+def check_accumulation(bench: Bench) -> BatteryResult:
     """``.grad`` held ones before: ones have to be added to."""
     pull = bench.run.accumulated(bench.mixed)
     if pull is None:
         return not_made("accumulation", "there is no .grad")
     if pull.failure:
         finding = Finding("accumulation", "", "backward", f"out.backward(v) {pull.failure}", {})
-        return outcome("accumulation", 1, [finding])
+        return battery_result("accumulation", 1, [finding])
     found = []
-    for name, where, first, second in differing(bench, bench.baseline, pull, max(bench.rounding.allowed, 1e-7)):
-        yours, right = apart(second + 1, first + 1)
-        said = f"{where}: .grad held 1 and is {yours} after backward, not 1 + {apart(first, second)[0]} = {right}"
+    for name, where, first, second in gradient_gaps(bench, bench.baseline, pull, max(bench.rounding.allowed, 1e-7)):
+        yours, right = format_distinct(second + 1, first + 1)
+        added, _ = format_distinct(first, second)
+        said = f"{where}: .grad held 1 and is {yours} after backward, not 1 + {added} = {right}"
         found.append(Finding("accumulation", name, where, said, {"got": second + 1, "expected": first + 1}))
-    return outcome("accumulation", 1, found[:1])
+    return battery_result("accumulation", 1, found[:1])
 
 
-def contract(bench: Bench) -> Outcome:
+def check_contract(bench: Bench) -> BatteryResult:
     """Arity, shape, type and device of what custom backwards return."""
     seen = [returned for pull in bench.pulls for returned in pull.returned]
-    found = list(raised(bench))
+    found = list(exception_findings(bench))
     kinds: set[tuple[str, str, int]] = set()
     for returned in seen:
-        for kind, position, finding in breaches(returned):
+        for kind, position, finding in contract_breaches(returned):
             if (kind, returned.function, position) not in kinds:
                 kinds.add((kind, returned.function, position))
                 found.append(finding)
     if not seen and not found:
         return not_made(BATTERY, "not an autograd.Function in Python, so what it returns cannot be observed")
-    return outcome(BATTERY, len(seen), found)
+    return battery_result(BATTERY, len(seen), found)
 
 
-def raised(bench: Bench) -> Iterator[Finding]:
+def exception_findings(bench: Bench) -> Iterator[Finding]:
     """A backward that raises, for some v or through a graph that was used, unless what it returned says why."""
     for weights, pull in zip(bench.weights, bench.pulls, strict=True):
         who = pull.functions[0] if len(pull.functions) == 1 else "backward"
@@ -218,19 +230,21 @@ def raised(bench: Bench) -> Iterator[Finding]:
             said = f"{who} {bench.candidate.spent} when it is called a second time through the same graph"
             yield Finding("raises", "", who, said, {})
             return
-        if pull.failure and any(True for returned in pull.returned for _ in breaches(returned)):
+        if pull.failure and any(True for returned in pull.returned for _ in contract_breaches(returned)):
             return
         if pull.failure:
             yield Finding("raises", "", who, f"{who} {pull.failure} with v = {weights.name}", {"seed": weights.name})
             return
 
 
-def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
+def contract_breaches(returned: ReturnedGradients) -> Iterator[tuple[str, int, Finding]]:
     """What is wrong with one answer: its kind, the argument's place, and the finding."""
     got, wanted = returned.got, returned.wanted
     extra = got[len(wanted) :]
     if len(got) < len(wanted) or any(meta is not None for meta in extra):
-        said = f"{returned.function} returns {counted(len(got))} for {counted(len(wanted), 'argument')} of forward"
+        said = (
+            f"{returned.function} returns {count_noun(len(got))} for {count_noun(len(wanted), 'argument')} of forward"
+        )
         hint = "return one for each, None where there is no gradient"
         yield "arity", -1, Finding(
             "arity", "", returned.function, f"{said}: {hint}", {"returned": len(got), "arguments": len(wanted)}
@@ -243,8 +257,8 @@ def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
         what = name or f"argument {position + 1}"
         evidence = {"function": returned.function, "argument": position + 1}
         returns = f"{returned.function} returns"
-        breach = "shape" if summed(np.zeros(meta.shape), right.shape) is None else "unreduced"
-        reduced = f": {adding(meta.shape, right.shape)}" if breach == "unreduced" else ""
+        breach = "shape" if sum_to_shape(np.zeros(meta.shape), right.shape) is None else "unreduced"
+        reduced = f": {advise_reduction(meta.shape, right.shape)}" if breach == "unreduced" else ""
         for kind, came, due, said in (
             (breach, meta.shape, right.shape, f"the shape {meta.shape} for {what}, which is {right.shape}{reduced}"),
             ("dtype", meta.dtype, right.dtype, f"{meta.dtype} for {what}, which is {right.dtype}: the engine casts it"),
@@ -260,7 +274,7 @@ def breaches(returned: Returned) -> Iterator[tuple[str, int, Finding]]:
                 yield kind, position, Finding(kind, name, what, f"{returns} {said}", more)
 
 
-def adding(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
+def advise_reduction(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
     """What autograd does to a gradient that was left unreduced, and what would do."""
     extra = len(shape) - len(right)
     axes = (*range(extra), *(extra + n for n, size in enumerate(right) if size == 1 and shape[extra + n] != 1))
@@ -268,12 +282,12 @@ def adding(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
     return f"{said}silently; other callers get the wrong shape"
 
 
-def counted(number: int, what: str = "gradient") -> str:
+def count_noun(number: int, what: str = "gradient") -> str:
     """``1 gradient``, ``2 gradients``."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def printed(bench: Bench, pulls: tuple[Pull, ...]) -> Iterator[Finding]:
+def print_findings(bench: Bench, pulls: tuple[PullResult, ...]) -> Iterator[Finding]:
     """What the candidate prints."""
     for where, text in (("the forward pass", bench.run.printed), *(("backward", p.printed) for p in pulls)):
         if text:

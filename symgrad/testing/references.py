@@ -1,7 +1,8 @@
 """What the right gradient is: by the derived formula, or, where nothing can be derived, by differences.
 
-Comes in: what the candidate was claimed to be, and the numbers. Goes out: a `Formula` or `Secants`, both of which pull
-seeds back in float64, from the same rounded inputs, whatever type the candidate computes in.
+Comes in: what the candidate was claimed to be, and the numbers. Goes out: a `DerivedReference` or a
+`DifferenceReference`, both of which pull seeds back in float64, from the same rounded inputs, whatever type the
+candidate computes in.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from symgrad.numeric.vector_products import Pull
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.program import Program
 from symgrad.question import torch_expression
-from symgrad.testing.candidates.attempts import Candidate, Seeds, Variation
-from symgrad.testing.right.rounding import shaken_pullback
+from symgrad.testing.candidates import Candidate, Seeds, Variation
+from symgrad.testing.trial_seeds import shaken_pullback
 from symgrad.tracing import Capture, capture
 from symgrad.tracing.captured.words import relabel_program
 
@@ -35,7 +36,7 @@ MOST_MOVED = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Formula:
+class DerivedReference:
     """A program for each output, its values, and the inputs to differentiate by."""
 
     text: str
@@ -70,7 +71,7 @@ class Formula:
     @cached_property
     def opened(self) -> tuple[tuple[Program, Values] | None, ...]:
         """Each program with its composite steps opened, and its values; None where it has none."""
-        return tuple(map(opened, self.programs, self.values))
+        return tuple(map(opened_program, self.programs, self.values))
 
     def part(self, number: int, seed: Array) -> dict[str, Array]:
         """What one output contributes."""
@@ -91,18 +92,18 @@ class Formula:
                 found = found + shaken_pullback(program, values, seed, [name], share, number)[name]
         return found
 
-    def at(self, inputs: Mapping[str, Array]) -> Formula:
+    def at(self, inputs: Mapping[str, Array]) -> DerivedReference:
         """The same at other numbers."""
         given = {**self.inputs, **inputs}
         found = [forward(p, {t.name: given[t.name] for t in p.inputs}) for p in self.programs]
-        return Formula(self.text, self.programs, tuple(found), self.wanted, self.said, self.tolerance)
+        return DerivedReference(self.text, self.programs, tuple(found), self.wanted, self.said, self.tolerance)
 
     def sweep(self, number: int, name: str) -> Sweep:
         """The pullback of one output by one input, as index equations."""
         return pullback(self.programs[number], name)
 
 
-def opened(program: Program, values: Values) -> tuple[Program, Values] | None:
+def opened_program(program: Program, values: Values) -> tuple[Program, Values] | None:
     """A program of smaller steps that computes the same; None where there is none."""
     with contextlib.suppress(SymgradError):
         wider = expand_composites(program)
@@ -112,7 +113,7 @@ def opened(program: Program, values: Values) -> tuple[Program, Values] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Secants:
+class DifferenceReference:
     """The Jacobians by central differences of the candidate's own forward pass: nothing else is known of it."""
 
     text: str
@@ -134,7 +135,7 @@ class Secants:
         }
 
 
-Truth = Formula | Secants
+GradientReference = DerivedReference | DifferenceReference
 
 
 def holds_whole(array: Array) -> bool:
@@ -142,32 +143,32 @@ def holds_whole(array: Array) -> bool:
     return is_exact(array) and all(getattr(entry, "denominator", 1) == 1 for entry in np.asarray(array).flat)
 
 
-def formula_of(
+def derive_reference(
     expression: Any, arrays: Mapping[str, Array], scalars: Mapping[str, Any], wanted: Sequence[str],
     shapes: Mapping[str, Sequence[Any]],
-) -> Formula:  # fmt: skip
+) -> DerivedReference:  # fmt: skip
     """What an expression, one for each output, or a captured program says at these numbers.
 
     Raises `SymgradError` where it does not fit them.
     """
     if isinstance(expression, Capture):
-        return of_captured(expression, arrays, wanted)
+        return reference_from_capture(expression, arrays, wanted)
     several = isinstance(expression, (tuple, list))
     texts = [arguments.require_text(part, "the expression") for part in (expression if several else [expression])]
     programs, found = [], []
     for text in texts:
-        program, values = of_text(text, arrays, scalars, shapes)
+        program, values = program_at_values(text, arrays, scalars, shapes)
         programs.append(program)
         found.append(values)
     if not programs:
         raise InputError("there is no expression", hints=('"softmax(x, dim=-1)"',))
-    return Formula("; ".join(texts), tuple(programs), tuple(found), tuple(wanted))
+    return DerivedReference("; ".join(texts), tuple(programs), tuple(found), tuple(wanted))
 
 
-def formula_of_outputs(expression: Any, count: Callable[[], int], *given: Any) -> Formula:
-    """`formula_of`, also for one text that is several tensors, where the function returns ``count`` of them."""
+def reference_for_outputs(expression: Any, count: Callable[[], int], *given: Any) -> DerivedReference:
+    """`derive_reference`, also for one text that is several tensors, where the function returns ``count`` of them."""
     try:
-        return formula_of(expression, *given)
+        return derive_reference(expression, *given)
     except NotationError:
         outputs = count() if isinstance(expression, str) else 0
         if outputs < 2:
@@ -175,11 +176,11 @@ def formula_of_outputs(expression: Any, count: Callable[[], int], *given: Any) -
     found = None
     for more in (0, 1):  # one more than the function returns is another function
         with contextlib.suppress(SymgradError):
-            found = formula_of([f"({expression})[{n}]" for n in range(outputs + more)], *given)
-    return formula_of(expression, *given) if found is None else replace(found, text=expression)
+            found = derive_reference([f"({expression})[{n}]" for n in range(outputs + more)], *given)
+    return derive_reference(expression, *given) if found is None else replace(found, text=expression)
 
 
-def of_text(
+def program_at_values(
     text: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]
 ) -> tuple[Program, Values]:
     """One expression; inputs that it does not mention are options of the candidate, or nothing flows to them."""
@@ -187,7 +188,7 @@ def of_text(
     numbers = {name: value for name, value in scalars.items() if name in mentioned}
     known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
     known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | dict.fromkeys(numbers, ())
-    reading = reading_of(text, tuple(known.items()), tuple(numbers.items()))
+    reading = read_expression(text, tuple(known.items()), tuple(numbers.items()))
     given = {**arrays, **{name: np.asarray(value) for name, value in numbers.items()}, **reading.made}
     missing = [t.name for t in reading.program.inputs if t.name not in given]
     if missing:
@@ -203,14 +204,14 @@ def of_text(
 
 
 @lru_cache(maxsize=256)
-def reading_of(
+def read_expression(
     text: str, shapes: tuple[tuple[str, tuple[Any, ...]], ...], numbers: tuple[tuple[str, Any], ...]
 ) -> ParsedProgram:
     """A text at some shapes, read once: a test-suite checks the same formula again and again."""
     return read_program(text, shapes=dict(shapes), scalars=dict(numbers))
 
 
-def of_captured(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[str]) -> Formula:
+def reference_from_capture(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[str]) -> DerivedReference:
     """A captured program, on the numbers at hand, in float64."""
     if program.boxes:
         box = program.black_boxes[0]
@@ -239,12 +240,12 @@ def of_captured(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[
             )
         whole.append(recording)
         found.append(forward(recording, point))
-    return Formula(program.title or "the captured program", tuple(whole), tuple(found), tuple(wanted))
+    return DerivedReference(program.title or "the captured program", tuple(whole), tuple(found), tuple(wanted))
 
 
-def captured_forward(
+def capture_reference(
     function: Callable[..., Any], inputs: Mapping[str, Any], arrays: Mapping[str, Array], wanted: Sequence[str]
-) -> Formula | str:
+) -> DerivedReference | str:
     """The function's own forward pass as a formula; the reason where there is none."""
 
     def call(*given: Any) -> Any:
@@ -257,9 +258,9 @@ def captured_forward(
         program = capture(call, *inputs.values())
         if program.boxes:
             return f"{program.black_boxes[0].spelling} is not derived"
-        found = of_captured(program, arrays, wanted)
+        found = reference_from_capture(program, arrays, wanted)
     except SymgradError as error:
-        return "it cannot be captured" if custom(function) else error.problem
+        return "it cannot be captured" if is_custom_function(function) else error.problem
     except Exception as error:  # a function that cannot be recorded is still one that can be checked
         return f"it could not be recorded: {type(error).__name__}"
     known = {t.name for t in found.programs[0].inputs}
@@ -267,12 +268,12 @@ def captured_forward(
     return replace(found, said="the forward pass, captured") if not lost else f"{lost[0]} was not found in it"
 
 
-def custom(function: Any) -> bool:
+def is_custom_function(function: Any) -> bool:
     """Whether a function is the ``apply`` of an autograd.Function, of which nothing is known."""
     return hasattr(getattr(function, "__self__", None), "backward")
 
 
-def secants_of(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> Secants | str:
+def reference_by_differences(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> DifferenceReference | str:
     """Jacobians by differences, in float64 where the candidate computes in it; the reason where there are none."""
     names = candidate.names
     if sum(arrays[n].size for n in names) > MOST_MOVED:
@@ -285,17 +286,17 @@ def secants_of(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> S
         columns = []
         for at in np.ndindex(*arrays[name].shape):
             step = STEP * max(1.0, abs(float(arrays[name][at])))
-            coarse, fine = (quotients(candidate, name, arrays[name], at, step / by) for by in (1, 2))
+            coarse, fine = (output_quotients(candidate, name, arrays[name], at, step / by) for by in (1, 2))
             columns.append([(4 * f - c) / 3 for c, f in zip(coarse, fine, strict=True)])
         jacobians[name] = tuple(
             np.stack([column[n] for column in columns], -1).reshape(out.shape + arrays[name].shape)
             for n, out in enumerate(plain.outputs)
         )
     said = f"difference quotients of the forward pass ({why})"
-    return Secants("its own forward pass", plain.outputs, jacobians, said, 1e-6)
+    return DifferenceReference("its own forward pass", plain.outputs, jacobians, said, 1e-6)
 
 
-def quotients(candidate: Candidate, name: str, array: Array, at: tuple[int, ...], step: float) -> list[Array]:
+def output_quotients(candidate: Candidate, name: str, array: Array, at: tuple[int, ...], step: float) -> list[Array]:
     """(f(x + h) − f(x − h)) / 2h for one entry, by output."""
     sides = []
     for shift in (step, -step):

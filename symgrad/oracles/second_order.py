@@ -2,27 +2,28 @@
 
 Comes in: a matrix of second derivatives, with the program and the numbers that it was made of. Goes out: `Check`s,
 without the entries where a gradient jumps or has two slopes. torch's own double backward, of the text as it was typed,
-is in `symgrad.oracles.text`.
+is in `symgrad.oracles.typed_text`.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import DomainError
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback
 from symgrad.numeric.exact import all_tame, gaps, largest_finite
-from symgrad.oracles.elementwise import Elementwise, TooLarge
-from symgrad.oracles.numerical import FINER, UNSETTLED, settled, without_digits
-from symgrad.oracles.report import REFUSES, TOLERANCE, UNTAMED, Check, Standing, compare, compare_some, skipped
-from symgrad.oracles.text import Text, torch_second
-from symgrad.oracles.torch import first_line, torch_hessian
-from symgrad.oracles.verdict import judge
+from symgrad.oracles.comparisons import REFUSES, UNTAMED, Check, Standing, compare, compare_some, judge, skipped
+from symgrad.oracles.elementwise import Elementwise, FormulaTooLong
+from symgrad.oracles.numerical import FINER, UNSETTLED, has_converged, without_digits
+from symgrad.oracles.torch import REFUSALS, TOLERANCE, first_line, torch_forward, torch_leaves
+from symgrad.oracles.typed_text import Text, torch_second
 from symgrad.program import Program
 
 TORCH = "double backward (create_graph=True), torch {version}, float64"
@@ -89,7 +90,7 @@ class Curvature:
         try:
             explicit = Elementwise(self.program, self.values) if self.found.size <= LARGEST_SYMPY else None
             return None if explicit is None else explicit.second(self.first, self.second, self.seed)
-        except TooLarge:
+        except FormulaTooLong:
             return None
 
     def gradient(self, moved: Mapping[str, Array]) -> Array:
@@ -98,7 +99,7 @@ class Curvature:
 
     def quotients(self, step: float) -> Array:
         """Central differences of the gradient, a column for each entry of ``second``."""
-        return quotients(self.gradient, self.point, self.second, step, 1.0, self.inputs[self.first].size)
+        return quotient_columns(self.gradient, self.point, self.second, step, 1.0, self.inputs[self.first].size)
 
     def sides(self, step: float) -> list[Side]:
         """Those to the right and those to the left."""
@@ -181,19 +182,19 @@ def beside_corners(
     if not all(all_tame(array[np.isfinite(array)]) for array in on_the_way):
         return (skipped(check.oracle, UNTAMED) if check.passed is False else check), differences
     sides = case.sides(STEP)
-    jumps = np.logical_or.reduce([_jumps(*side) for side in sides])
+    jumps = np.logical_or.reduce([quotient_grows(*side) for side in sides])
     answers = [found] if torchs is None else [found, torchs]
-    corners = _two_slopes(*sides) & np.logical_and.reduce([_between(sides, answer) for answer in answers])
+    corners = has_two_slopes(*sides) & np.logical_and.reduce([lies_between_sides(sides, answer) for answer in answers])
     kinks = np.zeros(found.shape, dtype=bool)
     for step in (STEP, WIDE):  # where the gradient itself cancels, one step settles only with the wider one
         right, left = case.sides(step)
-        kinks |= _smooth(right, left) & ~_about(right[0], found)
+        kinks |= has_one_slope(right, left) & ~same_slope(right[0], found)
         slope = right[0]
         if kinks.any():
             break
     kinks &= ~(jumps | corners)
     if torchs is not None:  # what torch has otherwise is no choice of both
-        kinks &= ~np.isfinite(torchs) | _about(torchs, found)
+        kinks &= ~np.isfinite(torchs) | same_slope(torchs, found)
     void = jumps | corners | kinks
     if not void.any():
         return check, differences
@@ -213,13 +214,13 @@ def beside_corners(
     return check, differences
 
 
-def _about(one: Array, other: Array) -> Array:
+def same_slope(one: Array, other: Array) -> Array:
     """Where two numbers are the same as closely as a quotient on one side shows."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(one - other) <= ONE_SIDED * np.maximum(1.0, np.abs(one)))
 
 
-def _between(sides: Sequence[Side], answer: Array) -> Array:
+def lies_between_sides(sides: Sequence[Side], answer: Array) -> Array:
     """Where an answer lies between the two slopes."""
     (right, _), (left, _) = sides
     low, high = np.minimum(left, right), np.maximum(left, right)
@@ -228,12 +229,12 @@ def _between(sides: Sequence[Side], answer: Array) -> Array:
         return np.asarray((low - slack <= answer) & (answer <= high + slack))
 
 
-def _smooth(right: Side, left: Side) -> Array:
+def has_one_slope(right: Side, left: Side) -> Array:
     """Where both sides, at both steps, have one slope."""
-    return np.asarray(_about(right[0], left[0]) & _about(*right) & _about(*left))
+    return np.asarray(same_slope(right[0], left[0]) & same_slope(*right) & same_slope(*left))
 
 
-def _two_slopes(right: Side, left: Side) -> Array:
+def has_two_slopes(right: Side, left: Side) -> Array:
     """Where the two sides differ and a finer step does not bring them together, as it does where there is curvature."""
     with np.errstate(invalid="ignore"):
         gap, finer = (np.abs(a - b) for a, b in zip(right, left, strict=True))
@@ -241,12 +242,12 @@ def _two_slopes(right: Side, left: Side) -> Array:
     return np.asarray((gap > ACCURACY * scale) & (finer > gap / 2))
 
 
-def _jumps(coarse: Array, fine: Array) -> Array:
+def quotient_grows(coarse: Array, fine: Array) -> Array:
     """Where a quotient grows as the step shrinks: what it divides stays."""
     return np.asarray((np.abs(fine) > FINER / 2 * np.abs(coarse)) & (np.abs(fine) * STEP / FINER > ACCURACY))
 
 
-def quotients(made: Made, point: Mapping[str, Array], name: str, step: float, back: float, size: int) -> Array:
+def quotient_columns(made: Made, point: Mapping[str, Array], name: str, step: float, back: float, size: int) -> Array:
     """(G(a + step) − G(a − back·step)) / (step + back·step) of what is ``made``, a column for each entry."""
     columns = []
     for at in np.ndindex(*point[name].shape):
@@ -262,16 +263,16 @@ def quotients(made: Made, point: Mapping[str, Array], name: str, step: float, ba
 
 def both_sides(made: Made, point: Mapping[str, Array], name: str, step: float, size: int) -> list[Side]:
     """The quotients of what is ``made`` to the right and those to the left, each at a step and at a finer one."""
-    of = partial(quotients, made, point, name, back=0.0, size=size)
+    of = partial(quotient_columns, made, point, name, back=0.0, size=size)
     return [(of(step=side), of(step=side / FINER)) for side in (step, -step)]
 
 
-def slope_there(made: Made, point: Mapping[str, Array], name: str, size: int) -> Array:
+def two_sided_slope(made: Made, point: Mapping[str, Array], name: str, size: int) -> Array:
     """The slope, from both sides and at two steps, of what is ``made`` of a point; NaN where there is no such one."""
     found = np.full((size, point[name].size), np.nan)
     for step in (STEP, WIDE):
         right, left = both_sides(made, point, name, step, size)
-        found = np.where(np.isnan(found) & _smooth(right, left), (right[0] + left[0]) / 2, found)
+        found = np.where(np.isnan(found) & has_one_slope(right, left), (right[0] + left[0]) / 2, found)
     return found
 
 
@@ -283,18 +284,18 @@ def by_differences(case: Curvature, near: Made | None) -> Check:
         return check
     finer = case.quotients(STEP / FINER)
     unable = {
-        UNSETTLED: ~settled(columns, finer) | without_digits([*case.point.values(), case.gradient(case.point)]),
-        "the gradient has two slopes there": _two_slopes(*case.sides(STEP)),
+        UNSETTLED: ~has_converged(columns, finer) | without_digits([*case.point.values(), case.gradient(case.point)]),
+        "the gradient has two slopes there": has_two_slopes(*case.sides(STEP)),
     }
     if near is not None:
-        unable[JUMPS] = _beside_a_jump(near, case.point, {case.first, case.second}, ours)
+        unable[JUMPS] = jumps_nearby(near, case.point, {case.first, case.second}, ours)
     with np.errstate(invalid="ignore"):  # what comes closer as the step shrinks is the limit
         columns = np.where(np.abs(finer - ours) < 2 / FINER * np.abs(columns - ours), finer, columns)
     able, why = ~np.logical_or.reduce([*unable.values()]), ", or ".join(w for w, where in unable.items() if where.any())
     return compare_some(DIFFERENCES, columns, ours, able, why, ACCURACY, case.standing)
 
 
-def _beside_a_jump(near: Made, point: Mapping[str, Array], moving: set[str], ours: Array) -> Array:
+def jumps_nearby(near: Made, point: Mapping[str, Array], moving: set[str], ours: Array) -> Array:
     """Where the derived matrix is another one right beside the point: a program chooses there, as torch does."""
     jumps = np.zeros(ours.shape, dtype=bool)
     lots = np.random.default_rng(0)
@@ -303,3 +304,21 @@ def _beside_a_jump(near: Made, point: Mapping[str, Array], moving: set[str], our
         with np.errstate(invalid="ignore"):
             jumps |= ~(np.abs(as_float(near(moved)) - ours) <= ONE_SIDED * np.maximum(1.0, np.abs(ours)))
     return jumps
+
+
+def torch_hessian(program: Program, inputs: Mapping[str, Array], seed: Array, name: str) -> Array | None:
+    """``torch.func.hessian`` of Σ v·out by one input; None where torch has no forward rule for it."""
+    import torch
+
+    leaves, weights = torch_leaves(inputs, {name}), torch.tensor(as_float(seed))
+
+    def total(moved: Any) -> Any:
+        out = torch_forward(program, {**leaves, name: moved})
+        return (weights.reshape(out.shape) * out).sum()
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.asarray(torch.func.hessian(total)(leaves[name].detach()).detach().numpy())
+    except REFUSALS:  # or a step looks at its numbers
+        return None

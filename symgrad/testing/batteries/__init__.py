@@ -1,1 +1,0 @@
-"""What is tried on a candidate, a file for each battery."""
