@@ -129,14 +129,23 @@ STORIES = 30
 
 
 @lru_cache
-def first_by_default(every: int = 1) -> Sequence[ParameterSet]:
+def first_by_default(every: int = 1, others: str = "slow") -> Sequence[ParameterSet]:
     """`cases` as parameters: the first example of every operation in the default run, the others in the slow one.
 
-    With ``every`` only of so manyth operation, for what takes its time.
+    With ``every`` only of so manyth operation, for what takes its time; ``others`` marks examples that are not the first.
     """
     first = {case.op.name: case for case in reversed(cases())}
     default = {case for number, case in enumerate(first.values()) if number % every == 0}
-    return [pytest.param(case, id=case.name, marks=[] if case in default else [pytest.mark.slow]) for case in cases()]
+    marks = {case: [] if case in default else [pytest.mark.slow] for case in first.values()}
+    return [pytest.param(case, id=case.name, marks=marks.get(case, [getattr(pytest.mark, others)])) for case in cases()]
+
+
+def first_stories() -> Sequence[ParameterSet]:
+    """`cases` for what is told of a worked example: one of each operation in the slow run, the others at night.
+
+    The numbers of the others, their lines and their exports have tests of their own in the slow run.
+    """
+    return first_by_default(STORIES, "night")
 
 
 def forget() -> None:

@@ -20,7 +20,7 @@ from symgrad.ops import TABLE, Op, find, operations
 from symgrad.oracles.comparisons import TextOutcome
 from symgrad.render.page import Code, Equation, Equations, Listing, Paragraph, Ready
 from symgrad_cli.main import main
-from tests.cases import STORIES, Case, first_by_default
+from tests.cases import Case, first_stories
 from tests.test_site import extension
 
 ROOT = Path(__file__).parent.parent
@@ -331,7 +331,7 @@ OTHERWISE: dict[str, TextOutcome] = {
 
 
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize("case", first_stories())
 def test_the_worked_example_of_every_operation_is_proven(case: Case) -> None:
     """At the round numbers of its page, no oracle fails and none disagrees, and the text is what torch runs."""
     found, asked = case.story, case.story.asked

@@ -28,7 +28,7 @@ from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback,
 from symgrad.oracles.elementwise import Elementwise, FormulaTooLong
 from symgrad.oracles.forms import evaluate_text
 from tests import torch_programs, torch_side
-from tests.cases import DERIVED, STORIES, Case, first_by_default
+from tests.cases import DERIVED, Case, first_by_default, first_stories
 from tests.compare import assert_same
 from tests.naive import Loops
 from tests.sampling import draw_inputs, random_seed
@@ -277,10 +277,10 @@ def in_numbers(case: Case, entry: sp.Expr) -> float:
 
 
 LOOKED_AT = [
-    *(pytest.param(*at.values, WRITTEN, id=f"{at.id}-{WRITTEN}") for at in first_by_default(STORIES) if not at.marks),
+    *(pytest.param(*at.values, WRITTEN, id=f"{at.id}-{WRITTEN}") for at in first_stories() if not at.marks),
     *(
-        pytest.param(*at.values, ALL_WRITTEN, id=f"{at.id}-{ALL_WRITTEN}", marks=pytest.mark.slow)
-        for at in first_by_default(STORIES)
+        pytest.param(*at.values, ALL_WRITTEN, id=f"{at.id}-{ALL_WRITTEN}", marks=at.marks or pytest.mark.slow)
+        for at in first_stories()
     ),
 ]
 

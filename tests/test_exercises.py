@@ -12,7 +12,7 @@ from symgrad.closed_form import assign_form
 from symgrad.errors import SymgradError
 from symgrad.exercises import Exercise
 from symgrad_cli.main import main
-from tests.cases import STORIES, Case, first_by_default
+from tests.cases import Case, first_stories
 
 SOFTMAX = "(out * (v - (v * out).sum(-1, keepdim=True))) @ w.T"
 
@@ -68,7 +68,7 @@ def test_what_is_right_at_other_numbers_has_no_mistake_of_those() -> None:
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize("case", first_stories())
 def test_the_closed_form_is_right_and_its_double_is_wrong(case: Case) -> None:
     """What symgrad itself answers passes its own exercise."""
     for name, gradient in case.story.gradients.items():

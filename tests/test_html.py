@@ -23,7 +23,7 @@ from symgrad.render.html.pieces import mathml
 from symgrad.render.html.travel import travelling
 from symgrad.render.page import named
 from symgrad_cli.main import main
-from tests.cases import STORIES, Case, first_by_default
+from tests.cases import Case, first_stories
 from tests.compare import assert_same
 
 FORUM = {"seed": [[1, 2, 3, 4], [5, 6, 7, 8]]}
@@ -72,7 +72,7 @@ def travels(page: str) -> dict:
 
 
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize("case", first_stories())
 def test_every_story_is_one_well_formed_page(case: Case) -> None:
     page = case.story.to_html()
     found = Reader(page)

@@ -20,7 +20,7 @@ from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
 from symgrad.oracles.torch import data_inputs
 from tests import torch_programs, torch_side
-from tests.cases import STORIES, Case, first_by_default
+from tests.cases import Case, first_stories
 from tests.compare import assert_same
 from tests.expressions import Expression, expressions
 from tests.test_lines_of_the_table import OTHERWISE, without
@@ -188,7 +188,7 @@ def held_by(explanation: Explanation, lines: list[str], what: str) -> int:
 
 
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize("case", first_stories())
 def test_every_example_of_the_table_opens_with_what_holds(case: Case) -> None:
     if case.example.text in OTHERWISE:
         return

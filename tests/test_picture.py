@@ -20,7 +20,7 @@ from symgrad.render.drawing import PALETTE, ink_on, png
 from symgrad.render.html.pieces import inline_picture
 from symgrad.render.picture import SIGNS, binned, brief, digits_of
 from symgrad_cli.main import main
-from tests.cases import STORIES, Case, first_by_default
+from tests.cases import Case, first_stories
 from tests.compare import assert_same
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -66,7 +66,7 @@ def test_another_input_and_the_matrix_alone() -> None:
         explanation.to_svg("y")
 
 
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize("case", first_stories())
 def test_the_numbers_of_every_picture_are_the_gradients(case: Case) -> None:
     explanation = case.story
     for name, gradient in explanation.gradients.items():

@@ -49,7 +49,7 @@ from symgrad.render.formula_alphabets import Unicode
 from symgrad.render.latex import page_latex
 from symgrad.render.markdown import page_markdown
 from symgrad.render.text import page_text
-from tests.cases import STORIES, Case, first_by_default
+from tests.cases import Case, first_stories
 
 ROOT = Path(__file__).resolve().parents[1]
 SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -384,7 +384,7 @@ class Unsaid(Unicode):
         return letter
 
 
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize("case", first_stories())
 def test_what_is_printed_is_what_was_computed(case: Case) -> None:
     explanation = case.story
     arrays = {**explanation.values.arrays, "v": explanation.seed}
@@ -598,7 +598,7 @@ def test_the_reader_reads(text: str, value: float) -> None:
 
 
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize("case", first_stories())
 def test_every_operation_in_every_format(case: Case) -> None:
     explanation = case.story
     page = page_of(explanation)
@@ -622,7 +622,7 @@ def test_every_operation_in_every_format(case: Case) -> None:
 
 
 @pytest.mark.one_in(6)
-@pytest.mark.parametrize("case", first_by_default(STORIES))
+@pytest.mark.parametrize("case", first_stories())
 def test_every_derivation_in_every_format(case: Case) -> None:
     program, derived = case.program, case.derived
     assert [line for line in written_derived("text", program, derived, width=80).splitlines() if len(line) > 80] == []

@@ -24,7 +24,7 @@ from symgrad.oracles import second_checks, torch_version
 from symgrad.oracles.comparisons import CheckVerdict
 from symgrad_cli.main import main
 from tests import torch_side
-from tests.cases import STORIES, Case, first_by_default
+from tests.cases import Case, first_stories
 from tests.compare import assert_same
 
 explained = importlib.import_module("symgrad.explanation.assemble")
@@ -96,7 +96,7 @@ def test_a_hessian_is_torchs(text: str, wrt: str, shapes: dict[str, tuple[int, .
     assert_same(along, symgrad.hvp(text, wrt, direction, **numbers), what=f"H·u of {text}")
 
 
-SMOOTH = [at for at in first_by_default(STORIES) if at.values[0].op.smooth and not at.values[0].op.data]
+SMOOTH = [at for at in first_stories() if at.values[0].op.smooth and not at.values[0].op.data]
 
 
 @pytest.mark.parametrize("case", SMOOTH)
