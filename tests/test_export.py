@@ -26,7 +26,7 @@ from symgrad.errors import InputError, ShapeError, SymgradError, UnsupportedErro
 from symgrad.testing import check_backward
 from symgrad_cli.main import main
 from tests import torch_side
-from tests.cases import Case, cases
+from tests.cases import Case, cases, first_by_default
 from tests.compare import assert_same
 from tests.exports_run import drawn, run_of
 
@@ -55,8 +55,9 @@ OTHERWISE = (
 
 
 @pytest.mark.one_in(400)
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", first_by_default(others="night"))
 def test_what_is_exported_of_the_table_passes_the_check_of_a_backward(case: Case) -> None:
+    """One example of each operation: what is exported of all gives the pullback in `test_lines_of_the_table`."""
     try:
         source = symgrad.export(case.example.text, shapes=case.shapes)
     except UnsupportedError as error:
