@@ -137,8 +137,8 @@ def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
 def _pullback(teller: Teller, derived: Derived, told: set[str], said: bool) -> Iterator[Block]:
     """x.grad as a formula and as code; ``said`` is whether lines say it that stand above."""
     form = derived.form
-    text, steps = (form.text, form.steps) if form else (None, ())
-    yield from sweep_blocks(teller, derived.name, derived.sweep, text, told, steps, said)
+    text, rules = (form.text, [step.rule for step in form.steps]) if form else (None, [])
+    yield from sweep_blocks(teller, derived.name, derived.sweep, text, told, rules, said)
 
 
 STATED = re.compile(r"[^()=]*=[^=]")

@@ -52,13 +52,14 @@ MOST_NUMBERS = 6
 class Answer:
     """What a page opens with: ``lines`` of code, what torch says, and ``special``, the one thing to know here.
 
-    ``cut`` is whether there are more lines; ``formulas`` are those of gradients whose line is too long to be read, and
-    ``places`` say which of their letters the forward pass found.
+    ``cut`` is whether there are more lines, ``by_line`` whether they are those of the backward; ``formulas`` are those
+    of gradients whose line is too long to be read, and ``places`` say which of their letters the forward pass found.
     ``zeros`` say for each gradient that is 0 why, ``kinks`` are sentences; of these ``told`` are the special thing.
     """
 
     lines: tuple[str, ...]
     cut: bool
+    by_line: bool
     formulas: tuple[Equation, ...]
     places: tuple[Paragraph, ...]
     agreement: Words
@@ -106,6 +107,7 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     special = special or _divided(explanation) or _shared(explanation)
     forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
     lines, cut = short_forms(forms, explanation.backward, room)
+    by_line = not lines
     formulas = dict[str, Equation]()
     if not lines:
         formulas = dict(islice(formulas_instead(explanation, teller), room.lines - 1))
@@ -116,7 +118,7 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     places = tuple(found_places(teller, tuple(formulas.values())))
     agreement = _agreement(explanation)
     lines = with_constants(lines, explanation.backward)
-    return Answer(lines, cut, tuple(formulas.values()), places, agreement, special, zeros, kinks, told)
+    return Answer(lines, cut, by_line, tuple(formulas.values()), places, agreement, special, zeros, kinks, told)
 
 
 def nothing_left(gradient: Gradient) -> bool:

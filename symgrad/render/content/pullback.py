@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.page_names import UNNAMED
-from symgrad.calculus import Rewrite, Sweep
+from symgrad.calculus import Sweep
 from symgrad.closed_form import describe_dropped_guards
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
@@ -51,12 +51,12 @@ LONGEST_ENTRY = 240
 
 
 def pullback_section(teller: Teller, explanation: Explanation, answer: Answer) -> Section:
-    """The whole section; what the ``answer`` said is not said again."""
+    """The whole section, in the lines of the ``answer``; the rest of what that said is not said again."""
     say = teller.say
     blocks: list[Block] = [*all_lines(explanation, answer), *_rule(teller, explanation)]
     told: set[str] = set()
     for gradient in explanation.gradients.values():
-        blocks += [*gradient_blocks(teller, explanation, gradient, told), *answer.rest(gradient.name)]
+        blocks += [*gradient_blocks(teller, explanation, gradient, told, answer), *answer.rest(gradient.name)]
     blocks += answer.other_kinks()
     return Section(say("{vJ}: the weighted rows of {J}, added up"), tuple(blocks))
 
@@ -96,8 +96,10 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     yield say.paragraph("With the formulas of {J} put in, {effect}:", effect=effect)
 
 
-def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient, told: set[str]) -> Iterator[Block]:
-    """Formula, closed form, uses, stages that are not ``told`` yet, entries and all numbers of one gradient."""
+def gradient_blocks(
+    teller: Teller, explanation: Explanation, gradient: Gradient, told: set[str], answer: Answer
+) -> Iterator[Block]:
+    """Formula, line of code, uses, stages that are not ``told`` yet, entries and all numbers of one gradient."""
     say = teller.say
     if gradient.name not in teller.program.relevant:
         yield say.paragraph(
@@ -106,9 +108,12 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
             name=gradient.name,
         )
         return
-    said = readable(explanation.backward, gradient.name)
-    steps = gradient.form_steps
-    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, told, steps, said)
+    lines, name = explanation.backward, gradient.name
+    said, text, rules = readable(lines, name), gradient.closed_form, [step.rule for step in gradient.form_steps]
+    if answer.by_line and said:
+        line = lines.gradients[name]
+        text, rules = line.text, [r for one in (*lines.needed(name), line) for part in one.parts for r in part.rules]
+    yield from sweep_blocks(teller, name, gradient.sweep, text, told, rules, said)
     yield from _entries(teller, gradient)
     yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.shown),))
     yield from _one_variable(teller, gradient)
@@ -131,7 +136,8 @@ def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     """What needs no numbers of one gradient."""
-    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, set(), gradient.form_steps)
+    rules = [step.rule for step in gradient.form_steps]
+    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, set(), rules)
 
 
 def sweep_blocks(
@@ -140,12 +146,12 @@ def sweep_blocks(
     sweep: Sweep,
     closed_form: str | None,
     told: set[str],
-    steps: Sequence[Rewrite] = (),
+    rules: Sequence[str] = (),
     said: bool = False,
 ) -> Iterator[Block]:
     """The formula with its stages and uses, and the closed form.
 
-    A stage that was ``told`` is not told again. ``steps`` led to the form, and may have left out a guard. ``said`` is
+    A stage that was ``told`` is not told again. ``rules`` led to the form, and may have left out a guard. ``said`` is
     whether lines on this page say the gradient in code.
     """
     say = teller.say
@@ -189,7 +195,7 @@ def sweep_blocks(
         if remark:
             yield Paragraph(("In code: ", *remark))
     if closed_form and formula.expression is not sp.nan:
-        yield from (Paragraph((says,)) for says in describe_dropped_guards([step.rule for step in steps]))
+        yield from (Paragraph((says,)) for says in describe_dropped_guards(rules))
     if not closed_form and not said and sweep.whole and formula.expression != 0:
         instead = "; the index formula is the answer" if formula.fits(LONGEST) else " either"
         yield Paragraph((f"(No short matrix notation was found{instead}.)",), aside=True)
