@@ -343,7 +343,7 @@ def _direction(found: Explanation, wrt: str, direction: Any) -> Array:
     wanted = found.values[wrt].shape
     if array.shape != wanted:
         raise ShapeError(
-            f"the direction has to have the shape of {wrt}: one number for each of its entries",
+            f"the direction must have the shape of {wrt}: one number for each of its entries",
             found=(f"direction {array.shape}, {wrt} {wanted}",),
         )
     return where_exact(array)

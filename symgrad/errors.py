@@ -205,7 +205,7 @@ class UndefinedError(SymgradError):
 def seed_apart(seed: object, name: str, out: object, *hints: Hint, span: Span | None = None) -> ShapeError:
     """The exception for a seed of the shape ``seed`` at an output ``name`` of the shape ``out``."""
     return ShapeError(
-        "the seed has to have the shape of the output: one weight for each of its entries",
+        "the seed must have the shape of the output: one weight for each of its entries",
         span=span, found=(f"seed {seed}, {name} {out}",), hints=hints,
     )  # fmt: skip
 

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 N = r"[-−]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)"
 KINK = re.compile(
-    rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is a kink of (?P<op>.+?)(?:, one of (?P<count>\d+))?: left "
-    rf"(?P<left>{N}), right (?P<right>{N}), (?:(?:for it alone )?anything between is legal(?:(?: as long as|, and) the "
+    rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is a kink of (?P<op>.+?)(?:, one of (?P<count>\d+) such entries)?: left "
+    rf"(?P<left>{N}), right (?P<right>{N}), (?:(?:for this entry alone )?anything between is legal(?:(?: as long as|, and) the "
     rf"slopes of all tied entries add up to (?P<sum>{N}))?|and (?P<outside>{N}) does not lie between them); (?P<taken>.*)\."
 )
 JUMP = re.compile(
-    rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is a jump of (?P<op>.+?)(?:, one of (?P<count>\d+))?: its "
+    rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is a jump of (?P<op>.+?)(?:, one of (?P<count>\d+) such entries)?: its "
     rf"slope is (?:(?P<both>{N}) on both sides|(?P<left>{N}) on the left, (?P<right>{N}) on the right), and there is none "
     r"at the jump; (?P<taken>.*)\."
 )
 TURN = re.compile(
-    rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is where (?P<op>.+?) changes its slope: the slope of (?P<total>.+?) is "
+    rf"(?P<x>.+?)(?:\[(?P<at>[\d,]*)\])? = (?P<value>{N}) is where (?P<op>.+?) switches: the slope of (?P<total>.+?) is "
     rf"(?:(?P<both>{N}) on both sides|(?P<left>{N}) on the left, (?P<right>{N}) on the right); (?P<taken>.*)\."
 )
 

@@ -458,7 +458,7 @@ REST = r"(?: \(largest difference \S+\))?(?:, but for .*: torch has no derivativ
 X, R = r"(?P<x>\w+)", r"(?P<rounding>, up to rounding,)?"
 CLAIMS: dict[str, Rule] = {
     rf"Equal to torch [\w.+]+ in every entry(?P<but> but those that follow| but (?P<lost>\d+), where torch has no number)?{REST}\.": equal_to_torch,
-    r"Torch refuses this text: .*": torch_refuses,
+    r"PyTorch rejects this code: .*": torch_refuses,
     r"Torch has no derivative of this: .*": torch_refuses,
     r"Nothing is compared with torch, which refuses this: .*": torch_refuses,
     rf"{X}\.grad is 0{R} because every weight in \w+ is 0\.": zero_by_weights,
@@ -472,15 +472,13 @@ CLAIMS: dict[str, Rule] = {
     rf"{X}\.grad: \w+ does not depend on \w+, so there is nothing to add up; as a number it is 0 everywhere\.": no_way,
     rf"For {X}: \w+ does not depend on \w+ at all\. There is no path from one to the other, every derivative is 0, "
     r"and torch leaves \w+\.grad at None\.": no_way,
-    rf"{X} is used (?P<n>\d+) times: its shares add up\.": used,
+    rf"{X} is used (?P<n>\d+) times: its gradient is the sum over these uses\.": used,
     rf"{X}\[(?P<at>[\d,]+)\] is read (?P<n>twice|\d+ times), so its \d+ weights add up\.": picked_often,
-    rf"Equal to torch [\w.+]+, but for the signs of some vectors{REST}\.": turned,
+    rf"Equal to torch [\w.+]+, except for the signs of some vectors{REST}\.": turned,
     rf"For {X}, .*: signs of some vectors differ from torch \(equally valid\); they were aligned before comparing\.": turned,
-    rf"(?P<k>\d+) of the (?P<n>\d+) uses of {X} have a share of its gradient: the shares add up\.": shared,
-    rf"{X} is used (?P<n>\d+) times\. (?P<k>\d+) of these uses have a share of the gradient, and the shares add up:": (
-        shared
-    ),
-    rf"{X} is used (?P<n>\d+) times\. Each use has its share of the gradient, and the shares add up:": used,
+    rf"{X} is used (?P<n>\d+) times: its gradient is the sum over the (?P<k>\d+) that have one\.": shared,
+    rf"{X} is used (?P<n>\d+) times\. Its gradient is the sum over the (?P<k>\d+) uses that have one:": (shared),
+    rf"{X} is used (?P<n>\d+) times\. Its gradient is the sum over these uses:": used,
     r"(?P<names>[\w, ]+) (?:is|are) broadcast, so (?:its|their) gradient is the sum over all uses\.": broadcast,
     r"(?P<op>[\w.]+) averages over no entries \(0 / 0\), so its mean is nan\.": of_nothing,
     r"(?P<op>[\w.]+) divides 0 by 0(?:, as one value has no variance)?\.": of_nothing,
@@ -497,7 +495,7 @@ CLAIMS: dict[str, Rule] = {
     r"a weight of 0 meets a slope that is not finite, and 0·∞ is nan|: the formula for the slope of .* is not "
     r"finite)?\.$": derivative_there,
     r"Undefined here: at (?P<at>.*?) there is no derivative(?:, because .*? ha(?:s|ve) no finite value|: the slope of "
-    r".* is infinite or undefined there)?\. In floating point it evaluates to .*\.$": no_derivative,
+    r".* is infinite or undefined)?\. Floating-point arithmetic gives .*\.$": no_derivative,
     r"(?P<rows>.*) ha(?:s|ve) no finite value here\. Where there is no value there is no derivative: what stands in "
     r"(?:that row|those rows) of \w+ is only what floating point evaluates to\.": without_value,
     r".* (?:is a kink of|is a jump of|is where) .*\.$": is_kink,
@@ -546,13 +544,13 @@ READING: tuple[str, ...] = (
     r"\((?:here .*|\w+ is .*|decimals are shown with \d+ digits)\)$",
     r"… and \d+ more like these$",
     r"One row for each entry of \w+, one column for each entry of the input\. Each cell is the derivative .*",
-    r"\d+×\d+ is too large to show here; in Python .*",
+    r"The \d+×\d+ matrix is too large to show here\. In Python, .*",
     r"In numbers(?:; some zeros are only due to rounding)?:$",
     r"No seed was given, so this page uses ones: .*",
     r"\w+ has the shape of \w+ \(.*\): it gives every output a weight\.",
     r"\S+ multiplies entry by entry, Σ adds it all up: \w+ is one number\. .*computes the gradient of this \w+: .*?\.$",
     r"It does not multiply \w+ by \w+ and hand that back\. \w+ weighs the rows of \w+, and the weighted rows are .*? one number for each entry of the input\.",
-    r"With the formulas of J put in, (?:δ leaves only the terms whose indices agree|that is):",
+    r"Put in the formulas of J(?:; δ leaves only the terms whose indices agree)?\.",
     r"The whole formula for \w+ would be long\. .*",
     r"\w+\.grad: the index formula is too long to show\.",
     r"In code: .*", r"\w+\.grad = .*", r"as argument \d+ of .*", r"from .*",

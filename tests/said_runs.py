@@ -426,7 +426,7 @@ NOTES: dict[str, Rule] = {
     r"≈ .* has no derivative at this point: an argument is nan; the numbers there follow torch's convention": nan_there,
     rf"  keep {AT} away from it: clamp it, or add a small eps to it before .*": born_back,
     rf"  the weight arriving there is 0, so this branch should add nothing to the gradient of {AT}; autograd computes .*": born_back,
-    r"  In the mathematics (?P<grads>\w+\.grad is .*)\.": in_mathematics,
+    r"  Mathematically, (?P<grads>\w+\.grad is .*)\.": in_mathematics,
     r"  call (?P<call>[^…]+) instead, .*": goes_on,
     r"  ∞ · 0 is nan: .* has slope 0 where the infinite gradient arrives": nan_of_infinity,
     rf"  0 · ∞: the weight arriving there is 0 and the slope is infinite, and both depend on {AT}; .*": born_back,
@@ -445,9 +445,9 @@ NOTES: dict[str, Rule] = {
     r"(?P<op>[\w.]+) (?:averages over|is a (?:weighted )?mean)\b.*?(?:hence the factor 1/|mean: )"
     rf"(?P<n>{NUMBER})(?: is the sum of the weights|, which (?:with )?the 2 .*)?": divides,
     rf"{AT} = (?P<value>{NUMBER}) is (?:a kink|a jump) of (?P<op>\w+)(?: \(line \d+\))?.*": kink,
-    rf"{AT} = (?P<value>{NUMBER}) is where .* changes its slope: the slope of .* is (?P<left>{NUMBER}) on the left, "
+    rf"{AT} = (?P<value>{NUMBER}) is where .* switches: the slope of .* is (?P<left>{NUMBER}) on the left, "
     rf"(?P<right>{NUMBER}) on the right; .*": turns,
-    r".* already held the value from (?:line \d+|this line before|earlier lines); backward adds.*": held,
+    r".* still held the value from (?:line \d+|this line before|earlier lines); backward adds.*": held,
     r"(?P<x>\w+)\.grad is None: (?P<why>.*)": none_because,
 }
 

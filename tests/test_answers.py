@@ -59,7 +59,7 @@ def test_what_has_no_name_in_the_text_is_said_beside_the_lines() -> None:
 
 
 def test_the_one_special_thing_is_said() -> None:
-    assert "x is used 2 times: its shares add up." in " ".join(brief("x @ x"))
+    assert "x is used 2 times: its gradient is the sum over these uses." in " ".join(brief("x @ x"))
     assert "b is broadcast, so its gradient is the sum over all uses." in " ".join(
         brief("x @ w + b", shapes={"b": (3,)})
     )
@@ -93,18 +93,16 @@ def test_pi_is_a_number_where_nothing_is_called_so() -> None:
 def test_two_gradients_that_are_undefined_at_one_place_are_both_named() -> None:
     """At (0, 0) neither slope of hypot is defined; of a product of roots each has its own reason."""
     values = {"x": [0.0, 2.0], "y": [0.0, 1.0]}
-    assert "(torch's, too). The same goes for y." in " ".join(brief("hypot(x, y)", **values))
+    assert "(in torch as well). The same goes for y." in " ".join(brief("hypot(x, y)", **values))
     assert "The same goes" not in " ".join(brief("sqrt(x) * sqrt(y)", **values))
     assert "The same goes" not in " ".join(brief("x ** y", **values))
 
 
 def test_a_use_from_which_nothing_flows_back_is_counted_as_such() -> None:
-    said = "3 of the 4 uses of x have a share of its gradient: the shares add up."
+    said = "x is used 4 times: its gradient is the sum over the 3 that have one."
     assert said in " ".join(brief("where(x > 0, x*x, sin(x))"))
     page = symgrad.explain("where(x > 0, x*x, sin(x))").to_text()
-    assert "x is used 4 times. 3 of these uses have a share of the gradient, and the shares add up:" in " ".join(
-        page.split()
-    )
+    assert "x is used 4 times. Its gradient is the sum over the 3 uses that have one:" in " ".join(page.split())
 
 
 @pytest.mark.one_in(2)
@@ -115,13 +113,13 @@ def test_a_use_from_which_nothing_flows_back_is_counted_as_such() -> None:
 def test_a_call_that_is_several_steps_reads_a_tensor_as_often_as_it_is_written(text: str, times: int) -> None:
     """The condition of a clamp is a step of ours and no use of the reader's."""
     page = " ".join(symgrad.explain(text, check=False, x=[1.0, 2.0, -3.0]).to_text().split())
-    assert f"x is used {times} times. Each use has its share" in page
+    assert f"x is used {times} times. Its gradient is the sum over these uses" in page
 
 
 def test_what_the_text_makes_is_said_once() -> None:
     lines = brief("z[[0,0,1]]")
     assert [line for line in lines if line.startswith("c is ")] == [
-        "c is torch.tensor([0, 0, 1]): a constant, it gets no gradient."
+        "c is torch.tensor([0, 0, 1]), a constant: it gets no gradient."
     ]
 
 
@@ -296,7 +294,7 @@ def test_an_unrolled_layer_of_over_a_thousand_steps_is_told_as_one_turn(tmp_path
     path.write_text(LONG, encoding="utf-8")
     (call,) = run_script(str(path), [], tell=lambda event: None).calls
     story = event_text(call)
-    assert story.count("lines 39 times before, with ") == 2
+    assert story.count("lines 39 times first, with ") == 2
     assert story.count(" times more, with ") == 2
     assert len(story.splitlines()) < 150
 
@@ -341,7 +339,7 @@ def test_a_line_that_nobody_would_read_gives_way_to_its_formula() -> None:
     assert "x.grad = torch.fft.fft(v).real\n" in turned.to_text(brief=True)
     text = "quantile(x * 2, 0.3) * y * exp(quantile(y * x[0], 0.3))"
     longer = symgrad.explain(text, shapes={"x": (4,), "y": (3,)}, check=False).to_text(brief=True)
-    assert re.search(r"with v_t\d = …  # \d+ characters in code", longer)
+    assert re.search(r"with v_t\d = …  # \d+ characters of code", longer)
 
 
 @pytest.mark.one_in(2)

@@ -242,7 +242,7 @@ def test_version_and_help() -> None:
 
 
 BAD = [
-    (("explain", "softmaks(x)"), "no function softmaks is known here", "softmax"),
+    (("explain", "softmaks(x)"), "symgrad knows no function softmaks", "softmax"),
     (("explain", "x@"), "error[syntax]", ""),
     (("explain", "x@a", "--let", "x=[[1,2]]", "--let", "a=[[1,2]]"), "error[shape]", "^"),
     (("explain", "x@a", "--seed", "[1,2,3]", "--shape", "x=2,3", "--shape", "a=3,4"), "error[shape]", "2×4"),

@@ -45,7 +45,7 @@ CHANGING = {
     "among others": ("h.register_hook(seen.append)\nh.register_hook(lambda g: g * 7)", "it multiplies it by 7"),
     "twice on the way": (
         "h.register_hook(lambda g: g * 2)\nh = h.tanh()\nh.register_hook(lambda g: g * 3)",
-        "comes back to h_2: it multiplies it by 3",
+        "a hook on h_2 changes its gradient: it multiplies it by 3",
     ),
 }
 

@@ -61,7 +61,7 @@ def test_what_the_loss_assumes_is_said_and_how_to_change_it() -> None:
 
 
 def test_what_the_loss_reads_of_the_inputs_itself_is_said() -> None:
-    said = "The loss reads x beside out, too."
+    said = "The loss uses x directly as well as through out."
     assert said in " ".join(explained("d = out - y; t = tanh(d); (t**2).sum() + x.sum()").to_text().split())
     assert "beside out, too" not in explained("mean((out-y)**2)").to_text()
 

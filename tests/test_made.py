@@ -109,8 +109,8 @@ def test_the_page_says_what_a_constant_is_and_how_it_was_drawn() -> None:
     found = symgrad.explain("x * torch.randn(3) + torch.eye(3) + torch.eye(3)", x=[1.0, 2.0, 3.0])
     assert found.passed
     page = " ".join(found.to_text(width=400).split())
-    assert "c is torch.randn(3), drawn once with NumPy's generator, seed 0: a constant" in page
-    assert "c_2 is torch.eye(3): a constant, it gets no gradient." in page
+    assert "c is torch.randn(3), drawn once with NumPy's generator, seed 0, a constant" in page
+    assert "c_2 is torch.eye(3), a constant: it gets no gradient." in page
     assert "c_3" not in page
     inputs = {i["name"]: i for i in json.loads(found.to_json())["inputs"]}
     assert inputs["c"]["made"] == {"code": "torch.randn(3)", "seed": 0}

@@ -45,16 +45,16 @@ def test_sizes_that_nobody_gave_divide_as_the_text_asks(text: str, many: int) ->
     ("text", "words"),
     [
         ("(x - x.mean()) / x.std()", "x is 0.47, −0.6, 0.21, …"),
-        ("x.std() + y.max()", "x and y are 0.47, −0.6, 0.21, …, one after the other"),
-        ("norm(x - y)", "x and y are 0.47, −0.6, 0.21, …, one after the other"),
+        ("x.std() + y.max()", "x and y are 0.47, −0.6, 0.21, …, in turn"),
+        ("norm(x - y)", "x and y are 0.47, −0.6, 0.21, …, in turn"),
         ("log(1 - x)", "x is 0.47, −0.6, 0.21, …"),
         ("log(1 - x) * log(x)", "x is 1/3, 1/4, 1/5, …"),
         ("sqrt(x - 2)", "x is 3, 4, 5, …"),
         ("sqrt(-x)", "x is −1, −2, −3, …"),
-        ("inv(2 * a) @ b", "a and b are 0.47, −0.6, 0.21, …, one after the other"),
+        ("inv(2 * a) @ b", "a and b are 0.47, −0.6, 0.21, …, in turn"),
         ("cholesky(x @ x.T)", "x is 0.47, −0.6, 0.21, …"),
         ("logdet(x) * log(y)", "added on the diagonal; y is 1, 2, 3, …"),
-        ("softmax(q @ k.T / 2) @ u", "v is ones; q, k and u are 0.47, −0.6, 0.21, …, one after the other"),
+        ("softmax(q @ k.T / 2) @ u", "v is ones; q, k and u are 0.47, −0.6, 0.21, …, in turn"),
         ("F.cross_entropy(log(x - 1)[None], t)", "t is ones; x is 3, 4, 5, …"),
         ("E = 2·√c", "c is 0.47"),
         ("E[i] = log(c[i] − 1)", "c is 3, 4, 5, …"),
@@ -101,7 +101,7 @@ def test_a_seed_that_nobody_gave_leaves_something(text: str) -> None:
     """Ones leave nothing of these, and stay where an input was given: that is what people ask about."""
     found = symgrad.explain(text, check=False)
     assert found.seed.ravel().tolist() == [*range(1, found.seed.size + 1)]
-    assert "ones would give 0" in " ".join(found.to_text().split())
+    assert "Ones would give a gradient of 0" in " ".join(found.to_text().split())
     assert (symgrad.explain(text, check=False, x=[[1, 2, 4], [0, 3, 1]]).seed == 1).all()
 
 

@@ -109,7 +109,7 @@ def test_a_bound_that_meets_the_other_is_told_as_torch_has_it() -> None:
     values = {"x": [-2.0, 0.5, 3.0], "lo": [0.0, 0.0, 1.0], "hi": [0.0, 1.0, 1.0]}
     given = {name: np.array(value) for name, value in values.items()}
     told = " ".join(explain_values("torch.clamp(x, lo, hi)", given, seed=np.ones(3)).to_text().split())
-    assert "lo[0] = 0 is where torch.clamp(x, lo, hi) changes its slope" in told
+    assert "lo[0] = 0 is where torch.clamp(x, lo, hi) switches" in told
     assert f"torch {torch.__version__.partition('+')[0]} takes 0, symgrad 1" in told
     assert "Equal to torch" not in told
 
@@ -147,7 +147,7 @@ def test_vectors_that_torch_turns_are_told() -> None:
     told, own = found.to_text(), torch.linalg.eigh(x)[1]
     other = bool((own - torch.tensor(found.output, dtype=torch.float64)).abs().max() > 1)
     assert found.passed
-    assert ("but for the signs of some vectors" in told) is other
+    assert ("except for the signs of some vectors" in told) is other
     assert ("in every entry" in told) is not other
 
 

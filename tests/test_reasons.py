@@ -134,7 +134,7 @@ def told(tmp_path: Path, body: str) -> str:
         (
             "h = w * 2\nh.sum().backward()\nh.grad\n",
             (
-                "h is not a leaf (it was computed in line 3); its gradient ([1 1]) is kept only for leaves. "
+                "h is not a leaf (it was computed in line 3); its gradient, [1 1], was not kept: only leaves keep theirs. "
                 "h.retain_grad() before backward keeps it, torch.autograd.grad(h.sum(), h) gives it"
             ),
         ),

@@ -375,7 +375,7 @@ REFUSED = {
         "h = w.exp()\n    if n == 8:\n        h.data\n        h += 0\n        h.mul_(2)\n    h.sum().backward()",
         "What exp gave was overwritten after the forward pass",
     ),
-    "wrong seed": ("(w * w).backward(torch.ones(2 if n == 8 else 3))", "v has to be 3, not 2"),
+    "wrong seed": ("(w * w).backward(torch.ones(2 if n == 8 else 3))", "v must be 3, not 2"),
 }
 
 

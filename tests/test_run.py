@@ -203,7 +203,7 @@ except RuntimeError:
     )
     reasons = "\n".join(session.calls[0].reasons)
     assert "16 outputs, so J has 16 rows" in reasons
-    assert "v has to be 4×4, not 4" in reasons
+    assert "v must be 4×4, not 4" in reasons
     assert "x 4 → y 4×4; J 16×4; v 4×4 = 1×16; vᵀJ 1×4 → 4" in reasons
 
 
@@ -218,7 +218,7 @@ x = torch.tensor([1., 2.], requires_grad=True)
     )
     leaf = session.calls[1].leaves[0]
     np.testing.assert_array_equal([leaf.before, leaf.added, leaf.after], [[2, 4], [2, 4], [4, 8]])
-    assert "x.grad already held the value from line 4" in told
+    assert "x.grad still held the value from line 4" in told
 
 
 @pytest.mark.parametrize("column", [0, 1])
@@ -276,17 +276,17 @@ Put.apply({given}, s).sum().backward()
 
 
 FILLED = {
-    "assigned": ("p.grad = torch.ones(2)", "p.grad already held the value from line 8"),
-    "by two lines": ("p.sum().backward()\nq.grad = p.grad * 3", "already held the value from earlier lines"),
+    "assigned": ("p.grad = torch.ones(2)", "p.grad still held the value from line 8"),
+    "by two lines": ("p.sum().backward()\nq.grad = p.grad * 3", "still held the value from earlier lines"),
     "one of them assigned": ("q.grad = p.grad = torch.ones(2)\np.sum().backward()", "the value from earlier lines"),
-    "by one line": ("(p * q).sum().backward()", ".grad of 2 tensors already held the value from line 8"),
-    "under another name": ("of(p)", "p.grad already held the value from line 7"),
-    "one under another name": ("of(p)\nq.sum().backward()", "already held the value from earlier lines"),
+    "by one line": ("(p * q).sum().backward()", ".grad of 2 tensors still held the value from line 8"),
+    "under another name": ("of(p)", "p.grad still held the value from line 7"),
+    "one under another name": ("of(p)\nq.sum().backward()", "still held the value from earlier lines"),
     "anew": (
         "(p * q).sum().backward()\np.grad = q.grad = None\nq.sum().backward()",
-        "q.grad already held the value from line 10",
+        "q.grad still held the value from line 10",
     ),
-    "without a call": ("torch.Tensor.grad.__set__(p, torch.ones(2))", "p.grad already held the value from line 8"),
+    "without a call": ("torch.Tensor.grad.__set__(p, torch.ones(2))", "p.grad still held the value from line 8"),
 }
 
 
@@ -350,7 +350,7 @@ c.sum().backward()
     )
     reasons = "\n".join(session.calls[0].reasons)
     assert "The backward of b = exp(a) (line 4) needs b, its own output; line 5 (b.add_(1)) overwrote it." in reasons
-    assert "out of place in line 5:   b = b.add(1)" in reasons
+    assert "write line 5 out of place:   b = b.add(1)" in reasons
     assert session.calls[1].agrees
     np.testing.assert_array_equal(session.calls[1].leaves[0].added, [2, 2])
 
@@ -517,7 +517,7 @@ def test_nan_through_where(tmp_path):
         "\nx = torch.tensor([-1., 4.], requires_grad=True)\ntorch.where(x > 0, x.sqrt(), x).sum().backward()\n",
     )
     assert "nan first appears in the backward of t1 = sqrt(x) (line 4), at x[0] = -1" in told
-    assert "In the mathematics x.grad is [1 0.25]." in told
+    assert "Mathematically, x.grad is [1 0.25]." in told
     assert "torch.where(condition, x, 1), then t1 = sqrt(safe)" in told
     assert session.calls[0].agrees
 
@@ -1219,7 +1219,7 @@ def test_what_floats_do_not_hold_is_not_said_to_have_no_slope(tmp_path, line: st
     """e¹⁰⁰⁰ is a number: there was said to be no J."""
     _, told = play(tmp_path, f"x = torch.tensor([1000., 1.], requires_grad=True)\n{line}\n")
     said = " ".join(told.split())
-    assert "[0]; in float32 that is inf In the mathematics" in said
+    assert "[0]; in float32 that is inf Mathematically," in said
     assert "there is no J" not in said
     _, told = play(tmp_path, "x = torch.tensor([0., 1.], requires_grad=True)\nx.log().sum().backward()\n")
     assert "there is no J at x[0] = 0" in " ".join(told.split())

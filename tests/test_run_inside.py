@@ -263,7 +263,7 @@ def test_who_put_a_gradient_there_is_who_changed_it(tmp_path):
         "try:\n    x.backward()\nexcept RuntimeError:\n    pass\n"
         "(x * 4).sum().backward()\n",
     )
-    lines = [part.split(";")[0] for part in story.split(" already held the value from ")[1:]]
+    lines = [part.split(";")[0] for part in story.split(" still held the value from ")[1:]]
     assert lines == ["line 4", "line 4", "line 9", "line 12"]
 
 
@@ -375,7 +375,7 @@ def test_no_seed_is_said_where_torch_had_none(tmp_path):
 )  # fmt: skip
 def test_what_the_gradient_is_where_step_by_step_it_is_nan(tmp_path, source, said):
     story = told(tmp_path, source)
-    assert f"In the mathematics {said}." in story
+    assert f"Mathematically, {said}." in story
 
 
 def test_infinity_times_zero_is_told_where_it_happens(tmp_path):

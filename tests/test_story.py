@@ -294,7 +294,7 @@ def test_an_unrolled_loop_is_one_block(tmp_path):
     head = next(line for line in program if line.startswith("… these"))
     assert head.startswith("… these 6 steps, lines 11 to 13 in “for part in ")
     assert any("= tanh(" in line for line in program[program.index(head) + 1 :])
-    turns = int(re.search(r"(\d+) times before", head)[1])
+    turns = int(re.search(r"(\d+) times first", head)[1])
     others = [line for line in program if not line.startswith("…")]
     assert 9 * 6 - 2 <= turns * 6 + len(others) + 8 <= 9 * 6 + 8  # every step is told once, in a turn or by itself
     assert session.agrees
@@ -304,7 +304,7 @@ def test_an_unrolled_loop_is_one_block(tmp_path):
 def test_another_number_of_turns_and_another_constant(tmp_path):
     session, told = play(tmp_path, LOOP.format(lengths="9, 9, 12, 5", factor=2))
     first, again, longer, shorter = session.calls
-    turns = int(re.search(r"these \d+ steps.* (\d+) times before", "\n".join(first.program))[1]) + 1
+    turns = int(re.search(r"these \d+ steps.* (\d+) times first", "\n".join(first.program))[1]) + 1
     assert (first.repeated, again.unlike) == (False, ())
     assert longer.unlike == (f"{turns + 3} turns instead of {turns}",)
     assert shorter.unlike == (f"{turns - 4} turns instead of {turns}",)
@@ -342,7 +342,7 @@ x.sum().backward()
 """,
     )
     (call,) = session.calls
-    where = "… these 3 steps, line 8 in “for layer in layers”, 23 times before, with layers[0], layers[1], layers[2], …"
+    where = "… these 3 steps, line 8 in “for layer in layers”, 23 times first, with layers[0], layers[1], layers[2], …"
     assert call.program[0] == f"{where}, layers[22] for layers[23]; then:"
     folds = re.findall(
         r"… these (\d) lines (\d+) times (before|more), with (.*?) for (layers\[\d+\])", " ".join(told.split())
@@ -431,7 +431,7 @@ def test_the_steps_of_a_recurrent_layer_are_told_once(tmp_path, kind, steps):
         "rnn(x)[0][:, -1].pow(2).sum().backward()\n",
     )
     flat = " ".join(told.split())
-    assert re.search(rf"… th\S+ (\d+ )?lines? ({steps - 1}|{steps - 2}) times before", flat)
+    assert re.search(rf"… th\S+ (\d+ )?lines? ({steps - 1}|{steps - 2}) times first", flat)
     more = re.search(r"… th\S+ (?:\d+ )?lines? (\d+) times more, with v_t", flat)
     assert more is not None
     assert int(more[1]) >= steps - 3
@@ -462,7 +462,7 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, monkeypatch, body):
     )
     count = 0
     for line in session.calls[0].program:
-        head = re.match(r"… th\w+(?: (\d+))? steps?\b.* (\d+) times before", line)
+        head = re.match(r"… th\w+(?: (\d+))? steps?\b.* (\d+) times first", line)
         count += int(head[1] or 1) * int(head[2]) if head is not None else 1
     from symgrad.tracing.session import event
 
@@ -703,7 +703,7 @@ def test_what_the_script_calls_by_several_names_is_not_told_as_one(tmp_path):
     _, told = play(tmp_path, body)
     for name in ("q", "k", "v"):
         assert f"  {name} = " in told or f"  {name}  " in told
-    assert "times before" not in told[: told.index("exp")]
+    assert "times first" not in told[: told.index("exp")]
 
 
 @pytest.mark.parametrize(
@@ -744,10 +744,10 @@ def test_the_weights_of_a_gradient_are_its_seed(tmp_path):
 @pytest.mark.parametrize(
     ("order", "said"),
     [
-        ("12345", "4 times before, with p1, p2, p3, p4 for p5; then:"),
-        ("54321", "4 times before, with p5, p4, p3, p2 for p1; then:"),
-        ("13524", "2 times before, with p1, p3 for p5; then:"),
-        ("11111", "4 times before; then:"),
+        ("12345", "4 times first, with p1, p2, p3, p4 in place of p5; then:"),
+        ("54321", "4 times first, with p5, p4, p3, p2 in place of p1; then:"),
+        ("13524", "2 times first, with p1, p3 in place of p5; then:"),
+        ("11111", "4 times first; then:"),
         ("14253", ""),  # neither as far apart, nor the same
     ],
 )

@@ -35,10 +35,10 @@ VERSION = torch.__version__.partition("+")[0]
 OUTCOMES: dict[str, tuple[TextOutcome, bool, str]] = {
     "x@a": (TextOutcome.EQUAL, True, f"Equal to torch {VERSION} in every entry."),
     "F.softmax(x, dim=-1)": (TextOutcome.EQUAL, True, f"Equal to torch {VERSION} in every entry"),
-    "y = x; y.mul_(2)": (TextOutcome.REFUSED, False, "Torch refuses this text: a leaf Variable that requires grad"),
-    "y = x.exp(); y.mul_(2); y": (TextOutcome.REFUSED, False, "Torch refuses this text: one of the variables needed for gradient"),
-    "softmax(x)": (TextOutcome.REFUSED, True, "Torch refuses this text: softmax() missing 1 required positional arguments: \"dim\""),
-    "layer_norm(x)": (TextOutcome.REFUSED, True, "Torch refuses this text: layer_norm() missing 1 required positional argument"),
+    "y = x; y.mul_(2)": (TextOutcome.REFUSED, False, "PyTorch rejects this code: a leaf Variable that requires grad"),
+    "y = x.exp(); y.mul_(2); y": (TextOutcome.REFUSED, False, "PyTorch rejects this code: one of the variables needed for gradient"),
+    "softmax(x)": (TextOutcome.REFUSED, True, "PyTorch rejects this code: softmax() missing 1 required positional arguments: \"dim\""),
+    "layer_norm(x)": (TextOutcome.REFUSED, True, "PyTorch rejects this code: layer_norm() missing 1 required positional argument"),
     "x // a": (TextOutcome.UNDERIVED, True, "Torch has no derivative of this: derivative for aten::floor_divide is not implemented."),
     "F.nll_loss(x, y, weight=w)": (TextOutcome.EQUAL, True, f"Equal to torch {VERSION} in every entry, but for w: torch has no derivative with respect to that."),
     "out[i] = Σ_j x[i,j]*a[j]": (TextOutcome.AS_READ, True, f"Equal to torch {VERSION} in every entry, as symgrad reads it: out[i] = Σ_j x[i,j]*a[j]."),
@@ -66,7 +66,7 @@ def test_each_outcome_is_told_on_every_page_and_in_the_data(text: str) -> None:
     assert ("words" in data["agreement"]) == (outcome in (TextOutcome.REFUSED, TextOutcome.UNDERIVED))
     for page in (found.to_latex(), found.to_html()):
         assert ("Equal to torch" in page) == told.startswith("Equal")
-        assert ("Torch refuses this text" in page) == (outcome is TextOutcome.REFUSED)
+        assert ("PyTorch rejects this code" in page) == (outcome is TextOutcome.REFUSED)
     done = CliRunner().invoke(main, ["explain", text])
     assert done.exit_code == (0 if passed else 1)
     assert told in words(done.output)

@@ -58,12 +58,12 @@ def test_the_page_has_the_lines_after_the_first_order() -> None:
 
 def test_what_is_linear_has_no_curvature() -> None:
     told = CliRunner().invoke(main, ["derive", "sum(3 * x)", "--order", "2"]).output
-    assert "All of it is 0: L has no curvature there." in told
+    assert "All of it is 0: L has no curvature here." in told
 
 
 def test_a_table_of_nothing_but_zeros_is_told_and_not_drawn() -> None:
     told = CliRunner().invoke(main, ["explain", "sum(relu(x))", "--let", "x=[1,-2,3]", "--order", "2"]).output
-    second = told.partition("All of it is 0: L has no curvature there.")[2]
+    second = told.partition("All of it is 0: L has no curvature here.")[2]
     assert "double backward" in second
     assert "x1" not in second
 

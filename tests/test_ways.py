@@ -46,9 +46,9 @@ def fields() -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("ask", "error", "assumed"),
     [
-        (python, 'try:   shapes={"B": (3, 5)}', 'Another choice: x=… seed=… shapes={"x": (2, 4)}'),
-        (command, "try:   --shape B=3,5", "Another choice: --let x=… --seed … --shape x=2,4"),
-        (fields, "try:   shapes: B=3,5", "Another choice: values: x=… seed: … shapes: x=2,4"),
+        (python, 'try:   shapes={"B": (3, 5)}', 'To change this: x=… seed=… shapes={"x": (2, 4)}'),
+        (command, "try:   --shape B=3,5", "To change this: --let x=… --seed … --shape x=2,4"),
+        (fields, "try:   shapes: B=3,5", "To change this: values: x=… seed: … shapes: x=2,4"),
     ],
     ids=["python", "command", "fields"],
 )

@@ -45,7 +45,7 @@ def wanted(name: str | None) -> Op | None:
         return None
     op = find(name)
     if op is None:
-        raise UnknownNameError(f"there is no operation {name}", hints=tuple(close_spellings(name)) or ("symgrad ops",))
+        raise UnknownNameError(f"there is no operation {name}", hints=(*close_spellings(name), "symgrad ops"))
     return op
 
 

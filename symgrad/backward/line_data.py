@@ -133,7 +133,7 @@ class Line:
             return f"{self}  # {self.own or 'no line of code was found and proven for it'}"
         if self.text is None or len(self.text) <= LONG:
             return str(self)
-        return f"{self.name} = …  # {len(self.code or self.text):,} characters in code"
+        return f"{self.name} = …  # {len(self.code or self.text):,} characters of code, by symgrad code"
 
     def __str__(self) -> str:
         return f"{self.name} = {self.text if self.text is not None else '…'}"

@@ -232,9 +232,7 @@ def chosen(names: Sequence[str]) -> list[Op]:
     for name in names:
         op = find(name)
         if op is None:
-            raise UnknownNameError(
-                f"there is no operation {name}", hints=tuple(close_spellings(name)) or ("symgrad ops",)
-            )
+            raise UnknownNameError(f"there is no operation {name}", hints=(*close_spellings(name), "symgrad ops"))
         wanted.append(op.name)
     return [op for op in operations() if op.name in wanted]
 

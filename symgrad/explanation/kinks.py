@@ -173,15 +173,15 @@ class Tie:
         """
         entry = f"{name}[{','.join(map(str, self.at))}]" if self.at else name
         left, here, right = map(_digits, (self.left, self.here, self.right))
-        who, many = f"{entry} = {_digits(self.value)}", f", one of {self.count}" if self.count > 1 else ""
+        who, many = f"{entry} = {_digits(self.value)}", f", one of {self.count} such entries" if self.count > 1 else ""
         sides = f"{left} on both sides" if left == right else f"{left} on the left, {right} on the right"
         if self.whole:
-            told = f"{who} is where {step} changes its slope: the slope of {total} is {sides}"
+            told = f"{who} is where {step} switches: the slope of {total} is {sides}"
         elif self.jump:
             told = f"{who} is a jump of {step}{many}: its slope is {sides}, and there is none at the jump"
         else:
             told = f"{who} is a kink of {step}{many}: left {left}, right {right}, "
-            told += "for it alone " if self.legal and self.alone else ""
+            told += "for this entry alone " if self.legal and self.alone else ""
             told += "anything between is legal" if self.legal else f"and {here} does not lie between them"
             if self.legal and self.together is not None:
                 told += ", and" if self.alone else " as long as"

@@ -229,7 +229,7 @@ def assumptions_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed |
 
 def of_many(words: str) -> str:
     """What one tensor is filled with, said of several."""
-    return f"{words}, one after the other" if words.endswith("…") else words.replace("a matrix", "matrices")
+    return f"{words}, in turn" if words.endswith("…") else words.replace("a matrix", "matrices")
 
 
 def hints_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed) -> tuple[Setting, ...]:

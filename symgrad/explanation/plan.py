@@ -131,11 +131,7 @@ class JacobianPlan:
         return "\n".join(lines)
 
     def _beyond(self, which: str) -> str:
-        return (
-            ""
-            if which in self.fits
-            else f", does not fit into {in_bytes(self.memory)} with the memory needed to compute it"
-        )
+        return "" if which in self.fits else f", more than {in_bytes(self.memory)} with the memory needed to compute it"
 
     def _passes(self, count: int, colored: int, lines: str, across: str) -> str:
         if colored >= count:

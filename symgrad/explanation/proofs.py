@@ -55,7 +55,7 @@ from symgrad.oracles.typed_text import (
 from symgrad.program import Program
 
 TORCH = "out.backward(v), torch {version}, float64"
-FORMULA = "the index formula, evaluated whole"
+FORMULA = "the index formula of the whole expression"
 SYMPY = "SymPy, every entry of J differentiated on its own"
 LARGEST_SYMPY = 1200
 """Entries of the largest Jacobian that is differentiated entry by entry."""

@@ -299,11 +299,14 @@ class EntryApplier:
     def tensor(self, value: Ref, span: Span) -> Ref:
         """``value``, unless it is torch's pair of values and indices."""
         if value.pair:
+            said = quote_span(self.text, span)
+            word = said.partition("(")[0].rpartition(".")[2]
+            hints = {"max": ("the larger of x and 0: relu(x)",), "min": ("the smaller of x and 0: clamp(x, max=0)",)}
+            also = f", or a{word}" if word in hints else ""
             raise NotationError(
                 "torch returns values and indices here, not one tensor",
-                span=span,
-                hints=(f"{quote_span(self.text, span)}.values, or amax and amin", "the larger of x and 0: relu(x)"),
-            )
+                span=span, hints=(f"{said}.values{also}", *hints.get(word, ())),
+            )  # fmt: skip
         return value
 
 

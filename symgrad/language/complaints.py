@@ -171,7 +171,7 @@ def unknown_function_error(spelled: str, callee: Span, is_tensor: bool) -> Symgr
         near = [f"torch.{spelled}"]
     if method and find(word) is not None:
         near = [f"{word}(…)", *near]
-    problem = f"no {f'method {word}' if method else f'function {spelled}'} is known here"
+    problem = f"symgrad knows no {f'method {word}' if method else f'function {spelled}'}"
     if is_tensor:
         problem = f"{spelled} is a tensor, not a function"
     script = (RUN,) if spelled.isidentifier() else ()  # model(x): what a script defines

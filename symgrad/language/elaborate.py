@@ -309,7 +309,7 @@ class Elaborator:
         if isinstance(owner, CallResults) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
             return self.apply.part(owner, owner.op.fields.index(node.name), node.span, name)
         if not isinstance(owner, Ref) or op is None:
-            told = f"no attribute {node.name} is known here" if isinstance(owner, Ref) else f"this has no {node.name}"
+            told = f"symgrad knows no attribute {node.name}" if isinstance(owner, Ref) else f"this has no {node.name}"
             hint = INSTEAD.get(node.name, ".T, .mT, .shape and .ndim")
             raise UnknownNameError(told, span=(node.span[1] - len(node.name), node.span[1]), hints=(hint,))
         if node.name not in PROPERTIES:

@@ -36,7 +36,9 @@ def lower_factor(x: Any) -> Any:
     try:
         return np.linalg.cholesky(checked_symmetric(x))
     except np.linalg.LinAlgError:
-        raise DomainError("this matrix is not positive definite", hints=("x @ x.T plus the identity is",)) from None
+        raise DomainError(
+            "this matrix is not positive definite", hints=("a positive definite one: x @ x.T + eye(n)",)
+        ) from None
 
 
 solved_op("cholesky(x)", f"Σ_j out[…,i,j]·out[…,k,j] = s[i,k] where {SYMMETRIC}; [k > i]·out[…,i,k] = 0",

@@ -265,7 +265,7 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
     """Which entry of the output the steps have otherwise than real numbers; where those are not known, than torch.
 
     >>> out_of_range("out", np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))[:104]
-    "Intermediate values overflow or underflow: for out[0] the steps compute 0 (torch's, too); in truth it is"
+    "Intermediate values overflow or underflow: for out[0] the steps compute 0 (in torch as well); in truth it is"
     >>> out_of_range("out", np.array([1.0]), None, np.array([1.0]))
     ''
     """
@@ -282,7 +282,7 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
     made = [f"{float(steps[at]):.6g}"]
     if theirs is not None and np.array_equal(theirs[at], steps[at], equal_nan=True):
-        made[0] += " (torch's, too)"
+        made[0] += " (in torch as well)"
     elif theirs is not None:
         made.append(f"torch's {float(theirs[at]):.6g}")
     truth = ""

@@ -79,7 +79,7 @@ def to_markdown(explanation: Explanation, *, entry: At | None = None, brief: boo
 
 def to_latex(explanation: Explanation, *, entry: At | None = None, brief: bool = False) -> str:
     """The explanation as a LaTeX fragment; ``entry`` and ``brief`` as for text."""
-    return page_latex(page_of(explanation, entry, brief))
+    return page_latex(page_of(explanation, entry, brief, paper=True))
 
 
 def derived(style: str, program: Program, formulas: Sequence[Derived], *, order: int = 1, **options: Any) -> str:

@@ -177,14 +177,14 @@ def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None,
     if part == "entries":
         name = next(iter(story.gradients))
         first = at or (name, (0,) * story.gradients[name].value.ndim)
-        page = page_of(story, first)
+        page = page_of(story, first, paper=True)
         return pieces(blocks_of(replace(page, sections=page.sections[:-1]) if "proof" in asked else page, story))
     if part == "answer":
-        page = page_of(story, None, True)
+        page = page_of(story, None, True, paper=True)
         heading = nodes.paragraph("", "", *words(page.title), classes=["symgrad-asked"])
         return [heading, *pieces(readable(page.lead, story.expression))]
     if part == "all":
-        return pieces(blocks_of(page_of(story), story))
+        return pieces(blocks_of(page_of(story, paper=True), story))
     if part == "second" and not story.hessians:
         raise InputError(":show: second needs :order: 2")
     places = sorted({SECTION[each] for each in asked if each in SECTION})

@@ -190,8 +190,8 @@ def test_sizes_that_a_text_needs_are_said() -> None:
     from symgrad_cli.main import main
 
     told = CliRunner().invoke(main, ["derive", "b[2:-4]"]).stdout
-    assert "All of this is for m ≥ 6" in told
-    assert "All of this is for" not in CliRunner().invoke(main, ["derive", "b @ a"]).stdout
+    assert "This holds for m ≥ 6" in told
+    assert "This holds for" not in CliRunner().invoke(main, ["derive", "b @ a"]).stdout
 
 
 SHOWN = (

@@ -118,7 +118,7 @@ def test_a_page_is_equal_to_torch_only_where_torch_runs_what_is_written(text: st
         said = str(error).partition(":")[0]
     told = " ".join(symgrad.explain(text, x=X).to_text(brief=True).split())
     assert ("Equal to torch" in told) == (not said)
-    assert (f"Torch refuses this text: {said}" in told) == bool(said)
+    assert (f"PyTorch rejects this code: {said}" in told) == bool(said)
 
 
 LEAVES = (
@@ -137,4 +137,4 @@ def test_that_torch_writes_over_no_leaf_is_said(text: str) -> None:
     told = " ".join(found.to_text(brief=True).split())
     assert not found.passed
     assert "Equal to torch" not in told
-    assert re.search("Torch refuses this text: a (leaf Variable|view of a leaf)", told)
+    assert re.search("PyTorch rejects this code: a (leaf Variable|view of a leaf)", told)

@@ -29,9 +29,9 @@ from symgrad.render.content.proof import curvature, proof_section, second_lines,
 from symgrad.render.content.pullback import pullback_section, sweep_blocks
 from symgrad.render.content.seed import seed_section, slope_of
 from symgrad.render.content.singular import rows_without_value
-from symgrad.render.content.teller import Teller, teller_of
+from symgrad.render.content.teller import Teller, formula_of, teller_of
 from symgrad.render.content.words import left_out, made_here, renamed, size_text
-from symgrad.render.page import Block, Code, Equation, Equations, Listing, Page, Paragraph, Section, Words
+from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Page, Paragraph, Section, Words
 
 __all__ = ["derivation_page", "derivatives", "lines_of", "page_of", "pullbacks", "second_order_section"]
 
@@ -58,7 +58,7 @@ def where_it_holds(program: Program) -> Iterator[Paragraph]:
     """The sizes at which the text means these steps."""
     needs = describe_least_sizes(program.required)
     if needs:
-        told = f"All of this is for {', '.join(needs)}: at other sizes the text is refused, or means something else."
+        told = f"This holds for {', '.join(needs)}; at other sizes the code is refused or means something else."
         yield Paragraph((told,))
 
 
@@ -150,11 +150,13 @@ def page_of(
     entry: tuple[str, tuple[int, ...]] | None = None,
     brief: bool = False,
     only: Collection[int] | None = None,
+    paper: bool = False,
 ) -> Page:
     """The page, whole or about one entry of one gradient; a ``brief`` one is what a whole one opens with.
 
     It has room for lines that a whole one has below. With ``only``, the places of some sections, those alone are
-    written: what a reader has to know first is told in the first that needs it.
+    written: what a reader has to know first is told in the first that needs it. Who reads ``paper`` changes no
+    setting, and has formulas before code.
     """
     entry, brief = arguments.require_entry(entry), arguments.require_flag(brief, "brief")
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
@@ -165,6 +167,8 @@ def page_of(
     else:
         answer = answer_of(explanation, teller, ALONE if brief else OPENING)
         opening = (*_slope(explanation), *answer.blocks(), *curvature(teller, explanation))
+        if paper and brief:
+            opening = (*index_formulas(teller, explanation), *opening)
     if entry is None and not brief:
         writers: list[Callable[[], Section]] = [
             lambda: forward_section(teller, explanation),
@@ -184,7 +188,22 @@ def page_of(
         facts += [(g.name, size_text(g.value.shape)) for g in later.inputs if g.name not in known]
         texts = (explanation.expression, explanation.program.output), (later.expression, later.program.output)
         heading = (Code("; ".join(itertools.chain(*itertools.starmap(_statements, texts)))),)
-    return Page(heading, tuple(facts), (*opening, *_lead(explanation)), sections)
+    return Page(heading, tuple(facts), (*opening, *_lead(explanation, hints=not paper)), sections)
+
+
+def index_formulas(teller: Teller, explanation: Explanation) -> Iterator[Block]:
+    """The formula of each gradient that is short enough to be read, and its notation."""
+    rows: list[Equation] = []
+    formulas: list[Formula] = []
+    for name, sweep in [(name, g.sweep) for name, g in explanation.gradients.items() if g.sweep.whole]:
+        names = teller.names.inner(sweep.equation.axes)
+        formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
+        if formula.fits(LONGEST):
+            rows.append(Equation((left, formula)))
+            formulas.append(formula)
+    if rows:
+        yield Equations(tuple(rows))
+        yield from teller.aside(*formulas)
 
 
 def _slope(explanation: Explanation) -> Iterator[Block]:
@@ -214,15 +233,15 @@ def _statements(text: str, output: str) -> Iterator[str]:
     yield last if STATED.match(last) else format_definition(last, output)
 
 
-def _lead(explanation: Explanation) -> Iterator[Block]:
+def _lead(explanation: Explanation, *, hints: bool) -> Iterator[Block]:
     """A warning if the oracles disagree; what was assumed and how to change it; what the text makes itself; remarks."""
     if not explanation.passed and not explanation.refused:
         yield Paragraph(("The oracles disagree with what was derived: see the last section.",), alarm=True)
     words: Words = ()
     if explanation.assumptions:
         words = ("Assumed: ", "; ".join(explanation.assumptions), ".")
-    if explanation.hints:
-        words = (*words, " Another choice: ")
+    if explanation.hints and hints:
+        words = (*words, " To change this: ")
         for place, hint in enumerate(explanation.hints):
             words = (*words, "  " if place else "", Code(str(hint)))
     if words:
@@ -230,8 +249,8 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
     later = explanation.downstream
     for name in explanation.gradients if later is not None else ():
         if later is not None and name in {t.name for t in later.program.inputs} and flows(later.program, name):
-            words = ("The loss reads ", Code(name), " beside out, too. What ", Code("L.backward()"), " adds to ")
-            yield Paragraph((*words, Code(f"{name}.grad"), " on that way is no part of this page."))
+            words = ("The loss uses ", Code(name), " directly as well as through out. This page leaves out what that ")
+            yield Paragraph((*words, "direct use adds to ", Code(f"{name}.grad"), "."))
     yield from renamed(explanation.program)
     yield from made_here(explanation.program)
     yield from left_out(explanation.program, explanation.gradients)

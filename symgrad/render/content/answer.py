@@ -178,7 +178,7 @@ def _agreement(explanation: Explanation) -> Words:
     checks = [_by_torch(gradient) for name, gradient in explanation.gradients.items() if name not in data]
     if explanation.outcome in (TextOutcome.REFUSED, TextOutcome.UNDERIVED) and asked is not None:
         whole = explanation.outcome[:1].upper() + explanation.outcome[1:]
-        who = "Torch refuses this text" if asked.refused else whole
+        who = "PyTorch rejects this code" if asked.refused else whole
         return (f"{who}: {(asked.refused or asked.refusal or NO_GRADIENT).rstrip('.')}.",)
     refused = [check.note for check in checks if check is not None and check.note.startswith(REFUSES)]
     if refused:
@@ -190,7 +190,7 @@ def _agreement(explanation: Explanation) -> Words:
     far = "" if worst == 0 else f" (largest difference {f'{worst:.0e}'.replace('e-0', 'e-')})"
     lost = sum(_lost_by_torch(explanation, name) for name in explanation.gradients)
     but = f" but {lost}, where torch has no number" if explanation.out_of_range else " but those that follow"
-    where = ", but for the signs of some vectors" if any(c.note == TURNED for c in made) else " in every entry"
+    where = ", except for the signs of some vectors" if any(c.note == TURNED for c in made) else " in every entry"
     read = explanation.outcome is TextOutcome.AS_READ or (asked is not None and bool(asked.unread))
     none: Words = (
         (", but for ", *listed([(Code(name),) for name in data]), ": torch has no derivative with respect to that")
@@ -208,7 +208,7 @@ def _ran(explanation: Explanation) -> Words:
         return (f"{named_in_turn([f'{word}()' for word in asked.kept])} keeps all digits",)
     lines = [str(line) for line in explanation.backward.forward if line.text is not None]
     told = explanation.expression if stated else "; ".join(lines)
-    return (Code(told),) if len(told) <= MOST_SAID else (f"{len(lines)} steps, one after the other",)
+    return (Code(told),) if len(told) <= MOST_SAID else (f"{len(lines)} steps",)
 
 
 def _lost_by_torch(explanation: Explanation, name: str) -> int:
@@ -290,9 +290,9 @@ def _shared(explanation: Explanation) -> Words:
         if len(gradient.sweep.uses) > 1:
             count = len(gradient.sweep.uses)
             every = uses_of(explanation.program, name, count)
-            words = "`{name}` is used {every} times: its shares add up."
+            words = "`{name}` is used {every} times: its gradient is the sum over these uses."
             if every > count:
-                words = "{count} of the {every} uses of `{name}` have a share of its gradient: the shares add up."
+                words = "`{name}` is used {every} times: its gradient is the sum over the {count} that have one."
             return say(words, name=name, every=every, count=count)
     again = next(
         picked_again(explanation.program, explanation.values, explanation.seed, tuple(explanation.gradients)), None

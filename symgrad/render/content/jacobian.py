@@ -162,7 +162,7 @@ def _count(jacobian: Jacobian) -> str:
     return f"{size}, {words.get(where, f'{many} entries can be nonzero')}{less}"
 
 
-PLAN = " `symgrad plan` says how much of it is 0, and how few passes make all of it."
+PLAN = " `symgrad plan` counts its zeros, and the passes that compute all of it."
 
 
 def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names: Names) -> Iterator[Block]:
@@ -173,8 +173,8 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         return
     if rows > MOST_ROWS or columns > MOST_COLUMNS:
         yield say.paragraph(
-            "{rows}×{columns} is too large to show here; in Python `{where}.sparse()` has the numbers, "
-            "`{where}.matrix()` the symbols." + (PLAN if teller.source else ""),
+            "The {rows}×{columns} matrix is too large to show here. In Python, `{where}.sparse()` gives its numbers "
+            "and `{where}.matrix()` its symbols." + (PLAN if teller.source else ""),
             rows=rows,
             columns=columns,
             where=f'.gradients["{jacobian.name}"].jacobian',

@@ -68,14 +68,14 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     if undefined and explanation.passed:
         blocks.append(
             say.paragraph(
-                "Undefined is not a disagreement: where {names} {are} no derivative there is nothing to compare, and "
-                "everything else agrees.",
+                "Undefined is not a disagreement: where {names} {are} undefined there is nothing to compare. All "
+                "other entries agree.",
                 are="is" if len(undefined) == 1 else "are",
                 names=listed([(Code(f"{name}.grad"),) for name in undefined]),
             )
         )
     if explanation.refused:
-        blocks.append(Paragraph((f"Torch refuses this text: {explanation.refused.rstrip('.')}.",), alarm=True))
+        blocks.append(Paragraph((f"PyTorch rejects this code: {explanation.refused.rstrip('.')}.",), alarm=True))
     elif not explanation.passed:
         blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
     exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))
@@ -148,7 +148,7 @@ def _worst(name: str, check: Check) -> str:
 def _convention(say: Speaker) -> Paragraph:
     """How J is laid out."""
     words = say(
-        "Convention, torch's own: the rows of {J} are outputs, its columns inputs, both numbered row by row. "
+        "Convention, as in torch: the rows of {J} are outputs and its columns are inputs, both numbered row by row. "
         "`torch.autograd.functional.jacobian` has the same numbers, in the shape of `out` followed by that of the "
         "input."
     )
@@ -191,9 +191,9 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
         yield Paragraph(("As code: ", *as_code("", hessian.closed_form)))
     if hessian.constant:
         yield Paragraph(
-            say("It does not depend on {pair}: {L} is curved the same everywhere in that direction.", pair=pair)
+            say("It does not depend on {pair}: {L} has the same curvature everywhere.", pair=pair)
             if hessian.formula != 0
-            else say("All of it is 0: {L} has no curvature there.")
+            else say("All of it is 0: {L} has no curvature here.")
         )
     if 0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS and hessian.formula != 0:
         dense = np.asarray(hessian.value).reshape(rows, columns)
@@ -263,7 +263,7 @@ def second_lines(teller: Teller, wanted: Sequence[str]) -> Section:
     if point is None:
         blocks.append(Paragraph(("No sizes were found at which a line could be proven.",)))
     elif lines is None:
-        blocks.append(teller.say.paragraph("All of it is 0: {L} has no curvature there."))
+        blocks.append(teller.say.paragraph("All of it is 0: {L} has no curvature here."))
     else:
         blocks += [*_as_code(teller, point, wanted), *_products(teller, lines)]
     return Section(("Second order: the backward of the backward",), tuple(blocks))

@@ -92,8 +92,8 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     yield Equations((Equation((named(f"{jacobian.name}.grad", inner), total)),))
     contracted = any(g.jacobian.formula is not None and g.jacobian.formula.has(sp.KroneckerDelta) for g in reaching)
     met = contracted and "δ" in teller.told
-    effect = "δ leaves only the terms whose indices agree" if met else "that is"
-    yield say.paragraph("With the formulas of {J} put in, {effect}:", effect=effect)
+    effect = "; δ leaves only the terms whose indices agree." if met else "."
+    yield say.paragraph("Put in the formulas of {J}{effect}", effect=effect)
 
 
 def gradient_blocks(
@@ -177,9 +177,9 @@ def sweep_blocks(
     uses = _uses(teller, name, sweep) if len(sweep.uses) > 1 else []
     if uses:
         every = uses_of(teller.program, name, len(uses))
-        words = "Each use has its share of the gradient, and the shares add up:"
+        words = "Its gradient is the sum over these uses:"
         if every > len(uses):
-            words = "{count} of these uses have a share of the gradient, and the shares add up:"
+            words = "Its gradient is the sum over the {count} uses that have one:"
         yield say.paragraph(f"`{{name}}` is used {{every}} times. {words}", name=name, every=every, count=len(uses))
         yield Equations(tuple(uses))
         formulas += [row.parts[1] for row in uses if isinstance(row.parts[1], Formula)]

@@ -70,8 +70,8 @@ def _origin(explanation: Explanation) -> Words:
         )
     if origin == "assumed" and explanation.seed_info.text != ONES:
         return say(
-            "No seed was given, and ones would give 0: the sum of all outputs does not change with every input. This "
-            "page uses {numbers}, which give every output a weight of its own.",
+            "No seed was given. Ones would give a gradient of 0, because the sum of all outputs does not depend on "
+            "every input. This page uses {numbers}: a different weight for each output.",
             numbers=explanation.seed_info.text,
         )
     if origin == "assumed":

@@ -108,11 +108,11 @@ def _undefined(teller: Teller, gradient: Gradient, met: Singular, where: Array) 
         cause = nothing_by_nothing(gradient.program, gradient.values)
         why = (*why, *((f": {cause}",) if cause else ()))
     elif births := met.born(where):
-        why = teller.say(": the slope of {step} is infinite or undefined there", step=_step(teller, births[0].step))
+        why = teller.say(", where the slope of {step} is infinite or undefined", step=_step(teller, births[0].step))
     return (
-        *teller.say("Undefined here: at {at} there is no derivative", at=places(gradient.name, places_of(where))),
+        *teller.say("Undefined here: there is no derivative at {at}", at=places(gradient.name, places_of(where))),
         *why,
-        *teller.say(". In floating point it evaluates to {steps}.", steps=made_of(met, where)),
+        *teller.say(". Floating-point arithmetic gives {steps}.", steps=made_of(met, where)),
     )
 
 
@@ -122,7 +122,7 @@ def made_of(met: Singular, where: Array) -> str:
     if met.torch is None:
         return ours
     same = np.array_equal(met.steps[where], met.torch[where], equal_nan=True)
-    return f"{ours} (torch's, too)" if same else f"{ours} (torch's: {_numbers(met.torch[where])})"
+    return f"{ours} (in torch as well)" if same else f"{ours} (in torch: {_numbers(met.torch[where])})"
 
 
 def _numbers(values: Array) -> str:

@@ -229,7 +229,7 @@ def made_here(program: Program) -> Iterator[Paragraph]:
     """The tensors that the text makes itself."""
     for name, own in program.made.items():
         drawn = "" if own.seed is None else f", drawn once with NumPy's generator, seed {own.seed}"
-        yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}: a constant, it gets no gradient."))
+        yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}, a constant: it gets no gradient."))
 
 
 def left_out(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:

@@ -64,7 +64,7 @@ def explain_custom_backward(call: TorchCall) -> str:
     """Why nothing is derived for an ``autograd.Function``."""
     if is_module_hook_call(call):
         return "a backward hook of a module is here: the gradient is what the hook returns"
-    return "an autograd.Function has its own backward; the number is what it returned"
+    return "an autograd.Function has its own backward; the gradient shown is what that returned"
 
 
 def normalize_call(lifter: LiftContext, node: Node) -> Last:

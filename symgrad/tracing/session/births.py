@@ -72,7 +72,7 @@ def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: Sequence
     whole = pull_calls(program.recording, program.values, program.boxes, seeds, program.wanted, hook=left_out)
     lost = [n for n in whole if np.isnan(as_float(plain[n])).any() and np.isfinite(as_float(whole[n])).all()]
     told = [f"{program.labels[n]}.grad is {format_array(as_float(whole[n]))}" for n in lost[:2]]
-    return [f"  In the mathematics {' and '.join(told)}."] if told else []
+    return [f"  Mathematically, {' and '.join(told)}."] if told else []
 
 
 def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:

@@ -136,7 +136,7 @@ def wrong_seed(scene: Scene) -> list[str]:
     want = format_step_shape(tuple(tensor.shape))
     rows = int(tensor.numel())
     counted = f": {rows} outputs, so J has {rows} rows, and v weighs each of them" if rows > 1 else ", one output"
-    lines = [f"{name} is {want}{counted}: v has to be {want}, not {given}."]
+    lines = [f"{name} is {want}{counted}: v must be {want}, not {given}."]
     lines.append(
         "The shapes of inputs and parameters have nothing to do with it: they are J's columns, and the result's shape."
     )
@@ -147,11 +147,11 @@ def wrong_seed(scene: Scene) -> list[str]:
             f"v {want} = 1×{rows}; vᵀJ 1×{leaf.numel()} → {format_step_shape(node.shape)}"
         )
     if not tensor.shape:
-        lines.append(f"  as it is:           {name}.backward(), whose v is 1")
+        lines.append(f"  without v:                {name}.backward() takes v = 1")
     else:
-        lines.append(f"  every entry once:   torch.ones_like({name})")
+        lines.append(f"  the gradient of the sum:  v = torch.ones_like({name})")
     if seed is not None and seed.numel() == rows:
-        lines.append(f"  the same numbers:   v.reshape({', '.join(map(str, tensor.shape))})")
+        lines.append(f"  the same numbers:         v.reshape({', '.join(map(str, tensor.shape))})")
     return lines
 
 
@@ -201,7 +201,7 @@ def second_time(scene: Scene, program: Capture | None, lifted: LiftedProgram | N
         else:
             lines.append("this backward needs no saved tensors, but PyTorch frees the graph anyway")
     lines += [
-        "  two losses:                     add them and call backward once: vᵀJ is linear, the sum is the same",
+        "  two losses:                     add them and call backward once; the gradients add up just the same",
         "  the same graph again:           retain_graph=True in every call but the last",
         "  a value carried between steps:  h = h.detach(), or compute it anew",
     ]
@@ -243,12 +243,13 @@ def overwritten(scene: Scene, program: Capture | None, lifted: LiftedProgram | N
             elsewhere = True
             writer = next((s for s in program.recording.steps if _wrote(program, s, name, where)), None)
             said = out_of_place(where.text) or without_inplace(writer)
-            lines.append(f"  out of place in line {where.line}:   {said}")
-            lines.append(f"  or keep a copy for it:     {label}.clone() before it is written")
+            first = f"  write line {where.line} out of place:   "
+            lines.append(f"{first}{said}")
+            lines.append(f"{'  or overwrite a copy:':{len(first)}}{label} = {label}.clone() before line {where.line}")
     if elsewhere:
         lines.append(
-            "Writing in place is safe where no backward needs the value: that of x * 2 needs none, exp its output, "
-            "x**2 its input."
+            "Writing in place is safe where no backward needs the old value. The backward of x * 2 needs none, that of "
+            "exp(x) its output, that of x**2 its input."
         )
     return lines
 

@@ -167,7 +167,7 @@ class InRange:
             entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
             made, real = format_digits(float(as_float(known[name])[at])), written(self.arrays[name][at])
             told.append(f"  {format_step(self.program, step)} is {real}{entry}; in {kind} that is {made}")
-        return [*told, f"  In the mathematics {self.gradient()}."]
+        return [*told, f"  Mathematically, {self.gradient()}."]
 
     def gradient(self) -> str:
         """The gradients, or of a large one its largest entry."""

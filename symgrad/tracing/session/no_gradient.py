@@ -191,11 +191,11 @@ def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, fille
     if node not in last.reached:
         return f"{what}, and the last backward (line {last.where.line}) had no path to it"
     owner, weights = last.passed.get(id(tensor), (None, None))
-    flowed = f" ({format_array(weights)})" if owner is not None and owner() is tensor else ""
+    flowed = f", {format_array(weights)}," if owner is not None and owner() is tensor else ""
     asked = "" if last.output == name else f", torch.autograd.grad({last.output}, {name}) gives it"
     return (
-        f"{what}; its gradient{flowed} is kept only for leaves. {name}.retain_grad() before backward keeps "
-        f"it{asked}{'; with requires_grad_() after that computation it is a leaf itself' if nameless else ''}"
+        f"{what}; its gradient{flowed} was not kept: only leaves keep theirs. {name}.retain_grad() before backward "
+        f"keeps it{asked}{'; with requires_grad_() after that computation it is a leaf itself' if nameless else ''}"
     )
 
 

@@ -278,7 +278,7 @@ def changed_by_hooks(name: str, box: Observed) -> Iterator[str]:
     else:
         count = int(np.sum(~((v == made) | (np.isnan(v) & np.isnan(made)))))
         told = f"changes {count} of its {made.size} entries, its norm {euclidean(v):.3g} → {euclidean(made):.3g}"
-    yield f"a hook changes the gradient of {name}: it {told}"
+    yield f"a hook on {name} changes its gradient: it {told}"
 
 
 def slope_of(v: Array, made: Array) -> str | None:

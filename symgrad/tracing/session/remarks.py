@@ -55,14 +55,14 @@ def accumulated(call: Findings) -> list[str]:
     row = next(r for r in rows if r.name == again[0])
     shown = call.repeated and len(again) == 1  # elsewhere the table has the numbers
     sums = f": {format_array(row.before)} + {format_array(row.added)} = {format_array(row.after)}" if shown else ""
-    adds = f"{who} already held the value from {lines}; backward adds{sums}"
+    adds = f"{who} still held the value from {lines}; backward adds to it{sums}"
     fresh = f"{again[0]}.grad = None" if len(again) == 1 else "optimizer.zero_grad()"
+    before = "Set" if len(again) == 1 else "Call"
     one, two = f"{letter}₁", f"{letter}₂"
     if not scene.watch.is_news(scene.where.file, scene.where.line, fresh):
         return [adds]
-    return [
-        (f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts from zero.")
-    ]
+    start = f"{before} {fresh} first to start from zero."
+    return [f"{adds}. Two calls with {one} and {two} add what one with {one} + {two} adds. {start}"]
 
 
 def put_there(scene: Scene, tensors: list[Any]) -> str:

@@ -29,22 +29,22 @@ class Refusal(Enum):
     SECOND_TIME = (
         "second time",
         (
-            "the first backward freed the saved tensors that vᵀJ needs: add the losses and call it once, or "
+            "the first backward freed the saved tensors that vᵀJ needs: add the losses and call backward once, or "
             "retain_graph=True in every call but the last, or h = h.detach() between steps"
         ),
     )
     OVERWRITTEN = (
         "inplace operation",
         (
-            "a saved tensor that vᵀJ needs was overwritten: write out of place, and call optimizer.step() only after "
-            "every backward"
+            "a saved tensor that vᵀJ needs was overwritten: write y = y + 1 in place of y += 1, and call "
+            "optimizer.step() only after every backward"
         ),
     )
     NO_PATH = (
         "does not require grad",
         (
             "no input of the output has requires_grad=True, or the path was cut: by .detach(), torch.no_grad(), "
-            ".item(), NumPy, argmax, a tensor made of numbers"
+            ".item(), NumPy, argmax, or torch.tensor(…) of a result"
         ),
     )
     UNUSED = (
@@ -65,7 +65,7 @@ class Refusal(Enum):
     )
     LEAF_WRITTEN = (
         "leaf Variable that requires grad is being used in an in-place",
-        "writing to a leaf would make it a non-leaf: with torch.no_grad(): w -= …, as optimizers do",
+        "an in-place change would turn the leaf into a non-leaf: update it under torch.no_grad(), as optimizers do",
     )
 
     TO_NUMPY = (

@@ -39,7 +39,7 @@ MOST = 250_000
 HOW = {
     "jacrev": ", with one backward pass for each row",
     "jacfwd": ", with one forward pass for each column",
-    "hessian": ", with one forward pass for each column through the gradient",
+    "hessian": ", with one forward pass through the gradient for each column",
 }
 """How each transform gets there."""
 TRICK = ("Ju inside the function is ∂/∂w of w·J for a w of zeros (the double backward trick)",)

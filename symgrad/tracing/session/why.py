@@ -161,11 +161,9 @@ def detached(call: Findings) -> Iterator[str]:
             said = f"for {program.recording.seed} = ones backward gives "
             said += f"{format_array(declared)}, {other} {format_array(real)}"
         else:
-            said = "without it the slope is another one"
+            said = "without it the slope is different"
         name = program.labels.get(own, own)
-        yield (
-            f".detach() in {at} hides one use of {name}: {said}; this is by design, and not the derivative of the value"
-        )
+        yield (f".detach() in {at} hides one use of {name}: {said}; that is what detach() is for")
 
 
 def cuts(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:

@@ -24,7 +24,7 @@ from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Sess
 
 ROWS = "J: one row for each entry of the output, one column for each entry of the leaf."
 EQUAL = '"= torch": the derived gradient equals what torch computed.'
-OWN = f'"{NOT_CHECKED}": computed by PyTorch, an operation on the path is not derived.'
+OWN = f'"{NOT_CHECKED}": the number is PyTorch\'s, because symgrad does not derive an operation on the path.'
 HANDFUL = 6
 """Tensors whose shapes are listed one by one."""
 SHORT = 48

@@ -202,11 +202,11 @@ class Folding:
             for place, number in enumerate(turns[0].numbers):
                 if turns[1].numbers[place] != number:
                     counted.setdefault(tuple(row.spoken(place) for row in turns))
-        told = f"{count - 1} times {'before' if self.last else 'more'}"
+        told = f"{count - 1} times first" if self.last else f"{count - 1} times more"
         changing = common(list(rows))
         for turn, row in enumerate([*changing, *map(list, counted)]):
             rest, own = (row[:-1], row[-1]) if self.last else (row[1:], row[0])
-            told += f"{' and' if turn else ', with'} {listed(rest)} for {own}"
+            told += f"{' and' if turn else ', with'} {listed(rest)} in place of {own}"
         return f"{told}; then:" if self.last else told
 
 
