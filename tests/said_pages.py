@@ -494,7 +494,7 @@ CLAIMS: dict[str, Rule] = {
     r"At (?P<at>.*?) the derivative is (?P<value>.*?)\. The program's steps compute .*? there(?:: in the backward of .* "
     r"a weight of 0 meets a slope that is not finite, and 0·∞ is nan|: the formula for the slope of .* is not "
     r"finite)?\.$": derivative_there,
-    r"Undefined here: at (?P<at>.*?) there is no derivative(?:, because .*? ha(?:s|ve) no finite value|: the slope of "
+    r"Undefined here: there is no derivative at (?P<at>.*?)(?:, because .*? ha(?:s|ve) no finite value|, where the slope of "
     r".* is infinite or undefined)?\. Floating-point arithmetic gives .*\.$": no_derivative,
     r"(?P<rows>.*) ha(?:s|ve) no finite value here\. Where there is no value there is no derivative: what stands in "
     r"(?:that row|those rows) of \w+ is only what floating point evaluates to\.": without_value,

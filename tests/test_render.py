@@ -119,7 +119,7 @@ REQUIRED = [
     "SymPy, every entry of J differentiated on its own",
     "⟨v, J u⟩ = ⟨vᵀJ, u⟩ for 3 random u",
     "Exact integers throughout: equal means identical.",
-    "the rows of J are outputs, its columns inputs, both numbered row by row",
+    "the rows of J are outputs and its columns are inputs, both numbered row by row",
 ]
 
 

@@ -180,7 +180,7 @@ def test_what_is_truly_0_is_not_said_to_be_lost() -> None:
 def test_a_derivative_that_no_float_holds_is_there_all_the_same() -> None:
     """At 1e-200 1/x is 1e200, and its slope -1e400: beside a pole of another entry it is no pole."""
     said = told("1/x", x=[0.0, 1.0, 1e-200])
-    assert "Undefined here: at x[0] there is no derivative, because out[0] has no finite value." in said
+    assert "Undefined here: there is no derivative at x[0], because out[0] has no finite value." in said
     assert "At x[2] the derivative is larger than any float: it evaluates to -inf (in torch as well)." in said
     assert "x[0] and x[2]" not in said
 
@@ -188,5 +188,5 @@ def test_a_derivative_that_no_float_holds_is_there_all_the_same() -> None:
 def test_an_output_without_a_value_is_the_reason_where_it_is_moved_alone() -> None:
     """√ has no slope at 0, whatever stands in another row."""
     said = told("sqrt(x) + 0 / (x - 1)", x=[0.0, 1.0, 4.0])
-    assert "at x[1] there is no derivative, because out[1] has no finite value." in said
+    assert "there is no derivative at x[1], because out[1] has no finite value." in said
     assert re.search(r"there is no derivative at x\[0\], where the slope of sqrt\(x\) is infinite or undefined\.", said)

@@ -343,12 +343,12 @@ x.sum().backward()
     )
     (call,) = session.calls
     where = "… these 3 steps, line 8 in “for layer in layers”, 23 times first, with layers[0], layers[1], layers[2], …"
-    assert call.program[0] == f"{where}, layers[22] for layers[23]; then:"
+    assert call.program[0] == f"{where}, layers[22] in place of layers[23]; then:"
     folds = re.findall(
-        r"… these (\d) lines (\d+) times (before|more), with (.*?) for (layers\[\d+\])", " ".join(told.split())
+        r"… these (\d) lines (\d+) times (first|more), with (.*?) in place of (layers\[\d+\])", " ".join(told.split())
     )
     assert folds == [
-        ("2", "23", "before", "layers[0], layers[1], layers[2], …, layers[22]", "layers[23]"),
+        ("2", "23", "first", "layers[0], layers[1], layers[2], …, layers[22]", "layers[23]"),
         ("4", "22", "more", "layers[22], layers[21], layers[20], …, layers[1]", "layers[23]"),
     ]
 
@@ -381,7 +381,9 @@ def test_equal_turns_are_told_once_and_every_line_is_counted(last):
     assert (steps, others) == (2, 8)
     assert len(shown) + steps * others == len(BACK) + 2
     assert shown == ["a = x", *(BACK[-2:] if last else BACK[:2]), "b = x"]
-    assert head.endswith("with w.9, w.8, w.7, …, w.2 for w.1; then:" if last else "with w.8, w.7, w.6, …, w.1 for w.9")
+    assert head.endswith(
+        "with w.9, w.8, w.7, …, w.2 in place of w.1; then:" if last else "with w.8, w.7, w.6, …, w.1 in place of w.9"
+    )
 
 
 @pytest.mark.parametrize(
@@ -407,9 +409,9 @@ SLICES = [f"v_t{n} = v_t{n + 1} * x[{4 * n}:{4 * n + 4}, :2] + 0.5" for n in ran
 def test_numbers_that_go_on_by_the_same_step_are_told(last):
     shown, head = once(SLICES, last)
     assert shown == [SLICES[-1 if last else 0]]
-    others = "x[36:40, :2], x[32:36, :2], x[28:32, :2], …, x[8:12, :2] for x[4:8, :2]; then:"
+    others = "x[36:40, :2], x[32:36, :2], x[28:32, :2], …, x[8:12, :2] in place of x[4:8, :2]; then:"
     assert head[0].endswith(
-        others if last else "with x[32:36, :2], x[28:32, :2], x[24:28, :2], …, x[4:8, :2] for x[36:40, :2]"
+        others if last else "with x[32:36, :2], x[28:32, :2], x[24:28, :2], …, x[4:8, :2] in place of x[36:40, :2]"
     )
 
 

@@ -32,7 +32,7 @@ EXPLAINED = [
         "torch.where(x>0,x.sqrt(),x) --let x=[-1,-4]",
         "At x[0] and x[1] the derivative is 1. The program's steps compute nan",
     ),
-    (11, "sqrt(sum(x**2)) --let x=[0,0]", "Undefined here: at x[0] and x[1] there is no derivative"),
+    (11, "sqrt(sum(x**2)) --let x=[0,0]", "Undefined here: there is no derivative at x[0] and x[1]"),
     (11, "norm(x) --let x=[0,0]", "x[0] = 0 is a kink of norm, one of 2 such entries: left -1, right 1"),
     (12, "softmax(x,dim=1) --let x=[[1,2,3],[0,1,0]]", "x.grad = out * (v - (v * out).sum(-1, keepdim=True))"),
     (13, "softmax(x) --let x=[1,2,3]", "The entries of softmax(x) add up to 1 whatever x is"),
@@ -84,7 +84,7 @@ FAILS = "try:\n    {}\nexcept RuntimeError:\n    pass\n"
 SCRIPTS = [
     (1, VECTOR + "y = x * 2\n" + FAILS.format("y.backward()"), "y has 3 elements, so J has 3 rows and backward() has no weights"),
     (2, VECTOR + "y = torch.outer(x, x)\n" + FAILS.format("y.backward(torch.ones(3))"), "v must be 3×3, not 3"),
-    (2, VECTOR + "y = x.sum()\n" + FAILS.format("y.backward(torch.ones(3))"), "y is scalar, one output: v has to be scalar, not 3"),
+    (2, VECTOR + "y = x.sum()\n" + FAILS.format("y.backward(torch.ones(3))"), "y is scalar, one output: v must be scalar, not 3"),
     (3, VECTOR + "(x * 2).backward(torch.ones(3))\n", "L = out[0] + out[1] + out[2], the sum"),
     (3, "X, A = torch.randn(3, 2, requires_grad=True), torch.randn(2, 2)\n(X @ A @ X.T).sum().backward()\n", "out adds 9 entries, so their 9 rows of J; jacrev returns them separately"),
     (3, VECTOR + "(torch.ones(2, 3) @ x).backward(torch.ones(2))\n", "v = ones adds the 2 rows of J; v = 1 0 gives the first alone, torch.func.jacrev all of them"),

@@ -211,7 +211,7 @@ class Folding:
 
 
 def head(said: tuple[range, str], what: str, place: str = "") -> str:
-    """``… these 5 lines 3 times more, with w6, w5, w4 for w7``"""
+    """``… these 5 lines 3 times more, with w6, w5, w4 in place of w7``"""
     shown, told = said
     which = f"this {what}" if len(shown) == 1 else f"these {len(shown)} {what}s"
     return f"… {which}{place} {told}"
