@@ -300,13 +300,11 @@ class EntryApplier:
         """``value``, unless it is torch's pair of values and indices."""
         if value.pair:
             said = quote_span(self.text, span)
-            word = said.partition("(")[0].rpartition(".")[2]
-            hints = {"max": ("the larger of x and 0: relu(x)",), "min": ("the smaller of x and 0: clamp(x, max=0)",)}
-            also = f", or a{word}" if word in hints else ""
-            raise NotationError(
-                "torch returns values and indices here, not one tensor",
-                span=span, hints=(f"{said}.values{also}", *hints.get(word, ())),
-            )  # fmt: skip
+            along = find("a" + said.partition("(")[0].rpartition(".")[2])
+            hints: tuple[str, ...] = (f"{said}.values",)
+            if along:
+                hints = (f"{said}.values, or {along.name}", "compared with 0: clamp(x, min=0)")
+            raise NotationError("torch returns values and indices here, not one tensor", span=span, hints=hints)
         return value
 
 
