@@ -24,11 +24,11 @@ import torch.nn.functional as F
 
 from symgrad.errors import UnsupportedError
 from symgrad.tracing import run_script
-from symgrad.tracing.session import event as events
-from symgrad.tracing.session import transformed, watch
-from symgrad.tracing.session.agreement import precision_of
-from symgrad.tracing.story.events import Backward, Leaf
-from symgrad.tracing.story.told_lines import ToldLines
+from symgrad.tracing.lift.values import precision_of
+from symgrad.tracing.session import call_events as events
+from symgrad.tracing.session import transform_events, watch
+from symgrad.tracing.story.events import CallEvent, Leaf
+from symgrad.tracing.story.story_lines import StoryLines
 from tests.compare import assert_same
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,7 +78,7 @@ class Heard:
 
     program: Any
     seeds: Mapping[str, Any]
-    told: ToldLines
+    told: StoryLines
     kinds: Mapping[str, str]
 
 
@@ -87,8 +87,8 @@ class Ear:
     """What the calls of one script told, each with the program that it was told of."""
 
     heard: dict[int, Heard] = field(default_factory=dict)
-    events: list[Backward] = field(default_factory=list)
-    told: list[Backward] = field(default_factory=list)
+    events: list[CallEvent] = field(default_factory=list)
+    told: list[CallEvent] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     lines: int = 0
     forms: int = 0
@@ -96,7 +96,7 @@ class Ear:
 
     def tell(self, told: Any) -> None:
         """Look at what was told, while its tensors are what they were."""
-        self.told += [told] if isinstance(told, Backward) else []
+        self.told += [told] if isinstance(told, CallEvent) else []
         while self.events:
             event = self.events.pop()
             if (heard := self.heard.pop(id(event.told), None)) is not None:
@@ -106,28 +106,28 @@ class Ear:
 def slips_of(path: Path) -> Ear:
     """Run a script and paste what is told of it."""
     ear, kinds = Ear(), {}
-    judge, told_lines, told_of = events.Judge, events.told_lines, events.told_of
+    judge, told_lines, told_of = events.Judge, events.make_lines, events.explain_call
 
     class Judge(judge):
         def __init__(self, program: Any, seeds: Any, types: Mapping[str, str]) -> None:
             super().__init__(program, seeds, types)
             kinds[id(program)] = types
 
-    def heard(program: Any, seeds: Any, *rest: Any) -> ToldLines:
+    def heard(program: Any, seeds: Any, *rest: Any) -> StoryLines:
         told = told_lines(program, seeds, *rest)
         ear.heard[id(told)] = Heard(program, seeds, told, kinds.get(id(program), {}))
         return told
 
-    def event_of(*given: Any) -> Backward:
+    def event_of(*given: Any) -> CallEvent:
         event = told_of(*given)
         ear.events.append(event)
         return event
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "Judge", Judge)
-        patch.setattr(events, "told_lines", heard)
-        for place in (watch, transformed):
-            patch.setattr(place, "told_of", event_of)
+        patch.setattr(events, "make_lines", heard)
+        for place in (watch, transform_events):
+            patch.setattr(place, "explain_call", event_of)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             run_script(str(path), [], tell=ear.tell)
     return ear
@@ -136,7 +136,7 @@ def slips_of(path: Path) -> Ear:
 class Pasted:
     """The lines of one call in a session of Python."""
 
-    def __init__(self, event: Backward, heard: Heard, ear: Ear) -> None:
+    def __init__(self, event: CallEvent, heard: Heard, ear: Ear) -> None:
         self.event, self.heard, self.ear = event, heard, ear
         self.program = heard.program
         self.labels = self.program.labels

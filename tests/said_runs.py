@@ -15,8 +15,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from symgrad.tracing.story.content import agreement
-from symgrad.tracing.story.events import Backward, Leaf, Note
+from symgrad.tracing.story.event_content import format_agreement
+from symgrad.tracing.story.events import CallEvent, Leaf, Note
 from tests import torch_side
 from tests.said_pages import NUMBER, adds_up, divides, like, number
 from tests.said_programs import Drawn
@@ -452,7 +452,7 @@ NOTES: dict[str, Rule] = {
 }
 
 
-def read_event(told: Told, event: Backward | Note, place: int) -> None:
+def read_event(told: Told, event: CallEvent | Note, place: int) -> None:
     """One event."""
     if isinstance(event, Note):
         notes = [event.text, *event.more]
@@ -478,7 +478,7 @@ def read_event(told: Told, event: Backward | Note, place: int) -> None:
             told.failed.append(note)
 
 
-def lines_hold(told: Told, event: Backward) -> None:
+def lines_hold(told: Told, event: CallEvent) -> None:
     """Each line runs in torch, each cotangent of a named tensor and each gradient is torch's."""
     letter = event.letter
     told.scope |= {letter: torch_side.tensor(told.truth.seed), "loss": told.truth.run().detach()}
@@ -503,9 +503,9 @@ def lines_hold(told: Told, event: Backward) -> None:
                 told.failed.append(f"length of {part}: {real}")
 
 
-def row_holds(told: Told, event: Backward, leaf: Leaf, place: int) -> None:
+def row_holds(told: Told, event: CallEvent, leaf: Leaf, place: int) -> None:
     """Size and structure of J, the form, what was added, and whether it is torch's."""
-    real, said = told.truth.gradient(leaf.name), agreement(leaf)
+    real, said = told.truth.gradient(leaf.name), format_agreement(leaf)
     added = np.asarray(leaf.added, dtype=float)
     same = np.allclose(
         added, real, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(real[np.isfinite(real)]).max(initial=0.0)), equal_nan=True
@@ -541,7 +541,7 @@ def row_holds(told: Told, event: Backward, leaf: Leaf, place: int) -> None:
             told.failed.append(f"{leaf.name}.grad is not {leaf.form}")
 
 
-def false_sentences(drawn: Drawn, events: list[Backward | Note], script: str) -> list[str]:
+def false_sentences(drawn: Drawn, events: list[CallEvent | Note], script: str) -> list[str]:
     """What a run says that does not hold, and what nobody tests."""
     truth = truth_of(drawn)
     told = Told(drawn, truth, script.splitlines(), asked=leaves_of(drawn))

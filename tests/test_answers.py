@@ -12,9 +12,9 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.language.inference import find_inputs
 from symgrad.tracing import run_script
-from symgrad.tracing.story import told_lines
-from symgrad.tracing.story.page import event_text
-from symgrad.tracing.story.told_lines import flow_of, warning_of
+from symgrad.tracing.story import story_lines
+from symgrad.tracing.story.session_pages import event_text
+from symgrad.tracing.story.story_lines import format_norm_flow, warn_of_norms
 from symgrad_cli.main import main
 from tests.compare import assert_same
 
@@ -268,7 +268,7 @@ def test_a_call_is_written_as_python_that_runs(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_a_long_program_is_told_line_by_line_only_where_it_is_asked_for(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(told_lines, "MOST_STEPS", 3)
+    monkeypatch.setattr(story_lines, "MOST_STEPS", 3)
     path = tmp_path / "train.py"
     path.write_text(TRAINING, encoding="utf-8")
     (call,) = run_script(str(path), [], tell=lambda event: None).calls
@@ -314,13 +314,13 @@ def test_an_unrolled_layer_of_over_a_thousand_steps_is_told_as_one_turn(tmp_path
     ],
 )
 def test_a_gradient_that_vanishes_is_named_where_it_does(lengths: list[tuple[str, float]], said: str) -> None:
-    found = warning_of(lengths)
+    found = warn_of_norms(lengths)
     assert said in found
     assert bool(said) == bool(found)
 
 
 def test_a_long_way_back_is_told_by_its_ends() -> None:
-    told = flow_of([(f"v_{n}", float(n)) for n in range(20)])
+    told = format_norm_flow([(f"v_{n}", float(n)) for n in range(20)])
     assert told.startswith("v_0 0 → v_1 1")
     assert "… 12 more" in told
     assert told.endswith("v_19 19")

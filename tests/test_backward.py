@@ -31,7 +31,7 @@ from symgrad.backward.simplify.dtype_casts import cast_to_float
 from symgrad.errors import UnsupportedError
 from symgrad.language.inference import find_inputs
 from symgrad.tracing import Capture, run_script
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.events import Backward
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.events import CallEvent
+from symgrad.tracing.story.session_pages import event_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own
 
@@ -74,13 +74,13 @@ BY_DEFAULT = (
 )
 
 
-def play(tmp_path: Path, body: str) -> tuple[list[Backward], str]:
+def play(tmp_path: Path, body: str) -> tuple[list[CallEvent], str]:
     """What was told of the calls of ``backward`` in a script, and the text of the last."""
     path = tmp_path / "script.py"
     path.write_text(f"{HEAD}{body}\nloss.backward()\n", encoding="utf-8")
     session = run_script(str(path), [])
     assert session.status == 0
-    calls = [e for e in session.events if isinstance(e, Backward) and e.kind == "backward"]
+    calls = [e for e in session.events if isinstance(e, CallEvent) and e.kind == "backward"]
     return calls, re.sub(r"\s+", " ", event_text(calls[-1]))
 
 

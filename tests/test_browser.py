@@ -24,7 +24,7 @@ from symgrad.render.html.travel import travelling
 from symgrad.render.program_picture import program_picture
 from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.events import Note, Session
-from symgrad.tracing.story.page import page_html
+from symgrad.tracing.story.session_pages import session_html
 from tests.browser import Opened, browser
 from tests.cases import cases
 from tests.compare import assert_same
@@ -335,7 +335,7 @@ def test_what_happened_lights_its_line_of_source(opened: Opened, ran: str) -> No
 def test_a_line_far_down_in_the_source_comes_into_view(opened: Opened, tmp_path: Path) -> None:
     where = [SourceLine("s.py", 700, "b.backward()"), SourceLine("s.py", 2, "a.backward()")]
     session = Session("s.py", [Note(w, "something") for w in where], source="pass\n" * 800, file="s.py")
-    page = opened.open(written(tmp_path / "far.html", page_html(session)))
+    page = opened.open(written(tmp_path / "far.html", session_html(session)))
     for number, line in enumerate((700, 2)):
         page.locator(".event").nth(number).locator("summary").hover()
         box, row = page.locator(".source").bounding_box(), page.locator(f"#file-0-{line}").bounding_box()

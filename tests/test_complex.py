@@ -19,7 +19,7 @@ from symgrad.numeric import forward
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL
 from symgrad.oracles.forms import evaluate_text
 from symgrad.tracing import run_script
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 from tests import test_ops_options as options
 from tests import torch_side
 from tests.compare import assert_same

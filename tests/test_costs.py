@@ -30,17 +30,17 @@ from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
 from symgrad.shapes import SlotSymbol
 from symgrad.tracing import capture, run_script
-from symgrad.tracing.captured import words
+from symgrad.tracing.captured import step_text
 from symgrad.tracing.lift import values
 from symgrad.tracing.record import frame_names
-from symgrad.tracing.story.folding import passages
+from symgrad.tracing.story.folding import list_folded_program
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 
 local = importlib.import_module("symgrad.calculus.local_derivatives")
 expansion_module = importlib.import_module("symgrad.language.expand")
 forwards = importlib.import_module("symgrad.numeric.forward_pass")
-program_of_run = importlib.import_module("symgrad.tracing.captured.recorded")
+program_of_run = importlib.import_module("symgrad.tracing.captured.step_text")
 
 
 @pytest.fixture
@@ -272,11 +272,11 @@ def test_a_group_is_the_same_at_other_sizes_and_positions():
 
 def test_the_steps_that_are_told_are_chosen_once(monkeypatch) -> None:
     chosen = []
-    told = words.listed_steps
+    told = step_text.listed_steps
     monkeypatch.setattr(program_of_run, "listed_steps", lambda *asked: chosen.append(asked) or told(*asked))
 
     program = capture(lambda x: x.sin().cos().exp().tanh().sum(), torch.ones(2, 2))
-    assert len(passages(program)) == 5
+    assert len(list_folded_program(program)) == 5
     assert len(chosen) == 1
 
 

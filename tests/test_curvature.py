@@ -12,9 +12,9 @@ import torch
 from click.testing import CliRunner
 
 from symgrad.tracing import run_script
-from symgrad.tracing.session import curvature
-from symgrad.tracing.story.events import Backward, Note
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.session import second_derivatives
+from symgrad.tracing.story.events import CallEvent, Note
+from symgrad.tracing.story.session_pages import event_text
 from symgrad_cli.main import main
 
 HEAD = """
@@ -34,7 +34,7 @@ def play(tmp_path: Path, body: str, call: int = 1, **options: object) -> tuple[N
     assert session.status == 0
     assert session.agrees
     first, second = session.events
-    assert isinstance(first, Backward)
+    assert isinstance(first, CallEvent)
     assert isinstance(second, Note)
     return second, re.sub(r"\s+", " ", event_text(second))
 
@@ -74,8 +74,10 @@ def test_the_second_derivatives_of_a_call_have_sizes_and_lines(name: str, tmp_pa
 
 def test_they_are_those_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs: list[Any] = []
-    made = curvature.doubled
-    monkeypatch.setattr(curvature, "doubled", lambda scene: programs.append(made(scene)) or programs[-1])
+    made = second_derivatives.capture_gradient
+    monkeypatch.setattr(
+        second_derivatives, "capture_gradient", lambda scene: programs.append(made(scene)) or programs[-1]
+    )
     play(tmp_path, "F.mse_loss(net(x), y).backward()", only=("0.weight",))
     torch.manual_seed(0)
     x, y, _ = torch.randn(5, 3), torch.randn(5, 1), torch.randn(3)
@@ -92,12 +94,12 @@ def test_they_are_those_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_wrong_second_derivative_is_not_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = curvature.Capture.pushforward
+    right = second_derivatives.Capture.pushforward
 
     def wrong(self: Any, tangents: Any) -> Any:
         return right(self, tangents) * 1.001
 
-    monkeypatch.setattr(curvature.Capture, "pushforward", wrong)
+    monkeypatch.setattr(second_derivatives.Capture, "pushforward", wrong)
     _, told = play(tmp_path, TOLD["grad"][0])
     assert "disagree" in told
     assert CONFIRMED not in told
@@ -106,8 +108,10 @@ def test_a_wrong_second_derivative_is_not_confirmed(tmp_path: Path, monkeypatch:
 def test_difference_quotients_see_what_two_sweeps_have_wrong_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curvature.Capture, "pushforward", twice(curvature.Capture.pushforward))
-    monkeypatch.setattr(curvature.Capture, "pullback", twice(curvature.Capture.pullback, of_the_gradient=True))
+    monkeypatch.setattr(second_derivatives.Capture, "pushforward", twice(second_derivatives.Capture.pushforward))
+    monkeypatch.setattr(
+        second_derivatives.Capture, "pullback", twice(second_derivatives.Capture.pullback, of_the_gradient=True)
+    )
     _, told = play(tmp_path, TOLD["grad"][0])
     assert CONFIRMED not in told
 

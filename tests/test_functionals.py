@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.events import Backward, Note, Session
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.events import CallEvent, Note, Session
+from symgrad.tracing.story.session_pages import event_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own
 
@@ -71,7 +71,7 @@ def test_its_gradients_are_one_call_by_number(tmp_path: Path) -> None:
     body = "hvp(f, x, u)\nw = x.clone().requires_grad_()\nf(w).backward()"
     session, _ = play(tmp_path, body, call=2)
     (event,) = session.events
-    assert isinstance(event, Backward)
+    assert isinstance(event, CallEvent)
     assert event.number == 2
     assert event.agrees
 
@@ -98,7 +98,7 @@ def inner(x):
 hvp(inner, x, u)"""
     session, told = play(tmp_path, body)
     first, second = session.events
-    assert isinstance(first, Backward)
+    assert isinstance(first, CallEvent)
     assert isinstance(second, Note)
     assert session.agrees
     assert "H with respect to x is 3×3, diagonal" in told

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 
 HEAD = """import torch
 torch.manual_seed(0)

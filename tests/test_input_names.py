@@ -21,8 +21,8 @@ from symgrad.language import read_program
 from symgrad.render import derived as written_derived
 from symgrad.render import schema, to_json, to_latex, to_markdown, to_text
 from symgrad.tracing import run_script
-from symgrad.tracing.session import why
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.session import zero_reasons
+from symgrad.tracing.story.session_pages import event_text
 from tests.compare import assert_same
 
 USUAL = ("x", "y", "v", "out", "L", "J")
@@ -178,8 +178,8 @@ V_TAKEN = "import torch\nv = torch.tensor([0.0, 2.0], requires_grad=True)\n"
 def test_notes_of_a_run_call_the_seed_as_it_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, says: str
 ) -> None:
-    found = why.found  # as if the kink were one of the weighted output itself
-    monkeypatch.setattr(why, "found", lambda *of: [replace(tie, whole=True) for tie in found(*of)])
+    found = zero_reasons.find_kinks  # as if the kink were one of the weighted output itself
+    monkeypatch.setattr(zero_reasons, "find_kinks", lambda *of: [replace(tie, whole=True) for tie in found(*of)])
     script, story = tmp_path / "script.py", []
     script.write_text(V_TAKEN + lines)
     run_script(str(script), [], tell=lambda event: story.append(event_text(event)))

@@ -16,7 +16,7 @@ from symgrad.backward import line_templates, template_cache
 from symgrad.oracles import forms
 from symgrad.program import Constant
 from symgrad.tracing import run_script
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 
 PLAIN = """
 import torch

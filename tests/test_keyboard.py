@@ -14,7 +14,7 @@ import torch
 
 import symgrad
 from symgrad.tracing import run_script
-from symgrad.tracing.story.page import page_html
+from symgrad.tracing.story.session_pages import session_html
 from tests.browser import Opened, browser
 from tests.test_run_page import TRAIN
 
@@ -43,7 +43,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("keyboard")
     (folder / "train.py").write_text(TRAIN, encoding="utf-8")
     with contextlib.redirect_stdout(io.StringIO()):
-        ran = page_html(run_script(str(folder / "train.py"), [], pictures=True))
+        ran = session_html(run_script(str(folder / "train.py"), [], pictures=True))
     shown = symgrad.explain("h = tanh(x@w); softmax(h@u)", shapes={"x": (2, 3), "w": (3, 2), "u": (2, 2)})
     made = {
         "explain": shown.to_html(), "exercise": symgrad.exercise("x@w").to_html(), "run": ran,

@@ -28,7 +28,7 @@ from symgrad.oracles.numerical import at_kinks
 from symgrad.oracles.torch_rules import at_ties
 from symgrad.program import Program
 from symgrad.tracing import run_script
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 from symgrad_cli.main import main
 from tests.compare import assert_same
 

@@ -16,8 +16,8 @@ import torch
 
 from symgrad.backward import simplify, template_cache
 from symgrad.backward.cotangent_lines import CotangentLines
-from symgrad.tracing.session import event as events
-from symgrad.tracing.story.told_lines import ToldLines
+from symgrad.tracing.session import call_events as events
+from symgrad.tracing.story.story_lines import StoryLines
 from tests.pasted_stories import Ear, scripts, slips_of
 
 EVERY = [*scripts()]
@@ -154,13 +154,13 @@ def test_a_listing_gives_each_function_its_module(tmp_path: Path) -> None:
 
 
 def test_a_form_with_other_numbers_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told_lines = events.told_lines
+    told_lines = events.make_lines
 
-    def twice(*given: Any) -> ToldLines:
+    def twice(*given: Any) -> StoryLines:
         found = told_lines(*given)
         return replace(found, forms={name: f"2 * ({form})" for name, form in found.forms.items()})
 
-    monkeypatch.setattr(events, "told_lines", twice)
+    monkeypatch.setattr(events, "make_lines", twice)
     ear = pasted("import torch\nx = torch.ones(2, requires_grad=True)\n(x * x).sum().backward()\n", tmp_path)
     assert ear.wrong
     assert all("x.grad = 2 * (2 * x)" in what for what in ear.wrong)

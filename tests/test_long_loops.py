@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from symgrad.tracing.captured.function import record_calls
 from symgrad.tracing.record import aliases
 from symgrad.tracing.record.mode import Recorder
+from symgrad.tracing.record.patching import record_calls
 from symgrad.tracing.record.trace import Node
 
 

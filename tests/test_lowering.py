@@ -31,9 +31,9 @@ from symgrad.lowering.plan import lowered, planned
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric import as_float, forward
 from symgrad.numeric.playing import evaluate, evaluate_forward, in_type, plan_for, played
-from symgrad.tracing.captured.on_torch import engine
+from symgrad.tracing.captured.on_torch import torch_engine
 from symgrad.tracing.captured.planned import Unplanned
-from symgrad.tracing.lift.sweeps import pull_calls
+from symgrad.tracing.lift.call_sweeps import pull_calls
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
 from tests.naive import Loops
@@ -353,7 +353,7 @@ def test_on_tensors_it_is_differentiated_again(name: str) -> None:
 @pytest.mark.parametrize("case", first_by_default(6))
 def test_the_table_on_tensors(case: Case) -> None:
     """Each pullback that has a plan on tensors gives what it gives on NumPy."""
-    on = engine(torch.float64, torch.device("cpu"))
+    on = torch_engine(torch.float64, torch.device("cpu"))
     for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
         shapes = {name: array.shape for name, array in arrays.items()}
         holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}

@@ -81,7 +81,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "a kind of structure, of which the identity and a diagonal are two": {
         "explanation/structure.py": "identity sum diagonal",
-        "tracing/session/rows.py": "diagonal identity",
+        "tracing/session/jacobian_sweeps.py": "diagonal identity",
     },
     "a kind of reason, of slip, of word in a text": {
         "explanation/reasons.py": "sum",
@@ -99,7 +99,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "entries/along.py": "mean sum",
         "explanation/notable.py": "mean sum",
         "language/dtypes.py": "mean",
-        "tracing/lift/layers.py": "bilinear",
+        "tracing/lift/layer_calls.py": "bilinear",
         "tracing/lift/compositions.py": "linear",
         "tracing/lift/placing.py": "amax mean sum",
     },

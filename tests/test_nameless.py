@@ -7,7 +7,7 @@ import re
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 
 torch = pytest.importorskip("torch")
 

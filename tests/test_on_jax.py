@@ -57,10 +57,10 @@ def test_the_same_plans_on_jax(name: str, kind: str) -> None:
 @pytest.mark.parametrize("case", first_by_default(6)[::9])
 def test_the_table_on_jax(case: Case) -> None:
     """Each pullback that has a plan on jax gives what it gives on NumPy; some: jax compiles each for each shape."""
-    from symgrad.tracing.captured.on_jax import engine
+    from symgrad.tracing.captured.on_jax import jax_engine
 
     with jax.enable_x64(True):
-        on = engine(np.dtype("float64"))
+        on = jax_engine(np.dtype("float64"))
         for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
             shapes = {name: array.shape for name, array in arrays.items()}
             holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.events import Backward
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.events import CallEvent
+from symgrad.tracing.story.session_pages import event_text
 
 HEAD = """
 import torch
@@ -29,7 +29,7 @@ OPEN = {
 }
 
 
-def play(tmp_path: Path, body: str, expand: bool = True) -> tuple[Backward, str]:
+def play(tmp_path: Path, body: str, expand: bool = True) -> tuple[CallEvent, str]:
     """The one call of a script, and what is told of it on one line."""
     path = tmp_path / "script.py"
     path.write_text(HEAD + body + "\n", encoding="utf-8")

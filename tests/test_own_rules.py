@@ -9,9 +9,9 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.tracing import run_script
-from symgrad.tracing.lift.observed import format_change
-from symgrad.tracing.session.differences import by_torchs_rule
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.lift.boxes import format_change
+from symgrad.tracing.session.agreement import apply_torch_rule
+from symgrad.tracing.story.session_pages import event_text
 
 RULED = {
     "cosine_similarity below its eps": (
@@ -86,7 +86,7 @@ def test_a_derived_number_that_is_wrong_is_not_excused(name):
         for origin in program.origins.values():
             if "x" in origin.box.names:
                 weights = np.ones(np.shape(program.arrays[origin.steps[-1]]))
-                found, reason = by_torchs_rule(origin, {"x": factor * derived}, weights, program.arrays)
+                found, reason = apply_torch_rule(origin, {"x": factor * derived}, weights, program.arrays)
                 told[factor] = bool(reason)
                 assert bool(reason) == (not np.allclose(found["x"], factor * derived))
     assert told == {1.0: True, 1.01: False, -1.0: False, 0.0: False}

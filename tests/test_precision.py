@@ -12,9 +12,10 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.tracing import run_script
+from symgrad.tracing.lift import values
 from symgrad.tracing.session import agreement
-from symgrad.tracing.session.differences import Precision
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.session.agreement import PrecisionRuns
+from symgrad.tracing.story.session_pages import event_text
 
 
 def normal(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -23,13 +24,13 @@ def normal(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture
-def given() -> tuple[Precision, dict[str, np.ndarray]]:
+def given() -> tuple[PrecisionRuns, dict[str, np.ndarray]]:
     """A program that ran in single precision, and torch's gradients there."""
     torch.manual_seed(0)
     leaves = [torch.randn(*shape, requires_grad=True) for shape in ((3, 2, 9, 9), (4, 2, 3, 3))]
     captured = symgrad.capture(normal, *(leaf.detach() for leaf in leaves))
     torchs = torch.autograd.grad(normal(*leaves), leaves)
-    precision = Precision(captured, {captured.ends[0]: np.ones(())})
+    precision = PrecisionRuns(captured, {captured.ends[0]: np.ones(())})
     return precision, {name: g.numpy().astype(float) for name, g in zip(captured.wanted, torchs, strict=True)}
 
 
@@ -65,10 +66,10 @@ def test_a_script_is_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     def nothing(*given: object) -> Iterator[float]:
         return iter(())
 
-    monkeypatch.setattr(agreement, "PRECISION", {**agreement.PRECISION, "float32": (1e-9, 1e-12)})
+    monkeypatch.setattr(values, "PRECISION", {**values.PRECISION, "float32": (1e-9, 1e-12)})
     monkeypatch.setattr(agreement.Judge, "noise", nothing)
     if not asked:
-        monkeypatch.setattr(Precision, "explains", lambda self, name, got: False)
+        monkeypatch.setattr(PrecisionRuns, "explains", lambda self, name, got: False)
     path, told = tmp_path / "script.py", list[str]()
     path.write_text(SCRIPT, encoding="utf-8")
     session = run_script(str(path), [], tell=lambda event: told.append(" ".join(event_text(event).split())))

@@ -19,7 +19,7 @@ from symgrad.explanation.singular import Point, nothing
 from symgrad.language.inference import read_program
 from symgrad.numeric import forward, sparse, vector_products
 from symgrad.tracing import run_script
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 
 
 def reason(text: str, name: str = "x", seed: object = None, **inputs: object) -> str:

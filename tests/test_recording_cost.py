@@ -15,11 +15,10 @@ import pytest
 import torch
 
 from symgrad.tracing import run_script
-from symgrad.tracing.record import backward_args
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session import sampling
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 
 LOOP = """
 import torch
@@ -226,7 +225,7 @@ FEW_CALLS, FEW_NODES = 70, 6
 @pytest.mark.parametrize("layers", [1, 40])
 def test_a_call_that_is_only_counted_runs_little_of_ours_however_large_the_graph_is(tmp_path, monkeypatch, layers):
     ours, read = [], []
-    own = backward_args.outline_graph
+    own = sampling.outline_graph
     monkeypatch.setattr(sampling, "outline_graph", lambda outputs: read.append(own(outputs)) or read[-1])
 
     def follow(frame, event, argument):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.content import closing
+from symgrad.tracing.story.event_content import closing_text
 from symgrad.tracing.story.events import Note, Session
-from symgrad.tracing.story.page import event_markdown, event_text, to_json
+from symgrad.tracing.story.session_pages import event_markdown, event_text, session_json
 from tests.compare import assert_same
 
 HEAD = "import torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"
@@ -23,7 +23,7 @@ def play(tmp_path: Path, body: str, **options: object) -> tuple[Session, str]:
     said: list[str] = []
     session = run_script(str(path), [], tell=lambda event: said.append(event_text(event)), **options)
     assert session.status == 0
-    return session, re.sub(r"\s+", " ", " ".join([*said, closing(session)]))
+    return session, re.sub(r"\s+", " ", " ".join([*said, closing_text(session)]))
 
 
 def test_functional_jacobian_is_one_event(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_functional_jacobian_is_one_event(tmp_path: Path) -> None:
     assert "6 of 24 passes are enough" in told
     assert "torch.func.vmap(torch.func.jacrev(f))(x)" in told
     assert "6 of 24 passes" in event_markdown(event)
-    assert "6 of 24 passes" in to_json(session)
+    assert "6 of 24 passes" in session_json(session)
 
 
 @pytest.mark.filterwarnings("ignore")

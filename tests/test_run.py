@@ -19,11 +19,13 @@ from click.testing import CliRunner
 from symgrad.errors import InputError
 from symgrad.render import PAGE_WRITERS
 from symgrad.tracing import run_script
+from symgrad.tracing.captured import step_text
+from symgrad.tracing.lift import values
 from symgrad.tracing.record.patching import DYNAMO, TorchPatches
 from symgrad.tracing.session import agreement
-from symgrad.tracing.story.content import closing, legend
-from symgrad.tracing.story.events import summary
-from symgrad.tracing.story.page import event_text, page_of, to_json
+from symgrad.tracing.story.event_content import closing_text, legend_text
+from symgrad.tracing.story.events import summarize_leaves
+from symgrad.tracing.story.session_pages import event_text, session_json, session_page
 from symgrad_cli.main import main
 from tests.networks import LENET
 
@@ -613,10 +615,10 @@ def test_a_training_loop(tmp_path, name):
     assert all(call.agrees for call in session.calls)
     assert [call.repeated for call in session.calls] == [False] + [True] * 5
     assert "call 20: the same program; 4 leaves = torch" in told
-    assert "script.py:10: 14 further calls with as many operations, equal where compared, counted only" in closing(
+    assert "script.py:10: 14 further calls with as many operations, equal where compared, counted only" in closing_text(
         session
     )
-    assert "calls 1, 2, 3, 5, 10, 20 were checked" in closing(session)
+    assert "calls 1, 2, 3, 5, 10, 20 were checked" in closing_text(session)
     assert told.count("the next backward() starts from zero") == 1
 
 
@@ -743,10 +745,10 @@ torch.softmax(x.masked_fill(mask == 0, float("-inf")), 0)[0].backward()
 
 def test_rounding_hides_no_wrong_gradient():
     derived, wrong = np.array([1.0, 2.0]), np.array([1.0, 2.001])
-    floor = agreement.floor_of(3.0, "float32")
-    assert not agreement.difference(derived, wrong, 2e-4, None, floor)[1]
-    assert not agreement.difference(np.zeros(2), np.array([0.0, 1e-4]), 2e-4, None, floor)[1]
-    assert agreement.difference(np.zeros(2), np.array([0.0, 1e-7]), 2e-4, None, floor)[1]
+    floor = values.cancellation_floor(3.0, "float32")
+    assert not values.relative_difference(derived, wrong, 2e-4, None, floor)[1]
+    assert not values.relative_difference(np.zeros(2), np.array([0.0, 1e-4]), 2e-4, None, floor)[1]
+    assert values.relative_difference(np.zeros(2), np.array([0.0, 1e-7]), 2e-4, None, floor)[1]
 
 
 @pytest.mark.one_in(2)
@@ -758,13 +760,13 @@ def test_where_tanh_is_flat_its_last_digit_is_most_of_its_slope(tmp_path, monkey
         "for n in range(7):\n    h = torch.tanh(h @ w) * (n + 1)\nh.sum().backward()\n"
     )
     assert play(tmp_path, source)[0].agrees
-    derived = agreement.pull_calls
+    derived = step_text.pull_calls
 
     def wrong(*given, taken=None, **options):
         more = None if taken is None else lambda name, g: taken(name, 1.01 * g)
         return {name: 1.01 * g for name, g in derived(*given, taken=more, **options).items()}
 
-    monkeypatch.setattr(agreement, "pull_calls", wrong)
+    monkeypatch.setattr(step_text, "pull_calls", wrong)
     assert not play(tmp_path, source)[0].agrees
 
 
@@ -818,7 +820,7 @@ def test_one_call_in_detail(tmp_path, name):
     session, _ = play(tmp_path, LOOP.format(name="SGD"), call=3, only=[name])
     assert [call.number for call in session.calls] == [3]
     assert [leaf.name for leaf in session.calls[0].leaves] == ["net[2].bias"]
-    assert "19 further calls" in closing(session)
+    assert "19 further calls" in closing_text(session)
 
 
 def test_a_leaf_that_is_not_there_is_not_called_unreached(tmp_path):
@@ -897,12 +899,12 @@ for _ in range(2):
     row = page[start]
     assert row.endswith("not verified")
     assert "derived" not in row
-    assert summary(again) == "7 leaves = torch, 1 leaf not verified"
-    assert legend(session).count("\n") == 4
+    assert summarize_leaves(again) == "7 leaves = torch, 1 leaf not verified"
+    assert legend_text(session).count("\n") == 4
     alone = replace(session, events=[replace(first, leaves=tuple(leaf for leaf in first.leaves if leaf.boxed))])
-    assert "= torch" not in legend(alone)
-    assert "= torch" not in "".join(map(summary, alone.calls))
-    data = json.loads(to_json(session))["events"][0]["leaves"]
+    assert "= torch" not in legend_text(alone)
+    assert "= torch" not in "".join(map(summarize_leaves, alone.calls))
+    data = json.loads(session_json(session))["events"][0]["leaves"]
     assert sorted((leaf["black_box"], leaf["agrees"]) for leaf in data if leaf["name"] == "x") == [(True, None)]
 
 
@@ -917,8 +919,8 @@ x.register_hook(lambda g: g * 2)
 """,
     )
     (call,) = session.calls
-    assert summary(call) == "1 leaf not compared"
-    assert summary(replace(call, leaves=())) == "no leaf is reached"
+    assert summarize_leaves(call) == "1 leaf not compared"
+    assert summarize_leaves(replace(call, leaves=())) == "no leaf is reached"
 
 
 def test_a_second_order_call_is_told_with_the_backward_that_it_goes_through(tmp_path):
@@ -1027,10 +1029,10 @@ assert x.grad.tolist() == [2., 2.]
 
 def test_json_and_markdown(tmp_path):
     session, _ = play(tmp_path, ACCUMULATION)
-    told = json.loads(to_json(session))
+    told = json.loads(session_json(session))
     assert told["events"][0]["leaves"][0]["closed_form"] == "v * y"
     assert told["events"][2]["failure"].startswith("RuntimeError")
-    page = PAGE_WRITERS["markdown"](page_of(session))
+    page = PAGE_WRITERS["markdown"](session_page(session))
     assert "| `x` | 3×3 diagonal(y) | `v * y` | none  +  \\[0.5 -1 2\\] | = torch |" in page
 
 
@@ -1054,9 +1056,9 @@ def test_every_format_says_what_the_text_says(tmp_path, source):
     """Also of an array that is too large to be kept: data has its shape."""
     session, told = play(tmp_path, source)
     data, markdown, latex = (
-        json.loads(to_json(session)),
-        PAGE_WRITERS["markdown"](page_of(session)),
-        PAGE_WRITERS["latex"](page_of(session)),
+        json.loads(session_json(session)),
+        PAGE_WRITERS["markdown"](session_page(session)),
+        PAGE_WRITERS["latex"](session_page(session)),
     )
     assert len(data["events"]) == len(session.events)
     assert latex.isascii()

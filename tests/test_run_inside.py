@@ -6,8 +6,8 @@ import pytest
 
 from symgrad.render import PAGE_WRITERS
 from symgrad.tracing import run_script
-from symgrad.tracing.story.content import legend
-from symgrad.tracing.story.page import event_text, page_of
+from symgrad.tracing.story.event_content import legend_text
+from symgrad.tracing.story.session_pages import event_text, session_page
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.*:DeprecationWarning")  # scripts still use it
 HEAD = "import torch\n"
@@ -360,8 +360,8 @@ def test_no_seed_is_said_where_torch_had_none(tmp_path):
     session = run_script(str(path), [])
     (call,) = session.calls
     assert call.seed == ""
-    assert "v weighs the rows" in legend(session)
-    assert "implicit: one output" not in PAGE_WRITERS["markdown"](page_of(session))
+    assert "v weighs the rows" in legend_text(session)
+    assert "implicit: one output" not in PAGE_WRITERS["markdown"](session_page(session))
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ import symgrad
 from symgrad.render.html import pieces
 from symgrad.tracing import run_script
 from symgrad.tracing.record.trace import SourceLine
-from symgrad.tracing.story.events import Backward, Note, Session
-from symgrad.tracing.story.held import formula, numbers_of
-from symgrad.tracing.story.page import MOST_CALLS, MOST_LINES, MOST_SHORT, page_html
+from symgrad.tracing.story.events import CallEvent, Note, Session
+from symgrad.tracing.story.line_checks import line_equation, values_on_page
+from symgrad.tracing.story.session_pages import MOST_CALLS, MOST_LINES, MOST_SHORT, session_html
 from symgrad_cli.main import main
 from tests.test_html import Reader
 from tests.test_run import own_default_precision
@@ -61,7 +61,7 @@ def texts(page: str) -> str:
 
 
 def test_the_source_stands_beside_every_line_of_the_backward(trained: Session) -> None:
-    page = page_html(trained)
+    page = session_html(trained)
     found = Reader(page)
     assert found.open == []
     assert len(found.ids) == len(set(found.ids))
@@ -82,7 +82,7 @@ def test_the_source_stands_beside_every_line_of_the_backward(trained: Session) -
 
 
 def test_lines_are_tied_to_the_source_that_made_them(trained: Session) -> None:
-    page = page_html(trained)
+    page = session_html(trained)
     rows = TRAIN.splitlines()
     tied = re.findall(r'data-(makes|of)="(\w+)"[^>]*data-at="file-0-(\d+)"', page)
     assert ("makes", "h") in {(kind, name) for kind, name, _ in tied}
@@ -115,10 +115,10 @@ def test_a_formula_with_other_numbers_than_its_line_is_left_out() -> None:
 
     program = symgrad.capture(lambda x, w: torch.tanh(x @ w).sum(), torch.randn(2, 3), torch.randn(3, 2))
     lines = program.backward()
-    known, line = numbers_of(program, lines), lines.gradients["w"]
-    assert formula(program, line, known) is not None
-    assert formula(program, replace(line, value=line.value + 1), known) is None
-    assert formula(program, line, {name: a for name, a in known.items() if name != "x"}) is None
+    known, line = values_on_page(program, lines), lines.gradients["w"]
+    assert line_equation(program, line, known) is not None
+    assert line_equation(program, replace(line, value=line.value + 1), known) is None
+    assert line_equation(program, line, {name: a for name, a in known.items() if name != "x"}) is None
 
 
 @pytest.mark.parametrize("kind", ["calls", "wrong", "notes", "lines"])
@@ -129,9 +129,9 @@ def test_a_page_is_bounded(kind: str) -> None:
         events = [Note(where[n], "something") for n in range(count)]
     else:
         failure = "RuntimeError: no" if kind == "wrong" else ""
-        events = [Backward(n, where[n], "1", "", ("out = x",), (), (), failure=failure) for n in range(count)]
+        events = [CallEvent(n, where[n], "1", "", ("out = x",), (), (), failure=failure) for n in range(count)]
     length = 50_000 if kind == "lines" else 900
-    page = page_html(Session("s.py", events, source="x = 1\n" * length, file="s.py"))
+    page = session_html(Session("s.py", events, source="x = 1\n" * length, file="s.py"))
     assert len(page) < 400_000
     assert page.count('class="event"') == MOST_CALLS
     assert page.count('<li id="file-0-') <= MOST_LINES
@@ -143,13 +143,13 @@ def test_what_disagrees_is_told_however_late_it_comes() -> None:
     where = SourceLine("s.py", 1, "loss.backward()")
     events = [Note(where, "something") for _ in range(2_000)]
     events.append(Note(where, "the late one", agrees=False))
-    assert "the late one" in page_html(Session("s.py", events, source="x", file="s.py"))
+    assert "the late one" in session_html(Session("s.py", events, source="x", file="s.py"))
 
 
 def test_what_a_script_says_stays_text() -> None:
     evil = '</details><script>alert("1")</script>&'
     where = SourceLine("s.py", 1, evil)
-    page = page_html(Session(evil, [Note(where, evil), Backward(1, where, evil, "", (evil,), (), (), (evil,))],
+    page = session_html(Session(evil, [Note(where, evil), CallEvent(1, where, evil, "", (evil,), (), (), (evil,))],
                              source=evil, file="s.py"))  # fmt: skip
     assert "<script>alert" not in page
     assert Reader(page).open == []

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 
 BEGIN = """
 import threading

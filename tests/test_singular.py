@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.explanation import Explanation
 from symgrad.oracles.comparisons import CheckVerdict, Standing, compare
-from symgrad.tracing.session.watch import Watch
+from symgrad.tracing.session.watch import WatchedRun
 from symgrad_cli.main import main
 from tests.compare import assert_same
 
@@ -287,9 +287,9 @@ def test_what_was_written_behind_a_pullback_is_refused() -> None:
 
 def told_of(run: Any) -> tuple[Any, str]:
     """The session of a few lines, and its words."""
-    from symgrad.tracing.story.page import event_text
+    from symgrad.tracing.story.session_pages import event_text
 
-    watch = Watch("here.py")
+    watch = WatchedRun("here.py")
     with watch.watching():
         run()
     return watch.session, "".join(event_text(event) for event in watch.session.events)

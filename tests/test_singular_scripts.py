@@ -16,9 +16,9 @@ import pytest
 
 from symgrad.errors import InputError
 from symgrad.tracing import run_script
-from symgrad.tracing.lift.sweeps import differs_by_rounding
-from symgrad.tracing.story.content import closing
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.lift.call_sweeps import differs_by_rounding
+from symgrad.tracing.story.event_content import closing_text
+from symgrad.tracing.story.session_pages import event_text
 from tests.singular_scripts import script
 
 FOUND = (1, 1294, 1446, 1887)
@@ -44,7 +44,7 @@ def assert_unchanged_and_unaccused(number: int, folder: Path) -> None:
     assert session.status == 0, about
     assert out.getvalue() == alone, about
     assert session.agrees, about
-    assert "gap in symgrad" not in "".join(told) + closing(session), about
+    assert "gap in symgrad" not in "".join(told) + closing_text(session), about
 
 
 @pytest.mark.one_in(12)

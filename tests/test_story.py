@@ -12,14 +12,14 @@ import torch
 
 from symgrad.backward import Line
 from symgrad.render.flow import cut, in_columns, wrapped
+from symgrad.render.numbers import format_digits
 from symgrad.tracing import run_script
-from symgrad.tracing.record.numbers import format_digits
-from symgrad.tracing.session.history import Outline, unlike
+from symgrad.tracing.session.history import Outline, compare_outlines
 from symgrad.tracing.session.sampling import OFTEN, is_checked
-from symgrad.tracing.story.content import closing, legend
+from symgrad.tracing.story.event_content import closing_text, legend_text
 from symgrad.tracing.story.events import MANY, Note
-from symgrad.tracing.story.folding import told_once
-from symgrad.tracing.story.page import event_markdown, event_text, sorted_out
+from symgrad.tracing.story.folding import fold_lines
+from symgrad.tracing.story.session_pages import event_markdown, event_text, sort_events
 from tests.test_run import own_default_precision
 
 __all__ = ["own_default_precision"]
@@ -187,7 +187,7 @@ for step in range(60):
         "occurs again, or with symgrad run --call 56"
     )
     assert session.counted == {"script.py:9": 52}
-    assert "52 further calls with the same operations and sizes" in closing(session)
+    assert "52 further calls with the same operations and sizes" in closing_text(session)
 
 
 def test_what_comes_once_while_nobody_looks_is_not_claimed_to_be_the_same(tmp_path):
@@ -202,8 +202,8 @@ for step in range(30):
 """,
     )
     assert [call.number for call in session.calls] == [1, 2, 3, 5, 10, 20]
-    assert "script.py:9: 24 further calls, counted only" in closing(session)
-    assert closing(session).endswith("; 1 of them ran a program that is not shown\n")
+    assert "script.py:9: 24 further calls, counted only" in closing_text(session)
+    assert closing_text(session).endswith("; 1 of them ran a program that is not shown\n")
 
 
 @pytest.mark.slow
@@ -239,7 +239,7 @@ for depth in (1, 2, 1, 2, 1):
         (False, 0, ()), (False, 0, ()), (True, 1, ("as in call 1",)), (True, 2, ()), (True, 1, ("as in call 1",)),
     ]  # fmt: skip
     assert told.count("y = ") == 2
-    full, _, left = sorted_out(session)
+    full, _, left = sort_events(session)
     assert ([[call.number for call in told.again] for told in full if told.again], left) == ([[3, 5], [4]], 0)
 
 
@@ -268,7 +268,7 @@ def test_the_story_grows_in_its_file(tmp_path):
 def test_a_page_grows_by_the_same_parts(tmp_path):
     session, _ = play(tmp_path, "x = torch.ones(2, requires_grad=True)\n(x * 2).sum().backward()\n")
     assert "| `x` |" in "\n".join(map(event_markdown, session.events))
-    assert closing(session) == ""
+    assert closing_text(session) == ""
 
 
 # Blocks that repeat ---------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def once(lines, last=False):
     """Lines of code as they are told: those that are, and what is said of the others."""
     parts = [line.partition(" = ") for line in lines]
     made = [Line(name, code, name.replace(".", "_"), code, name, None) for name, _, code in parts]
-    told = told_once([(str(line), line) for line in made], {**NAMES, **{name: name for name in "abx"}}, GIVEN, last)
+    told = fold_lines([(str(line), line) for line in made], {**NAMES, **{name: name for name in "abx"}}, GIVEN, last)
     return [text for text, line in told if line is not None], [text for text, line in told if line is None]
 
 
@@ -466,11 +466,13 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, monkeypatch, body):
     for line in session.calls[0].program:
         head = re.match(r"… th\w+(?: (\d+))? steps?\b.* (\d+) times first", line)
         count += int(head[1] or 1) * int(head[2]) if head is not None else 1
-    from symgrad.tracing.session import event
+    from symgrad.tracing.session import call_events
 
     seen = []
-    original = event.passages
-    monkeypatch.setattr(event, "passages", lambda program: seen.append(len(program.told)) or original(program))
+    original = call_events.list_folded_program
+    monkeypatch.setattr(
+        call_events, "list_folded_program", lambda program: seen.append(len(program.told)) or original(program)
+    )
     run_script(str(tmp_path / "script.py"), [])
     assert seen == [count]
     assert session.agrees
@@ -513,7 +515,7 @@ def test_why_the_seed_has_another_letter(tmp_path):
     given = "x, v_net = torch.randn(2, 3), nn.Linear(3, 1)\nx.requires_grad_()\n"
     session, told = play(tmp_path, given + "head = nn.Linear(1, 1)\nhead(v_net(x)).sum().backward()")
     assert "names of the script begin with v, so the seed is called g here" in told
-    assert "\ng weighs the rows; they add up to gᵀJ" in legend(session)
+    assert "\ng weighs the rows; they add up to gᵀJ" in legend_text(session)
     _, told = play(
         tmp_path, given + "g, = torch.autograd.grad(x.exp().sum(), x, create_graph=True)\ng.sum().backward()"
     )
@@ -791,8 +793,8 @@ w = torch.eye(2, requires_grad=True)
     ],
 )
 def test_another_program_is_not_the_same(old, new):
-    assert unlike(Outline(tuple(old), ()), Outline(tuple(new), ())) is None
-    assert unlike(Outline(tuple(old), ()), Outline(tuple(old), ())) == ()
+    assert compare_outlines(Outline(tuple(old), ()), Outline(tuple(new), ())) is None
+    assert compare_outlines(Outline(tuple(old), ()), Outline(tuple(old), ())) == ()
 
 
 def test_shapes_that_differ():
@@ -801,9 +803,12 @@ def test_shapes_that_differ():
     def given(*shapes):
         return Outline(lines, tuple(zip("xw", shapes, strict=True)))
 
-    assert unlike(given((8, 3), (2, 3)), given((5, 3), (2, 3))) == ("5 rows instead of 8",)
-    assert unlike(given((8, 3), (2, 3)), given((8, 4), (2, 4))) == ("x 8×4 instead of 8×3", "w 2×4 instead of 2×3")
-    assert unlike(given((8, 3), (2, 3)), given((8, 3, 1), (2, 3))) is None
+    assert compare_outlines(given((8, 3), (2, 3)), given((5, 3), (2, 3))) == ("5 rows instead of 8",)
+    assert compare_outlines(given((8, 3), (2, 3)), given((8, 4), (2, 4))) == (
+        "x 8×4 instead of 8×3",
+        "w 2×4 instead of 2×3",
+    )
+    assert compare_outlines(given((8, 3), (2, 3)), given((8, 3, 1), (2, 3))) is None
 
 
 # Words ----------------------------------------------------------------------------------------------------
@@ -813,10 +818,10 @@ def test_a_changed_constant_has_as_many_digits_as_tell() -> None:
     def scaled(number: str) -> Outline:
         return Outline((f"y = x*{number}",), ())
 
-    assert unlike(scaled("0.55"), scaled("0.6050000000000001")) == ("0.605 instead of 0.55",)
-    assert unlike(scaled("0.12345678"), scaled("0.12345699")) == ("0.123457 instead of 0.1234568",)
-    assert unlike(scaled("1234567"), scaled("1234568")) == ("1234568 instead of 1234567",)
-    assert unlike(scaled("0.30000000000000004"), scaled("0.3")) == ("0.3 instead of 0.30000000000000004",)
+    assert compare_outlines(scaled("0.55"), scaled("0.6050000000000001")) == ("0.605 instead of 0.55",)
+    assert compare_outlines(scaled("0.12345678"), scaled("0.12345699")) == ("0.123457 instead of 0.1234568",)
+    assert compare_outlines(scaled("1234567"), scaled("1234568")) == ("1234568 instead of 1234567",)
+    assert compare_outlines(scaled("0.30000000000000004"), scaled("0.3")) == ("0.3 instead of 0.30000000000000004",)
 
 
 def test_what_autocast_rounds_is_called_after_what_it_is(tmp_path):

@@ -12,9 +12,9 @@ import torch
 
 from symgrad import capture
 from symgrad.tracing import run_script
-from symgrad.tracing.captured.function import record_calls
 from symgrad.tracing.record.mode import Recorder
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.record.patching import record_calls
+from symgrad.tracing.story.session_pages import event_text
 
 HEAD = """
 import torch

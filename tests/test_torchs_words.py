@@ -6,7 +6,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from symgrad.tracing.session.torchs_words import Refusal, refusal_of
+from symgrad.tracing.session.torch_messages import Refusal, find_refusal
 from symgrad_cli.main import main
 
 
@@ -129,7 +129,7 @@ def test_each_refusal_is_known_by_torchs_own_words(refused):
     with pytest.raises(RuntimeError) as caught:
         refused()
     refusal = Refusal[refused.__name__.upper()]
-    assert refusal_of(caught.value) is refusal
+    assert find_refusal(caught.value) is refusal
     asked = CliRunner().invoke(main, ["errors", str(caught.value)])
     assert asked.exit_code == 0
     assert asked.stdout.startswith(refusal.answer)
@@ -155,4 +155,4 @@ def test_a_class_of_torchs_is_answered_by_its_function(spelling, function):
 
 
 def test_another_message_is_none_of_them():
-    assert refusal_of(RuntimeError("mat1 and mat2 shapes cannot be multiplied")) is None
+    assert find_refusal(RuntimeError("mat1 and mat2 shapes cannot be multiplied")) is None

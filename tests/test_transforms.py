@@ -9,9 +9,9 @@ import pytest
 
 from symgrad.explanation.data import Jacobian
 from symgrad.tracing import run_script
-from symgrad.tracing.story.content import closing
-from symgrad.tracing.story.events import Backward, Note, Session
-from symgrad.tracing.story.page import event_markdown, event_text, to_json
+from symgrad.tracing.story.event_content import closing_text
+from symgrad.tracing.story.events import CallEvent, Note, Session
+from symgrad.tracing.story.session_pages import event_markdown, event_text, session_json
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own
 
@@ -32,7 +32,7 @@ def play(tmp_path: Path, body: str, **options: object) -> tuple[Session, str]:
     said: list[str] = []
     session = run_script(str(path), [], tell=lambda event: said.append(event_text(event)), **options)
     assert session.status == 0
-    return session, re.sub(r"\s+", " ", " ".join([*said, closing(session)]))
+    return session, re.sub(r"\s+", " ", " ".join([*said, closing_text(session)]))
 
 
 QUIET = "import warnings; warnings.simplefilter('ignore')\n"
@@ -148,7 +148,7 @@ def test_a_transform_is_one_event(name: str, tmp_path: Path) -> None:
     assert [s for s in sentences if s not in told] == [], told
     for event in session.events:
         assert event_markdown(event)
-    assert to_json(session)
+    assert session_json(session)
 
 
 REFUSED = {
@@ -206,7 +206,7 @@ def test_one_call_is_chosen(tmp_path: Path) -> None:
     body = "for n in range(1, 4):\n    grad(lambda x: (x**n).sum())(x)"
     session, told = play(tmp_path, body, call=2)
     (event,) = session.events
-    assert isinstance(event, Backward)
+    assert isinstance(event, CallEvent)
     assert event.number == 2
     assert "2 * x" in told
     assert "2 further calls, counted only" in told

@@ -21,11 +21,11 @@ import torch
 from torch.overrides import BaseTorchFunctionMode
 
 from symgrad.tracing import run_script
-from symgrad.tracing.captured.function import active_modes
-from symgrad.tracing.session.script import status_of
-from symgrad.tracing.session.watch import Watch
+from symgrad.tracing.record.patching import active_modes
+from symgrad.tracing.session.script import exit_status_of
+from symgrad.tracing.session.watch import WatchedRun
 from symgrad.tracing.story.events import Note
-from symgrad.tracing.story.page import event_text
+from symgrad.tracing.story.session_pages import event_text
 from symgrad_cli.output import patience
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,7 +100,7 @@ def plainly(path):
     try:
         exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), module.__dict__)
     except SystemExit as leaving:
-        return status_of(leaving), module
+        return exit_status_of(leaving), module
     except BaseException as error:
         error.__traceback__ = error.__traceback__.tb_next
         if sys.excepthook is sys.__excepthook__:
@@ -300,7 +300,7 @@ def test_standing_aside_leaves_torch_as_it_is():
         (torch.autograd.Function, "apply"), (torch.overrides, "has_torch_function"),
     ]  # fmt: skip
     before = [vars(owner)[name] for owner, name in places]
-    watch, other = Watch("script.py"), BaseTorchFunctionMode()
+    watch, other = WatchedRun("script.py"), BaseTorchFunctionMode()
     with watch.watching():
         inside = [vars(owner)[name] for owner, name in places]
         assert all(a is not b for a, b in zip(inside, before, strict=True))
@@ -327,6 +327,6 @@ def test_what_torch_says_of_compiling_bears_the_line_that_compiles(monkeypatch):
     def compiles():
         return torch.compile(abs)
 
-    with Watch("script.py").watching(), pytest.warns(UserWarning, match="as torch.compile would") as found:
+    with WatchedRun("script.py").watching(), pytest.warns(UserWarning, match="as torch.compile would") as found:
         assert compiles() is abs
     assert [(w.filename, w.lineno) for w in found] == [(__file__, compiles.__code__.co_firstlineno + 1)]

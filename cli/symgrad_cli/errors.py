@@ -47,9 +47,9 @@ def errors(kind: str | None, traceback: bool) -> None:
 
 def answered(message: str) -> str:
     """What would do about a message of torch's; refused for any other word."""
-    from symgrad.tracing.session.torchs_words import refusal_of
+    from symgrad.tracing.session.torch_messages import find_refusal
 
-    refusal = refusal_of(RuntimeError(message))
+    refusal = find_refusal(RuntimeError(message))
     if refusal is None:
         raise UnknownNameError(
             f"symgrad does not know this message: {message!r}",

@@ -72,8 +72,8 @@ def run(
 
         need_torch()
         from symgrad.render.flow import wrapped
-        from symgrad.tracing.story.content import closing, legend
-        from symgrad.tracing.story.page import WIDTH, ending, event_markdown, event_text
+        from symgrad.tracing.story.event_content import closing_text, legend_text
+        from symgrad.tracing.story.session_pages import WIDTH, closing_markdown, event_markdown, event_text
 
         load("symgrad.tracing.session.script")
     style, path = place(style, path, opened, code)
@@ -100,10 +100,10 @@ def run(
         as_python = code_of(session, code)
         say(as_python, stdout) if file is None else file.add(as_python)
     elif style == "text":
-        end = wrapped(closing(session) + legend(session), width)
+        end = wrapped(closing_text(session) + legend_text(session), width)
         say(end, stdout) if file is None else file.add(end)
     elif style == "markdown" and file is not None:
-        file.add(ending(session))
+        file.add(closing_markdown(session))
     else:
         output.deliver(whole(session, style), path, style, opened)
     if file is not None:
@@ -131,7 +131,7 @@ def place(style: str, path: Path | None, opened: bool, code: int | None) -> tupl
 def whole(session: Session, style: str) -> str:
     """A run as Markdown, LaTeX, JSON, a page, or the picture of its first call that has one."""
     from symgrad.render import PAGE_WRITERS
-    from symgrad.tracing.story.page import page_html, page_of, to_json
+    from symgrad.tracing.story.session_pages import session_html, session_json, session_page
 
     if style == "svg":
         found = next((call.picture for call in session.calls if call.picture), None)
@@ -139,8 +139,8 @@ def whole(session: Session, style: str) -> str:
             raise InputError("there was no call of backward or grad to draw", hints=("--call N",))
         return found
     if style in PAGE_WRITERS and style != "html":  # a page in HTML has the source beside it
-        return PAGE_WRITERS[style](page_of(session))
-    return to_json(session) if style == "json" else page_html(session)
+        return PAGE_WRITERS[style](session_page(session))
+    return session_json(session) if style == "json" else session_html(session)
 
 
 def code_of(session: Session, number: int) -> str:

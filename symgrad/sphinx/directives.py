@@ -271,7 +271,7 @@ class RunDirective(CodeDirective):
     def outcome(self, source: str) -> tuple[str, str]:
         """What `symgrad run` tells, the script's own output left out."""
         from symgrad.tracing import run_script
-        from symgrad.tracing.story.page import event_text
+        from symgrad.tracing.story.session_pages import event_text
 
         told: list[str] = []
         own = io.StringIO()

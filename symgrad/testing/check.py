@@ -253,7 +253,7 @@ def check_named(
     Raises `UnsupportedError` where PyTorch is not installed: names are found as torch's functions are.
     """
     need_torch()
-    from symgrad.tracing.captured.calls import capture_environment, find_target
+    from symgrad.tracing.captured.function import capture_environment, find_target
 
     for name in wrt or ():
         if name not in values:

@@ -55,7 +55,7 @@ def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Capture:
 def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Capture:
     """Capture ``package.module:function`` with values by name: `symgrad explain --call`."""
     need_torch()
-    from symgrad.tracing.captured.calls import capture_named
+    from symgrad.tracing.captured.function import capture_named
 
     return capture_named(target, values, shapes, wrt)
 
@@ -63,24 +63,24 @@ def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Capt
 def run_script(path: str, arguments: list[str], **options: Any) -> Session:
     """Run a script as ``python path arguments…`` would, and explain each ``backward()`` in it."""
     need_torch()
-    from symgrad.tracing.session.script import run
+    from symgrad.tracing.session.script import run_file
 
-    return run(path, arguments, **options)
+    return run_file(path, arguments, **options)
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Called by ``%load_ext symgrad``: a cell that begins with ``%%symgrad`` is explained as a script is."""
     need_torch()
     from symgrad.tracing.session.script import run_cell
-    from symgrad.tracing.story.content import closing, legend
-    from symgrad.tracing.story.page import event_text
+    from symgrad.tracing.story.event_content import closing_text, legend_text
+    from symgrad.tracing.story.session_pages import event_text
 
     def told(_: str, text: str) -> None:
         name = f"<cell {shell.execution_count}>"
         session = run_cell(
             shell.transform_cell(text), name, shell.user_ns, tell=lambda event: say(event_text(event) + "\n")
         )
-        say(closing(session) + legend(session))
+        say(closing_text(session) + legend_text(session))
 
     def say(text: str) -> None:
         sys.stdout.write(text)

@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 from symgrad.numeric import Array
 from symgrad.testing.candidates import PLAIN, Heard, MemoryLayout, Mutation, PullResult, Seeds, Variation, listening
 from symgrad.testing.candidates.watching import dtype_name, functions_of, snapshot, tensor_mutation, watch_backwards
-from symgrad.tracing.record.backward_args import graph_nodes
+from symgrad.tracing.session.sampling import graph_nodes
 
 ONCE, ERROR = "marked once_differentiable", "torch::autograd::Error"
 """The node that stands in the graph of a gradient that says that it cannot be differentiated again."""

@@ -227,7 +227,7 @@ def functions_of(outputs: Sequence[Any]) -> dict[type[Any], str]:
     """The user's own Functions in a graph, and which of their methods the engine calls."""
     import torch  # which a pair of NumPy functions does without
 
-    from symgrad.tracing.record.backward_args import graph_nodes
+    from symgrad.tracing.session.sampling import graph_nodes
 
     found: dict[type[Any], str] = {}
     for node in graph_nodes(outputs):

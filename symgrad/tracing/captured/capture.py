@@ -28,21 +28,25 @@ from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.vector_products import push
 from symgrad.oracles.forms import check_form
-from symgrad.program import Apply, Program
+from symgrad.program import Program
 from symgrad.render import WRITERS
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.planned import SweepCache
-from symgrad.tracing.captured.recorded import OpaqueStep, RecordedProgram, draw_sweep
-from symgrad.tracing.captured.words import StepWriter, list_program, program_line, relabel_program, with_labels
-from symgrad.tracing.lift.lifted import LiftedProgram, complex_note
-from symgrad.tracing.lift.sweeps import CallwisePull, pull_calls
+from symgrad.tracing.captured.step_text import (
+    RecordedProgram,
+    StepWriter,
+    draw_sweep,
+    list_program,
+    program_line,
+    with_labels,
+)
+from symgrad.tracing.lift.call_sweeps import CallwisePull, pull_calls
+from symgrad.tracing.lift.lifted import LiftedProgram, complex_note, relabel_program
 from symgrad.tracing.record.trace import as_numbers
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.on_torch import OnTorch
-
-__all__ = ["Apply", "OpaqueStep"]
 
 
 def seed_array(seed: Any, output: Array, name: str) -> Array:
@@ -180,7 +184,7 @@ class Capture(RecordedProgram, Listed):
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
         """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
         seeds, watched = self._seeds(seed), Watched()
-        pull_calls(self.recording, self.values, self.boxes, seeds, self._names(wrt), seen=watched, origins=self.origins)
+        self.pull(seeds, self._names(wrt), seen=watched)
         return draw_sweep(self, seeds, watched)
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:

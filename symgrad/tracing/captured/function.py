@@ -1,83 +1,38 @@
 """Capturing one function: run it once on copies of its arguments, and lift what was seen.
 
-Comes in: a function or module and its arguments. Goes out: a `Capture` whose inputs are the floating arguments
-and the parameters that were used.
+Comes in: a function or module and its arguments, or as a command line names both: ``package.module:function``, with
+values by name. Goes out: a `Capture` whose inputs are the floating arguments and the parameters that were used, or the
+reason why there is none. What is named by text runs in float64, so that a module made while importing has its
+parameters in it, and what it prints goes to stderr: stdout is for the explanation.
 """
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import inspect
+import os
 import re
-import types
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from functools import partial
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
+import numpy as np
 import torch
-from torch.jit._builtins import _find_builtin, _register_builtin
 
-from symgrad.errors import InputError, UnsupportedError
+from symgrad.errors import InputError, Setting, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.language import Value
+from symgrad.numeric.exact import as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.record import frames, graph_breaks
-from symgrad.tracing.record.backward_args import argument_names
-from symgrad.tracing.record.frame_names import module_tensors
+from symgrad.tracing.record import frames
+from symgrad.tracing.record.frame_names import argument_names, names_in_closure
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.names import name_nodes
-from symgrad.tracing.record.spelling import Facts, has_own_override
-from symgrad.tracing.record.trace import Node, SourceLine, map_nested, tensors_in, upstream_nodes
-
-
-def active_modes() -> list[Any]:
-    """The modes that are on in this thread."""
-    return list(torch.overrides._get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # torch's gap
-
-
-def has_no_foreign_override(args: Iterable[Any]) -> bool:
-    """``has_torch_function`` as attention asks it before it takes its fast path: a mode that only looks on is none."""
-    return has_own_override(tuple({type(t) for t in args if isinstance(t, torch.Tensor)}))
-
-
-_register_builtin(has_no_foreign_override, _find_builtin(torch.overrides.has_torch_function))  # type: ignore[no-untyped-call]  # torch.jit takes it for torch's
-
-
-@contextmanager
-def record_calls(recorder: Recorder) -> Iterator[Recorder]:
-    """Record everything; the user's own ``autograd.Function`` classes and scripted functions as one call each."""
-    base, scripted = torch.autograd.Function, torch._C.ScriptFunction
-    original, compiled = base.__dict__["apply"], scripted.__call__
-
-    def one_call(bare: Any, spelling: str, custom: bool, args: Any, kwargs: Any) -> Any:
-        def run() -> Any:
-            return bare(*args, **kwargs)
-
-        if recorder not in active_modes() or recorder.paused or (recorder.inside is None and recorder.abroad()):
-            return run()
-        known = Facts(spelling, False, True, True, False, None, custom=custom)
-        return recorder.record(bare, known, args, kwargs, run)
-
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return one_call(original.__get__(None, cls), f"{cls.__qualname__}.apply", True, args, kwargs)
-
-    def variable(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return one_call(partial(type.__call__, cls), graph_breaks.VARIABLE, False, args, kwargs)
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return one_call(compiled.__get__(self), self.name, False, args, kwargs)
-
-    aside = recorder.stand_ins
-    with (
-        aside.put(
-            (base, "apply", classmethod(apply)),
-            (scripted, "__call__", call),
-            (type(torch.autograd.Variable), "__call__", variable),
-            (torch.overrides, "has_torch_function", has_no_foreign_override),
-        ),
-        aside.watching_dynamo(),
-        aside.on(),
-    ):
-        yield recorder
+from symgrad.tracing.record.patching import record_calls
+from symgrad.tracing.record.trace import Node, map_nested, tensors_in, upstream_nodes
 
 
 @contextmanager
@@ -140,7 +95,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     if not floating:
         raise InputError("the function returns only integers, which have no derivative", found=(str(found[0].dtype),))
     ends = [recorder.node_of(t) for t in floating]
-    leaves = {id(t): name for name, t in _collect_known_names(fn, args, kwargs)}
+    leaves = {id(t): name for name, t in names_in_closure(fn, args, kwargs)}
     order = upstream_nodes([*declared, *ends])
     for node in order:
         tensor = node.owner() if node.owner is not None else None
@@ -167,35 +122,172 @@ def _to_plain_containers(result: Any) -> Any:
     return ()
 
 
-def _collect_known_names(
-    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """Parameters, buffers and tensors that the function can see, under their names."""
-    modules: list[tuple[str, Any]] = []
-    if isinstance(fn, torch.nn.Module):
-        modules.append(("", fn))
-    owner = getattr(fn, "__self__", None)
-    if isinstance(owner, torch.nn.Module):
-        modules.append(("", owner))
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.nn.Module):
-            modules.append(("", value))
-    inner = inspect.unwrap(fn) if not isinstance(fn, torch.nn.Module) else None
-    if isinstance(inner, types.FunctionType):
-        seen = inspect.getclosurevars(inner)
-        for name, value in (*seen.nonlocals.items(), *seen.globals.items()):
-            if isinstance(value, torch.nn.Module):
-                modules.append((name, value))
-            elif isinstance(value, torch.Tensor):
-                yield name, value
-            elif isinstance(value, (list, tuple)):
-                for n, part in enumerate(value):
-                    if isinstance(part, torch.Tensor):
-                        yield f"{name}[{n}]", part
-    single = len(modules) == 1
-    for prefix, module in modules:
-        for path, tensor in reversed(module_tensors(module)):  # of two names the first is kept
-            yield (path if single or not prefix else f"{prefix}.{path}"), tensor
+FORM = "--call package.module:function"
+Kind = inspect.Parameter
 
 
-__all__ = ["SourceLine"]
+def capture_named(
+    target: str,
+    values: Mapping[str, Value],
+    shapes: Mapping[str, Sequence[int | str]],
+    wrt: Sequence[str] | None = None,
+) -> Capture:
+    """Import ``target`` and capture it.
+
+    An input with a shape and no value is ones. ``wrt`` names the inputs to differentiate by; the others go in as
+    they are, whole numbers whole: that is how an index or an axis is given.
+    """
+    with capture_environment():
+        fn = find_target(target)
+        given = {
+            name: read_call_argument(name, values.get(name), shapes.get(name), wrt) for name in {**values, **shapes}
+        }
+        positional, spoken = arrange_arguments(target, fn, given)
+        for name in wrt or ():
+            if name not in given:
+                raise UnknownNameError(f"there is no value for {name}", found=(f"given: {', '.join(given)}",))
+        try:
+            program = capture_function(fn, tuple(positional), spoken)
+        except SymgradError:
+            raise
+        except (Exception, SystemExit) as error:
+            only = "{} differentiates with respect to NAME only; integers among the others then stay integers"
+            hints = (Setting("wrt", sentence=only),)
+            whole = wrt is None and any(word in str(error).lower() for word in ("int", "long", "index"))
+            raise InputError(
+                f"{target} raised {type(error).__name__}", found=format_user_error(error), hints=hints if whole else ()
+            ) from error
+    if len(program.ends) > 1:
+        raise InputError(
+            f"{target} returns {len(program.ends)} tensors, but one output is explained at a time",
+            found=(", ".join(program.outputs),),
+            hints=("a function that returns one of them",),
+        )
+    return program
+
+
+@contextmanager
+def capture_environment() -> Iterator[None]:
+    """The current folder importable, float64 the default, stdout kept for the explanation."""
+    path, precision = sys.path[:], torch.get_default_dtype()
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 -- as `python -m` does, text
+    torch.set_default_dtype(torch.float64)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.path[:] = path
+        torch.set_default_dtype(precision)
+
+
+# The function ---------------------------------------------------------------------------------------------
+
+
+def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
+    """What ``package.module:function`` names; ``option`` is what stands before it on the command line."""
+    form = f"{option}package.module:function"
+    module_name, colon, path = target.partition(":")
+    if not colon or not module_name or not path or "/" in module_name or module_name.endswith(".py"):
+        example = module_name.removesuffix(".py").replace("/", ".").strip(".") or "package.module"
+        raise InputError(
+            f"{option or 'this '}needs a module and a function in it",
+            found=(target,),
+            hints=(f"{option}{example}:{path or 'function'}",),
+        )
+    found: Any = import_user_module(module_name, form)
+    seen = module_name
+    for word in path.split("."):
+        if not hasattr(found, word):
+            names = [n for n in dir(found) if not n.startswith("_") and callable(getattr(found, n, None))]
+            close = difflib.get_close_matches(word, names, 3) or names[:3]
+            raise UnknownNameError(
+                f"{seen} has no {word}", found=(target,), hints=tuple(f"{option}{seen}:{n}" for n in close)
+            )
+        found, seen = getattr(found, word), f"{seen}:{word}" if ":" not in seen else f"{seen}.{word}"
+    if isinstance(found, type):
+        raise InputError(
+            f"{path} is a class: {option or 'this '}needs a function or an instance",
+            hints=(f"a function, or an instance of a module: net = Net(), then {option}…:net",),
+        )
+    if not callable(found):
+        raise InputError(f"{path} is not a function", found=(f"it is of type {type(found).__name__}",), hints=(form,))
+    return found  # type: ignore[no-any-return]  # whatever the module holds
+
+
+def import_user_module(name: str, form: str = FORM) -> Any:
+    """The module; raises `InputError` with what importing said."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise InputError(
+                f"there is no module {error.name}",
+                found=(f"looked in {os.getcwd()} and where Python looks",),  # noqa: PTH109 -- shown as text
+                hints=(form,),
+            ) from error
+        raise InputError(f"{name} cannot be imported", found=format_user_error(error)) from error
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{name} cannot be imported", found=format_user_error(error)) from error
+
+
+def format_user_error(error: BaseException) -> tuple[str, ...]:
+    """An exception in a line, and the user's line that it came from."""
+    first = (str(error).splitlines() or [""])[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f for f in frames if not f.filename.startswith("<") and "/site-packages/" not in f.filename]
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 -- compared with frames' file names
+    own = [f for f in places if not f.filename.startswith(ours) and "/importlib/" not in f.filename]
+    where = (f"{own[-1].filename.rpartition('/')[2]}:{own[-1].lineno}: {own[-1].line}",) if own else ()
+    return (f"{type(error).__name__}: {first}", *where)
+
+
+# The arguments --------------------------------------------------------------------------------------------
+
+
+def read_call_argument(
+    name: str, value: Value | None, shape: Sequence[int | str] | None, wrt: Sequence[str] | None
+) -> torch.Tensor | int | float:
+    """One argument; without a value it is ones."""
+    sizes = None if shape is None else tuple(s for s in shape if isinstance(s, int))
+    if sizes is not None and shape is not None and len(sizes) != len(shape):
+        raise InputError(f"the shape of {name} needs numbers here: letters are not inferred", found=(f"{shape}",))
+    if value is None:
+        return torch.ones(sizes or ())
+    size = value.shape if value.shape is not None else sizes
+    if size is None:
+        raise InputError(
+            f"{value.text} has no shape of its own",
+            hints=(Setting("shape", name, "2,3"), Setting("let", name, f"{value.text}(2,3)")),
+        )
+    if sizes is not None and tuple(size) != sizes:
+        raise InputError(f"the value of {name} does not have the shape that was given for it", found=(f"{size}",))
+    array = value.array(tuple(size), name)
+    if wrt is not None and name not in wrt and np.issubdtype(np.asarray(array).dtype, np.integer):
+        return int(array) if not array.ndim else torch.as_tensor(array.copy())
+    return torch.as_tensor(as_float(array).copy(), dtype=torch.float64)
+
+
+def arrange_arguments(
+    target: str, fn: Callable[..., Any], given: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and named arguments, as ``fn`` wants them; raises where one is missing or nobody's."""
+    try:
+        parameters = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).parameters
+    except (TypeError, ValueError):
+        return [], dict(given)  # a builtin: torch's take their arguments by name
+    fixed = {n: p for n, p in parameters.items() if p.kind not in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)}
+    free = any(p.kind is Kind.VAR_KEYWORD for p in parameters.values())
+    unknown = [n for n in given if n not in fixed and not free]
+    if unknown:
+        raise UnknownNameError(
+            f"{target} takes no {unknown[0]}", found=(f"it takes {', '.join(fixed) or 'nothing by name'}",)
+        )
+    missing = [n for n, p in fixed.items() if p.default is Kind.empty and n not in given]
+    if missing:
+        raise InputError(
+            f"{target} needs a value for {' and '.join(missing)}",
+            found=(f"given: {', '.join(given) or 'nothing'}",),
+            hints=tuple(Setting("let", n, "randn(2,3)") for n in missing),
+        )
+    positional = [given[n] for n, p in fixed.items() if p.kind is Kind.POSITIONAL_ONLY and n in given]
+    return positional, {n: v for n, v in given.items() if n not in fixed or fixed[n].kind is not Kind.POSITIONAL_ONLY}

@@ -53,7 +53,7 @@ def jax_functions() -> Mapping[str, Callable[..., Any]]:
     }  # fmt: skip
 
 
-def function_of(dtype: Any, name: str) -> Play:
+def jax_function(dtype: Any, name: str) -> Play:
     """A function of entries; numbers of ours leave the type as it is."""
     if name == "float":
         return lambda x: x.astype(dtype)
@@ -68,13 +68,8 @@ def to_python_scalar(value: Any) -> Any:
     return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
 
 
-def is_light(value: Any) -> bool:
-    """A small array."""
-    return bool(np.asarray(value).nbytes < LIGHT)
-
-
 @lru_cache(maxsize=16)
-def engine(dtype: Any) -> Engine:
+def jax_engine(dtype: Any) -> Engine:
     """jax, in one type."""
     jax, jnp = import_jax()
 
@@ -133,7 +128,7 @@ def engine(dtype: Any) -> Engine:
         ),
         "item": lambda axis, place: lambda values: values[(slice(None),) * axis + (place,)],
         "window": windowed,
-        "map": partial(function_of, dtype),
+        "map": partial(jax_function, dtype),
         "where": lambda: lambda mask, one, other: jnp.where(mask, to_python_scalar(one), to_python_scalar(other)),
         "masked": lambda: lambda mask, values: jnp.where(mask, values, 0),
         "join": lambda axis: lambda *values: jnp.concatenate(values, axis),
@@ -145,7 +140,7 @@ def engine(dtype: Any) -> Engine:
         "place": lambda place, length: partial(placed, place, length),
         "fold": lambda parts, length, place: partial(folded, parts, length, place),
     }
-    return Engine(primitives, array, jnp.add, is_light, False)
+    return Engine(primitives, array, jnp.add, lambda value: bool(np.asarray(value).nbytes < LIGHT), False)
 
 
 @dataclass(eq=False)
@@ -163,7 +158,7 @@ class OnJax(LibrarySweepCache):
         key = (tuple(wanted), tuple(seeds), dtype := types.pop())
         if key not in self.known:
             with jax.ensure_compile_time_eval():  # prepared under jit, too, from what is no tracer
-                self.known[key] = self.prepared(tuple(seeds), wanted, engine(dtype))
+                self.known[key] = self.prepared(tuple(seeds), wanted, jax_engine(dtype))
         return self.played(self.known[key], seeds, partial(jnp.zeros, dtype=dtype))
 
     def seed(self, seed: Any, output: Array, name: str) -> Any:

@@ -55,7 +55,7 @@ FUNCTIONS: Functions = {
 """Functions of entries; what is not here has no plan on tensors."""
 
 
-def function_of(dtype: Any, name: str) -> Play:
+def torch_function(dtype: Any, name: str) -> Play:
     """A function of entries; numbers become floats of the type that everything is computed in."""
     if name == "float":
         return lambda x: x.to(dtype)
@@ -147,11 +147,6 @@ class ScatterRows:
         return terms.new_zeros((terms.shape[0], self.length)).scatter_add(1, places, terms)
 
 
-def stack_into_zeros(place: int, length: int, array: Any) -> Any:
-    """Zeros, with an array at one place of a new first axis."""
-    return torch.nn.functional.pad(array.unsqueeze(0), [0, 0] * array.ndim + [place, length - place - 1])
-
-
 def fold_windows(parts: Sequence[tuple[Any, Any]], length: int, place: int) -> Play:
     """Slices of an axis and of the last one added on a new axis at ``place``."""
     told = [(forward_slice(part), any(is_reversed_slice(along) for along in part[1:]), at) for part, at in parts]
@@ -194,13 +189,8 @@ def scan_with_torch(function: str, axis: int, backwards: bool) -> Play:
     return lambda array: SCANS[function](array, axis)
 
 
-def is_light(value: Any) -> bool:
-    """A view, or a small tensor."""
-    return not isinstance(value, torch.Tensor) or value.nbytes < LIGHT or bool(value._is_view())
-
-
 @lru_cache(maxsize=64)
-def engine(dtype: Any, device: Any) -> Engine:
+def torch_engine(dtype: Any, device: Any) -> Engine:
     """torch, in one type on one device."""
 
     def array(value: Any) -> Any:
@@ -216,7 +206,7 @@ def engine(dtype: Any, device: Any) -> Engine:
         "expand": partial(expand_entries, dtype, device),
         "item": lambda axis, place: lambda a: a.select(axis, place),
         "window": slide_windows,
-        "map": partial(function_of, dtype),
+        "map": partial(torch_function, dtype),
         "where": lambda: select_by_condition,
         "masked": lambda: lambda mask, array: torch.where(mask, array, array.new_zeros(())),
         "join": lambda axis: lambda *parts: torch.cat(parts, axis),
@@ -225,10 +215,16 @@ def engine(dtype: Any, device: Any) -> Engine:
         "product": lambda: torch.matmul,
         "take": lambda axis: partial(gather_clamped, axis),
         "put": ScatterRows,
-        "place": lambda place, length: partial(stack_into_zeros, place, length),
+        "place": lambda place, length: (
+            lambda a: torch.nn.functional.pad(a.unsqueeze(0), [0, 0] * a.ndim + [place, length - place - 1])
+        ),
         "fold": fold_windows,
     }
-    return Engine(primitives, array, torch.add, is_light, False)
+
+    def is_small_or_view(value: Any) -> bool:
+        return not isinstance(value, torch.Tensor) or value.nbytes < LIGHT or bool(value._is_view())
+
+    return Engine(primitives, array, torch.add, is_small_or_view, False)
 
 
 @dataclass(eq=False)
@@ -262,7 +258,7 @@ class OnTorch(LibrarySweepCache):
         key = (ends, wanted, dtype, device)
         if key not in self.known:
             with torch.no_grad():
-                self.known[key] = self.prepared(ends, wanted, engine(dtype, device))
+                self.known[key] = self.prepared(ends, wanted, torch_engine(dtype, device))
         return True
 
     # torch.compile runs it, and does not look inside. torch.compiler.assume_constant_result sets this mark, too, but

@@ -1,9 +1,9 @@
 """The sweep back through a captured program, prepared once for what is asked for and played for every seed.
 
 Comes in: a captured program's recording and its forward values. Goes out: a `PreparedSweep`: one list of calls on
-arrays, its forward values in place; a black box, and what has no plan, is one call of `symgrad.tracing.lift.sweeps`. A
-sweep that meets a number which is not finite, or so near to it that arithmetic ends there, is given up: that one takes
-the other way as a whole.
+arrays, its forward values in place; a black box, and what has no plan, is one call of
+`symgrad.tracing.lift.call_sweeps`. A sweep that meets a number which is not finite, or so near to it that arithmetic
+ends there, is given up: that one takes the other way as a whole.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.vector_products import Prepared, prepared
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply
-from symgrad.tracing.lift.sweeps import CallwisePull
+from symgrad.tracing.lift.call_sweeps import CallwisePull
 
 SMALL = 1 << 10
 """Arrays of fewer entries are looked at together, at the end."""
@@ -86,11 +87,6 @@ def pull_unplanned_call(sweep: CallwisePull, last: Apply, sources: Sequence[str]
     if any(source not in arrived for source in sources):
         raise BadlyScaled
     return [arrived[source] for source in sources]
-
-
-def take_result(number: int, parts: Sequence[Array]) -> Array:
-    """One of several results."""
-    return parts[number]
 
 
 @dataclass(frozen=True)
@@ -183,7 +179,7 @@ class SweepBuilder:
         self.chain.append(partial(pull_unplanned_call, self.sweep, last, sources), (cotangent.place,), parts)
         for number, source in enumerate(sources):
             place = self.chain.slot()
-            self.chain.append(partial(take_result, number), (parts,), place)
+            self.chain.append(itemgetter(number), (parts,), place)
             found[source] = GradientSlot(place, int(np.size(self.sweep.values[source])), plain=True)
         return found
 

@@ -5,8 +5,8 @@ Comes in: a recorded call that reads or makes a complex tensor. Goes out: entrie
 applied to the two halves. Each part of the value is compared with torch's afterwards.
 
 Calls that only select entries, conjugated or not, read the same pairs. Which ones is found as for real tensors
-(`symgrad.tracing.lift.choices`): the call runs on numbers in place of the entries. Their imaginary parts are marks, so
-that a conjugate, a change of sign and an entry from elsewhere are seen.
+(`symgrad.tracing.lift.entry_choices`): the call runs on numbers in place of the entries. Their imaginary parts are
+marks, so that a conjugate, a change of sign and an entry from elsewhere are seen.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from symgrad.ops.lookup import entry_named, find, role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift import complex_definitions, complex_matrices, inside
 from symgrad.tracing.lift.boxes import replay
-from symgrad.tracing.lift.choices import lift_selection
 from symgrad.tracing.lift.context import LiftContext
+from symgrad.tracing.lift.entry_choices import lift_selection
 from symgrad.tracing.lift.lifted import TWICE, UNKNOWN, Refused, bind_entry_arguments, drop_empty_operands, to_operand
 from symgrad.tracing.lift.rewrites import normalize_index
 from symgrad.tracing.record.spelling import is_reflected, plain_spelling
@@ -181,7 +181,7 @@ def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
     call = node.call
     assert call is not None
     word = plain_spelling(call.spelling).rpartition(".")[2]
-    sources = list({id(n): n for n in call.nodes() if is_indexed_operand(n)}.values())
+    sources = list({id(n): n for n in call.nodes() if n.held.is_complex() or n.held.is_floating_point()}.values())
     if word not in MOVERS or not sources or any(n.held.numel() == 0 for n in (*sources, node)):
         raise Refused("")
     first, total = sources[0].held.numel(), sum(n.held.numel() for n in sources)
@@ -197,11 +197,6 @@ def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
     if (places < 0).any():
         found = p(basics.mul, found, lifter.data("written", (places >= 0).astype(np.float64)[..., None]))
     return found
-
-
-def is_indexed_operand(node: Node) -> bool:
-    """Whether a node's entries are what is picked, not a mask or places."""
-    return bool(node.held.is_complex() or node.held.is_floating_point())
 
 
 def probe_complex_indices(node: Node, sources: list[Node]) -> tuple[Array, bool]:
@@ -246,16 +241,6 @@ def indexed(p: PairedArgs, x: Any, key: Any) -> Ref | None:
     return p.lifter.emit(role_entry(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": (*basic, ("all",))})
 
 
-def keep_pairs(p: PairedArgs, x: Any, *_: Any, **__: Any) -> Ref:
-    """The pairs as they are."""
-    return p.pair(x)
-
-
-def lift_complex_cast(p: PairedArgs, x: Any, *_: Any, **__: Any) -> Ref:
-    """Complex from real, real from complex, or the same in another precision."""
-    return p.pair(x) if is_complex(p.node) else p.part(p.pair(x), 0)
-
-
 SAME = ("clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real", "requires_grad",
         "cpu", "lift_fresh", "alias_copy", "to_dense", "_to_dense")  # fmt: skip
 CASTS = ("to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "bfloat16", "real",
@@ -269,8 +254,8 @@ RULES: Mapping[str, Rule] = {
     "copy": lambda p, x, source, *_: expand(p, source),
     "zero": lambda p, x: p(basics.zeros_like, p.pair(x)),
     "view_as_complex": lambda p, x: p.real(x),
-    **dict.fromkeys(SAME, keep_pairs),
-    **dict.fromkeys(CASTS, lift_complex_cast),
+    **dict.fromkeys(SAME, lambda p, x, *_, **__: p.pair(x)),
+    **dict.fromkeys(CASTS, lambda p, x, *_, **__: p.pair(x) if is_complex(p.node) else p.part(p.pair(x), 0)),
 }
 """Functions by their last word."""
 DEFINED = (complex_definitions, complex_matrices)

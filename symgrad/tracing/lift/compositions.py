@@ -22,8 +22,8 @@ from symgrad.ops.calls.run_calls import REDUCTIONS, ctc_loss_steps
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift.boxes import replay
-from symgrad.tracing.lift.choices import lift_overwrite, lift_selection
 from symgrad.tracing.lift.context import LiftContext
+from symgrad.tracing.lift.entry_choices import lift_overwrite, lift_selection
 from symgrad.tracing.lift.lifted import (
     COMPOSITIONS,
     DROPPED,

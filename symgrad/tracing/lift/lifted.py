@@ -10,12 +10,14 @@ torch's afterwards, so a dropped option that mattered is noticed. Nothing here l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from symgrad.backward.page_names import rename_results
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.binding import TOLD, Argument, Ref, bind_arguments, resolve_keyword
@@ -24,6 +26,7 @@ from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import Last
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role, free_name
+from symgrad.program import Argument as StepArgument
 from symgrad.tracing.record.trace import Node, SourceLine
 
 CAST = re.compile(r"(bfloat16|half)_\d+")
@@ -260,3 +263,35 @@ def drop_empty_operands(tensors: Sequence[Any]) -> tuple[Any, ...]:
 def attribute_of_result(known: Callable[..., Last | None]) -> Composition:
     """What the registry knows by the number of the result, for a node."""
     return lambda steps, node, *arguments, **keywords: known(steps, node.index or 0, *arguments, **keywords)
+
+
+def skip_broadcast_steps(
+    program: Program, labels: Mapping[str, str], ends: Collection[str]
+) -> tuple[tuple[Apply, ...], dict[str, str]]:
+    """The steps with what goes without saying passed, where one step reads it; and that, by what it reads itself."""
+    readers = Counter(name for step in program.forward_steps for name in step.tensors)
+    unsaid = {
+        step.result.name: str(step.arguments[0])
+        for step in program.forward_steps
+        if is_implicit_step(step, labels) and readers[step.result.name] == 1 and step.result.name not in ends
+    }
+
+    def past(argument: StepArgument) -> StepArgument:
+        while isinstance(argument, str) and argument in unsaid:
+            argument = unsaid[argument]
+        return argument
+
+    steps = (step for step in program.forward_steps if step.result.name not in unsaid)
+    return tuple(replace(step, arguments=tuple(map(past, step.arguments))) for step in steps), unsaid
+
+
+def relabel_program(program: Program, labels: Mapping[str, str]) -> Program:
+    """``program`` with its unnamed tensors called as ``labels`` has them, and what only broadcasts out of the way."""
+    own = [t.name for t in program.tensors() if UNNAMED.fullmatch(t.name)]
+    change = {name: labels[name] for name in own if labels.get(name, "").isidentifier()}
+    hidden = [name for name in own if name not in change]
+    change |= {name: f"wide{n}" for n, name in enumerate(hidden, 1)}
+    kept = {t.name for t in program.tensors()} - set(change)
+    if len(set(change.values())) < len(change) or kept & set(change.values()):
+        return program
+    return rename_results(program, change)

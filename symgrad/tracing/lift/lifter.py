@@ -27,10 +27,11 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.lookup import find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
-from symgrad.tracing.lift import choices, complex_definitions, complexes, inside, observed, rewrites, templates
-from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall, refuse_silent_write
+from symgrad.tracing.lift import boxes, complex_definitions, complexes, entry_choices, inside, rewrites, templates
+from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.lifted import UNKNOWN, LiftedProgram, Refused, assign_labels, gather_tensor_list
+from symgrad.tracing.lift.rewrites import refuse_silent_write
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import (
     ASIDE,
@@ -81,7 +82,7 @@ class Lifter(LiftContext):
             lift_detached(self, node)
         elif node.kind in ("leaf", "data") or id(node) in self.stops:
             self.source(node)
-        elif observed.has_changing_hooks(node):
+        elif node.passage is not None and node.passage.made and not node.passage.kept(0):
             self.hooked(node)
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
@@ -113,23 +114,23 @@ class Lifter(LiftContext):
         except Refused as refusal:
             call = node.call
             if call is not None and rewrites.is_module_hook_call(call):
-                call = replace(call, spelling=observed.SPELLING)
+                call = replace(call, spelling=boxes.SPELLING)
             self.box(node, call, str(refusal))
         else:
             self.origins.update(self.origin_of(node, begin))
 
     def said(self, node: Node) -> None:
         """A call as an equal one before it, or each way in turn."""
-        tied = choices.has_ties(node)
+        tied = entry_choices.has_ties(node)
         if not tied and templates.reuse_lifted_call(self, node):
             return
         learning = templates.PendingTemplate(self, node)
         reasons = []
-        ways: tuple[Way, ...] = (lift_by_table, choices.by_index_probe, inside.lift_operations)
+        ways: tuple[Way, ...] = (lift_by_table, entry_choices.by_index_probe, inside.lift_operations)
         if complexes.touches_complex(node):
             ways = complexes.WAYS
         elif tied:
-            ways = (choices.by_index_probe, *ways)  # which of equal entries it is, torch's algorithm decides
+            ways = (entry_choices.by_index_probe, *ways)  # which of equal entries it is, torch's algorithm decides
         for way in (*ways, rewrites.lift_empty_result):
             try:
                 with self.trial():
@@ -160,8 +161,8 @@ class Lifter(LiftContext):
         self.keep.append(before)
         self.node(before)
         call = TorchCall(
-            observed.return_unchanged,
-            observed.SPELLING,
+            boxes.return_unchanged,
+            boxes.SPELLING,
             (before,),
             {},
             node.hooked[-1],
@@ -245,7 +246,7 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
         n.kind == "data" and not n.held.is_floating_point() and n.held.numel() and int(n.held.min()) < 0
         for n in call.nodes()
     ):
-        raise Refused("")  # places counted from the end: `by_choice` counts them from the front
+        raise Refused("")  # places counted from the end: `by_index_probe` counts them from the front
     return bench.apply_op(op, spelling, gather_tensor_list(op, arguments), keywords, bench.wish(node))
 
 

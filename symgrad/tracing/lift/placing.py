@@ -2,8 +2,8 @@
 
 Comes in: a call with the positions of this run. Goes out: entries of the table. Where things land is found by sending
 numbers through the call, or read off its positions, which are data; what stands there is differentiated. What is
-written over is chosen (`symgrad.tracing.lift.choices.lift_overwrite`); what is added or reduced there is one entry of
-the table.
+written over is chosen (`symgrad.tracing.lift.entry_choices.lift_overwrite`); what is added or reduced there is one
+entry of the table.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done
 from symgrad.tracing.lift import inside
 from symgrad.tracing.lift.boxes import replay
-from symgrad.tracing.lift.choices import lift_overwrite
 from symgrad.tracing.lift.context import LiftContext
+from symgrad.tracing.lift.entry_choices import lift_overwrite
 from symgrad.tracing.lift.lifted import TWICE, Refused, composition
 from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
 

@@ -3,7 +3,7 @@
 `normalize_call` undoes operators, in-place forms and casts; `lift_aliased_write` says a write in place as a new value;
 of a gradient that was recorded with ``create_graph`` the steps of the backward join those of the program: what was
 asked together is pulled back together, by equations, and held against what torch gave. Calls that only pick entries are
-in `symgrad.tracing.lift.choices`, the operations inside a call in `symgrad.tracing.lift.inside`.
+in `symgrad.tracing.lift.entry_choices`, the operations inside a call in `symgrad.tracing.lift.inside`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,26 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
-from symgrad.tracing.lift import compositions, layers, placing
-from symgrad.tracing.lift.boxes import replay
-from symgrad.tracing.lift.choices import lift_overwrite
+from symgrad.tracing.lift import compositions, layer_calls, placing
+from symgrad.tracing.lift.boxes import replay, rerun, with_operands
 from symgrad.tracing.lift.context import LiftContext
+from symgrad.tracing.lift.entry_choices import lift_overwrite
 from symgrad.tracing.lift.lifted import TWICE, UNNAMED, Refused
 from symgrad.tracing.lift.values import evaluate_step, find_difference, lowest_dtype
-from symgrad.tracing.record.aliases import find_read_entries
+from symgrad.tracing.record.aliases import find_read_entries, storage_of
 from symgrad.tracing.record.gradients import RecordedGradient
 from symgrad.tracing.record.spelling import is_reflected, plain_spelling
-from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, as_numbers, without_subclass
+from symgrad.tracing.record.trace import (
+    BEHIND,
+    Node,
+    SourceLine,
+    TorchCall,
+    as_numbers,
+    holds_same_numbers,
+    without_subclass,
+)
 
-FAMILIES = (compositions, layers, placing)
+FAMILIES = (compositions, layer_calls, placing)
 """Where the calls stand that only a run can say in entries; each enters itself."""
 SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
                   "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
@@ -295,3 +303,43 @@ def input_gradient(lifter: LiftContext, found: Argument | None, ref: Ref) -> Ref
         return Ref(found, ref.shape)
     value = np.zeros([int(n) for n in ref.shape]) if found is None else np.ones(())
     return lifter.data("zeros" if found is None else "one", value)
+
+
+def refuse_silent_write(node: Node) -> None:
+    """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
+    call = node.call
+    assert call is not None
+    late = [n for n in call.nodes() if (n.behind or n.exchanged) is not None and not is_value_restored(n)]
+    itself = node.behind is not None and not is_value_restored(node)
+    if (late or itself) and is_saved_for_backward(call, node.index, late, itself):
+        where = next(at for n in (*late, node) if (at := n.behind or n.exchanged) is not None)
+        raise UnsupportedError(
+            BEHIND,
+            found=(f"{where.short}: {where.text}",),
+            hints=("with torch.no_grad(): write in place, and backward() will say so",),
+        )
+
+
+def is_value_restored(node: Node) -> bool:
+    """Whether the tensor holds again what it held when the call read it, as gradcheck leaves its inputs."""
+    tensor = node.owner() if node.owner is not None else None
+    return tensor is not None and tensor.shape == node.held.shape and holds_same_numbers(tensor.detach(), node.held)
+
+
+def is_saved_for_backward(call: TorchCall, index: int, nodes: Sequence[Node], result: bool) -> bool:
+    """Whether torch keeps one of ``nodes``, which the call read, for the call's pullback, or its own ``result``."""
+    packed: list[Any] = []
+
+    def pack(tensor: Any) -> Any:
+        packed.append(tensor)
+        return tensor
+
+    with torch._C.DisableTorchFunction(), torch.enable_grad():
+        read = tuple({id(n): n for n in call.nodes()}.values())
+        copies = [n.held.detach().clone() for n in read]
+        given = [c.requires_grad_(True).clone() if n.carries else c for n, c in zip(read, copies, strict=True)]
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            found = rerun(call, *with_operands(call, read, given), index)
+    mine = [g for n, g in zip(read, given, strict=True) if any(n is other for other in nodes)]
+    mine += [found] if result else []
+    return any(storage_of(p) == storage_of(m) for p in packed for m in mine)

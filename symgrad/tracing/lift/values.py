@@ -2,8 +2,8 @@
 
 Comes in: a step and the values it reads, or a `LiftedProgram`. Goes out: the step's own value and the integers that its
 formulas read, put beside the others; or a `LiftedProgram` with its composite operations written out, whose numbers are
-computed from those that torch had, and a sentence for what stays whole; or whether a value is what torch computed. If
-not, the entry does not mean this call.
+computed from those that torch had, and a sentence for what stays whole; or whether a value, or a gradient, is what
+torch computed, as far as the precision of its type goes. If a value is not, the entry does not mean this call.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local_derivatives import OUT, derive_local, operand_name, standard_at
-from symgrad.entries.spec import Op
 from symgrad.indexing import Bracket, Equation
 from symgrad.language import expand_composites, why_whole
 from symgrad.lowering.graph import FORWARD, NoPlan
 from symgrad.lowering.plan import Plan
 from symgrad.lowering.reading import names_read, number
-from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
 from symgrad.numeric.playing import asked_of, left_in, plan_for
 from symgrad.ops.gathering import WrittenTwice
@@ -51,10 +51,10 @@ class StepReplay:
         self.player: Player | None = None
         self.operands: tuple[int, ...] = ()
         places = {operand_name(n): n for n, a in enumerate(step.arguments) if isinstance(a, str)}
-        if isinstance(step.op, str) and not has_custom_value(entry_named(step.op)):
-            player = Player(
-                derive_local(form.key).equation, {own: number(size, {}) for own, size in form.sizes.items()}
-            )
+        op = entry_named(step.op) if isinstance(step.op, str) else None
+        if op is not None and not (op.saved.index_data or op.data or op.numpy):  # an equation on numbers says it all
+            sizes = {own: number(size, {}) for own, size in form.sizes.items()}
+            player = Player(derive_local(form.key).equation, sizes)
             if places.keys() >= set(player.read):
                 self.player, self.operands = player, tuple(places[name] for name in player.read)
 
@@ -67,11 +67,6 @@ class StepReplay:
             evaluate_step(step, arrays)
         else:
             arrays[step.result.name] = value
-
-
-def has_custom_value(op: Op) -> bool:
-    """Whether more than an equation on numbers says what an operation gives."""
-    return bool(op.saved.index_data or op.data) or op.numpy is not None
 
 
 def reads_own_value(step: Apply, arrays: Mapping[str, Array]) -> bool:
@@ -219,6 +214,38 @@ def find_difference(found: Array, torch_value: Array, kind: str) -> str | None:
     worst = np.unravel_index(int(np.argmin(same | overflow)), gap.shape)
     at = ",".join(str(int(i)) for i in worst)
     return f"at [{at}] it would be {got[worst]:.6g}, torch's is {expected[worst]:.6g}"
+
+
+PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
+"""By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
+
+
+def precision_of(kind: str) -> tuple[float, float]:
+    """The row of `PRECISION` for a type."""
+    return PRECISION.get(kind, (1e-3, 1e-3))
+
+
+def largest_entry(array: Array) -> float:
+    """The size of the largest entry."""
+    own = as_float(array)
+    return float(np.maximum(own.max(initial=0.0), -own.min(initial=0.0)))
+
+
+def cancellation_floor(terms: float, kind: str) -> float:
+    """What rounding may leave of terms of this size."""
+    return 16 * precision_of(kind)[1] * terms if np.isfinite(terms) else 0.0
+
+
+def relative_difference(
+    derived: Array, got: Array, tolerance: float, before: Any = None, floor: float = 0.0, void: Array | None = None
+) -> tuple[float, bool]:
+    """How far apart, relative to the largest entry, and whether that is within rounding; not where it is ``void``."""
+    if derived.shape != got.shape:
+        return float("inf"), False
+    held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0
+    worst, own, theirs = furthest(derived, got, void)
+    scale = max(theirs, held, 1e-30)  # where torch has 0, derived is rounding
+    return worst / max(scale, own), bool(worst <= max(tolerance * scale, floor))
 
 
 class Player:

@@ -1,4 +1,8 @@
-"""Which tensors share storage, and which entry of one is which entry of the other."""
+"""Which tensors share storage, and which entry of one is which entry of the other; all of them weakly held.
+
+The observer's own weak references can be told from the user's: `torch.utils.swap_tensors` refuses tensors that anybody
+else refers to weakly.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
+from torch.utils.weak import WeakIdRef
 
 from symgrad.numeric.exact import Array
-from symgrad.tracing.record.isolation import WeakTensor
 from symgrad.tracing.record.trace import Node, SourceLine, holds_same_numbers, real_precision, version
 
 SOME = 8
@@ -179,8 +184,6 @@ def map_entries(other: Any, tensor: Any) -> Array | None:
 
 def find_read_entries(key: Any, shape: tuple[int, ...]) -> Array:
     """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
-    import torch  # only here: the other functions ask the tensors that they are given
-
     count = int(np.prod(shape, dtype=object))
     return np.asarray(torch.arange(count).reshape(shape)[key].numpy())
 
@@ -199,12 +202,37 @@ def related_views(first: Any, second: Any) -> bool:
     return a is b
 
 
-def silently_written(tensor: Any, count: int | None, before: Any) -> bool:
-    """Whether a write changed what ``tensor`` held ``before`` and left its counter at ``count``, as by ``.data``."""
-    return count == version(tensor) and not holds_same_numbers(tensor, before)
-
-
 def is_outdated(node: Node, tensor: Any) -> bool:
     """Whether ``tensor`` holds something else than what was kept: F.batch_norm counts no version of its statistics."""
     kept = node.version is None and not tensor.requires_grad and str(tensor.layout) == "torch.strided"
     return kept and node.held.shape == tensor.shape and not holds_same_numbers(node.held, tensor.detach())
+
+
+SWAP: Any = torch._C._swap_tensor_impl
+"""Torch's own, whatever stands in its place."""
+
+
+class WeakTensor(weakref.ref):  # type: ignore[type-arg]  # ref[Any] is no class to derive from
+    """A reference to a tensor that nobody else has; whatever has ``ours`` is one of the observer's."""
+
+    __slots__ = ()
+    ours = True
+
+
+class TensorKey(WeakIdRef):
+    """A tensor by identity, as a key."""
+
+    __slots__ = ()
+    ours = True
+
+
+class WeakrefWithoutObserver:
+    """The module ``weakref`` without what the observer refers to."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(weakref, name)
+
+    @staticmethod
+    def getweakrefs(tensor: Any) -> list[Any]:
+        """Those of others."""
+        return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]

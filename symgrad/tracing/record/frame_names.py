@@ -1,20 +1,24 @@
-"""What the tensors in sight are called: variables, parameters of modules, attributes of objects.
+"""What the tensors in sight are called: variables, arguments, parameters of modules, attributes of objects.
 
-Comes in: a frame. Goes out: names by the identity of tensors. Nothing of the user's runs: attributes are read where
-they are kept, so that no property is asked.
+Comes in: a frame, or a function and its arguments. Goes out: names by the identity of tensors. Nothing of the user's
+runs: attributes are read where they are kept, so that no property is asked.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
+
+import torch
 
 from symgrad.tracing.record.frames import COMPILED_PREFIX, frames_of_watched_script
 
@@ -111,7 +115,11 @@ def index_bound_names(file: str) -> tuple[Bound, Bound]:
     except (SyntaxError, ValueError, RecursionError):
         return (), ()
     nodes = list(ast.walk(tree))
-    targets = [(node, names_of_loop_target(node.target)) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
+    targets = [
+        (node, frozenset(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)))
+        for node in nodes
+        if isinstance(node, (ast.For, ast.AsyncFor))
+    ]
     inside = [node.target for node in nodes if isinstance(node, ast.comprehension)]  # binds nothing outside of it
     bound = {id(name) for target in (*(node.target for node, _ in targets), *inside) for name in ast.walk(target)}
     scopes = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
@@ -135,11 +143,6 @@ def names_bound_outside(nodes: Iterable[ast.AST], bound: Collection[int]) -> fro
 def line_range(node: ast.stmt | ast.expr) -> tuple[int, int]:
     """The first and the last line of a part of a file."""
     return node.lineno, node.end_lineno or node.lineno
-
-
-def names_of_loop_target(target: ast.expr) -> frozenset[str]:
-    """The names in the target of a loop."""
-    return frozenset(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
 
 
 def collect_variable(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
@@ -204,3 +207,73 @@ def has_user_attributes(value: Any) -> bool:
 
 LIBRARIES, TELLING = frozenset({"torch", "symgrad", "symgrad_cli", "numpy", "builtins"}), "torch.distributions"
 """Whose objects are not looked into; and the part of torch whose objects are."""
+
+
+def names_in_closure(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Parameters, buffers and tensors that the function can see, under their names."""
+    modules: list[tuple[str, Any]] = []
+    if isinstance(fn, torch.nn.Module):
+        modules.append(("", fn))
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        modules.append(("", owner))
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.nn.Module):
+            modules.append(("", value))
+    inner = inspect.unwrap(fn) if not isinstance(fn, torch.nn.Module) else None
+    if isinstance(inner, types.FunctionType):
+        seen = inspect.getclosurevars(inner)
+        for name, value in (*seen.nonlocals.items(), *seen.globals.items()):
+            if isinstance(value, torch.nn.Module):
+                modules.append((name, value))
+            elif isinstance(value, torch.Tensor):
+                yield name, value
+            elif isinstance(value, (list, tuple)):
+                for n, part in enumerate(value):
+                    if isinstance(part, torch.Tensor):
+                        yield f"{name}[{n}]", part
+    single = len(modules) == 1
+    for prefix, module in modules:
+        for path, tensor in reversed(module_tensors(module)):  # of two names the first is kept
+            yield (path if single or not prefix else f"{prefix}.{path}"), tensor
+
+
+def argument_names(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, str]:
+    """The name of each tensor by its identity; the first, where one tensor is given twice."""
+    found: dict[int, str] = {}
+    for name, value in name_arguments(function, args, keywords):
+        for part, tensor in name_argument_tensors(name, value):
+            found.setdefault(id(tensor), part)
+    return found
+
+
+def name_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Each argument under its parameter's name, of a module its forward's; numbered without signature."""
+    target = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        bound = inspect.signature(target).bind(*args, **keywords)
+    except (TypeError, ValueError):
+        yield from ((f"x{n + 1}" if n else "x", value) for n, value in enumerate(args))
+        yield from keywords.items()
+        return
+    for name, value in bound.arguments.items():
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            yield from value.items()
+        else:
+            yield name, value
+
+
+def name_argument_tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors inside one argument."""
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, (tuple, list)):
+        for n, part in enumerate(value):
+            yield from name_argument_tensors(f"{name}[{n}]", part)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from name_argument_tensors(f"{name}.{key}", part)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from symgrad.tracing.record.proxies import MARK
+from symgrad.tracing.record.isolation import MARK
 from symgrad.tracing.record.trace import SourceLine, Span
 
 HERE = str(Path(__file__).resolve().parents[1])

@@ -18,11 +18,11 @@ import torch
 from symgrad.ops.calls.call_texts import NEW
 from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.aliases import detached_node, storage_of
-from symgrad.tracing.record.backward_args import BackwardArgs
+from symgrad.tracing.record.aliases import WeakTensor, detached_node, storage_of
 from symgrad.tracing.record.graph_breaks import find_upstream_leaves
-from symgrad.tracing.record.isolation import Guard, WeakTensor, has_no_numbers, suppress_warnings
-from symgrad.tracing.record.spelling import describe_function, spell_aten_operation
+from symgrad.tracing.record.isolation import Guard, suppress_warnings
+from symgrad.tracing.record.patching import has_no_numbers
+from symgrad.tracing.record.spelling import BackwardArgs, describe_function, spell_aten_operation
 from symgrad.tracing.record.trace import (
     GraphBreak,
     Node,
@@ -82,13 +82,8 @@ class RecordedGradient:
         return tuple(node for node in (*self.outputs, *self.weights, *self.inputs, *self.before) if node is not None)
 
 
-@dataclass(eq=False)
-class PendingGradient:
-    """One call before it ran: the gradient that it will give, and the tensors that it is by."""
-
-    kind: str
-    gradient: RecordedGradient
-    tensors: Sequence[Any]
+PendingGradient = tuple[str, RecordedGradient, Sequence[Any]]
+"""One call before it ran: its kind, the gradient that it will give, and the tensors that it is by."""
 
 
 def expect_gradient(
@@ -109,7 +104,7 @@ def expect_gradient(
     before = read_grad(tensors) if kind == "backward" else [None] * len(tensors)
     nodes = tuple(recorder.node_of(t) for t in tensors)
     old = tuple(None if t is None else recorder.node_of(t) for t in before)
-    return PendingGradient(kind, RecordedGradient(outputs, weights, nodes, old), tensors)
+    return kind, RecordedGradient(outputs, weights, nodes, old), tensors
 
 
 def read_grad(tensors: Sequence[Any]) -> list[Any]:
@@ -130,10 +125,10 @@ def note_hook(recorder: NodeTable, tensor: Any) -> None:
 
 def note_results(recorder: NodeTable, asked: PendingGradient, result: Any) -> None:
     """Give what a call gave its nodes: what was returned, or what stands in ``.grad`` now."""
-    gradient, where = asked.gradient, frames.user_line(recorder.calls)
+    (kind, gradient, tensors), where = asked, frames.user_line(recorder.calls)
     recorder.calls += 1
     found = result.values() if isinstance(result, dict) else result
-    for place, tensor in enumerate(read_grad(asked.tensors) if asked.kind == "backward" else found):
+    for place, tensor in enumerate(read_grad(tensors) if kind == "backward" else found):
         if tensor is not None and not tensor.requires_grad:
             record_lost_history(recorder, gradient, tensor, where)
         if tensor is None or not tensor.requires_grad or recorder.knows(tensor):

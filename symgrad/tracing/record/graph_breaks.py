@@ -133,13 +133,6 @@ def detached_from(call: TorchCall, sources: list[Node]) -> Node | None:
     return sources[0] if sources[0].carries and count_breaks_before(sources) < DEEP else None
 
 
-def detach_history(
-    data: Node, call: TorchCall, index: int, sources: list[Node], forwards: Sequence[CustomForward]
-) -> tuple[Node | None, Node | None]:
-    """What ``data`` was detached from, and its past."""
-    return detached_from(call, sources), history_of_data(data, call, index, sources, forwards)
-
-
 def history_of_data(
     data: Node, call: TorchCall, index: int, sources: list[Node], forwards: Sequence[CustomForward]
 ) -> Node | None:

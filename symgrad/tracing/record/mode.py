@@ -15,12 +15,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing.record import aliases, frames, gradients, graph_breaks, spelling
-from symgrad.tracing.record.aliases import Storages, detached_node, is_outdated, map_entries, storage_of
+from symgrad.tracing.record.aliases import Storages, WeakTensor, detached_node, map_entries, storage_of
 from symgrad.tracing.record.graph_breaks import HANDS_OUT, Escapes
-from symgrad.tracing.record.isolation import SWAP, Guard, TensorKey, WeakTensor, has_no_numbers, in_abstract_mode
+from symgrad.tracing.record.isolation import Caller, Guard, caller, override_check
 from symgrad.tracing.record.names import index_chain
-from symgrad.tracing.record.patching import TorchPatches
-from symgrad.tracing.record.proxies import Caller, caller, override_check
+from symgrad.tracing.record.patching import TorchPatches, has_no_numbers, in_abstract_mode
 from symgrad.tracing.record.spelling import ASKING, Facts, PendingCall
 from symgrad.tracing.record.trace import (
     UNSEEN,
@@ -28,6 +27,7 @@ from symgrad.tracing.record.trace import (
     Node,
     SourceLine,
     TorchCall,
+    holds_same_numbers,
     is_leaf,
     map_nested,
     only_source,
@@ -47,7 +47,7 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, listener: Listener | None = None) -> None:
         super().__init__()
-        self.nodes: Any = WeakTensorKeyDictionary(ref_type=TensorKey)
+        self.nodes: Any = WeakTensorKeyDictionary(ref_type=aliases.TensorKey)
         self.storages = Storages()
         self.listener = listener
         self.calls = 0
@@ -111,7 +111,7 @@ class Recorder(TorchFunctionMode):
 
     def forget(self) -> None:
         """What was recorded is told: what comes begins anew."""
-        self.nodes, self.storages = WeakTensorKeyDictionary(ref_type=TensorKey), Storages()
+        self.nodes, self.storages = WeakTensorKeyDictionary(ref_type=aliases.TensorKey), Storages()
         self.counts, self.lent = {}, set()
 
     def abroad(self) -> bool:
@@ -193,7 +193,7 @@ class Recorder(TorchFunctionMode):
             self.overwritten(tensor, nodes[id(tensor)], call, where)
         known = {storage_of(w) for w in seen.written}  # whatever shares it has been seen to change
         for tensor, before in seen.versions:
-            if (version(tensor) != before or is_outdated(nodes[id(tensor)], tensor)) and storage_of(
+            if (version(tensor) != before or aliases.is_outdated(nodes[id(tensor)], tensor)) and storage_of(
                 tensor
             ) not in known:
                 self.nodes.pop(tensor, None)
@@ -217,7 +217,8 @@ class Recorder(TorchFunctionMode):
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
         node.parts, node.made_by, node.made_of = index_chain(call), call.spelling, only_source(sources)
-        node.detached, node.past = graph_breaks.detach_history(node, call, index, sources, self.forwards)
+        node.detached = graph_breaks.detached_from(call, sources)
+        node.past = graph_breaks.history_of_data(node, call, index, sources, self.forwards)
         return node
 
     def data(self, tensor: Any, cut: GraphBreak | None, where: SourceLine | None) -> Node:
@@ -286,7 +287,7 @@ class Recorder(TorchFunctionMode):
 
     def swap(self, first: Any, second: Any) -> None:
         """What two tensors are is exchanged: their nodes are not their values any more."""
-        SWAP(first, second)
+        aliases.SWAP(first, second)
         self.guard(lambda: [self.nodes.pop(tensor, None) for tensor in (first, second)])
 
     def overwritten(self, tensor: Any, old: Node, call: TorchCall, where: SourceLine) -> None:
@@ -330,7 +331,7 @@ class Recorder(TorchFunctionMode):
             return  # no entry in common
         old: Node = self.nodes[other]
         old.beside, old.destroyed = old.destroyed is None or old.beside, old.destroyed or where
-        if aliases.silently_written(other, self.counts.get(id(other)), old.held):
+        if self.counts.get(id(other)) == version(other) and not holds_same_numbers(other, old.held):  # as by .data
             old.behind = old.behind or where
         if not other.requires_grad:
             node = self.data(other, new.cut, where)

@@ -57,9 +57,12 @@ def name_nodes(
         targets, several = statement.names, len(statement.names) > 1
         together = [n for n in run if n.gradient is not None and n.gradient is run[-1].gradient] or run[-1:]
         for node in run if several or statement.loop else together:
-            fits = (not several or node.siblings == len(targets)) and (not asked_here or is_requested_gradient(node))
+            # what the line itself asked for: ``hvp`` and its like make other gradients on their way
+            own = node.gradient is not None and (node.where is None or called_name_at(node.where) in (None, "grad"))
+            fits = (not several or node.siblings == len(targets)) and (not asked_here or own)
             if fits and (given or node.kind != "data"):
-                names.setdefault(id(node), targets[node.index] if several else name_one_gradient(node, targets[0]))
+                one_of = f"[{node.index}]" if node.gradient is not None and node.siblings > 1 else ""  # grads[1]
+                names.setdefault(id(node), targets[node.index] if several else targets[0] + one_of)
     return {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names), **names} if given else names
 
 
@@ -89,16 +92,6 @@ def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str]) -> dic
                 if weight is not None and weight.kind == "data" and id(weight) not in names:
                     found.setdefault(id(weight), "seed")
     return found
-
-
-def is_requested_gradient(node: Node) -> bool:
-    """Whether a gradient is what its line itself asked for: ``hvp`` and its like make others on their way."""
-    return node.gradient is not None and (node.where is None or called_name_at(node.where) in (None, "grad"))
-
-
-def name_one_gradient(node: Node, name: str) -> str:
-    """``grads[1]``: a gradient among several that were asked for together, which one name is for."""
-    return f"{name}[{node.index}]" if node.gradient is not None and node.siblings > 1 else name
 
 
 def group_executions(order: Sequence[Node]) -> tuple[list[list[Node]], frozenset[int]]:

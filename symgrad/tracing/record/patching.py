@@ -12,19 +12,21 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from threading import get_ident
 from typing import Any
 
 import torch
+from torch.jit._builtins import _find_builtin, _register_builtin
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils._device import DeviceContext
 
-from symgrad.tracing.record import frames
-from symgrad.tracing.record.isolation import has_no_numbers
-from symgrad.tracing.record.proxies import caller, patch_attributes, restore_attribute
+from symgrad.tracing.record import frames, graph_breaks
+from symgrad.tracing.record.isolation import caller, patch_attributes, restore_attribute
+from symgrad.tracing.record.spelling import Facts, has_own_override
 from symgrad.tracing.record.trace import Node, TorchCall, version
 
 DYNAMO = "torch._dynamo.eval_frame"
@@ -50,7 +52,7 @@ class TorchPatches:
     @property
     def here(self) -> bool:
         """Whether the program at hand is watched in this thread, be the mode on or resting."""
-        return self.mode in _modes() or (self.rested and get_ident() == self.home)
+        return self.mode in active_modes() or (self.rested and get_ident() == self.home)
 
     @property
     def elsewhere(self) -> bool:
@@ -66,7 +68,7 @@ class TorchPatches:
             yield
         finally:
             self.rested = False
-            _set_modes([mode for mode in _modes() if mode is not self.mode])
+            _set_modes([mode for mode in active_modes() if mode is not self.mode])
 
     @contextmanager
     def put(self, *those: tuple[Any, str, Any]) -> Iterator[None]:
@@ -81,7 +83,7 @@ class TorchPatches:
 
     def rest(self) -> bool:
         """Take the mode from the stack; whether it stood there, and once."""
-        modes = _modes()
+        modes = active_modes()
         if sum(mode is self.mode for mode in modes) != 1:
             return False
         _set_modes([mode for mode in modes if mode is not self.mode])
@@ -90,7 +92,7 @@ class TorchPatches:
 
     def resume(self) -> None:
         """Put the mode under those of the program, which leave by taking the top; a default device stays below it."""
-        modes, self.rested = _modes(), False
+        modes, self.rested = active_modes(), False
         place = int(bool(modes) and isinstance(modes[0], DeviceContext))
         _set_modes([*modes[:place], self.mode, *modes[place:]])
 
@@ -137,7 +139,7 @@ class TorchPatches:
 
     def step_aside(self) -> Callable[[], None]:
         """Take the mode from the stack and torch's own back into its places; what is returned ends that."""
-        before, rested = _modes(), self.rested and get_ident() == self.home
+        before, rested = active_modes(), self.rested and get_ident() == self.home
         if self.stood_aside if rested else self.mode not in before:
             return _do_nothing
         self.went, self.stood_aside = True, rested
@@ -151,7 +153,7 @@ class TorchPatches:
             for owner, name, _, value in standing:
                 setattr(owner, name, value)
             self.stood_aside = False
-            if _modes() == alone:
+            if active_modes() == alone:
                 _set_modes(before)
             elif not rested:
                 self.resume()
@@ -170,14 +172,14 @@ def _do_nothing() -> None:
     """The end of what was not begun."""
 
 
-def _modes() -> list[Any]:
+def active_modes() -> list[Any]:
     """The function modes that are on, the first entered first."""
     return list(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # torch's gap
 
 
 def _set_modes(modes: list[Any]) -> None:
     """Make the stack of function modes what ``modes`` says."""
-    for _ in _modes():
+    for _ in active_modes():
         _pop_mode()  # type: ignore[no-untyped-call]  # torch's gap
     for mode in modes:
         _push_mode(mode)  # type: ignore[no-untyped-call]  # torch's gap
@@ -243,3 +245,72 @@ class OptimizerSteps:
         for tensor, node, count in before:
             if version(tensor) != count:
                 self.recorder.overwritten(tensor, node, call, where)
+
+
+def has_no_foreign_override(args: Iterable[Any]) -> bool:
+    """``has_torch_function`` as attention asks it before it takes its fast path: a mode that only looks on is none."""
+    return has_own_override(tuple({type(t) for t in args if isinstance(t, torch.Tensor)}))
+
+
+_register_builtin(has_no_foreign_override, _find_builtin(torch.overrides.has_torch_function))  # type: ignore[no-untyped-call]  # torch.jit takes it for torch's
+
+
+@contextmanager
+def record_calls(recorder: Any) -> Iterator[Any]:
+    """Record everything; the user's own ``autograd.Function`` classes and scripted functions as one call each."""
+    base, scripted = torch.autograd.Function, torch._C.ScriptFunction
+    original, compiled = base.__dict__["apply"], scripted.__call__
+
+    def one_call(bare: Any, spelling: str, custom: bool, args: Any, kwargs: Any) -> Any:
+        def run() -> Any:
+            return bare(*args, **kwargs)
+
+        if recorder not in active_modes() or recorder.paused or (recorder.inside is None and recorder.abroad()):
+            return run()
+        known = Facts(spelling, False, True, True, False, None, custom=custom)
+        return recorder.record(bare, known, args, kwargs, run)
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return one_call(original.__get__(None, cls), f"{cls.__qualname__}.apply", True, args, kwargs)
+
+    def variable(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return one_call(partial(type.__call__, cls), graph_breaks.VARIABLE, False, args, kwargs)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return one_call(compiled.__get__(self), self.name, False, args, kwargs)
+
+    aside = recorder.stand_ins
+    with (
+        aside.put(
+            (base, "apply", classmethod(apply)),
+            (scripted, "__call__", call),
+            (type(torch.autograd.Variable), "__call__", variable),
+            (torch.overrides, "has_torch_function", has_no_foreign_override),
+        ),
+        aside.watching_dynamo(),
+        aside.on(),
+    ):
+        yield recorder
+
+
+PLAINLY: Any = torch.Tensor.__torch_dispatch__
+"""What a tensor answers with whose class has no ``__torch_dispatch__`` of its own."""
+
+
+def in_abstract_mode() -> bool:
+    """Whether tensors are no numbers here: inside torch.func's transforms, in jit tracing, under fake tensors."""
+    if torch._C._functorch.peek_interpreter_stack() is not None or torch._C._get_tracing_state() is not None:
+        return True
+    if not torch._C._len_torch_dispatch_stack():
+        return False
+    keys = torch._C._TorchDispatchModeKey
+    return any(torch._C._get_dispatch_mode(key) is not None for key in (keys.FAKE, keys.FUNCTIONAL, keys.PROXY))
+
+
+def has_no_numbers(tensors: Iterable[Any]) -> bool:
+    """Whether one of the tensors holds no numbers that may be asked for, though no mode says so.
+
+    A meta tensor has none; a class with a ``__torch_dispatch__`` of its own, as a fake one's, would see whatever is
+    asked of it.
+    """
+    return any(t.is_meta or type(t).__torch_dispatch__ is not PLAINLY for t in tensors)

@@ -1,18 +1,21 @@
-"""How a torch function is spelled, and what kind of function it is: facts that recording needs before it runs.
+"""How a torch function is spelled, what kind of function it is, and what one call of it was given.
 
 Comes in: a function as torch hands it to a mode (a builtin, a method descriptor, a property's getter, a Python
-function). Goes out: `Facts`; of a call that is about to run also what it reads and
-writes, a `PendingCall`.
+function). Goes out: `Facts`; of a call that is about to run also what it reads and writes, a `PendingCall`; of a call
+of ``backward`` or ``grad``, in whichever of torch's three ways, `BackwardArgs`, whose weights are copies, so that what
+happens to a tensor during the call does not change what was asked.
 """
 
 from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
+
+import torch
 
 from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.call_texts import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
@@ -190,7 +193,7 @@ def unchecked(function: Any) -> Callable[..., Any] | None:
     if getattr(function, "__wrapped__", None) is not None or function.__closure__:
         return None
     world = dict(function.__globals__)
-    world.update(dict.fromkeys(CHECKS, _answer_no))
+    world.update(dict.fromkeys(CHECKS, lambda *_: False))
     twin = types.FunctionType(function.__code__, world, function.__name__, function.__defaults__, function.__closure__)
     twin.__kwdefaults__ = function.__kwdefaults__
     return twin
@@ -203,11 +206,6 @@ def has_own_override(types: tuple[type, ...]) -> bool:
 
     plain = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)  # type: ignore[attr-defined]  # a class method
     return any(getattr(t.__torch_function__, "__func__", t.__torch_function__) not in plain for t in types)  # type: ignore[attr-defined]  # they have one
-
-
-def _answer_no(*_: Any) -> bool:
-    """The answer to "does any argument override this?"."""
-    return False
 
 
 def taken_whole(known: Facts, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
@@ -246,3 +244,79 @@ def tensors_written(
     if known.spelling.endswith("data.__set__"):
         found += tensors_in(arguments[:1])
     return found
+
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardArgs:
+    """``seeds`` are the weights as they were passed, ``passed`` the tensors themselves; None where there are none.
+
+    ``asked`` are the tensors to differentiate by, None for all leaves; ``batched``: each weight is several;
+    ``again``: the result can be differentiated again (``create_graph``).
+    """
+
+    kind: str
+    outputs: tuple[Any, ...]
+    passed: tuple[Any, ...]
+    seeds: tuple[Any, ...]
+    asked: tuple[Any, ...] | None
+    retained: bool
+    batched: bool
+    again: bool = False
+
+    @classmethod
+    def of(
+        cls, kind: str, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> BackwardArgs:
+        """Read the arguments as torch will."""
+        bound = read_signature(function).bind(*args, **keywords).arguments
+        outputs = tuple(tensors_in(next(bound[name] for name in ("self", "tensors", "outputs") if name in bound)))
+        weights = next((bound[n] for n in ("gradient", "grad_tensors", "grad_outputs") if n in bound), None)
+        passed = pair_seeds(weights, len(outputs))
+        inputs = bound.get("inputs")
+        retain = bound.get("retain_graph")
+        return cls(
+            kind,
+            outputs,
+            passed,
+            tuple(None if seed is None else seed.detach().clone() for seed in passed),
+            None if inputs is None else tuple(tensors_in(inputs)),
+            bool(bound.get("create_graph") if retain is None else retain),
+            bool(bound.get("is_grads_batched")),
+            bool(bound.get("create_graph")),
+        )
+
+
+@lru_cache(maxsize=16)
+def read_signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Read once."""
+    return inspect.signature(function)
+
+
+def materialize_iterators(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Arguments:
+    """The arguments with what is only passed through (``net.parameters()``, ``d.values()``) as tuples, as torch does.
+
+    torch and `BackwardArgs` can both read those; a tensor, a list and a dictionary stay what they are.
+    """
+    try:
+        bound = read_signature(function).bind(*args, **keywords)
+    except TypeError:
+        return args, keywords  # torch says what is wrong
+    for name, value in bound.arguments.items():
+        if isinstance(value, Iterable) and not isinstance(value, (Sequence, Mapping, torch.Tensor)):
+            bound.arguments[name] = tuple(value)
+    return bound.args, bound.kwargs
+
+
+def backward_outputs(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """The outputs of a call, without reading what can be read only once."""
+    value = args[0] if args else next((keywords[name] for name in ("tensors", "outputs") if name in keywords), ())
+    return tuple(tensors_in(value))
+
+
+def pair_seeds(value: Any, count: int) -> tuple[Any, ...]:
+    """One seed for each output."""
+    parts = (None,) * count if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return parts if len(parts) == count else (None,) * count

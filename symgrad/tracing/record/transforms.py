@@ -18,9 +18,10 @@ import torch
 from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.backward_args import argument_names
+from symgrad.tracing.record.aliases import WeakTensor
+from symgrad.tracing.record.frame_names import argument_names
 from symgrad.tracing.record.gradients import RecordedGradient
-from symgrad.tracing.record.isolation import Guard, WeakTensor
+from symgrad.tracing.record.isolation import Guard
 from symgrad.tracing.record.spelling import Facts, is_called_in_place, plain_spelling
 from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested, tensors_in
 

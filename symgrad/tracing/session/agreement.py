@@ -1,7 +1,10 @@
-"""Whether torch put into ``.grad`` what was derived, and how far rounding alone can take the two apart.
+"""Whether torch put into ``.grad`` what was derived; if not, whether rounding or a rule of torch's own is why.
 
 Comes in: the sweep as it goes, then two gradients. Goes out: a distance and a verdict. A gradient that is zero in
-the mathematics is rounding in both, and rounding has the size of the terms that cancel, not of their sum.
+the mathematics is rounding in both, and rounding has the size of the terms that cancel, not of their sum. Only where
+they differ, torch is asked: its own forward pass of a call may have the derived slopes where its backward says
+something else, as that of ``polar`` does at negative lengths; and single precision explains a distance if torch, which
+runs the program again, is as far from the derived gradient in single precision, and equal to it in double precision.
 """
 
 from __future__ import annotations
@@ -12,20 +15,31 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import torch
 
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array, as_float, furthest
+from symgrad.numeric import forward
+from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import Values, compute
 from symgrad.ops.lookup import entry_of
 from symgrad.oracles.comparisons import Check, judge, skipped
 from symgrad.oracles.numerical import perturbed, rounding_noise
-from symgrad.program import Apply
+from symgrad.oracles.torch import run_torch
+from symgrad.oracles.torch_rules import MOST_RULES, contradicts_itself
+from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.sweeps import pull_calls, pull_random_seeds, undefined_entries
-from symgrad.tracing.session.differences import Precision, by_torchs_rule
+from symgrad.tracing.lift.boxes import CallOrigin, rerun, with_operands
+from symgrad.tracing.lift.call_sweeps import (
+    agree_up_to_rounding,
+    chain_watchers,
+    entries_that_differ,
+    pull_calls,
+    pull_random_seeds,
+    term_size_watcher,
+)
+from symgrad.tracing.lift.values import cancellation_floor, largest_entry, precision_of, relative_difference
+from symgrad.tracing.record.trace import as_numbers, tensors_in
 
-PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
-"""By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
 NEAR, JUMP = 1e-13, 1e-6
 """How far a matrix is moved that is decomposed, and how far a gradient moves with it that has no value there."""
 SHOWN = 1e-2
@@ -34,11 +48,6 @@ NO_DIGIT = 0.5
 """From what difference on no digit of torch's gradient is right."""
 LOTS = 4
 """How often weights are drawn: by one lot, much may cancel as well."""
-
-
-def precision_of(kind: str) -> tuple[float, float]:
-    """The row of `PRECISION` for a type."""
-    return PRECISION.get(kind, (1e-3, 1e-3))
 
 
 class Judge:
@@ -56,16 +65,16 @@ class Judge:
         self.rules: dict[str, str] = {}
         self.coarse: dict[str, float] = {}
         self.rough: dict[str, float] = {}
-        self.precision = Precision(program, seeds)
+        self.precision = PrecisionRuns(program, seeds)
 
     def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
-        program, wanted = self.program, self.program.wanted
-        watchers = watching(watcher, magnitudes(program.arrays, self.terms))
-        self.derived = pull_calls(program.recording, program.values, program.boxes, self.seeds, wanted, seen=watchers,
-                            origins=program.origins, noted=self.chosen)  # fmt: skip
-        self.open = undefined_entries(program.recording, program.values, program.boxes, self.seeds, self.derived,
-                                 bool(self.chosen))  # fmt: skip
+        program = self.program
+        watchers = chain_watchers(watcher, term_size_watcher(program.arrays, self.terms))
+        self.derived = program.pull(self.seeds, seen=watchers, noted=self.chosen)
+        plain = program.pull(self.seeds, origins=None) if self.chosen else self.derived
+        pairs = {name: (as_float(plain[name]), as_float(part)) for name, part in self.derived.items()}
+        self.open = {name: ~np.isfinite(a) | ~agree_up_to_rounding(a, b) for name, (a, b) in pairs.items()}
         return self.derived
 
     def kind(self, name: str) -> str:
@@ -77,27 +86,27 @@ class Judge:
 
     def floor(self, name: str) -> float:
         """What rounding may leave at the leaf itself, in its own type."""
-        return floor_of(self.terms.get(name, 0.0), self.kinds.get(name, "float64"))
+        return cancellation_floor(self.terms.get(name, 0.0), self.kinds.get(name, "float64"))
 
     def rounding(self, name: str) -> bool:
         """Whether all that is left at a leaf are the digits of terms that cancel: no slope on the way is that small."""
-        size = largest(self.derived[name])
+        size = largest_entry(self.derived[name])
         if not self.is_small(name):
             return False
         kind = self.kinds.get(name, "float64")
         if size > self.floor(name) or name in self._doubtful:  # torch has no digit of it, doubles may have
             if self.precision.runs is not None:
-                size, kind = largest(as_float(self.precision.runs[0][name])), "float64"
+                size, kind = largest_entry(as_float(self.precision.runs[0][name])), "float64"
             elif self.kind(name) != "float64" and name not in self._doubtful:
                 return False
-        return any(free is None or size <= floor_of(free, kind) for free in self.free(name))
+        return any(free is None or size <= cancellation_floor(free, kind) for free in self.free(name))
 
     def is_small(self, name: str) -> bool:
         """Whether a gradient is no larger than the rounding of the terms that are added up into it, or on the way."""
-        size = largest(self.derived[name])
+        size = largest_entry(self.derived[name])
         if name in self._doubtful or 0 < size <= self.floor(name):
             return True
-        widest = floor_of(max(self.terms.values(), default=0.0), self.kind(name))
+        widest = cancellation_floor(max(self.terms.values(), default=0.0), self.kind(name))
         return 0 < size <= widest and any(size <= 16 * noise for noise in self.noise(name))
 
     def free(self, name: str) -> Iterator[float | None]:
@@ -114,7 +123,7 @@ class Judge:
                                         program.origins, lot)  # fmt: skip
                 except SymgradError:  # a backward of the user's own is known for one v
                     found = {}
-                self._free.append({own: largest(part) for own, part in found.items()})
+                self._free.append({own: largest_entry(part) for own, part in found.items()})
             yield self._free[lot].get(name)
 
     def verdict(self, name: str, got: Array | None, before: Any) -> Check:
@@ -129,7 +138,7 @@ class Judge:
         def held(noise: float, other: Array = own) -> Check:
             """The two where there is something to agree on, with what rounding may leave."""
             floor = max(self.floor(name), 16 * noise)
-            return Check("torch", *difference(other, got, tolerance, before, floor, self.open[name]))
+            return Check("torch", *relative_difference(other, got, tolerance, before, floor, self.open[name]))
 
         def by_noise(check: Check) -> Check:
             sizes = self.noise(name) if np.isfinite(check.max_error or 0.0) else ()
@@ -161,9 +170,7 @@ class Judge:
     @cached_property
     def ruled(self) -> Mapping[str, Array]:
         """The gradients with torch's rules for calls on the way, which are no derivatives there; none without any."""
-        program = self.program
-        found = pull_calls(program.recording, program.values, program.boxes, self.seeds, program.wanted,
-                     origins=program.origins, noted=self.rules, settle=by_torchs_rule)  # fmt: skip
+        found = self.program.pull(self.seeds, noted=self.rules, settle=apply_torch_rule)
         return found if self.rules else {}
 
     def jumps(self, name: str) -> Array:
@@ -172,7 +179,7 @@ class Judge:
         The vectors of equal eigenvalues are nobody's choice, and weights that tell them apart have no gradient.
         """
         own, other = as_float(self.derived[name]), as_float(self.turned.get(name, self.derived[name]))
-        still: Array = np.abs(own - other) <= JUMP * max(1.0, largest(own))
+        still: Array = np.abs(own - other) <= JUMP * max(1.0, largest_entry(own))
         return ~still
 
     @cached_property
@@ -182,7 +189,7 @@ class Judge:
         arrays = dict(program.arrays)
         entries = [(s, entry) for s in program.recording.steps if (entry := entry_of(s.op)) is not None]
         solved = [s for s, entry in entries if entry.saved.auxiliaries or entry.saved.residual is not None]
-        arrays |= {a: symmetric_lot(arrays[a], lots) for s in solved for a in s.tensors}
+        arrays |= {a: nudge_matrix(arrays[a], lots) for s in solved for a in s.tensors}
         try:
             for step in (s for s, entry in entries if entry.saved.residual is not None):
                 compute(step, program.recording, arrays)
@@ -191,10 +198,6 @@ class Judge:
                         origins=program.origins) if solved else {}  # fmt: skip
         except SymgradError:
             return {}
-
-    def undefined(self, name: str) -> int:
-        """How many entries have no number to agree on."""
-        return int(np.sum(self.open[name]))
 
     def noise(self, name: str) -> Iterator[float]:
         """What rounding in every step on the way may leave: sweeps with terms shaken, and with the forward shaken.
@@ -212,10 +215,7 @@ class Judge:
             yield most
 
     def moved(self, number: int, unit: float) -> dict[str, float]:
-        """How far each gradient moves with every term shaken first, then with another forward pass each time.
-
-        None where a backward of the user's own is on the way: it is known for one v.
-        """
+        """How far each gradient moves with every term shaken first, then with another forward pass each time."""
         program, found = self.program, dict[str, float]()
 
         def taken(name: str, other: Array) -> None:
@@ -234,55 +234,112 @@ class Judge:
         return found
 
 
-def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
-    """Several watchers as one."""
-
-    def seen(*what: Any) -> None:
-        for watcher in watchers:
-            watcher(*what)
-
-    return seen
-
-
-def magnitudes(arrays: Mapping[str, Array], found: dict[str, float]) -> Callable[..., None]:
-    """A watcher for the sweep: how large the terms are that are added up into each gradient."""
-
-    def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
-        source = str(step.arguments[place])
-        if not np.size(weights):
-            return
-        others = [arrays[name] for name in step.tensors if name != source and np.size(arrays[name])]
-        size = largest(weights) * max([1.0, *filter(np.isfinite, map(largest, others))])
-        found[source] = found.get(source, 0.0) + size * float(np.size(weights)) ** 0.5
-
-    return seen
-
-
-def symmetric_lot(array: Array, lots: np.random.Generator) -> Array:
+def nudge_matrix(array: Array, lots: np.random.Generator) -> Array:
     """A matrix moved by about its last digits, a square one as a symmetric one."""
-    moved = lots.uniform(-1.0, 1.0, np.shape(array)) * NEAR * max(1.0, largest(array))
+    moved = lots.uniform(-1.0, 1.0, np.shape(array)) * NEAR * max(1.0, largest_entry(array))
     square = moved.ndim > 1 and moved.shape[-1] == moved.shape[-2]
     return as_float(array) + (moved + np.swapaxes(moved, -1, -2) if square else moved)
 
 
-def largest(array: Array) -> float:
-    """The size of the largest entry."""
-    own = as_float(array)
-    return float(np.maximum(own.max(initial=0.0), -own.min(initial=0.0)))
+def apply_torch_rule(
+    origin: CallOrigin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
+) -> tuple[dict[str, Array], str]:
+    """``arrived`` with torch's numbers where its forward pass contradicts its backward, and where that is.
+
+    Nothing is put in, and nothing said, unless every entry that differs is such a one.
+    """
+    names = [name for name in arrived if name in origin.box.names]
+    places = [origin.box.names.index(name) for name in names]
+    found, reason = dict(arrived), ""
+    try:
+        chosen = origin.box.pull(cotangent, places)
+    except SymgradError:
+        return found, ""
+    for name, place in zip(names, places, strict=True):
+        ours, theirs = as_float(arrived[name]), as_float(chosen[place])
+        if ours.shape != theirs.shape:
+            continue
+        differ = [tuple(int(i) for i in at) for at in np.argwhere(entries_that_differ(origin, ours, theirs))]
+        if not differ:
+            continue
+        entries = as_float(arrays[name])
+        for at in differ[:MOST_RULES]:
+            total = total_at(origin, place, at, cotangent)
+            if total is None or not contradicts_itself(float(ours[at]), float(theirs[at]), float(entries[at]), total):
+                return dict(arrived), ""
+        at, count = differ[0], f" and {len(differ) - 1} more" if len(differ) > 1 else ""
+        found[name] = theirs
+        reason = reason or (
+            f"its backward returns {format_digits(float(theirs[at]))} for entry {list(at)}{count} of its argument, "
+            f"where its forward pass has the slope {format_digits(float(ours[at]))} on both sides"
+        )
+    return found, reason
 
 
-def floor_of(terms: float, kind: str) -> float:
-    """What rounding may leave of terms of this size."""
-    return 16 * precision_of(kind)[1] * terms if np.isfinite(terms) else 0.0
+def total_at(origin: CallOrigin, place: int, at: tuple[int, ...], cotangent: Array) -> Callable[[float], float] | None:
+    """Σ v·result of a call in double precision, for a shift of one entry of an argument; None where it is complex."""
+    box = origin.box
+    nodes = tuple({id(node): node for node in box.call.nodes()}.values())
+    held = [copy_in_double(node.tensor()) for node in nodes]
+    number = next(n for n, node in enumerate(nodes) if node is box.arguments[place])
+    if held[number].is_complex():
+        return None
+
+    def total(shift: float) -> float:
+        tensors = [tensor.clone() for tensor in held]
+        tensors[number][at] += shift
+        try:
+            with torch.no_grad():
+                results = list(tensors_in(rerun(box.call, *with_operands(box.call, nodes, tensors), None)))
+        except (RuntimeError, TypeError, ValueError):  # not of these types, then
+            return float("nan")
+        return float(
+            np.sum(as_float(cotangent) * as_float(as_numbers(results[box.index])).reshape(np.shape(cotangent)))
+        )
+
+    return total
 
 
-def difference(
-    derived: Array, got: Array, tolerance: float, before: Any = None, floor: float = 0.0, void: Array | None = None
-) -> tuple[float, bool]:
-    """How far apart, relative to the largest entry, and whether that is within rounding; not where it is ``void``."""
-    if derived.shape != got.shape:
-        return float("inf"), False
-    held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0
-    worst, own, theirs = furthest(derived, got, void)
-    scale = max(theirs, held, 1e-30)  # where torch has 0, derived is rounding
-    return worst / max(scale, own), bool(worst <= max(tolerance * scale, floor))
+def copy_in_double(tensor: Any) -> Any:
+    """A copy in double precision, where it holds numbers."""
+    copy = tensor.detach().clone()
+    return copy.to(torch.complex128) if copy.is_complex() else copy.double() if copy.is_floating_point() else copy
+
+
+SHRINKS = 1e-3
+"""What is left of a difference in double precision, at most, if single precision made it."""
+ALIKE = 10.0
+"""How many times as far from double precision a script may be as the same program run again in single precision."""
+
+
+class PrecisionRuns:
+    """One call's gradients in double precision, derived and by torch, and torch's in single precision."""
+
+    def __init__(self, program: Capture, seeds: Mapping[str, Array]) -> None:
+        self.program, self.seeds = program, seeds
+
+    @cached_property
+    def runs(self) -> tuple[Mapping[str, Array | None], ...] | None:
+        """The three; None where a step is a black box, several outputs have seeds, or torch does not run it."""
+        program = self.program
+        if program.boxes or len(set(program.ends)) != 1:
+            return None
+        whole = replace(program.recording, output=program.ends[0])
+        given = {tensor.name: as_float(program.arrays[tensor.name]) for tensor in whole.inputs}
+        seed = as_float(self.seeds[program.ends[0]])
+        try:
+            own = pull_calls(whole, forward(whole, given), {}, self.seeds, program.wanted)
+            double, single = (run_torch(whole, given, seed, program.wanted, k) for k in ("float64", "float32"))
+        except (SymgradError, RuntimeError, ValueError, TypeError):
+            return None
+        return None if double is None or single is None else (own, double.gradients, single.gradients)
+
+    def explains(self, name: str, got: Array) -> bool:
+        """Whether the difference of ``got`` from the derived gradient by one tensor is rounding of torch's."""
+        if self.runs is None or any(run.get(name) is None for run in self.runs):
+            return False
+        own, double, single = (as_float(run[name]) for run in self.runs)
+        if not own.shape == double.shape == got.shape:
+            return False
+        left, here, again = (float(np.abs(a - double).max(initial=0)) for a in (own, got, single))
+        return bool(np.isfinite([left, here, again]).all()) and left <= SHRINKS * here and here <= ALIKE * again

@@ -21,14 +21,21 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
-from symgrad.tracing.captured.words import format_step_shape
+from symgrad.tracing.captured.step_text import format_step_shape
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.backward_args import count_graph_nodes
-from symgrad.tracing.record.isolation import WeakTensor, exception_line, preserve_global_state
+from symgrad.tracing.record.aliases import WeakTensor
+from symgrad.tracing.record.isolation import exception_line, preserve_global_state
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine
-from symgrad.tracing.session.sampling import CLOSELY, Asked, Program, Sampling, is_checked
-from symgrad.tracing.story.events import Backward, Note, Session
+from symgrad.tracing.session.sampling import (
+    CLOSELY,
+    CallSelection,
+    LineProgram,
+    Sampling,
+    count_graph_nodes,
+    is_checked,
+)
+from symgrad.tracing.story.events import CallEvent, Note, Session
 
 TOKEN = re.compile(r"[^\W\d][\w.]*(?:\[\d+\])?|\d+\.?\d*(?:e[-+]?\d+)?|\S")
 Given = Sequence[tuple[str, tuple[int, ...]]]
@@ -46,16 +53,16 @@ class Outline:
     given: Given
 
 
-def nearest(told: Sequence[tuple[int, Outline]], after: Outline) -> tuple[int, tuple[str, ...]] | None:
+def nearest_outline(told: Sequence[tuple[int, Outline]], after: Outline) -> tuple[int, tuple[str, ...]] | None:
     """Of the calls ``told`` the last with the least that is different, and what that is."""
-    found = [(number, said) for number, before in told if (said := unlike(before, after)) is not None]
+    found = [(number, said) for number, before in told if (said := compare_outlines(before, after)) is not None]
     if not found:
         return None
     number, said = min(reversed(found), key=lambda each: len(each[1]))
     return number, said if number == told[-1][0] else (f"as in call {number}", *said)
 
 
-def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
+def compare_outlines(before: Outline, after: Outline) -> tuple[str, ...] | None:
     """What is different, in words; None for another program."""
     if len(before.lines) != len(after.lines):
         return None
@@ -63,24 +70,26 @@ def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
     names: dict[str, str] = {}
     back: dict[str, str] = {}
     for one, other in zip(before.lines, after.lines, strict=True):
-        first, second = map(tokens, (one, other))
+        # of what is said of further turns not what each of them reads
+        lines = (line.partition(", with ")[0] if line.startswith("…") else line for line in (one, other))
+        first, second = map(TOKEN.findall, lines)
         if len(first) != len(second):
             return None
         for n, (a, b) in enumerate(zip(first, second, strict=True)):
             if a[0].isalpha() or a[0] == "_":
-                if stem(a) != stem(b) or names.setdefault(a, b) != b or back.setdefault(b, a) != a:
+                if strip_number(a) != strip_number(b) or names.setdefault(a, b) != b or back.setdefault(b, a) != a:
                     return None
             elif a != b:
                 if not (a[0].isdigit() and b[0].isdigit()):
                     return None
                 turns = first[n + 1 : n + 2] == ["times"]
                 sign = "-" if n > 0 and first[n - 1] == "-" else ""
-                a, b = in_few_digits(a, b)
+                a, b = write_distinguishable(a, b)
                 if turns:
                     said.append(f"{int(b) + 1} turns instead of {int(a) + 1}")
                 else:
                     said.append(f"{sign}{b} instead of {sign}{a}")
-    shapes = other_shapes(before.given, after.given)
+    shapes = compare_given_shapes(before.given, after.given)
     if shapes is None:
         return None
     found = tuple(dict.fromkeys([*shapes, *said]))
@@ -90,15 +99,10 @@ def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
     return tuple(text for text in found if text not in rows)  # a size that an option repeats is said once
 
 
-def tokens(line: str) -> list[str]:
-    """The words of a line; of what is said of further turns not what each of them reads."""
-    return TOKEN.findall(line.partition(", with ")[0] if line.startswith("…") else line)
-
-
-def in_few_digits(first: str, second: str) -> tuple[str, str]:
+def write_distinguishable(first: str, second: str) -> tuple[str, str]:
     """Two numbers with as many digits as tell them apart; whole numbers as they are.
 
-    >>> in_few_digits("0.55", "0.6050000000000001"), in_few_digits("0.30000000000000004", "0.3")
+    >>> write_distinguishable("0.55", "0.6050000000000001"), write_distinguishable("0.30000000000000004", "0.3")
     (('0.55', '0.605'), ('0.30000000000000004', '0.3'))
     """
     for digits in range(3, 17):
@@ -108,9 +112,9 @@ def in_few_digits(first: str, second: str) -> tuple[str, str]:
     return first, second
 
 
-def other_shapes(before: Given, after: Given) -> list[str] | None:
+def compare_given_shapes(before: Given, after: Given) -> list[str] | None:
     """The shapes that differ; None where other things are given."""
-    old, new = by_stem(before), by_stem(after)
+    old, new = shapes_by_stem(before), shapes_by_stem(after)
     if list(old) != list(new):
         return None
     changed = [(name, old[name], new[name]) for name in old if old[name] != new[name]]
@@ -129,20 +133,20 @@ def other_shapes(before: Given, after: Given) -> list[str] | None:
     ]
 
 
-def by_stem(given: Given) -> dict[str, list[tuple[int, ...]]]:
+def shapes_by_stem(given: Given) -> dict[str, list[tuple[int, ...]]]:
     """The different shapes of what has one name but for its number."""
     found: dict[str, list[tuple[int, ...]]] = {}
     for name, shape in given:
-        shapes = found.setdefault(stem(name), [])
+        shapes = found.setdefault(strip_number(name), [])
         if shape not in shapes:
             shapes.append(shape)
     return found
 
 
-def stem(name: str) -> str:
+def strip_number(name: str) -> str:
     """A name without the number that tells it from others of its kind.
 
-    >>> stem("h_12"), stem("t7"), stem("rewards[3]"), stem("conv1.weight")
+    >>> strip_number("h_12"), strip_number("t7"), strip_number("rewards[3]"), strip_number("conv1.weight")
     ('h', 't', 'rewards', 'conv1.weight')
     """
     return re.sub(r"_\d+$|(?<=^t)\d+$|\[\d+\]$", "", name)
@@ -158,7 +162,7 @@ Filled: TypeAlias = dict[int, tuple[weakref.ref[Any], SourceLine, str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Last:
+class LastCall:
     """What is remembered of the last call: its line, its output, where paths ended, and what came by on the way.
 
     ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
@@ -208,19 +212,19 @@ class History:
         self.number = 0
         self.called: dict[int, tuple[weakref.ref[Any], str]] = {}  # leaves by what they were called when in sight
         self.letters: dict[int, str] = {}  # what the seed was called, by the number of the call
-        self.sampling, self.patience, self.pictures = Sampling(Asked(call, every)), patience, pictures
+        self.sampling, self.patience, self.pictures = Sampling(CallSelection(call, every)), patience, pictures
         self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}
         self.filled: Filled = {}
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()
         self.times: dict[Hashable, int] = {}  # of calls that are whole in themselves
-        self.last: Last | None = None
+        self.last: LastCall | None = None
         self.emptied: dict[int, tuple[weakref.ref[Any], SourceLine]] = {}
         self.weights: list[tuple[SourceLine, str]] = []
         self.since: tuple[str, SourceLine] | None = None  # what a line of the script left in .grad
 
-    def over(self, at: SourceLine, program: Program | None, told: bool, goes_on: bool = False) -> None:
+    def over(self, at: SourceLine, program: LineProgram | None, told: bool, goes_on: bool = False) -> None:
         """A call is over: until the next one the recorder is on if that is to be told, and begins anew."""
         recorder, stand_ins = self.recorder, self.recorder.stand_ins
         recorded = not stand_ins.rested
@@ -312,9 +316,9 @@ class History:
             elif before is not None and before() is tensor and name not in sight.values():
                 sight[id(tensor)] = name
 
-    def say(self, event: Backward | Note) -> None:
+    def say(self, event: CallEvent | Note) -> None:
         """Keep an event and pass it on."""
-        kept = event.given_back() if isinstance(event, Backward) else event
+        kept = event.given_back() if isinstance(event, CallEvent) else event
         self.session.events.append(kept)
         self.tell(kept)
 

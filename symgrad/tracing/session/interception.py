@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial, wraps
@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from symgrad.tracing.captured.function import active_modes
+from symgrad.tracing.lift.boxes import copy_detached
 from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.gradients import BatchedRecording
-from symgrad.tracing.record.isolation import has_no_numbers
-from symgrad.tracing.record.proxies import Caller, caller
+from symgrad.tracing.record.isolation import Caller, caller
+from symgrad.tracing.record.patching import active_modes, has_no_numbers
 from symgrad.tracing.record.trace import SourceLine, map_nested, tensors_in
 from symgrad.tracing.record.transforms import (
     FUNCTIONAL,
@@ -35,7 +35,7 @@ from symgrad.tracing.record.transforms import (
     name_transformed_function,
 )
 from symgrad.tracing.session.history import History
-from symgrad.tracing.session.transformed import told
+from symgrad.tracing.session.transform_events import request_event
 from symgrad.tracing.story.events import Note
 
 
@@ -67,7 +67,7 @@ class Interception:
 
         @wraps(original)
         def standing(*args: Any, **kwargs: Any) -> Any:
-            call, bound = caller(sys._getframe(1)), arguments_of(signature, args, kwargs)
+            call, bound = caller(sys._getframe(1)), arguments_by_name(signature, args, kwargs)
             if bound is None:
                 return call(original, args, kwargs)
             function, beside = bound["func"], self.beside(bound["func"])
@@ -130,7 +130,7 @@ class Interception:
                 return call(function, args, kwargs)
             self.current, around = None, watch.within
             if request.word == "linearize":  # its inputs are the script's own tensors here, which f may read besides
-                args = guard(map_nested, args, apart) or args
+                args = guard(map_nested, args, lambda v: v.detach() if isinstance(v, torch.Tensor) else v) or args
             guard(request.enter, args, kwargs)
             watch.within, self.recorder.inside = False, None if request.functional else request.inside
             try:
@@ -144,7 +144,7 @@ class Interception:
 
     def only_counted(self, request: DerivativeRequest, at: SourceLine) -> bool:
         """Whether a call is counted and nobody need record it; what a `vmap` is of is seen only where it runs."""
-        key, once, watch = self.key(request, at), is_whole(request), self.watch
+        key, once, watch = self.key(request, at), is_reported_once(request), self.watch
         if request.word == "vmap" or not watch.skips(key, once):
             return False
         watch.number += 1
@@ -178,7 +178,7 @@ class Interception:
         )
         if request.functional:
             request.node_of = self.recorder.node_of
-            request.tangents = self.recorder.guard(copies, request.tangents) or ()
+            request.tangents = self.recorder.guard(copy_detached, request.tangents) or ()
         if request.word != "linearize" or not any(t.requires_grad for t in tensors_in(request.given)):
             return True
         if not request.nested:
@@ -232,13 +232,13 @@ class Interception:
             watch.number += 1
             request.number = watch.number
         key = self.key(request, at)
-        if not watch.is_told(key, where, once=is_whole(request)):
+        if not watch.is_told(key, where, once=is_reported_once(request)):
             return
 
         def made() -> Any:
             if problem:
                 raise RuntimeError(problem)
-            return told(watch, request, result)
+            return request_event(watch, request, result)
 
         event = watch.explained(where, request.title, made)
         if isinstance(event, Note) and request.functional and event.more:
@@ -249,12 +249,12 @@ class Interception:
             watch.say(event)
 
 
-def is_whole(request: DerivativeRequest) -> bool:
+def is_reported_once(request: DerivativeRequest) -> bool:
     """Whether calls of this kind that are alike are told once."""
     return not request.functional and request.word not in (*GRADIENTS, *PRODUCTS)
 
 
-def arguments_of(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any] | None:
+def arguments_by_name(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any] | None:
     """The arguments of a call by name; None where torch is to say what is wrong, or compiles."""
     try:
         bound = signature.bind(*args, **kwargs).arguments
@@ -262,13 +262,3 @@ def arguments_of(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[s
         return None
     whole = callable(bound.get("func")) and isinstance(bound.get("primals", ()), tuple)
     return bound if whole and not torch.compiler.is_compiling() else None
-
-
-def apart(part: Any) -> Any:
-    """Another tensor of the same memory; what is none stays."""
-    return part.detach() if isinstance(part, torch.Tensor) else part
-
-
-def copies(tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Tensors as they are now."""
-    return tuple(tensor.detach().clone() for tensor in tensors)

@@ -25,16 +25,15 @@ from symgrad.numeric.exact import as_float
 from symgrad.ops.lookup import has_role
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Role
+from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import with_labels
-from symgrad.tracing.lift.sweeps import pull_calls
-from symgrad.tracing.record.numbers import format_digits
+from symgrad.tracing.captured.step_text import with_labels
 from symgrad.tracing.record.trace import Node, upstream_nodes
-from symgrad.tracing.session.births import spoilt
+from symgrad.tracing.session.nonfinite import has_nan_output
 from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import Leaf
-from symgrad.tracing.story.held import names_of, numbers_of
-from symgrad.tracing.story.told_lines import ToldLines
+from symgrad.tracing.story.line_checks import names_on_page, values_on_page
+from symgrad.tracing.story.story_lines import StoryLines
 
 SHORT, FEW = 14, 6
 """Steps and leaves of a program that is small enough for a lesson."""
@@ -43,37 +42,41 @@ MOST = 20_000
 """Entries of a product that is laid out to test a sentence."""
 
 
-def lessons(call: Findings) -> list[str]:
+def collect_lessons(call: Findings) -> list[str]:
     """Everything that is worth saying about a small program."""
     program, seeds, rows, told = call.program, call.seeds, call.rows, call.told
-    found = [*double_backward(call.scene, program, told.letter(program.recording.seed), seeds)]
+    found = [*double_backward_note(call.scene, program, told.letter(program.recording.seed), seeds)]
     if len(program.recording.steps) > SHORT or len(rows) > FEW or len(program.ends) != 1 or program.black_boxes:
         return found
     try:
         moving = any(row.added is not None and row.added.any() and not row.rounding for row in rows)
-        found += [*one_variable(program, rows), *read_twice(program, rows), *samples(program, rows, told)]
-        found += divided(program) if moving or spoilt(program) else ()
-        return [*found, *((*rows_added(program, seeds), *all_of_it(program, seeds, rows)) if moving else ())]
+        found += [
+            *symmetry_note(program, rows),
+            *repeated_reads_note(program, rows),
+            *per_sample_note(program, rows, told),
+        ]
+        found += mean_loss_note(program) if moving or has_nan_output(program) else ()
+        return [
+            *found,
+            *((*added_rows_note(program, seeds), *diagonal_note(program, seeds, rows)) if moving else ()),
+        ]
     except SymgradError:
         return found
 
 
-def pulled(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
+def pull_from(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ from a tensor of the program."""
-    found = pull_calls(
-        program.recording, program.values, program.boxes, {name: weights}, wanted, origins=program.origins
-    )
-    return {own: as_float(np.asarray(array)) for own, array in found.items()}
+    return {own: as_float(np.asarray(array)) for own, array in program.pull({name: weights}, wanted).items()}
 
 
-def divided(program: Capture) -> Iterator[str]:
+def mean_loss_note(program: Capture) -> Iterator[str]:
     """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
     losses = [(s, n) for s, n in means(program.recording, program.values) if not has_role(s.op, Role.AVERAGES)]
     if len(losses) == 1:
         yield mean_in_words(*losses[0], program.recording, program.values)
 
 
-def rows_added(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
+def added_rows_note(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
     """Where v = ones or a sum adds rows of a Jacobian that share columns."""
     end = program.ends[0]
     given, label = np.asarray(seeds[end]), program.labels.get(end, end)
@@ -83,62 +86,62 @@ def rows_added(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
             f"v = ones adds the {given.size} rows of J; v = {first} gives the first alone, torch.func.jacrev all of "
             "them"
         )
-    elif given.size == 1 and (summed := what_is_summed(program, end)) is not None:
+    elif given.size == 1 and (summed := find_summed_tensor(program, end)) is not None:
         name, count = summed, np.size(program.arrays[summed])
         said = f"{label} sums {count} entries, so it adds their {count} rows of J; jacrev returns them separately"
     else:
         return
     size, shape = np.size(program.arrays[name]), np.shape(program.arrays[name])
-    rows = [pulled(program, name, np.eye(1, size, n).reshape(shape), program.wanted) for n in {0, 1, size - 1}]
+    rows = [pull_from(program, name, np.eye(1, size, n).reshape(shape), program.wanted) for n in {0, 1, size - 1}]
     pairs = combinations(rows, 2)
     finite = all(np.isfinite(array).all() for row in rows for array in row.values())
     if finite and any(np.any((one[own] != 0) & (other[own] != 0)) for one, other in pairs for own in program.wanted):
         yield said
 
 
-def all_of_it(program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf]) -> Iterator[str]:
+def diagonal_note(program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf]) -> Iterator[str]:
     """Where v = ones meets diagonal Jacobians alone: nothing is added up."""
     given = np.asarray(seeds[program.ends[0]])
     if given.size > 1 and (given == 1).all() and rows and all(DIAGONAL in row.jacobian for row in rows):
         yield "J is diagonal, so v = ones returns all of it: the slope of each output with respect to its own input"
 
 
-def what_is_summed(program: Capture, end: str) -> str | None:
+def find_summed_tensor(program: Capture, end: str) -> str | None:
     """The tensor whose entries the last step adds, if it does."""
     maker = next((step for step in program.recording.steps if step.result.name == end), None)
     tensors = {tensor.name: tensor for tensor in program.recording.tensors()}
     if maker is None or maker.result.name in program.boxes or len(maker.tensors) != 1 or not is_move(maker, tensors):
         return None
     (name,) = maker.tensors
-    weights = pulled(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
+    weights = pull_from(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
     return name if weights.size > 1 and (weights == 1).all() else None
 
 
-def read_twice(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
+def repeated_reads_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
     """An entry that a selection reads several times."""
     own = {label: name for name, label in program.labels.items()}
     for row in rows:
         name = own.get(row.name, "")
-        end = program.ends[0] if "selection" in row.jacobian else looked_up(program, name)
+        end = program.ends[0] if "selection" in row.jacobian else find_lookup_result(program, name)
         if end is None or not name:
             continue
-        counts = pulled(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
+        counts = pull_from(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
         yield from read_again(row.name, counts)
 
 
-def looked_up(program: Capture, name: str) -> str | None:
+def find_lookup_result(program: Capture, name: str) -> str | None:
     """What the one step that reads a tensor gives, if it picks entries of it at positions that are data."""
     readers = [step for step in program.recording.steps if name in step.tensors]
     if len(readers) != 1 or not any(np.asarray(program.arrays[n]).dtype.kind == "i" for n in readers[0].tensors):
         return None
     result = readers[0].result.name
     shape = np.shape(program.arrays[result])
-    counts = pulled(program, result, np.ones(shape), [name])[name]
+    counts = pull_from(program, result, np.ones(shape), [name])[name]
     picked = counts.sum() == np.prod(shape) and (counts == np.round(counts)).all()
     return result if picked else None
 
 
-def one_variable(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
+def symmetry_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
     """A matrix that is read as symmetric: two places share what one variable would have."""
     kinds = read_as_matrix(program.recording)
     for own, kind in kinds.items():
@@ -151,12 +154,12 @@ def one_variable(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
         yield f"{row.name} is symmetric here: {a} and {b} get {said}"
 
 
-def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator[str]:
+def per_sample_note(program: Capture, rows: Sequence[Leaf], told: StoryLines) -> Iterator[str]:
     """The first gradient that adds a product over the rows of a batch: before the sum, one for each row."""
     if told.source is None:
         return
     own = {label: name for name, label in program.labels.items()}
-    known, shown = numbers_of(program, told.source), names_of(program, told.source)
+    known, shown = values_on_page(program, told.source), names_on_page(program, told.source)
     for row in rows:
         line = told.source.gradients.get(own.get(row.name, ""))
         if line is None or line.code is None or line.text != told.forms.get(row.name):
@@ -167,7 +170,7 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
         left = strip_transpose(tree.left)
         if not isinstance(left, ast.Name):
             continue
-        one, other = (value_of(part, known) for part in (left, tree.right))
+        one, other = (evaluate_part(part, known) for part in (left, tree.right))
         if one.ndim != 2 or other.ndim != 2 or len(one) < 2 or one.size * other.shape[1] > MOST:
             continue
         apart = one[:, :, None] * other[:, None, :]
@@ -182,14 +185,14 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
         return
 
 
-def value_of(part: ast.expr, known: Mapping[str, Any]) -> Array:
+def evaluate_part(part: ast.expr, known: Mapping[str, Any]) -> Array:
     """A part of a line in numbers."""
     if isinstance(part, ast.Name):
         return as_float(np.asarray(known[part.id]))
     return as_float(np.asarray(reader_of(False)(ast.unparse(part), dict(known))))
 
 
-def double_backward(scene: Scene, program: Capture, v: str, seeds: Mapping[str, Array]) -> Iterator[str]:
+def double_backward_note(scene: Scene, program: Capture, v: str, seeds: Mapping[str, Array]) -> Iterator[str]:
     """A gradient that is differentiated: by its v this is J·u, by what it is a gradient by H·u."""
     if len(scene.nodes) != 1:
         return
@@ -197,8 +200,8 @@ def double_backward(scene: Scene, program: Capture, v: str, seeds: Mapping[str, 
     name = program.labels.get(program.ends[0], program.ends[0])
     asked = [node for node, _ in scene.leaves]
     if (made := node.gradient) is None:
-        summed = what_is_summed(program, program.ends[0])
-        yield from by_way_of(scene, name, v, "" if summed is None else program.labels.get(summed, summed))
+        summed = find_summed_tensor(program, program.ends[0])
+        yield from through_gradient_note(scene, name, v, "" if summed is None else program.labels.get(summed, summed))
         return
     line = f" (line {node.where.line})" if node.where is not None else ""
     weights = [weight for weight in made.weights if any(weight is own for own in asked)]
@@ -216,7 +219,7 @@ def double_backward(scene: Scene, program: Capture, v: str, seeds: Mapping[str, 
         )
 
 
-def by_way_of(scene: Scene, name: str, v: str, summed: str) -> Iterator[str]:
+def through_gradient_note(scene: Scene, name: str, v: str, summed: str) -> Iterator[str]:
     """A number that is made of a gradient, as g·w is: by the chain rule H·w comes back of it."""
     asked = [node for node, _ in scene.leaves]
     made = [n for n in scene.order if (g := n.gradient) is not None and [g.inputs[n.index]] == asked]
@@ -238,28 +241,28 @@ DIAGONAL = "diagonal("
 """How what is shown of a diagonal Jacobian begins."""
 
 
-def structure(program: Capture, name: str) -> str:
+def describe_leaf_jacobian(program: Capture, name: str) -> str:
     """J's size and structure, where that is cheap."""
-    found = size(program, name)
+    found = format_jacobian_size(program, name)
     if len(program.ends) > 1 or len(program.recording.steps) > SHORT or found == "1×1":
         return found
     try:
         read = program.jacobian(program.labels[name]).structure
     except SymgradError:
         return found
-    return f"{found} {renamed(read.notation, program.labels) or read.kind}".rstrip()
+    return f"{found} {label_notation(read.notation, program.labels) or read.kind}".rstrip()
 
 
 WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 """A name in a notation, not an attribute (``.T``) and not the end of another name."""
 
 
-def renamed(notation: str, labels: Mapping[str, str]) -> str:
+def label_notation(notation: str, labels: Mapping[str, str]) -> str:
     """``notation`` with the names that the script gives, all at once; ``diag`` is written out.
 
     ``a`` is not looked for in the ``tanh`` of ``tanh(a)``, nor in what already stands for another name.
 
-    >>> renamed("diag(tanh(a)*b.T)", {"a": "b", "b": "a", "T": "u"})
+    >>> label_notation("diag(tanh(a)*b.T)", {"a": "b", "b": "a", "T": "u"})
     'diagonal(tanh(b)*a.T)'
     """
 
@@ -270,7 +273,7 @@ def renamed(notation: str, labels: Mapping[str, str]) -> str:
     return WORD.sub(said, notation).replace("diag(", DIAGONAL)
 
 
-def size(program: Capture, name: str) -> str:
+def format_jacobian_size(program: Capture, name: str) -> str:
     """``3×3``: rows of J are outputs, columns entries of the leaf."""
     rows = sum(int(np.prod(np.shape(program.arrays[e]), dtype=object)) for e in dict.fromkeys(program.ends))
     return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"

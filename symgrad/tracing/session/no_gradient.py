@@ -19,20 +19,20 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Role
+from symgrad.render.numbers import format_array, format_digits
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import LiftedProgram
 from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.graph_breaks import find_unread_results
 from symgrad.tracing.record.names import name_nodes
-from symgrad.tracing.record.numbers import format_array, format_digits
 from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine, upstream_nodes
-from symgrad.tracing.session.diagnose import output_name, unreached
-from symgrad.tracing.session.history import Filled, Last
+from symgrad.tracing.session.failures import list_unreached_inputs, output_name
+from symgrad.tracing.session.history import Filled, LastCall
 from symgrad.tracing.session.scene import Findings, Scene
-from symgrad.tracing.story.events import some
+from symgrad.tracing.story.events import list_names
 
 
-def last_of(scene: Scene) -> Last:
+def make_last_call(scene: Scene) -> LastCall:
     """What a call leaves behind."""
     found = []
     for node in {id(n): n for call in scene.order for n in (call, *call.sources())}.values():
@@ -40,7 +40,7 @@ def last_of(scene: Scene) -> Last:
             tensor = node.owner() if node.owner is not None else None
             new = node.kind == "leaf"
             found.append((node.cut, scene.sight.get(id(tensor), "it") if new else "", node.where if new else None))
-    return Last(
+    return LastCall(
         scene.where,
         output_name(scene),
         tuple(found),
@@ -54,7 +54,7 @@ def last_of(scene: Scene) -> Last:
     )
 
 
-def anew(scene: Scene, node: Node) -> str | None:
+def explain_new_leaf(scene: Scene, node: Node) -> str | None:
     """A leaf that was made of what a cut left; None where all that lies behind the cut is reached in another way."""
     assert node.cut is not None
     behind = scene.behind(node.cut)
@@ -62,17 +62,17 @@ def anew(scene: Scene, node: Node) -> str | None:
     if behind and not lost:
         return None
     tensor = node.owner() if node.owner is not None else None
-    who = nothing_for(lost or ["what it was computed from"])
-    return f"{who}: {cut_in_words(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
+    who = list_without_gradient(lost or ["what it was computed from"])
+    return f"{who}: {describe_graph_break(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
 
 
-def nothing_for(names: Sequence[str]) -> str:
+def list_without_gradient(names: Sequence[str]) -> str:
     """``w gets nothing``, ``w, b get nothing``."""
     who = list(dict.fromkeys(names))
-    return f"{some(who)} {'gets' if len(who) == 1 else 'get'} nothing"
+    return f"{list_names(who)} {'gets' if len(who) == 1 else 'get'} nothing"
 
 
-def cut_in_words(cut: GraphBreak, name: str, where: SourceLine | None, call: SourceLine) -> str:
+def describe_graph_break(cut: GraphBreak, name: str, where: SourceLine | None, call: SourceLine) -> str:
     """``the path was cut in line 4 by .detach(); line 5 made loss a new leaf``; other files than the call's by name."""
 
     def place(of: SourceLine) -> str:
@@ -82,7 +82,7 @@ def cut_in_words(cut: GraphBreak, name: str, where: SourceLine | None, call: Sou
     return said if where is None else f"{said}; {place(where)} made {name} a new leaf"
 
 
-def missing(call: Findings) -> list[str]:
+def explain_missing_gradients(call: Findings) -> list[str]:
     """Tensors in the program, or cut off from it, that get no gradient, and why."""
     scene, lifted = call.scene, call.lifted
     notes: list[str] = []
@@ -101,25 +101,25 @@ def missing(call: Findings) -> list[str]:
             if away and scene.kind == "grad":
                 continue  # it was not asked for, so nobody expects it
             if away:
-                notes.append(f"{nothing_for(away)}: {cut_in_words(node.cut, '', None, scene.where)}")
+                notes.append(f"{list_without_gradient(away)}: {describe_graph_break(node.cut, '', None, scene.where)}")
             elif node.cut.meant:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
-                cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
+                cut = describe_graph_break(node.cut, "", None, scene.where).removeprefix("the path was ")
                 notes.append(f"one path from {who} was {cut}: its share of {call.letter}ᵀJ is missing")
-    notes += taken_out(scene, lifted)
-    if scene.kind == "grad" and (nowhere := unreached(scene, nameless=False)):
+    notes += explain_extracted_numbers(scene, lifted)
+    if scene.kind == "grad" and (nowhere := list_unreached_inputs(scene, nameless=False)):
         notes.append(f"{nowhere}: torch gives None there, or zeros with materialize_grads=True")
     if len(unasked) == 1:
         notes.append(f"{unasked[0]} has requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:
-        notes.append(f"{some(unasked)} have requires_grad=False, so their .grad stays None")
+        notes.append(f"{list_names(unasked)} have requires_grad=False, so their .grad stays None")
     if scene.kind != "grad":
-        made = (anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
+        made = (explain_new_leaf(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
         notes += [note for note in made if note is not None]
     return list(dict.fromkeys(notes))[:8]
 
 
-def thrown_away(call: Findings) -> Iterator[str]:
+def explain_unread_results(call: Findings) -> Iterator[str]:
     """A function of the user's own whose result nothing read: its backward has no part in any other."""
     recorder, reached = call.scene.watch.recorder, {id(node) for node in call.scene.order}
     left = find_unread_results(recorder.asides, call.scene.order)
@@ -134,35 +134,35 @@ def thrown_away(call: Findings) -> Iterator[str]:
             )
 
 
-def taken_out(scene: Scene, lifted: LiftedProgram) -> Iterator[str]:
+def explain_extracted_numbers(scene: Scene, lifted: LiftedProgram) -> Iterator[str]:
     """Numbers of the program that were taken out of tensors: they look like constants."""
     for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
         cut = scene.watch.recorder.taken.cuts.get(value) if isinstance(value, float) else None
         if cut is not None:
             who = ", ".join(dict.fromkeys(name for name, _ in scene.behind(cut)))
             who = f" from {who}" if who else ""
-            how = cut_in_words(cut, "", None, scene.where).removeprefix("the path was ")
+            how = describe_graph_break(cut, "", None, scene.where).removeprefix("the path was ")
             yield f"one path{who} was {how}: it continues with a number ({value:.6g}), not a tensor"
 
 
-def why_none(
-    names: Mapping[int, str], tensor: Any, node: Node, last: Last, emptied: SourceLine | None, filled: Filled
+def explain_none_grad(
+    names: Mapping[int, str], tensor: Any, node: Node, last: LastCall, emptied: SourceLine | None, filled: Filled
 ) -> str:
     """Why ``.grad`` is None after a backward; ``names`` are those in sight, ``filled`` whose ``.grad`` was filled."""
     name = names.get(id(tensor)) or "it"
     none = f"{name}.grad is None"
     if node.kind == "data" and node.cut is not None:
-        return f"{none}: {cut_in_words(node.cut, name, None, last.where)}"
+        return f"{none}: {describe_graph_break(node.cut, name, None, last.where)}"
     if not tensor.requires_grad:
         kind = str(tensor.dtype).removeprefix("torch.")
         could = "" if tensor.is_floating_point() or tensor.is_complex() else f" ({kind} cannot require one)"
         return f"{none}: requires_grad=False{could}, so backward computed no gradient for {name}"
     if not tensor.is_leaf:
-        return f"{none}: {no_leaf(names, tensor, node, last, filled)}"
+        return f"{none}: {explain_computed_tensor(names, tensor, node, last, filled)}"
     for cut, new, where in last.cuts:
         if any(reference() is tensor for reference in cut.leaves):
             ends = f", so the backward in line {last.where.line} stops there" if where is not None else ""
-            return f"{none}: {cut_in_words(cut, new, where, last.where)}{ends}"
+            return f"{none}: {describe_graph_break(cut, new, where, last.where)}{ends}"
     if emptied is not None:
         return f"{none}: line {emptied.line} ({emptied.text}) set it to None"
     if last.kind == "grad":
@@ -175,7 +175,7 @@ def why_none(
     return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
 
 
-def no_leaf(names: Mapping[int, str], tensor: Any, node: Node, last: Last, filled: Filled) -> str:
+def explain_computed_tensor(names: Mapping[int, str], tensor: Any, node: Node, last: LastCall, filled: Filled) -> str:
     """What a computed tensor is instead of a leaf, and what would be one."""
     name = names.get(id(tensor)) or "it"
     earlier = next((where for _, where, label in filled.values() if label == name), None)
@@ -220,7 +220,7 @@ BY_HAND = (
 """What is written by hand, in the names of steps, and the function of torch's that goes on where this ends."""
 
 
-def no_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:
+def explain_missing_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:
     """Why there is no J, and what would do: advice that fits the cause alone."""
     if value != value or value in (float("inf"), float("-inf")):
         return [
@@ -233,7 +233,7 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
     known = as_float(program.arrays[source])
     reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
     if step.result.name in program.boxes or (op is not None and any(d.matrix for d in op.domain.values())):
-        return vectors_of_equals(known) if reads else ["  there is no J at this matrix"]
+        return explain_degenerate_vectors(known) if reads else ["  there is no J at this matrix"]
     if whatever := undefined_anywhere(step, program.recording):
         return [f"  there is no J: {whatever}"]
     lines = [
@@ -241,7 +241,7 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
     ]
     made = as_float(program.arrays[step.result.name])
     if np.isfinite(made).all():
-        return [*lines, away(step, entry)]
+        return [*lines, suggest_distance(step, entry)]
     domains = list(op.domain.values()) if op is not None else []
     outside = any(not d.low < value < d.high or value in d.avoid for d in domains)
     if not outside and not np.isnan(made).any():
@@ -252,12 +252,12 @@ def no_slope(program: Capture, step: Apply, source: str, entry: str, value: floa
     return [*lines, f"  {step.op} has no finite value there either{what}"]
 
 
-def away(step: Apply, entry: str) -> str:
+def suggest_distance(step: Apply, entry: str) -> str:
     """What keeps an entry from where there is no slope."""
     return f"  keep {entry} away from it: clamp it, or add a small eps to it before {step.op}"
 
 
-def vectors_of_equals(matrix: Array) -> list[str]:
+def explain_degenerate_vectors(matrix: Array) -> list[str]:
     """What there is to say of a matrix at which a decomposition has no derivative."""
     found = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else np.zeros(0)
     largest = float(found.max(initial=0.0))
@@ -272,14 +272,14 @@ def vectors_of_equals(matrix: Array) -> list[str]:
     return ["  there is no J at this matrix"]
 
 
-def instead(program: Capture, steps: Sequence[Apply]) -> list[str]:
+def suggest_stable_function(program: Capture, steps: Sequence[Apply]) -> list[str]:
     """Which function of torch's does what the script writes by hand with one of ``steps`` in it."""
     made = [step.result.name for step in program.recording.steps]
     for text, call, why in BY_HAND:
         whole = ast.parse(f"[{text}]", mode="eval").body
         parts = whole.elts if isinstance(whole, ast.List) else []
         for name in made:
-            met = ByHand(program)
+            met = HandwrittenPattern(program)
             if not met.reads(name, parts[0]) or not all(any(met.reads(n, part) for n in made) for part in parts[1:]):
                 continue
             if any(step.result.name in met.steps for step in steps):
@@ -288,7 +288,7 @@ def instead(program: Capture, steps: Sequence[Apply]) -> list[str]:
     return []
 
 
-class ByHand:
+class HandwrittenPattern:
     """A pattern that is looked for among the steps; holds what it has met."""
 
     def __init__(self, program: Capture) -> None:

@@ -27,35 +27,34 @@ from symgrad.numeric.exact import Array, euclidean
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
 from symgrad.render.content.words import counted
+from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.lift.boxes import Observed, is_hook_call
+from symgrad.tracing.lift.call_sweeps import pull_calls
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.lift.observed import Observed, is_hook_call
 from symgrad.tracing.lift.rewrites import is_module_hook_call
-from symgrad.tracing.lift.sweeps import pull_calls
-from symgrad.tracing.lift.values import lowest_dtype
-from symgrad.tracing.record.numbers import MOST, format_array
+from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
 from symgrad.tracing.record.trace import Node, TorchCall, as_numbers
-from symgrad.tracing.session.agreement import difference, precision_of
-from symgrad.tracing.session.torchs_words import Refusal, refusal_of
+from symgrad.tracing.session.torch_messages import Refusal, find_refusal
 
 ONE = "one number"
 
 
 @dataclass(frozen=True)
-class Returned:
+class ReturnedParts:
     """Shape and type of each part of what was returned, None for what is no tensor; ``where`` it was."""
 
     parts: tuple[tuple[tuple[int, ...], Any] | None, ...]
     where: str
 
 
-class Sensor:
+class BackwardSensor:
     """Looks, inside ``with``, at what the backwards of some calls return."""
 
     def __init__(self, calls: Sequence[TorchCall]) -> None:
         self.calls = {id(call.graph): call for call in calls}
-        self.codes = {code for call in calls if (code := code_of(call.graph)) is not None}
-        self.seen: dict[int, Returned] = {}
+        self.codes = {code for call in calls if (code := backward_code(call.graph)) is not None}
+        self.seen: dict[int, ReturnedParts] = {}
         self.ended: dict[int, str] = {}
 
     def __enter__(self) -> None:
@@ -82,7 +81,7 @@ class Sensor:
                 return
             parts = value if isinstance(value, tuple) else (value,)
             found = tuple((tuple(p.shape), p.dtype) if hasattr(p, "grad_fn") else None for p in parts)
-            self.seen[id(context)] = Returned(found, where)
+            self.seen[id(context)] = ReturnedParts(found, where)
         except Exception:  # the script goes on, whatever its objects do when they are asked
             return
 
@@ -93,27 +92,27 @@ class Sensor:
     def each(self) -> Iterator[tuple[Node, str]]:
         """The same, with the input whose gradient it is."""
         for call, seen in self.returned():
-            yield from of_one(call, seen)
+            yield from compare_returned(call, seen)
 
-    def returned(self) -> list[tuple[TorchCall, Returned]]:
+    def returned(self) -> list[tuple[TorchCall, ReturnedParts]]:
         """What each backward returned in a call that went well."""
-        nothing = {own: Returned((None,) * len(self.calls[own].arguments), at) for own, at in self.ended.items()}
+        nothing = {own: ReturnedParts((None,) * len(self.calls[own].arguments), at) for own, at in self.ended.items()}
         return [(self.calls[own], seen) for own, seen in {**nothing, **self.seen}.items()]
 
     def refused(self, error: Exception) -> list[str]:
         """What a backward did that torch does not take, as ``error`` says."""
-        refusal = refusal_of(error)
+        refusal = find_refusal(error)
         if refusal is Refusal.MISCOUNTED:
-            return [line for own, seen in self.seen.items() for line in miscounted(self.calls[own], seen)]
+            return [line for own, seen in self.seen.items() for line in explain_returned_count(self.calls[own], seen)]
         if refusal is Refusal.OTHER_GRADIENT:
-            every = (said for call, seen in self.returned() for _, said in of_one(call, seen, taken=False))
+            every = (said for call, seen in self.returned() for _, said in compare_returned(call, seen, taken=False))
             return list(dict.fromkeys(every))
         if refusal is Refusal.SHARED_MEMORY:
-            return [line for own, where in self.ended.items() for line in written_to(self.calls[own], where)]
+            return [line for own, where in self.ended.items() for line in explain_write_to_seed(self.calls[own], where)]
         return []
 
 
-def miscounted(call: TorchCall, seen: Returned) -> Iterator[str]:
+def explain_returned_count(call: TorchCall, seen: ReturnedParts) -> Iterator[str]:
     """Another number of gradients than the forward has inputs; torch lets more go by that are all None."""
     given, wanted = len(seen.parts), len(call.arguments)
     if given < wanted or any(part is not None for part in seen.parts[wanted:]):
@@ -124,7 +123,7 @@ def miscounted(call: TorchCall, seen: Returned) -> Iterator[str]:
         )
 
 
-def written_to(call: TorchCall, where: str) -> Iterator[str]:
+def explain_write_to_seed(call: TorchCall, where: str) -> Iterator[str]:
     """A v whose entries are one number in memory, in a backward that ended by torch's word about such a tensor."""
     for v in call.observation.live:
         if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
@@ -135,7 +134,7 @@ def written_to(call: TorchCall, where: str) -> Iterator[str]:
             )
 
 
-def of_one(call: TorchCall, seen: Returned, taken: bool = True) -> Iterator[tuple[Node, str]]:
+def compare_returned(call: TorchCall, seen: ReturnedParts, taken: bool = True) -> Iterator[tuple[Node, str]]:
     """What one passage gave otherwise than its inputs are, and whether torch has ``taken`` it."""
     name = f"{call.spelling.removesuffix('.apply')}.backward"
     for number, (node, part) in enumerate(zip(call.arguments, seen.parts, strict=False)):
@@ -149,66 +148,63 @@ def of_one(call: TorchCall, seen: Returned, taken: bool = True) -> Iterator[tupl
         if shape != node.shape:
             sizes = f"{shape_text(shape, ONE)} for {which}, which is {shape_text(node.shape, ONE)}"
             ends = ": autograd sums it up, other callers do not" if taken else ": the two have to be the same"
-            if taken or not broadcasts(node.shape, shape):
+            if taken or not can_expand(node.shape, shape):
                 yield node, f"{name} returned {sizes} ({seen.where}){ends}"
         elif dtype != node.held.dtype:
-            types = f"{kind(dtype)} for {which}, which is {kind(node.held.dtype)}"
+            types = f"{dtype_text(dtype)} for {which}, which is {dtype_text(node.held.dtype)}"
             yield node, f"{name} returned {types} ({seen.where}): torch cast it"
 
 
-def broadcasts(small: Sequence[int], large: Sequence[int]) -> bool:
+def can_expand(small: Sequence[int], large: Sequence[int]) -> bool:
     """Whether one shape can be repeated to another, whose gradient torch adds up then."""
     pairs = zip(reversed(small), reversed(large), strict=False)
     return len(small) <= len(large) and all(one in (1, other) for one, other in pairs)
 
 
-def code_of(graph: Any) -> CodeType | None:
+def backward_code(graph: Any) -> CodeType | None:
     """What a user's own backward runs; None where it is no function of Python's."""
     function = getattr(getattr(type(graph), "_forward_cls", None), "backward", None)
     found = getattr(getattr(function, "__wrapped__", function), "__code__", None)
     return found if isinstance(found, CodeType) and found.co_argcount else None
 
 
-def kind(dtype: Any) -> str:
+def dtype_text(dtype: Any) -> str:
     """``float16``."""
     return str(dtype).removeprefix("torch.")
 
 
-def compared(program: Capture) -> list[str]:
-    """``Round.backward is not the derivative of its forward: the slope that was declared is 1, the real one 0``.
-
-    What is said of several calls is said once.
-    """
-    return list(dict.fromkeys(of_each(program)))
-
-
-def of_each(program: Capture) -> Iterator[str]:
+def judge_each_call(program: Capture) -> Iterator[str]:
     """What is said of each call."""
     for name, box in program.boxes.items():
         if isinstance(box, Observed) and is_hook_call(box.call):
-            yield from changed_by_hooks(program.labels.get(name, name), box)
+            yield from describe_hook_change(program.labels.get(name, name), box)
             continue
-        if not isinstance(box, Observed) or not box.call.forward or box.index != carrying(box):
+        if not isinstance(box, Observed) or not box.call.forward or box.index != carrying_result(box):
             continue
-        weights = passed(box)
+        weights = result_cotangents(box)
         try:
             declared = box.pull(as_float(as_numbers(weights[box.index])), range(len(box.arguments)))
-            real = derived(box, weights)
+            real = derive_from_forward(box, weights)
         except SymgradError:
             continue
-        if real is None or not all(told_apart(declared[n], real[n]) for n in declared):
+        pairs = [(declared[n], real[n]) for n in declared] if real is not None else []
+        # torch adds up what comes back in a larger shape, and that is told elsewhere
+        if real is None or any(a.shape != b.shape or not np.isfinite([a, b]).all() for a, b in pairs):
             continue
-        turned = derived(box, tuple(alternating(w) for w in weights)) or real
+        signs = (None if w is None else w.new_tensor([1, -1]).repeat(w.numel())[: w.numel()] for w in weights)
+        other = tuple(None if s is None else w * s.reshape(w.shape) for w, s in zip(weights, signs, strict=True))
+        turned = derive_from_forward(box, other) or real  # what cancels for v seldom does with every second sign turned
         sizes = {n: float(np.abs(turned[n]).max(initial=0.0)) for n in declared}  # of terms that may cancel
-        others = [n for n in declared if not alike(box, n, real, declared, sizes[n])]
+        others = [n for n in declared if not agrees(box, n, real, declared, sizes[n])]
         who = box.spelling.removesuffix(".apply")
         v = as_float(as_numbers(weights[box.index])) if len(weights) == 1 else None
         if is_module_hook_call(box.call):
             for n in others:
-                yield f"a backward hook of a module changes the gradient: {apart(v, declared[n], real[n])}"
+                found = describe_wrong_product(v, declared[n], real[n])
+                yield f"a backward hook of a module changes the gradient: {found}"
             continue
         nothing = {n: np.zeros_like(array) for n, array in declared.items()}
-        if not others and any(sizes.values()) and all(alike(box, n, declared, nothing, sizes[n]) for n in declared):
+        if not others and any(sizes.values()) and all(agrees(box, n, declared, nothing, sizes[n]) for n in declared):
             yield (
                 f"vᵀJ of {who}'s forward is 0 for this v, and so is its backward's result: rows of J cancel, so a "
                 "backward that is wrong by a factor gives 0, too; another v tests more"
@@ -216,61 +212,51 @@ def of_each(program: Capture) -> Iterator[str]:
         elif not others:
             yield f"{who}.backward is right here"
         for n in others:
-            by = "" if len(declared) == 1 else f" for {input_of(program, name, n)}"
+            by = "" if len(declared) == 1 else f" for {label_input(program, name, n)}"
             if not box.returned(n):
                 found = format_array(real[n])
                 yield f"{who}.backward returns None{by}, but the gradient is not 0: for this v it is {found}"
                 continue
-            yield f"{who}.backward is wrong{by}: {apart(v, declared[n], real[n])}"
-        ordered = in_memory(weights[0]) if others and v is not None else None
-        misread = None if ordered is None else derived(box, (ordered,))
-        if misread is not None and all(alike(box, n, misread, declared) for n in declared):
+            yield f"{who}.backward is wrong{by}: {describe_wrong_product(v, declared[n], real[n])}"
+        ordered = reorder_as_stored(weights[0]) if others and v is not None else None
+        misread = None if ordered is None else derive_from_forward(box, (ordered,))
+        if misread is not None and all(agrees(box, n, misread, declared) for n in declared):
             yield (
                 f"{who}.backward reads v as if it were contiguous, which explains its result: v has strides "
                 f"{tuple(weights[0].stride())}; call v.contiguous() first"
             )
 
 
-def passed(box: Observed) -> tuple[Any, ...]:
+def result_cotangents(box: Observed) -> tuple[Any, ...]:
     """What came back to each tensor among the results of a user's call, None where nothing did."""
     given = box.call.observation.given
     return tuple(given[slot] if given else None for slot in box.call.slots)
 
 
-def carrying(box: Observed) -> int | None:
+def carrying_result(box: Observed) -> int | None:
     """By which result of a user's call its product is counted: the first to which something came back that is not 0."""
-    weights = passed(box)
+    weights = result_cotangents(box)
     some = [n for n, w in enumerate(weights) if w is not None]
     return next((n for n in some if bool((weights[n] != 0).any())), some[0] if some else None)
 
 
-def told_apart(declared: Array, real: Array) -> bool:
-    """Whether the two can be compared: torch adds up what comes back in a larger shape, and that is told elsewhere."""
-    return declared.shape == real.shape and bool(np.isfinite(declared).all() and np.isfinite(real).all())
-
-
-def alike(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array], size: float = 0.0) -> bool:
+def agrees(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array], size: float = 0.0) -> bool:
     """Whether two products by an input are the same in torch's precision; ``size`` is that of their terms."""
     tolerance = precision_of(lowest_dtype(box.arguments[place]))[0]
-    return difference(one[place], as_float(other[place]), tolerance, None, tolerance * size)[1]
+    return relative_difference(one[place], as_float(other[place]), tolerance, None, tolerance * size)[1]
 
 
-def alternating(v: Any) -> Any:
-    """The same sizes with every second sign turned: what cancels for ``v`` seldom does so here."""
-    return None if v is None else v * v.new_tensor([1, -1]).repeat(v.numel())[: v.numel()].reshape(v.shape)
-
-
-def input_of(program: Capture, name: str, place: int) -> str:
+def label_input(program: Capture, name: str, place: int) -> str:
     """What the program calls an input of the step whose result is ``name``."""
     step = next(step for step in program.recording.steps if step.result.name == name)
     return program.labels.get(str(step.arguments[place]), f"its input {place + 1}")
 
 
-def changed_by_hooks(name: str, box: Observed) -> Iterator[str]:
+def describe_hook_change(name: str, box: Observed) -> Iterator[str]:
     """What the hooks of a tensor made of what came back to it, as it was seen."""
     seen = box.call.observation
     v, made = (as_float(as_numbers(parts[0])) for parts in (seen.given, seen.made))
-    factor = slope_of(v, made)
+    factor = common_factor(v, made)
     if factor is not None:
         told = f"multiplies it by {factor}" if float(factor) else "makes it 0"
     elif made.size <= MOST:
@@ -281,7 +267,7 @@ def changed_by_hooks(name: str, box: Observed) -> Iterator[str]:
     yield f"a hook on {name} changes its gradient: it {told}"
 
 
-def slope_of(v: Array, made: Array) -> str | None:
+def common_factor(v: Array, made: Array) -> str | None:
     """The number that was multiplied by, where it is one."""
     some = v != 0
     if v.shape != made.shape or not some.any() or made[~some].any():
@@ -291,7 +277,7 @@ def slope_of(v: Array, made: Array) -> str | None:
     return format_array(slopes.flat[0]) if alike else None
 
 
-def in_memory(v: Any) -> Any:
+def reorder_as_stored(v: Any) -> Any:
     """The entries in the order in which they lie, in the shape of ``v``; None where that is the order they are in."""
     if v.is_contiguous():
         return None
@@ -299,7 +285,7 @@ def in_memory(v: Any) -> Any:
     return v.as_strided(v.shape, steps)
 
 
-def derived(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None:
+def derive_from_forward(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None:
     """vᵀJ of what ran in the forward, by each input; None where that is not known, cut off, or a black box itself.
 
     ``weights`` are what came back to each result.
@@ -332,12 +318,12 @@ def derived(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None
     }
 
 
-def apart(v: Array | None, declared: Array, real: Array) -> str:
+def describe_wrong_product(v: Array | None, declared: Array, real: Array) -> str:
     """The two, as slopes where each is one number; ``v`` is what came back, None where that went to several results."""
-    one, two = (None, None) if v is None else (slope_of(v, declared), slope_of(v, real))
+    one, two = (None, None) if v is None else (common_factor(v, declared), common_factor(v, real))
     if one is not None and two is not None:
         return f"it returns the slope {one}, the derivative is {two}"
-    if declared.any() and (factor := slope_of(real, declared)) is not None:
+    if declared.any() and (factor := common_factor(real, declared)) is not None:
         return f"it returns {factor} times the derivative"
     if declared.size <= MOST:
         return f"for the v it received it returns {format_array(declared)}, vᵀJ is {format_array(real)}"

@@ -17,22 +17,22 @@ from symgrad.explanation.notable import pairs_compared, pairs_in_words
 from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Pullback
 from symgrad.render.flow import shortened
-from symgrad.tracing.captured.words import torch_choices, torch_conventions
+from symgrad.render.numbers import format_array, format_digits
+from symgrad.tracing.captured.step_text import torch_choices
+from symgrad.tracing.lift.boxes import format_change
+from symgrad.tracing.lift.call_sweeps import OVERFLOWS, settle_singular
 from symgrad.tracing.lift.lifted import WRITTEN
-from symgrad.tracing.lift.observed import format_change
-from symgrad.tracing.lift.sweeps import OVERFLOWS, pull_calls, settle_singular
 from symgrad.tracing.record.frames import source_segment
 from symgrad.tracing.record.names import called_name_at, parse_one, text_at
-from symgrad.tracing.record.numbers import format_array, format_digits
 from symgrad.tracing.record.trace import Node, as_numbers, holds_same_numbers
 from symgrad.tracing.session.scene import Findings, Scene
-from symgrad.tracing.story.events import some
+from symgrad.tracing.story.events import list_names
 
 CLIPPING = ("total_norm", "max_norm", "clip_coef_clamped")
 """What torch's own function that clips gradients by their norm calls that norm, the bound, and the factor."""
 
 
-def other_letter(call: Findings) -> list[str]:
+def explain_seed_letter(call: Findings) -> list[str]:
     """A note where the seed is not called v, since a tensor is, or v_… are those of a gradient that was recorded."""
     program, letter = call.program, call.letter
     if letter == "v":
@@ -44,13 +44,13 @@ def other_letter(call: Findings) -> list[str]:
     return [f"names of the script begin with v, so the seed is called {letter} here"]
 
 
-def accumulated(call: Findings) -> list[str]:
+def explain_accumulation(call: Findings) -> list[str]:
     """A note where this call added to what an earlier line had put there; what would do is said once for each line."""
     scene, program, rows, letter = call.scene, call.program, call.rows, call.letter
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]
     if not again:
         return []
-    lines = put_there(scene, [t for name, (t, _) in call.targets.items() if program.labels[name] in again])
+    lines = name_previous_writer(scene, [t for name, (t, _) in call.targets.items() if program.labels[name] in again])
     who = f"{again[0]}.grad" if len(again) == 1 else f".grad of {len(again)} tensors"
     row = next(r for r in rows if r.name == again[0])
     shown = call.repeated and len(again) == 1  # elsewhere the table has the numbers
@@ -65,7 +65,7 @@ def accumulated(call: Findings) -> list[str]:
     return [f"{adds}. Two calls with {one} and {two} add what one with {one} + {two} adds. {start}"]
 
 
-def put_there(scene: Scene, tensors: list[Any]) -> str:
+def name_previous_writer(scene: Scene, tensors: list[Any]) -> str:
     """The line that filled ``.grad`` of all these leaves, if it was one."""
 
     def place(tensor: Any) -> str:
@@ -80,7 +80,7 @@ def put_there(scene: Scene, tensors: list[Any]) -> str:
     return places.pop() if len(places) == 1 else "earlier lines"
 
 
-def overflowed(call: Findings) -> list[str]:
+def explain_torch_overflow(call: Findings) -> list[str]:
     """At which steps what was derived is a number and torch's is none, unless that is named already."""
     judge, program = call.judge, call.program
     if any(reason.startswith(OVERFLOWS) for reason in judge.chosen.values()):
@@ -88,12 +88,11 @@ def overflowed(call: Findings) -> list[str]:
     if not any(row.overflows and row.overflowed is None and not row.lost for row in call.rows):
         return []
     found = dict[str, str]()
-    pull_calls(program.recording, program.values, program.boxes, judge.seeds, program.wanted, origins=program.origins,
-         noted=found, settle=settle_singular)  # fmt: skip
+    program.pull(judge.seeds, noted=found, settle=settle_singular)
     return torch_choices(program, {name: why for name, why in found.items() if why.startswith(OVERFLOWS)})
 
 
-def rounded(call: Findings) -> list[str]:
+def explain_torch_rounding(call: Findings) -> list[str]:
     """A note where what torch added is further off than one rounding leaves.
 
     By one leaf torch's double precision was asked, by another it is known how far rounding goes.
@@ -104,23 +103,13 @@ def rounded(call: Findings) -> list[str]:
         "the two differ by up to {} (of the largest entry), which rounding can explain": rough,
     }
     return [
-        f"{some([labels[name] for name in found])}: {words.format(f'{max(found.values()):.2g}')}"
+        f"{list_names([labels[name] for name in found])}: {words.format(f'{max(found.values()):.2g}')}"
         for words, found in said.items()
         if found
     ]
 
 
-def chosen(call: Findings) -> list[str]:
-    """The steps at which torch's choice was taken."""
-    return torch_choices(call.program, {} if call.real else call.judge.chosen)
-
-
-def ruled(call: Findings) -> list[str]:
-    """The calls whose backward in torch is no derivative, where a gradient follows from that."""
-    return torch_conventions(call.program, call.judge.rules) if any(row.ruled for row in call.rows) else []
-
-
-def clipped(found: tuple[Any, ...] | None) -> str:
+def explain_clipping(found: tuple[Any, ...] | None) -> str:
     """What ``clip_grad_norm_`` does, told from its own `CLIPPING`: the norm of all gradients together, and the factor.
 
     Nothing where something else writes.
@@ -134,7 +123,7 @@ def clipped(found: tuple[Any, ...] | None) -> str:
     return f"every gradient is clipped: {norms}, so each is multiplied by {format_digits(factor)}"
 
 
-def from_within(call: Findings) -> list[str]:
+def explain_nested_backward(call: Findings) -> list[str]:
     """A note of leaves that a backward inside this one added to, as that of a checkpoint does.
 
     One in another thread counts where it has leaves of this one.
@@ -152,7 +141,7 @@ def from_within(call: Findings) -> list[str]:
     ]
 
 
-def changed_by(scene: Scene, tensor: Any) -> str:
+def name_gradient_changer(scene: Scene, tensor: Any) -> str:
     """What of the user's may have changed a gradient on its way, in words; nothing if nothing has."""
     if any(getattr(tensor, name, None) for name in ("_backward_hooks", "_post_accumulate_grad_hooks")):
         return "a hook"
@@ -162,7 +151,7 @@ def changed_by(scene: Scene, tensor: Any) -> str:
     return "a write during the call" if {id(tensor), id(tensor.grad)} & {*map(id, scene.watch.during)} else ""
 
 
-def hooked(call: Findings) -> list[str]:
+def explain_leaf_hooks(call: Findings) -> list[str]:
     """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
     program, targets, rows = call.program, call.targets, call.rows
     notes = [f"{program.labels[n]} has a hook: torch adds what the hook returns for {program.recording.seed}ᵀJ"
@@ -178,7 +167,7 @@ def hooked(call: Findings) -> list[str]:
     return notes
 
 
-def overwritten_weights(call: Findings) -> list[str]:
+def explain_overwritten_seed(call: Findings) -> list[str]:
     """A v that something wrote into while torch ran the call."""
     scene = call.scene
     told = [found.overwrote for found in scene.observations if found.overwrote]
@@ -188,7 +177,7 @@ def overwritten_weights(call: Findings) -> list[str]:
     return told
 
 
-def without_a_past(call: Findings) -> list[str]:
+def explain_leaf_output(call: Findings) -> list[str]:
     """An output that is a leaf itself: backward hands it v and reaches nothing else."""
     program = call.program
     names = [program.labels.get(end, end) for end in program.ends if end in program.wanted]
@@ -196,7 +185,7 @@ def without_a_past(call: Findings) -> list[str]:
             for name in dict.fromkeys(names)]  # fmt: skip
 
 
-def broadcast_losses(call: Findings) -> list[str]:
+def explain_broadcast_losses(call: Findings) -> list[str]:
     """Losses whose two sides have different shapes: they are broadcast, and every pair counts."""
     program = call.program
     found = pairs_compared(program.recording.steps, lambda name: np.shape(program.arrays[name]))
@@ -213,7 +202,7 @@ MOST = 8
 """Tensors that are described; a program with more of them has other worries."""
 
 
-def nameless(call: Findings) -> list[str]:
+def explain_nameless_inputs(call: Findings) -> list[str]:
     """What each input is that the script has no name for and that a line which is shown reads."""
     program, lifted, names, told = call.program, call.lifted, call.names, call.told
     read = set(WORD.findall(" ".join([*call.shown, *told.forward, *told.lines, *told.forms.values()])))
@@ -223,29 +212,27 @@ def nameless(call: Findings) -> list[str]:
         node, label = lifted.nodes.get(tensor.name), program.labels[tensor.name]
         own = None if node is None else names.get(id(node))
         if label in read and OURS.fullmatch(label) and (own is None or WRITTEN.fullmatch(own)):
-            words = described(node, label, np.asarray(program.arrays[tensor.name]), known)
+            words = describe_data(node, label, np.asarray(program.arrays[tensor.name]), known)
             if words:
                 said.setdefault(words, []).append(label)
-    parts = [f"{some(labels)}: {each(words, len(labels))}" for words, labels in list(said.items())[:MOST]]
+    parts = []
+    for words, labels in list(said.items())[:MOST]:
+        each = "each " if len(labels) > 1 and not words.startswith(("zeros", "ones")) else ""  # another one each time
+        parts.append(f"{list_names(labels)}: {each}{words}")
     return ["; ".join(parts)] if parts else []
 
 
-def each(words: str, count: int) -> str:
-    """A text that made several tensors made another one each time."""
-    return f"each {words}" if count > 1 and not words.startswith(("zeros", "ones")) else words
-
-
-def described(node: Node | None, label: str, array: Array, known: Mapping[str, Array]) -> str:
+def describe_data(node: Node | None, label: str, array: Array, known: Mapping[str, Array]) -> str:
     """``X @ E.T``, ``zeros``, ``X.transpose(0, 1)``; empty where nothing is known."""
-    text = None if node is None else made_as(node)
+    text = None if node is None else quote_making_text(node)
     if text is not None:
         return text
-    alike = {found for name, other in known.items() if (found := as_part(name, other, array)) is not None}
-    numbers = in_numbers(array, label)
+    alike = {found for name, other in known.items() if (found := write_as_part(name, other, array)) is not None}
+    numbers = describe_values(array, label)
     return alike.pop() if len(alike) == 1 and not numbers else numbers
 
 
-def made_as(node: Node) -> str | None:
+def quote_making_text(node: Node) -> str | None:
     """The text that made a tensor; of what a call made inside, that it was made there."""
     text = None if node.where is None or not node.made_by else text_at(node.where)
     tree = parse_one(text or "")
@@ -254,10 +241,10 @@ def made_as(node: Node) -> str | None:
     quoted = shortened(source_segment(tree, text or ""), LONGEST)
     if called_name_at(node.where) in (None, node.made_by.rpartition(".")[2]):
         return quoted
-    return ", ".join(part for part in (in_numbers(as_numbers(node.held), ""), f"made inside {quoted}") if part)
+    return ", ".join(part for part in (describe_values(as_numbers(node.held), ""), f"made inside {quoted}") if part)
 
 
-def as_part(name: str, other: Array, array: Array) -> str | None:
+def write_as_part(name: str, other: Array, array: Array) -> str | None:
     """How ``array`` is read of ``other``, where it is: as it stands, turned, reshaped or one of its rows."""
     if other.size == array.size and other.size:
         if np.array_equal(other.reshape(-1), array.reshape(-1)):
@@ -275,7 +262,7 @@ def as_part(name: str, other: Array, array: Array) -> str | None:
     return None
 
 
-def in_numbers(array: Array, label: str) -> str:
+def describe_values(array: Array, label: str) -> str:
     """Zeros, ones, or what a mask holds."""
     if array.size == 1 and not np.isfinite(as_float(array)).all():
         return format_digits(float(array.reshape(-1)[0]))

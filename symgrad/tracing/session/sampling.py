@@ -1,19 +1,23 @@
 """Which calls are told in full, and for which the recorder has to be on: a few at first, then fewer and fewer.
 
-Comes in: of each call its line and the graph that torch has behind it. Goes out: whether it is one to be told, and
-whether the next one will be. A recorder that is on makes a loop several times slower, and a look at the graph costs a
-few microseconds for each node; so the recorder is on only for calls that will be told, from the end of the call before.
+Comes in: of each call its line and the graph that torch keeps behind its outputs, of which nothing is run. Goes out:
+whether it is one to be told, and whether the next one will be. A recorder that is on makes a loop several times slower,
+and a look at the graph costs a few microseconds for each node; so the recorder is on only for calls that will be told,
+from the end of the call before.
 """
 
 from __future__ import annotations
 
+import gc
+import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from symgrad.errors import Setting
-from symgrad.tracing.record.backward_args import GraphOutline, count_graph_nodes, outline_graph, outline_last_operations
 from symgrad.tracing.record.trace import SourceLine
 
 ALWAYS = 3
@@ -48,10 +52,10 @@ def is_checked(count: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CallSelection:
     """The calls that are wanted by their number, none if all are open: the ``call``-th, and each ``every``-th.
 
-    >>> asked = Asked(call=1, every=100)
+    >>> asked = CallSelection(call=1, every=100)
     >>> [n for n in range(1, 250) if n in asked], [n for n in range(1, 250) if asked.is_ahead(n)][:9]
     ([1, 100, 200], [1, 92, 93, 94, 95, 96, 97, 98, 99])
     """
@@ -71,7 +75,7 @@ class Asked:
 
 
 @dataclass(eq=False)
-class Program:
+class LineProgram:
     """What one line runs again and again: how often it did, and from which of these calls on one is to be told.
 
     ``unseen`` calls are counted until its graph is looked at again; ``after`` is what ran after it last.
@@ -81,7 +85,7 @@ class Program:
     count: int = 0
     goal: int = 1
     unseen: int = 0
-    after: Program | None = None
+    after: LineProgram | None = None
     told: bool = False
 
     @property
@@ -103,19 +107,19 @@ class Program:
 class Sampling:
     """The programs of a run, and which calls of them are ``asked`` for by number, if any are."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: CallSelection) -> None:
         self.asked = asked
-        self.programs: dict[tuple[SourceLine, Hashable], Program] = {}
-        self.glimpses: dict[Hashable, Program] = {}
+        self.programs: dict[tuple[SourceLine, Hashable], LineProgram] = {}
+        self.glimpses: dict[Hashable, LineProgram] = {}
         self.lines: Counter[SourceLine] = Counter()
         self.alike: Counter[Hashable] = Counter()
-        self.latest: dict[SourceLine, Program] = {}
+        self.latest: dict[SourceLine, LineProgram] = {}
         self.thin: set[SourceLine] = set()
-        self.last: Program | None = None
+        self.last: LineProgram | None = None
         self.met = self.made = self.began = self.vain = self.waiting = 0
         self.patience = PATIENCE
 
-    def meet(self, at: SourceLine, outputs: Sequence[Any]) -> Program | None:
+    def meet(self, at: SourceLine, outputs: Sequence[Any]) -> LineProgram | None:
         """The program of a call that is about to run; None where calls are wanted by number: nothing is compared."""
         self.met += 1
         if self.asked:
@@ -124,7 +128,7 @@ class Sampling:
         program = self.glimpses.get(key)
         if program is None or program.unseen >= program.apart:
             graph = outline_graph(outputs)
-            program = self.programs.setdefault((at, graph.program), Program(graph))
+            program = self.programs.setdefault((at, graph.program), LineProgram(graph))
             program.graph, program.unseen = graph, 0
             if len(self.glimpses) >= MOST:
                 self.glimpses.clear()
@@ -137,7 +141,7 @@ class Sampling:
         program.count += 1
         return program
 
-    def begin(self, at: SourceLine, program: Program) -> None:
+    def begin(self, at: SourceLine, program: LineProgram) -> None:
         """A program that was not there before: it is told, but for one of many like it."""
         kind = (at, program.graph.kind)
         self.lines[at] += 1
@@ -146,13 +150,13 @@ class Sampling:
         if many or (self.lines[at] > OFTEN and not is_checked(self.lines[at])):
             program.goal = 2
 
-    def chosen(self, number: int, program: Program | None) -> bool:
+    def chosen(self, number: int, program: LineProgram | None) -> bool:
         """Whether a call that was recorded is to be told: it is due, and all of its graph was made meanwhile."""
         if program is None:
             return number in self.asked
         return program.count >= program.goal and program.graph.first >= self.began
 
-    def tell(self, program: Program | None) -> None:
+    def tell(self, program: LineProgram | None) -> None:
         """It was told."""
         if program is not None:
             program.told, program.goal = True, program.count + 1
@@ -160,7 +164,7 @@ class Sampling:
                 program.goal += 1
             self.waiting, self.patience = 0, PATIENCE
 
-    def goes_on(self, number: int, at: SourceLine, program: Program | None, recorded: bool, told: bool) -> bool:
+    def goes_on(self, number: int, at: SourceLine, program: LineProgram | None, recorded: bool, told: bool) -> bool:
         """A call is over: whether the recorder is to be on until the next one."""
         self.made = count_graph_nodes()
         if program is None:
@@ -191,11 +195,11 @@ class Sampling:
     # Words ------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def is_news(program: Program) -> bool:
+    def is_news(program: LineProgram) -> bool:
         """Whether this was the first call of a program that should be told and was not recorded."""
         return program.count == 1 and program.is_due
 
-    def news(self, at: SourceLine, program: Program, number: int) -> str:
+    def news(self, at: SourceLine, program: LineProgram, number: int) -> str:
         """What is said of it."""
         before, now = self.latest.get(at), program.graph.operations
         old = now if before is None else before.graph.operations
@@ -225,3 +229,117 @@ class Sampling:
             )
             found[at.short] = ("", f"; {calls:,} of them ran {what}") if left else (same, "")
         return found
+
+
+AUTOGRAD: Any = torch._C._autograd
+
+
+LEAST_OF_A_LEAF = 1 << 62
+"""The nodes of leaves have the largest number that there is: they may be older than any other."""
+
+
+NAMELESS = "CppFunction"
+"""What the nodes of operations are that have no class of their own in Python."""
+
+
+GLIMPSED = 3
+"""Operations that are looked at in every call."""
+
+
+NUMBERED = re.compile(r"Backward\d*$")
+
+
+@dataclass(frozen=True)
+class GraphOutline:
+    """A graph by its operations and their wiring, ``kind``, and with the sizes on the way, ``program``.
+
+    ``first`` is the number of its oldest node, ``size`` how many it has.
+    """
+
+    kind: tuple[tuple[Any, ...], Hashable, Hashable]
+    program: Hashable
+    first: int
+    size: int
+
+    @property
+    def operations(self) -> Counter[str]:
+        """How many there are of each operation."""
+        names = [getattr(one, "__name__", one) for one in self.kind[0]]
+        return Counter(NUMBERED.sub("", name) for name in names if name != "AccumulateGrad")
+
+
+def graph_nodes(outputs: Sequence[Any]) -> list[Any]:
+    """The nodes of the graph behind some tensors, each once."""
+    waiting = [t.grad_fn for t in outputs if t is not None and t.grad_fn is not None]
+    found: dict[int, Any] = {}
+    while waiting:
+        node = waiting.pop()
+        if id(node) in found:
+            continue
+        found[id(node)] = node
+        waiting += [after for after, _ in node.next_functions if after is not None]
+    return list(found.values())
+
+
+def graph_leaves(outputs: Sequence[Any]) -> list[Any]:
+    """The leaves behind some tensors, in whose ``.grad`` a backward leaves something."""
+    stores = [node.variable for node in graph_nodes(outputs) if hasattr(node, "variable")]
+    return [*(t for t in outputs if t.grad_fn is None and t.requires_grad), *reversed(stores)]
+
+
+def outline_graph(outputs: Sequence[Any]) -> GraphOutline:
+    """What the graph behind some tensors is known by; its nodes are not kept, since each keeps all behind it.
+
+    Nor is anything asked that a node has saved: that may be packed by the user's own hook.
+    """
+    collecting = gc.isenabled()
+    gc.disable()  # thousands of wrappers come and go
+    try:
+        places: dict[Any, int] = {}
+        waiting = [t.grad_fn for t in outputs if t.grad_fn is not None]
+        operations, wiring, sizes, first = [], [], [], LEAST_OF_A_LEAF
+        while waiting:
+            node = waiting.pop()
+            if node in places:
+                continue
+            places[node] = len(places)
+            operations.append(operation_of(node))
+            after = node.next_functions
+            for to, place in after:
+                wiring.append((places.get(to, -1), place))
+                if to is not None:
+                    waiting.append(to)
+            for about in node._input_metadata:
+                sizes += about.shape
+            first = min(first, node._sequence_nr())
+        ends = tuple([places.get(t.grad_fn, -1) for t in outputs])
+        del waiting, places
+    finally:
+        if collecting:
+            gc.enable()
+    shapes = tuple([tuple(t.shape) for t in outputs])
+    known = tuple(operations), tuple(wiring), ends
+    return GraphOutline(known, (known, shapes, tuple(sizes)), first, len(operations))
+
+
+def operation_of(node: Any) -> Any:
+    """What tells the operation of a node: its class, or its name where that has none of its own."""
+    kind = type(node)
+    return node.name() if kind.__name__ == NAMELESS else kind
+
+
+def outline_last_operations(tensor: Any) -> Hashable:
+    """The last operations behind a tensor, and the sizes of the first of them: the batch has its size there."""
+    found: list[Any] = []
+    node, last = tensor.grad_fn, None
+    while node is not None and len(found) < GLIMPSED:
+        found.append(operation_of(node))
+        after = node.next_functions
+        node, last = after[0][0] if after else None, node if after else last
+    sizes = () if last is None else [tuple(about.shape) for about in last._input_metadata]
+    return (*found, *sizes)
+
+
+def count_graph_nodes() -> int:
+    """How many nodes of graphs this thread has made."""
+    return int(AUTOGRAD._get_sequence_nr())

@@ -2,19 +2,20 @@
 
 Comes in: the call's outputs and seeds, then torch's results. Goes out: a `Scene`, the nodes behind the outputs, the
 leaves, and torch's own vᵀJ for each. Looking comes before running: a run overwrites ``.grad`` and frees the graph.
-A call that is told has `Findings`, everything that a note may read: a note is a function of them that gives lines, each
-worth saying at a call that went well; none is changed later by what it says. `symgrad.tracing.session.event` has them
-all, in the order in which they are told.
+A call that is told has `Findings`, everything that a note may read, the gradients with many digits among it where
+numbers left the range of their types: a note is a function of them that gives lines, each
+worth saying at a call that went well; none is changed later by what it says. `symgrad.tracing.session.call_events` has
+them all, in the order in which they are told.
 
-`pulled` and `pushed` are a captured program's sweeps with one seed and one result for each output, however many there
-are: `Capture.pullback` takes the bare seed of a single output, as ``backward(v)`` does; stories go over all alike.
+`pull_capture` and `push_capture` are a captured program's sweeps with one seed and one result for each output, however
+many there are: `Capture.pullback` takes the bare seed of a single output, as ``backward(v)`` does.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,12 +23,15 @@ import numpy as np
 from symgrad.explanation.kinks import Tie
 from symgrad.explanation.singular import Birth
 from symgrad.numeric.exact import Array, as_float
+from symgrad.render.numbers import MOST, format_array, format_digits, format_nested_array
 from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured.step_text import format_step
+from symgrad.tracing.lift.boxes import Observation
 from symgrad.tracing.lift.lifted import LiftedProgram
-from symgrad.tracing.lift.observed import Observation
+from symgrad.tracing.lift.values import precision_of
 from symgrad.tracing.record import frame_names, frames
-from symgrad.tracing.record.backward_args import BackwardArgs
 from symgrad.tracing.record.isolation import suppress_warnings
+from symgrad.tracing.record.spelling import BackwardArgs
 from symgrad.tracing.record.trace import (
     GraphBreak,
     Node,
@@ -38,12 +42,11 @@ from symgrad.tracing.record.trace import (
     upstream_nodes,
 )
 from symgrad.tracing.record.transforms import DerivativeRequest
-from symgrad.tracing.session.agreement import Judge, precision_of
-from symgrad.tracing.session.differences import InRange
+from symgrad.tracing.session.agreement import Judge
 from symgrad.tracing.session.history import History
-from symgrad.tracing.session.own_backward import Sensor
+from symgrad.tracing.session.own_backward import BackwardSensor
 from symgrad.tracing.story.events import Leaf
-from symgrad.tracing.story.told_lines import ToldLines
+from symgrad.tracing.story.story_lines import StoryLines
 
 
 class Scene:
@@ -69,7 +72,7 @@ class Scene:
         self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
-        self.leaves: list[tuple[Node, Any]] = as_read([(n, t) for n, t in owned if t is not None], self.order)
+        self.leaves: list[tuple[Node, Any]] = sort_as_read([(n, t) for n, t in owned if t is not None], self.order)
         if found is not None:
             self.leaves = [(node, node.held) for node in found.wrt]
         elif self.asked is not None:
@@ -81,7 +84,7 @@ class Scene:
         watch.name_again([tensor for _, tensor in self.leaves], self.sight)
         with suppress_warnings():
             self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
-            self.stood = {id(t): state_of(t.grad) for _, t in self.leaves}
+            self.stood = {id(t): grad_state(t.grad) for _, t in self.leaves}
 
     def observe(self) -> list[Observation]:
         """Look at what passes through functions of the user's own, and through hooks."""
@@ -89,7 +92,7 @@ class Scene:
         calls = {id(n.call): n.call for n in self.order if n.call is not None and n.call.graph is not None}
         for call in calls.values():
             call.observation = Observation.of_call(call, guard)
-        self.sensor = Sensor(list(calls.values()))
+        self.sensor = BackwardSensor(list(calls.values()))
         passages = []
         for node in self.order:
             hooks = node.hooks() if node.hooks is not None and node.kind != "leaf" else None
@@ -152,7 +155,7 @@ class Scene:
         return found
 
 
-def as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:
+def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:
     """``leaves`` in the order in which the forward pass reads them."""
     first: dict[int, tuple[int, int]] = {}
     for node in order:
@@ -162,17 +165,17 @@ def as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[t
     return sorted(leaves, key=lambda pair: first.get(id(pair[0]), (0, 0)))
 
 
-def state_of(gradient: Any) -> tuple[int, int]:
+def grad_state(gradient: Any) -> tuple[int, int]:
     """What tells whether anything was added since: which tensor it is, and how often it was written."""
     return (0, 0) if gradient is None else (id(gradient), int(gradient._version))
 
 
-def pulled(program: Capture, seeds: Sequence[Any]) -> dict[str, Any]:
+def pull_capture(program: Capture, seeds: Sequence[Any]) -> dict[str, Any]:
     """The gradients by input, for one seed for each output."""
     return program.pullback(seeds if len(seeds) > 1 else seeds[0])
 
 
-def pushed(program: Capture, tangents: Mapping[str, Any]) -> list[Array]:
+def push_capture(program: Capture, tangents: Mapping[str, Any]) -> list[Array]:
     """How each output changes."""
     found = program.pushforward(tangents)
     return list(found) if isinstance(found, tuple) else [found]
@@ -198,14 +201,124 @@ class Findings:
     rows: Sequence[Leaf]
     judge: Judge
     shown: Sequence[str]
-    told: ToldLines
+    told: StoryLines
     letter: str
     repeated: bool
     born: Sequence[Birth]
-    real: InRange | None
+    real: ExtendedGradients | None
     ties: Sequence[Tie]
     closed: Sequence[str]
 
 
 Notes: TypeAlias = Callable[[Findings], Iterable[str]]
 """What may be said of a call."""
+
+
+MOST_OUTPUTS = 6
+"""Outputs of one call whose weights are told one by one."""
+
+
+def format_seed(seeds: tuple[Any, ...], outputs: tuple[Any, ...] = ()) -> str:
+    """``1 1 1 (given)``; nothing where none was given and an output is more than one number, so that torch has none."""
+    if any(seed is None and out.numel() != 1 for seed, out in zip(seeds, outputs, strict=False)):
+        return ""
+    if len(seeds) != 1:
+        return f"one for each of {len(seeds)} outputs"
+    (seed,) = seeds
+    if seed is None:
+        return "1 (implicit: one output)"
+    array = as_float(as_numbers(seed))
+    inside = format_nested_array(array) if array.size <= 8 else format_array(array)
+    return f"{inside.strip('[]') if array.ndim < 2 else inside} (given)"
+
+
+def write_weighted_sum(seeds: tuple[Any, ...], names: Sequence[str], letter: str = "v") -> str:
+    """``L = z[0] + z[1]``: the scalar of the only one of the outputs ``names`` that the weights stand for.
+
+    Of several each has weights of its own: ``v1 = 1 for y, v2 = [3 4] for z``.
+    """
+    if len(seeds) != 1 and len(set(names)) == len(names) <= MOST_OUTPUTS:
+        told = ["1" if seed is None else format_array(as_float(as_numbers(seed))) for seed in seeds]
+        return ": " + ", ".join(f"{letter}{n + 1} = {told[n]} for {name}" for n, name in enumerate(names))
+    if len(seeds) != 1 or seeds[0] is None:
+        return ""
+    (name,) = names
+    array = as_float(as_numbers(seeds[0]))
+    if not 0 < array.size <= 6:
+        return f": L = Σ {letter}·{name}" + (", the sum" if array.size and (array == 1).all() else "")
+    terms = []
+    for at in np.ndindex(*array.shape):
+        entry = f"{name}[{','.join(map(str, at))}]" if at else name
+        value = float(array[at])
+        if value == 0:
+            continue  # an entry that does not count
+        terms.append(entry if value == 1 else f"{format_digits(value)}·{entry}")
+    return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
+
+
+@dataclass(frozen=True)
+class ExtendedGradients:
+    """What a program and its gradients come to with many digits, where nothing is too large or too small."""
+
+    program: Capture
+    arrays: Mapping[str, Array]
+    gradients: Mapping[str, Array]
+
+    def lines(self, kinds: Mapping[str, str]) -> list[str]:
+        """Which number left the range of its type, and what the gradients are; ``kinds`` are the types by name."""
+        recording, known = self.program.recording, self.program.arrays
+        gone: dict[str, tuple[int, ...]] = {}
+        for step in recording.steps:
+            ours, true = as_float(known[step.result.name]), self.arrays[step.result.name]
+            lost = ~np.isfinite(ours) | ((ours == 0) & (true != 0))
+            if lost.any():
+                gone[step.result.name] = tuple(int(i) for i in np.argwhere(lost)[0])
+        beyond = [name for name, at in gone.items() if not np.isfinite(as_float(known[name])[at])]
+        behind = recording.reaching(beyond[:1]) if beyond else gone  # what made the first of them, as 0 its logarithm
+        told = []
+        for step in [step for step in recording.steps if step.result.name in gone and step.result.name in behind][:1]:
+            name, at = step.result.name, gone[step.result.name]
+            entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
+            made, real = format_digits(float(as_float(known[name])[at])), format_extended(self.arrays[name][at])
+            told.append(f"  {format_step(self.program, step)} is {real}{entry}; in {kind} that is {made}")
+        return [*told, f"  Mathematically, {self.gradient()}."]
+
+    def gradient(self) -> str:
+        """The gradients, or of a large one its largest entry."""
+        parts = []
+        for name, true in [*self.gradients.items()][:2]:
+            label, sizes = self.program.labels.get(name, name), np.abs(true)
+            if true.size <= MOST and np.isfinite(as_float(true)).all():
+                parts.append(f"{label}.grad is {format_array(as_float(true))}")
+            else:
+                at = np.unravel_index(int(np.argmax(sizes)), true.shape)
+                parts.append(f"the largest entry of {label}.grad is {format_extended(true[at])}")
+        return " and ".join(parts)
+
+
+def find_extended_gradients(program: Capture, seeds: Mapping[str, Array]) -> ExtendedGradients | None:
+    """The gradients by many digits; None where they have no number either, or where that would take too long."""
+    from symgrad.numeric.symbols_and_digits import TooLong
+    from symgrad.oracles.digits import DIGITS, FIRST, MORE, PreciseGradients
+
+    if program.boxes or len(set(program.ends)) != 1:
+        return None
+    truth = PreciseGradients(replace(program.recording, output=program.ends[0]), program.values, program.wanted)
+    for count in (FIRST, DIGITS):  # 1 - sigmoid(200) is 0 in the first ones
+        try:
+            found = truth.at(count + MORE + truth.at(count).asked)
+            gradients = found.pulled(as_float(seeds[program.ends[0]]), program.wanted)
+        except TooLong:
+            continue
+        return ExtendedGradients(
+            program, found.arrays, {name: gradients[name] for name in program.wanted if name in gradients}
+        )
+    return None
+
+
+def format_extended(number: Any) -> str:
+    """A number that no float may hold."""
+    import mpmath
+
+    held = float(number)
+    return format_digits(held) if np.isfinite(held) and (held or not number) else str(mpmath.nstr(number, 3))

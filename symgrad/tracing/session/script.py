@@ -18,15 +18,15 @@ from typing import Any
 
 from symgrad.errors import InputError
 from symgrad.tracing.record.frames import mark_recording_start
-from symgrad.tracing.record.proxies import clean_printing, clean_traceback
-from symgrad.tracing.session.watch import Watch
+from symgrad.tracing.record.isolation import clean_printing, clean_traceback
+from symgrad.tracing.session.watch import WatchedRun
 from symgrad.tracing.story.events import Session
 
 LONGEST = 64 * 2**20
 """Bytes of the longest script: some devices never end."""
 
 
-def run(path: str, arguments: Sequence[str], **options: Any) -> Session:
+def run_file(path: str, arguments: Sequence[str], **options: Any) -> Session:
     """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did; `History` has the options."""
     file = Path(path)
     if not str(path):
@@ -43,7 +43,7 @@ def run(path: str, arguments: Sequence[str], **options: Any) -> Session:
     if len(source) > LONGEST:
         raise InputError(f"{path} is not a script: it has more than {LONGEST:,} bytes")
     name = os.path.abspath(path)  # noqa: PTH100 -- as python names the script: absolute, links kept
-    watch = Watch(path, **options)
+    watch = WatchedRun(path, **options)
     watch.session.source, watch.session.file = source.decode("utf-8", "replace"), name
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=name, __builtins__=builtins, __cached__=None, __loader__=None, __spec__=None)
@@ -52,7 +52,7 @@ def run(path: str, arguments: Sequence[str], **options: Any) -> Session:
     sys.path[0:1] = [str(file.resolve().parent)]
     sys.modules["__main__"] = module
     try:
-        watch.session.status = execute(watch, source, name, module)
+        watch.session.status = execute_file(watch, source, name, module)
     finally:
         sys.argv, sys.path[:] = saved[0], saved[1]
         if saved[2] is not None:
@@ -63,11 +63,11 @@ def run(path: str, arguments: Sequence[str], **options: Any) -> Session:
 
 def run_cell(text: str, name: str, names: dict[str, Any], **options: Any) -> Session:
     """Run the ``text`` of a cell called ``name`` in the ``names`` of a notebook; what it raises, it raises here."""
-    watch = Watch(name, **options)
+    watch = WatchedRun(name, **options)
     watch.session.source, watch.session.file = text, name
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     try:
-        executed(watch, text, name, names)
+        execute_watched(watch, text, name, names)
     except BaseException as error:
         clean_traceback(error)
         raise
@@ -79,31 +79,31 @@ INTERRUPTED = 130
 
 
 @mark_recording_start
-def executed(watch: Watch, source: bytes | str, name: str, names: dict[str, Any]) -> None:
+def execute_watched(watch: WatchedRun, source: bytes | str, name: str, names: dict[str, Any]) -> None:
     """Compile and run what the user wrote, watched."""
     code = compile(source, name, "exec", dont_inherit=True)
-    with watch.watching(), clean_printing(executed.__code__):
+    with watch.watching(), clean_printing(execute_watched.__code__):
         exec(code, names)  # noqa: S102 -- the user's own script, as python runs it
 
 
-def execute(watch: Watch, source: bytes, path: str, module: types.ModuleType) -> int:
+def execute_file(watch: WatchedRun, source: bytes, path: str, module: types.ModuleType) -> int:
     """Run a script; the exit status."""
     linecache.checkcache(path)
     module.__dict__.setdefault("__annotations__", {})  # as python's own __main__ has it
     try:
-        executed(watch, source, path, module.__dict__)
+        execute_watched(watch, source, path, module.__dict__)
     except SystemExit as leaving:
-        return status_of(leaving)
+        return exit_status_of(leaving)
     except KeyboardInterrupt:
-        show(sys.exc_info())
+        show_exception(sys.exc_info())
         return INTERRUPTED
     except BaseException:
-        show(sys.exc_info())
+        show_exception(sys.exc_info())
         return 1
     return 0
 
 
-def status_of(leaving: SystemExit) -> int:
+def exit_status_of(leaving: SystemExit) -> int:
     """The exit status of ``sys.exit(…)``: None is 0, a number is itself, anything else is said and is 1."""
     if leaving.code is None:
         return 0
@@ -113,7 +113,7 @@ def status_of(leaving: SystemExit) -> int:
     return 1
 
 
-def show(info: Any) -> None:
+def show_exception(info: Any) -> None:
     """The exception as Python shows it, through the script's own hook if it has one."""
     kind, value, _ = info
     _flush()

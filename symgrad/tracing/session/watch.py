@@ -18,45 +18,38 @@ from typing import Any
 import torch
 
 from symgrad.errors import SymgradError
-from symgrad.tracing.captured.function import record_calls
+from symgrad.render.numbers import format_array
 from symgrad.tracing.record import frame_names, frames
-from symgrad.tracing.record.backward_args import BackwardArgs, backward_outputs, graph_leaves, materialize_iterators
-from symgrad.tracing.record.isolation import (
-    WeakrefWithoutObserver,
-    WeakTensor,
-    exception_line,
-    has_no_numbers,
-    preserve_global_state,
-)
-from symgrad.tracing.record.numbers import format_array
-from symgrad.tracing.record.patching import OptimizerSteps
-from symgrad.tracing.record.proxies import Caller, caller_with_frames
+from symgrad.tracing.record.aliases import WeakrefWithoutObserver, WeakTensor
+from symgrad.tracing.record.isolation import Caller, caller_with_frames, exception_line, preserve_global_state
+from symgrad.tracing.record.patching import OptimizerSteps, has_no_numbers, record_calls
+from symgrad.tracing.record.spelling import BackwardArgs, backward_outputs, materialize_iterators
 from symgrad.tracing.record.trace import SourceLine, as_numbers, tensors_in
 from symgrad.tracing.record.transforms import DerivativeRequest
-from symgrad.tracing.session import curvature, no_gradient, remarks, rows
-from symgrad.tracing.session.event import remember, told_of, unexplained
+from symgrad.tracing.session import jacobian_sweeps, no_gradient, remarks, second_derivatives
+from symgrad.tracing.session.call_events import explain_call, remember_call, unexplained_event
 from symgrad.tracing.session.history import UNCHANGED, History
 from symgrad.tracing.session.interception import Interception
-from symgrad.tracing.session.sampling import Program, is_checked
+from symgrad.tracing.session.sampling import LineProgram, graph_leaves, is_checked
 from symgrad.tracing.session.scene import Scene
-from symgrad.tracing.story.events import Backward, Note, summary
+from symgrad.tracing.story.events import CallEvent, Note, summarize_leaves
 
 TRIES = 10
 """Sweeps of one Jacobian of which the first that can be explained tells of all."""
 NUMBERLESS = "its tensors have no values, or their class has a __torch_dispatch__ that would observe symgrad's calls"
 
 
-class Watch(History):
+class WatchedRun(History):
     """One watched run, as `History` describes it."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         here = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _let_go(here()))
+        os.register_at_fork(after_in_child=lambda: _stop_in_child(here()))
         self.steps = OptimizerSteps(self.recorder)
-        self.sweep: rows.Sweep | None = None
+        self.sweep: jacobian_sweeps.JacobianSweep | None = None
         self.sweeps, self.settled, self.sweeping = 0, False, False
-        self.unsaid: Backward | None = None
+        self.unsaid: CallEvent | None = None
         self.onward: tuple[Any, Any] = None, None  # what stands for the function that Tensor.backward calls, and it
 
     # The calls --------------------------------------------------------------------------------------------
@@ -112,7 +105,7 @@ class Watch(History):
             return call(run, args, keywords)
         if guard(has_no_numbers, given.outputs):
             self.number += not self.within
-            guard(lambda: self.say(unseen(self.number, frames.user_line(), NUMBERLESS)))
+            guard(lambda: self.say(make_unseen_event(self.number, frames.user_line(), NUMBERLESS)))
             return call(run, args, keywords)
         self.busy, self.during, self.number = True, [], self.number + (not self.within)
         self.outer, self.inner = given.outputs, []
@@ -185,23 +178,23 @@ class Watch(History):
             places = ("inside", "in another thread")
             self.inner += [(leaf, places[self.recorder.stand_ins.elsewhere]) for leaf in graph_leaves(given.outputs)]
 
-    def explain(self, scene: Scene | None, program: Program | None, result: Any, error: Exception | None) -> bool:
+    def explain(self, scene: Scene | None, program: LineProgram | None, result: Any, error: Exception | None) -> bool:
         """Turn one call into an event, or count it; whether the recorder was on for it with reason."""
         if scene is None:
-            self.say(unseen(self.number, frames.user_line(), f"{self.recorder.guard.problem} {UNCHANGED}"))
+            self.say(make_unseen_event(self.number, frames.user_line(), f"{self.recorder.guard.problem} {UNCHANGED}"))
             return True
         self.sweeping = False
         if error is None and (self.within or (not self.sampling.asked and self.swept(scene, result))):
             self.sweeping = self.sweep is None or self.sweep.by != "loop"  # there are more, up to its story
             self.sampling.tell(program)
-            remember(scene, True)
+            remember_call(scene, True)
             return True
         if error is None and not self.sampling.chosen(self.number, program):
-            remember(scene, True)
+            remember_call(scene, True)
             return False
         event = self.told_by(scene, result, error)
         self.sampling.tell(program)
-        remember(scene, error is None)
+        remember_call(scene, error is None)
         self.say(event)
         if self.order == 2 and error is None and event.explained:
             self.say(self.told_twice(scene))
@@ -209,7 +202,7 @@ class Watch(History):
 
     def swept(self, scene: Scene, result: Any) -> bool:
         """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""
-        sweep = self.recorder.guard(rows.asking, scene)
+        sweep = self.recorder.guard(jacobian_sweeps.find_jacobian_sweep, scene)
         if sweep is not None and sweep.within:
             return True
         if sweep is None or not sweep.goes_on(self.sweep):
@@ -245,32 +238,32 @@ class Watch(History):
         self.sweep, self.sweeps, self.settled, self.unsaid = None, 0, False, None
 
     @staticmethod
-    def compared(note: Note, event: Backward | None) -> Note:
+    def compared(note: Note, event: CallEvent | None) -> Note:
         """The story, and how the sweep at hand compares with torch."""
         if event is None or not event.explained:
             return note
-        return replace(note, more=(*note.more, f"this pass: {summary(event)}"))
+        return replace(note, more=(*note.more, f"this pass: {summarize_leaves(event)}"))
 
-    def story(self, scene: Scene, sweep: rows.Sweep) -> Note:
+    def story(self, scene: Scene, sweep: jacobian_sweeps.JacobianSweep) -> Note:
         """All sweeps of one Jacobian as one event."""
         with preserve_global_state(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
-            lines = rows.story(scene, sweep)
+            lines = jacobian_sweeps.explain_sweeps(scene, sweep)
         who = "this line" if sweep.by == "loop" else f"{sweep.by}()"
         return Note(scene.where, f"{who} computes J row by row, one backward pass each:", lines)
 
-    def told_by(self, scene: Scene, result: Any, error: Exception | None) -> Backward:
+    def told_by(self, scene: Scene, result: Any, error: Exception | None) -> CallEvent:
         """The event of one call; whatever cannot be explained says why."""
         try:
             with preserve_global_state(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
-                return told_of(scene, result, error)
+                return explain_call(scene, result, error)
         except SymgradError as problem:
-            return unexplained(scene, problem.problem, (*problem.found, *map(str, problem.hints)), error)
+            return unexplained_event(scene, problem.problem, (*problem.found, *map(str, problem.hints)), error)
         except Exception as problem:  # the script goes on
-            return unexplained(scene, f"{exception_line(problem)} {UNCHANGED}", (), error)
+            return unexplained_event(scene, f"{exception_line(problem)} {UNCHANGED}", (), error)
 
     def told_twice(self, scene: Scene) -> Note:
         """The second derivatives of one call, or why they cannot be told."""
-        twice = partial(curvature.told, scene)
+        twice = partial(second_derivatives.explain_second_order, scene)
         note: Note = self.explained(scene.where, "order 2", twice, "the second derivatives of")
         return note
 
@@ -294,7 +287,7 @@ class Watch(History):
             owner = leaf()
             if owner is not None and owner.grad is tensor and where.text and ("grad" in where.text):
                 by_torch = frames.called_by_torch()  # one note for all leaves
-                clips = remarks.clipped(frames.find_torch_variables(*remarks.CLIPPING)) if by_torch else ""
+                clips = remarks.explain_clipping(frames.find_torch_variables(*remarks.CLIPPING)) if by_torch else ""
                 key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name, clips[:30])
                 if self.is_news(*key):
                     others = "; this line may change other gradients, too" if by_torch else ""
@@ -332,15 +325,15 @@ class Watch(History):
         if self.last is not None:
             owner, since = self.emptied.get(id(tensor), (None, None))
             since = since if owner is not None and owner() is tensor else None
-            self.say(Note(where, no_gradient.why_none(names, tensor, node, self.last, since, self.filled)))
+            self.say(Note(where, no_gradient.explain_none_grad(names, tensor, node, self.last, since, self.filled)))
 
 
-def _let_go(watch: Watch | None) -> None:
+def _stop_in_child(watch: WatchedRun | None) -> None:
     """A forked child is a process of its own: nothing is told of it."""
     if watch is not None:
         watch.busy = watch.recorder.paused = True
 
 
-def unseen(number: int, where: SourceLine, problem: str) -> Backward:
+def make_unseen_event(number: int, where: SourceLine, problem: str) -> CallEvent:
     """A call of which nothing is known but why."""
-    return Backward(number, where, notes=(f"not explained: {problem}",), explained=False)
+    return CallEvent(number, where, notes=(f"not explained: {problem}",), explained=False)

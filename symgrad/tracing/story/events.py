@@ -1,7 +1,7 @@
 """What a script's calls of ``backward`` did: plain data, in the order it happened.
 
-Built by `symgrad.tracing.session.watch`, written by `symgrad.tracing.story.page`. A `Session` is a list of events: a
-call of ``backward`` or ``grad``, or a note about something that happened between two of them.
+Built by `symgrad.tracing.session.watch`, written by `symgrad.tracing.story.session_pages`. A `Session` is a list of
+events: a call of ``backward`` or ``grad``, or a note about something that happened between two of them.
 
 Many leaves in a few lines: how many agree with torch, the longest, the shortest, the zeros and why.
 
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.render.numbers import euclidean_norm, format_digits, summarize
 from symgrad.render.page import Equations
-from symgrad.tracing.captured.words import NOT_CHECKED
-from symgrad.tracing.record.numbers import euclidean_norm, format_digits, summarize
+from symgrad.tracing.captured.step_text import NOT_CHECKED
 from symgrad.tracing.record.trace import SourceLine
-from symgrad.tracing.story.told_lines import ToldLines
+from symgrad.tracing.story.story_lines import StoryLines
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, eq=False)
-class Backward:
+class CallEvent:
     """One call: its number, line and text; the seed in words; the program; the leaves; what has to be said.
 
     ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
@@ -111,7 +111,7 @@ class Backward:
     explained: bool = True
     unlike: tuple[str, ...] = ()
     kind: str = "backward"
-    told: ToldLines = field(default_factory=ToldLines)
+    told: StoryLines = field(default_factory=StoryLines)
     letter: str = "v"
     lead: tuple[str, ...] = ()
     picture: str = ""
@@ -123,7 +123,7 @@ class Backward:
         """Whether nothing that was compared differs."""
         return all(leaf.agrees is not False for leaf in self.leaves)
 
-    def given_back(self) -> Backward:
+    def given_back(self) -> CallEvent:
         """What is kept of it once it is told: of large arrays what is said of them."""
         return replace(self, leaves=tuple(leaf.given_back() for leaf in self.leaves), told=self.told.given_back())
 
@@ -151,7 +151,7 @@ class Session:
     """
 
     script: str
-    events: list[Backward | Note] = field(default_factory=list)
+    events: list[CallEvent | Note] = field(default_factory=list)
     counted: dict[str, int] = field(default_factory=dict)
     counting: dict[str, tuple[str, str]] = field(default_factory=dict)
     status: int = 0
@@ -164,9 +164,9 @@ class Session:
         self.counted[line] = self.counted.get(line, 0) + 1
 
     @property
-    def calls(self) -> list[Backward]:
+    def calls(self) -> list[CallEvent]:
         """The calls that were explained."""
-        return [event for event in self.events if isinstance(event, Backward)]
+        return [event for event in self.events if isinstance(event, CallEvent)]
 
     @property
     def agrees(self) -> bool:
@@ -180,32 +180,35 @@ NAMED = 6
 """Names that are listed before the rest is counted."""
 
 
-def summary(event: Backward) -> str:
+def summarize_leaves(event: CallEvent) -> str:
     """``4 leaves = torch`` on one line, what disagrees first."""
-    wrong, own, equal, open_here, other = classes(event.leaves)
-    parts = [f"{listed(wrong)} ≠ torch"] if wrong else []
-    parts += [f"{leaves(len(equal))} = torch"] if equal else []
-    parts += [f"{leaves(len(own))} {NOT_CHECKED}"] if own else []
-    parts += [f"{leaves(len(open_here))} undefined here, in part or whole"] if open_here else []
-    parts += [f"{leaves(len(other))} not compared"] if other else []
+    wrong, own, equal, open_here, other = sort_leaves_by_verdict(event.leaves)
+    parts = [f"{list_leaf_names(wrong)} ≠ torch"] if wrong else []
+    parts += [f"{count_leaves(len(equal))} = torch"] if equal else []
+    parts += [f"{count_leaves(len(own))} {NOT_CHECKED}"] if own else []
+    parts += [f"{count_leaves(len(open_here))} undefined here, in part or whole"] if open_here else []
+    parts += [f"{count_leaves(len(other))} not compared"] if other else []
     said = ", ".join(parts) or ("no leaf of that name is reached" if event.left_out else "no leaf is reached")
     return said + (f", {event.letter} = {event.seed}" if "given" in event.seed and not wrong else "")
 
 
-def summed_up(event: Backward) -> list[str]:
+def leaf_summary_lines(event: CallEvent) -> list[str]:
     """The leaves in the order in which the forward pass reads them, without those that disagree."""
-    _, own, equal, open_here, other = classes(event.leaves)
-    lines = [f"{leaves(len(equal))} = torch{extremes(equal, event.letter)}"] if equal else []
-    lines += [f"undefined here, in part or whole, with respect to {listed(open_here)}"] if open_here else []
-    lines += [f"0 with respect to {listed(some)}{f': {why}' if why else ''}" for why, some in zeros(event.leaves)]
+    _, own, equal, open_here, other = sort_leaves_by_verdict(event.leaves)
+    lines = [f"{count_leaves(len(equal))} = torch{extreme_norms(equal, event.letter)}"] if equal else []
+    lines += [f"undefined here, in part or whole, with respect to {list_leaf_names(open_here)}"] if open_here else []
+    lines += [
+        f"0 with respect to {list_leaf_names(some)}{f': {why}' if why else ''}"
+        for why, some in zero_leaves_by_reason(event.leaves)
+    ]
     if own:
-        lines.append(f"{leaves(len(own))} {NOT_CHECKED}: {listed(own)}")
+        lines.append(f"{count_leaves(len(own))} {NOT_CHECKED}: {list_leaf_names(own)}")
     if other:
-        lines.append(f"{leaves(len(other))} not compared: {listed(other)}")
+        lines.append(f"{count_leaves(len(other))} not compared: {list_leaf_names(other)}")
     return lines
 
 
-def classes(rows: Sequence[Leaf]) -> tuple[list[Leaf], ...]:
+def sort_leaves_by_verdict(rows: Sequence[Leaf]) -> tuple[list[Leaf], ...]:
     """What disagrees, is torch's own, was derived and agrees, has entries without a number, and was not compared."""
     found: tuple[list[Leaf], ...] = ([], [], [], [], [])
     for row in rows:
@@ -214,7 +217,7 @@ def classes(rows: Sequence[Leaf]) -> tuple[list[Leaf], ...]:
     return found
 
 
-def extremes(rows: Sequence[Leaf], letter: str) -> str:
+def extreme_norms(rows: Sequence[Leaf], letter: str) -> str:
     """The longest and the shortest gradient, zeros and rounding left out."""
     moving = [row for row in rows if row.length > 0 and not row.rounding]
     if len(moving) < 2:
@@ -224,7 +227,7 @@ def extremes(rows: Sequence[Leaf], letter: str) -> str:
     return f"; {far}, the smallest {format_digits(least.length)} ({least.name})"
 
 
-def zeros(rows: Sequence[Leaf]) -> list[tuple[str, list[Leaf]]]:
+def zero_leaves_by_reason(rows: Sequence[Leaf]) -> list[tuple[str, list[Leaf]]]:
     """The leaves whose vᵀJ is 0, by reason."""
     found: dict[str, list[Leaf]] = {}
     for row in rows:
@@ -233,18 +236,18 @@ def zeros(rows: Sequence[Leaf]) -> list[tuple[str, list[Leaf]]]:
     return list(found.items())
 
 
-def listed(rows: Sequence[Leaf]) -> str:
+def list_leaf_names(rows: Sequence[Leaf]) -> str:
     """The names of leaves."""
-    return some([row.name for row in rows])
+    return list_names([row.name for row in rows])
 
 
-def some(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """A few names, and how many more."""
     if len(names) <= NAMED + 1:
         return ", ".join(names)
     return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
 
 
-def leaves(count: int) -> str:
+def count_leaves(count: int) -> str:
     """``1 leaf``, ``2 leaves``."""
     return f"{count} {'leaf' if count == 1 else 'leaves'}"

@@ -21,7 +21,7 @@ from symgrad.backward import Line
 from symgrad.program import Apply, Program
 from symgrad.render.flow import shortened
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import StepWriter
+from symgrad.tracing.captured.step_text import StepWriter
 from symgrad.tracing.record import frames
 
 WORTH = 4
@@ -44,7 +44,7 @@ LISTED = 6
 
 
 @dataclass(frozen=True)
-class Row:
+class FoldingRow:
     """A step or a line: its ``kind`` is all but names of tensors and whole numbers.
 
     ``names`` are the tensors, the first the one it makes; ``spoken`` says what one of the ``numbers`` is told by, the
@@ -57,41 +57,41 @@ class Row:
     spoken: Callable[[int], str] = str
 
 
-def row_of(line: Line, text: str, labels: Mapping[str, str]) -> Row:
+def make_folding_row(line: Line, text: str, labels: Mapping[str, str]) -> FoldingRow:
     """A line as its code has it; ``text`` is how it is told, ``labels`` are the tensors by their names in code."""
     own, written = str(line), line.code or line.text or ""  # what torch gives has no code of its own
     try:
         code, tree = written.encode(), ast.parse(written, mode="eval")
     except SyntaxError:
-        return Row(text, (line.target,))
+        return FoldingRow(text, (line.target,))
     if not (text == line.shown or text.startswith(own)):
-        return Row(text, (line.target,))
-    found = [node for node in ast.walk(tree) if is_tensor(node, labels) or is_whole(node)]
+        return FoldingRow(text, (line.target,))
+    found = [node for node in ast.walk(tree) if is_tensor_name(node, labels) or is_integer_literal(node)]
     found.sort(key=lambda node: node.col_offset)
     ends = [0, *(node.end_col_offset or 0 for node in found)]
     between = (*(code[end : node.col_offset] for end, node in zip(ends, found, strict=False)), code[ends[-1] :])
     around = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]  # outer ones first
     inside = {id(part): node for node in around for part in ast.walk(node.slice)}
     numbers = [node for node in found if isinstance(node, ast.Constant)]
-    return Row(
+    return FoldingRow(
         (between, text.removeprefix(own) if text.startswith(own) else ""),
         (line.target, *(node.id for node in found if isinstance(node, ast.Name))),
         tuple(int(str(node.value)) for node in numbers),
-        lambda place: subscript(code, numbers[place], inside.get(id(numbers[place])), labels),
+        lambda place: write_subscript(code, numbers[place], inside.get(id(numbers[place])), labels),
     )
 
 
-def is_tensor(node: ast.AST, labels: Mapping[str, str]) -> TypeGuard[ast.expr]:
+def is_tensor_name(node: ast.AST, labels: Mapping[str, str]) -> TypeGuard[ast.expr]:
     """Whether a part of a line is a tensor's name."""
     return isinstance(node, ast.Name) and node.id in labels
 
 
-def is_whole(node: ast.AST) -> TypeGuard[ast.expr]:
+def is_integer_literal(node: ast.AST) -> TypeGuard[ast.expr]:
     """Whether a part of a line is a whole number."""
     return isinstance(node, ast.Constant) and type(node.value) is int
 
 
-def subscript(code: bytes, number: ast.expr, around: ast.Subscript | None, labels: Mapping[str, str]) -> str:
+def write_subscript(code: bytes, number: ast.expr, around: ast.Subscript | None, labels: Mapping[str, str]) -> str:
     """What a number is told by: the subscript that it stands in, behind the name that is read there."""
     if around is None:
         return code[number.col_offset : number.end_col_offset].decode()
@@ -109,7 +109,7 @@ class Folding:
     """
 
     def __init__(
-        self, rows: Sequence[Row], labels: Mapping[str, str], given: Collection[str], last: bool = False
+        self, rows: Sequence[FoldingRow], labels: Mapping[str, str], given: Collection[str], last: bool = False
     ) -> None:
         self.rows, self.labels, self.given, self.last = rows, labels, given, last
         self.makers = {row.names[0]: n for n, row in enumerate(rows)}
@@ -147,9 +147,9 @@ class Folding:
                 before, here = rows[n - steps], rows[n]
                 if before.kind != here.kind or len(before.names) != len(here.names):
                     return count
-                if count > 1 and not goes_on(rows[n - 2 * steps].numbers, before.numbers, here.numbers):
+                if count > 1 and not continues_evenly(rows[n - 2 * steps].numbers, before.numbers, here.numbers):
                     return count
-                if not akin(self.label(before.names[0]), self.label(here.names[0])):
+                if not have_similar_names(self.label(before.names[0]), self.label(here.names[0])):
                     return count
                 for place, (old, new) in enumerate(zip(before.names, here.names, strict=True)):
                     if renamed.setdefault(old, new) != new:
@@ -159,7 +159,7 @@ class Folding:
                     if self.makers.get(new, begin) >= begin or not self.in_a_row(old, new):
                         return count
                     read = [rows[n - 2 * steps].names[place], old, new] if count > 1 else []
-                    if read and not goes_on(*([self.makers.get(name, -1)] for name in read)):
+                    if read and not continues_evenly(*([self.makers.get(name, -1)] for name in read)):
                         return count  # one of a row after the other, by the same step
             outside = self.last and count == 1
             own = [new for old, new in renamed.items() if self.makers.get(old, -1) >= begin or not outside]
@@ -203,44 +203,44 @@ class Folding:
                 if turns[1].numbers[place] != number:
                     counted.setdefault(tuple(row.spoken(place) for row in turns))
         told = f"{count - 1} times first" if self.last else f"{count - 1} times more"
-        changing = common(list(rows))
+        changing = common_changes(list(rows))
         for turn, row in enumerate([*changing, *map(list, counted)]):
             rest, own = (row[:-1], row[-1]) if self.last else (row[1:], row[0])
-            told += f"{' and' if turn else ', with'} {listed(rest)} in place of {own}"
+            told += f"{' and' if turn else ', with'} {write_changing_names(rest)} in place of {own}"
         return f"{told}; then:" if self.last else told
 
 
-def head(said: tuple[range, str], what: str, place: str = "") -> str:
+def write_turns(said: tuple[range, str], what: str, place: str = "") -> str:
     """``… these 5 lines 3 times more, with w6, w5, w4 in place of w7``"""
     shown, told = said
     which = f"this {what}" if len(shown) == 1 else f"these {len(shown)} {what}s"
     return f"… {which}{place} {told}"
 
 
-def akin(old: str, new: str) -> bool:
+def have_similar_names(old: str, new: str) -> bool:
     """Whether what two turns make may have one name: nothing but a number apart, or one of them is nobody's name.
 
-    >>> akin("h_2", "h_11"), akin("v_t3", "v_x"), akin("q", "k")
+    >>> have_similar_names("h_2", "h_11"), have_similar_names("v_t3", "v_x"), have_similar_names("q", "k")
     (True, True, False)
     """
     one, other = (NUMBER.sub("", re.sub(r"_\d+\b", "", name)) for name in (old, new))
     return one == other or bool(UNNAMED.fullmatch(one) or UNNAMED.fullmatch(other))
 
 
-def goes_on(first: Sequence[int], second: Sequence[int], third: Sequence[int]) -> bool:
+def continues_evenly(first: Sequence[int], second: Sequence[int], third: Sequence[int]) -> bool:
     """Whether each number is as far from the second turn to the third as from the first to the second."""
     return all(c - b == b - a for a, b, c in zip(first, second, third, strict=True))
 
 
-def common(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
+def common_changes(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
     """The one part in which all names differ from turn to turn (``h[11]``, ``h[10]``, …), else the first rows."""
-    heads = [[prefix(name, row) for name in row] for row in rows]
+    heads = [[changing_prefix(name, row) for name in row] for row in rows]
     if rows and all(head == heads[0] for head in heads) and len(set(heads[0])) == len(heads[0]):
         return heads[:1]
     return [*map(list, rows[:NAMED])]
 
 
-def prefix(name: str, row: Sequence[str]) -> str:
+def changing_prefix(name: str, row: Sequence[str]) -> str:
     """The name up to the number that changes along a row of names."""
     numbers = [NUMBER.findall(other) for other in row]
     if len({len(found) for found in numbers}) == 1:
@@ -251,7 +251,7 @@ def prefix(name: str, row: Sequence[str]) -> str:
     return name
 
 
-def listed(names: Sequence[str]) -> str:
+def write_changing_names(names: Sequence[str]) -> str:
     """``w6, w5, w4, …, w1``"""
     return ", ".join(names) if len(names) <= NAMED + 1 else f"{', '.join(names[:NAMED])}, …, {names[-1]}"
 
@@ -259,14 +259,14 @@ def listed(names: Sequence[str]) -> str:
 # What is folded -------------------------------------------------------------------------------------------
 
 
-def told_once(lines: Sequence[tuple[str, Line]], labels: Mapping[str, str], given: Collection[str], last: bool = False
+def fold_lines(lines: Sequence[tuple[str, Line]], labels: Mapping[str, str], given: Collection[str], last: bool = False
 ) -> list[tuple[str, Line | None]]:  # fmt: skip
     """Lines and how they are told, equal turns once; what is said of the others is no line."""
-    folding = Folding([row_of(line, text, labels) for text, line in lines], labels, given, last)
-    return [lines[item] if isinstance(item, int) else (head(item, "line"), None) for item in folding.items()]
+    folding = Folding([make_folding_row(line, text, labels) for text, line in lines], labels, given, last)
+    return [lines[item] if isinstance(item, int) else (write_turns(item, "line"), None) for item in folding.items()]
 
 
-def passages(program: Capture) -> tuple[str, ...]:
+def list_folded_program(program: Capture) -> tuple[str, ...]:
     """The lines of a program: one for each step, what repeats once, with the place in the script."""
     told, lines = program.told, StepWriter(program)
     shown = {step.result.name for step in told}
@@ -278,23 +278,23 @@ def passages(program: Capture) -> tuple[str, ...]:
             name = makers[name].tensors[0]
         return name
 
-    def row(step: Apply) -> Row:
+    def row(step: Apply) -> FoldingRow:
         """One step."""
-        kind, numbers = kind_of(step, program.recording)
+        kind, numbers = step_kind(step, program.recording)
         names = (step.result.name, *map(read, step.tensors))
-        return Row(kind, names, numbers, lambda place: lines.text(step).partition(" = ")[2])
+        return FoldingRow(kind, names, numbers, lambda place: lines.text(step).partition(" = ")[2])
 
     rows = [*map(row, told)]
     folding = Folding(rows, program.labels, {tensor.name for tensor in program.recording.inputs}, last=True)
     return tuple(
-        without_length(lines.text(told[item]))
+        shorten_list(lines.text(told[item]))
         if isinstance(item, int)
-        else head(item, "step", place_of([told[n] for n in item[0]], program))
+        else write_turns(item, "step", locate_turn([told[n] for n in item[0]], program))
         for item in folding.items()
     )
 
 
-def kind_of(step: Apply, program: Program) -> tuple[Hashable, tuple[int, ...]]:
+def step_kind(step: Apply, program: Program) -> tuple[Hashable, tuple[int, ...]]:
     """The operation and the shapes, and whole numbers of the options apart."""
     shapes = tuple(program.tensor(a).shape if isinstance(a, str) else repr(a) for a in step.arguments)
     numbers: list[int] = []
@@ -310,7 +310,7 @@ def kind_of(step: Apply, program: Program) -> tuple[Hashable, tuple[int, ...]]:
     return (step.op, shapes, without_numbers(step.options), step.result.shape), tuple(numbers)
 
 
-def place_of(turn: Sequence[Apply], program: Capture) -> str:
+def locate_turn(turn: Sequence[Apply], program: Capture) -> str:
     """``, lines 19 to 23 in “for t in x.split(1)”,``"""
     found = {program.lines[step.result.name] for step in turn if step.result.name in program.lines}
     files = {where.file for where in found}
@@ -323,10 +323,10 @@ def place_of(turn: Sequence[Apply], program: Capture) -> str:
     return f"{place} in “{shortened(loop, LONGEST)}”," if loop is not None else f"{place},"
 
 
-def without_length(text: str) -> str:
+def shorten_list(text: str) -> str:
     """A line in which a long list is written by its ends.
 
-    >>> without_length("y = cat([a, b[0], c, d, e, f, g, h], dim=1)")
+    >>> shorten_list("y = cat([a, b[0], c, d, e, f, g, h], dim=1)")
     'y = cat([a, b[0], … 5 more …, h], dim=1)'
     """
     begin = text.find("[")

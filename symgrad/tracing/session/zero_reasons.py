@@ -23,16 +23,15 @@ from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Role
+from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import format_step, right_side, with_labels
+from symgrad.tracing.captured.step_text import format_step, right_side, with_labels
 from symgrad.tracing.lift.lifted import UNNAMED, autocast_method, is_implicit_step
-from symgrad.tracing.lift.sweeps import pull_calls
-from symgrad.tracing.record.isolation import WeakTensor
-from symgrad.tracing.record.numbers import MOST, format_array
+from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.trace import Node
-from symgrad.tracing.session.births import spoilt
+from symgrad.tracing.session.nonfinite import has_nan_output
 from symgrad.tracing.session.scene import Findings
-from symgrad.tracing.story.events import MANY, Leaf, listed
+from symgrad.tracing.story.events import MANY, Leaf, list_leaf_names
 
 KINKS = 2
 """Kinks that have a line each; the steps at which there are more are counted."""
@@ -43,7 +42,7 @@ FEW = 60
 """Programs with more steps than this are not pulled a second time for a remark."""
 
 
-class Passages:
+class KinkPassages:
     """What came back to the steps that may have kinks."""
 
     def __init__(self) -> None:
@@ -59,13 +58,13 @@ class Passages:
             self.met.append(Passage(step, place, weights))
 
 
-def found(program: Capture, seeds: Mapping[str, Array], met: Passages) -> list[Tie]:
+def find_kinks(program: Capture, seeds: Mapping[str, Array], met: KinkPassages) -> list[Tie]:
     """The kinks of one call that matter."""
 
     def back(name: str, change: Array) -> Mapping[str, Array]:
         if name in program.wanted:
             return {name: change}
-        return pull_calls(program.recording, program.values, program.boxes, {name: change}, program.wanted)
+        return program.pull({name: change}, origins=None)
 
     here = list(ties(program.recording, program.values, met.met, back))
     if len(program.ends) == 1 and not program.boxes:
@@ -74,15 +73,15 @@ def found(program: Capture, seeds: Mapping[str, Array], met: Passages) -> list[T
     return here
 
 
-def kinks(call: Findings) -> list[str]:
+def explain_kinks(call: Findings) -> list[str]:
     """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
     met = call.ties
-    told = list(dict.fromkeys(line_of(call.program, tie) for tie in met[:KINKS]))
+    told = list(dict.fromkeys(describe_kink(call.program, tie) for tie in met[:KINKS]))
     rest = len(met) - KINKS
     return [*told, f"{rest} more {'step is' if rest == 1 else 'steps are'} at kinks"] if rest > 0 else told
 
 
-def line_of(program: Capture, tie: Tie) -> str:
+def describe_kink(program: Capture, tie: Tie) -> str:
     """One kink in the names of the script."""
     labels = program.labels
     step = with_labels(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
@@ -92,13 +91,13 @@ def line_of(program: Capture, tie: Tie) -> str:
     return tie.says(labels.get(tie.name, tie.name), f"{step}{program.place(tie.step.result.name)}", total)
 
 
-def zeros(call: Findings) -> list[str]:
+def explain_zeros(call: Findings) -> list[str]:
     """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 wherever it has one``.
 
     A slope that is 0 at a kink is told there.
     """
     program, rows, letter = call.program, call.rows, call.letter
-    if spoilt(program):
+    if has_nan_output(program):
         return []
     held = frozenset(name for name, node in call.lifted.nodes.items() if node.kind == "data" and node.cut is not None)
     found: dict[tuple[str, str, bool], list[Leaf]] = {}
@@ -122,17 +121,17 @@ def zeros(call: Findings) -> list[str]:
         if reason is not None and reason.kind == "slope" and any(reason.step is tie.step for tie in call.ties):
             continue
         digits = " (the digits are rounding)" if row.rounding else ""
-        said = row.why if reason is None else reason.says(row.name, step_in_words(program, call.told.said, reason.step))
+        said = row.why if reason is None else reason.says(row.name, describe_step(program, call.told.said, reason.step))
         found.setdefault((digits, said, row.boxed), []).append(row)
     return [
-        f"{'the gradient in torch' if boxed else f'{letter}ᵀJ'} with respect to {listed(some)} is "
+        f"{'the gradient in torch' if boxed else f'{letter}ᵀJ'} with respect to {list_leaf_names(some)} is "
         f"0{digits}{f': {said}' if said else ''}"
         for (digits, said, boxed), some in found.items()
         if said or digits
     ]
 
 
-def step_in_words(program: Capture, lines: Mapping[str, str], step: Apply) -> str:
+def describe_step(program: Capture, lines: Mapping[str, str], step: Apply) -> str:
     """What a step's result is called by the script, or what computes it, and where."""
     name = step.result.name
     label = program.labels.get(name, name)
@@ -144,13 +143,13 @@ def step_in_words(program: Capture, lines: Mapping[str, str], step: Apply) -> st
     return f"{text if numbered else label}{program.place(name)}"
 
 
-def detached(call: Findings) -> Iterator[str]:
+def explain_detaches(call: Findings) -> Iterator[str]:
     """What each detach leaves out: the slope that is declared and the real one, where they are one number each.
 
     Of several on the ways from one tensor each is undone alone: then the real slope is none of these.
     """
     program = call.program
-    found = [*cuts(program)]
+    found = [*compare_detaches(program)]
     for own, at, ones, declared, real in found:
         other = (
             "the full derivative is" if [name for name, *_ in found].count(own) == 1 else "without this detach it is"
@@ -166,10 +165,10 @@ def detached(call: Findings) -> Iterator[str]:
         yield (f".detach() in {at} hides one use of {name}: {said}; that is what detach() is for")
 
 
-def cuts(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
+def compare_detaches(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
     """Each detach: of which tensor a part of the way is cut, where, the weights, and vᵀJ as declared and without it."""
     for step in program.recording.steps:
-        join, by = where_joined(program, step) if has_role(step.op, Role.CUTS) else (None, "")
+        join, by = find_join(program, step) if has_role(step.op, Role.CUTS) else (None, "")
         if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
             continue
         part = replace(program.recording, output=join.result.name)
@@ -179,7 +178,7 @@ def cuts(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
             yield own, at, ones, as_float(numeric_pullback(part, program.values, ones, [own])[own]), real
 
 
-def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
+def find_join(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
     """The step at which what a detach gave meets what it was made of, or what that was made into; and which that is."""
     recording, source = program.recording, str(cut.arguments[0])
     above, below, held = recording.reaching([source]), recording.reached([source]), {cut.result.name}
@@ -199,7 +198,7 @@ def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
     return None, ""
 
 
-class Flow:
+class GradientFlow:
     """What the sweep carried: whether anything arrived at a step, and whether anything came out of it."""
 
     def __init__(self) -> None:

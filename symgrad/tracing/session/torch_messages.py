@@ -91,7 +91,7 @@ class Refusal(Enum):
         self.words, self.answer = words, answer
 
 
-def refusal_of(error: Exception) -> Refusal | None:
+def find_refusal(error: Exception) -> Refusal | None:
     """The refusal that an exception's message is."""
     message = str(error)
     return next((refusal for refusal in Refusal if refusal.words in message), None)
@@ -101,7 +101,7 @@ MADE_BY = re.compile(r"is output \d+ of (\w+?)(?:Backward\d*)?,")
 """How torch names the operation whose result was written over."""
 
 
-def written_over(error: Exception) -> list[str]:
+def describe_overwrite(error: Exception) -> list[str]:
     """What is known of a value that was written over from torch's message alone."""
     found = MADE_BY.search(str(error))
     what = "A saved tensor that the backward needs" if found is None else f"What {found[1].lower()} gave"

@@ -15,12 +15,22 @@ from symgrad.backward import Line
 from symgrad.errors import Setting
 from symgrad.render.content.words import counted
 from symgrad.render.flow import cut
+from symgrad.render.numbers import MOST as FEW
+from symgrad.render.numbers import format_array
 from symgrad.render.page import Block, Both, Code, CodeLine, Listing, Notes, Paragraph, Section, Table, Words
-from symgrad.tracing.captured.words import NOT_CHECKED, format_step_shape
-from symgrad.tracing.record.numbers import MOST as FEW
-from symgrad.tracing.record.numbers import format_array
+from symgrad.tracing.captured.step_text import NOT_CHECKED, format_step_shape
 from symgrad.tracing.record.trace import SourceLine
-from symgrad.tracing.story.events import MANY, NAMED, Backward, Leaf, Note, Session, some, summary, summed_up
+from symgrad.tracing.story.events import (
+    MANY,
+    NAMED,
+    CallEvent,
+    Leaf,
+    Note,
+    Session,
+    leaf_summary_lines,
+    list_names,
+    summarize_leaves,
+)
 
 ROWS = "J: one row for each entry of the output, one column for each entry of the leaf."
 EQUAL = '"= torch": the derived gradient equals what torch computed.'
@@ -37,92 +47,92 @@ LONGEST = 12
 """Lines of a program that has no backward by lines; a longer one is told by its ends and by what has a name."""
 
 
-def section_of(event: Backward | Note, lit: bool = False) -> Section:
+def event_section(event: CallEvent | Note, lit: bool = False) -> Section:
     """One event, under the user's own line; ``lit``, on a page whose lines light each other: each gradient has one."""
     text = event.where.text or getattr(event, "kind", "")
-    return Section((f"{event.where.short}  ", Code(text)), tuple(blocks_of(event, lit)))
+    return Section((f"{event.where.short}  ", Code(text)), tuple(event_blocks(event, lit)))
 
 
-def blocks_of(event: Backward | Note, lit: bool) -> Iterator[Block]:
+def event_blocks(event: CallEvent | Note, lit: bool) -> Iterator[Block]:
     """What is said of an event."""
     if isinstance(event, Note):
         yield Notes((event.text, *event.more))
     elif event.repeated and not event.failure:
         wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
-        yield Notes((summary_of(event),))
-        yield from [table(event, wrong[:NAMED], bare=True)] if wrong else []
-        yield from notes(event.notes)
+        yield Notes((repeat_line(event),))
+        yield from [leaf_table(event, wrong[:NAMED], bare=True)] if wrong else []
+        yield from note_blocks(event.notes)
     elif event.failure or not event.explained:
-        yield from listing(program_lines(event, lit), roles(event))
-        yield from [] if event.failure or not event.seed else [seed_of(event, "")]
-        yield from notes((event.failure,) if event.failure else (), alarm=True)
-        yield from notes((*event.reasons, *event.notes))
+        yield from listing_blocks(shorten_program(event, lit), write_roles(event))
+        yield from [] if event.failure or not event.seed else [seed_listing(event, "")]
+        yield from note_blocks((event.failure,) if event.failure else (), alarm=True)
+        yield from note_blocks((*event.reasons, *event.notes))
     else:
-        yield from lines_of(event, lit)
-        yield from notes((f"gradient norms: {event.told.flow}",) if event.told.flow else ())
-        yield from notes((event.told.warning,) if event.told.warning else (), alarm=True)
-        yield from leaves_of(event)
-        yield from notes(event.notes)
+        yield from program_blocks(event, lit)
+        yield from note_blocks((f"gradient norms: {event.told.flow}",) if event.told.flow else ())
+        yield from note_blocks((event.told.warning,) if event.told.warning else (), alarm=True)
+        yield from leaf_blocks(event)
+        yield from note_blocks(event.notes)
 
 
-def notes(items: Sequence[str], alarm: bool = False) -> list[Block]:
+def note_blocks(items: Sequence[str], alarm: bool = False) -> list[Block]:
     """Remarks, where there are any."""
     return [Notes(tuple(items), alarm)] if items else []
 
 
-def summary_of(event: Backward) -> str:
+def repeat_line(event: CallEvent) -> str:
     """A call of a program that was told before: what is different, and what came of it."""
-    return f"call {event.number}: {', '.join(('the same program', *event.unlike))}; {summary(event)}"
+    return f"call {event.number}: {', '.join(('the same program', *event.unlike))}; {summarize_leaves(event)}"
 
 
 # The program and its backward -----------------------------------------------------------------------------
 
 
-def lines_of(event: Backward, lit: bool) -> Iterator[Block]:
+def program_blocks(event: CallEvent, lit: bool) -> Iterator[Block]:
     """Forward and backward; the program alone, where there are no lines of the backward."""
-    back = back_lines(event, lit)
-    program = program_lines(event, lit)
+    back = backward_code_lines(event, lit)
+    program = shorten_program(event, lit)
     several = bool(back) or len(program) > 1
-    begin = (seed_of(event, inputs(event) if several else ""),
-             *notes((*(f"■ {box}" for box in event.boxes), *event.lead)))  # fmt: skip
+    begin = (seed_listing(event, write_inputs(event) if several else ""),
+             *note_blocks((*(f"■ {box}" for box in event.boxes), *event.lead)))  # fmt: skip
     if back:
-        meaning = f"{event.told.letter(event.letter)}_name is {meaning_of(event)}"
-        yield Both(tuple(forward_lines(event)), tuple(back), meaning, begin)
+        meaning = f"{event.told.letter(event.letter)}_name is {cotangent_meaning(event)}"
+        yield Both(tuple(forward_code_lines(event)), tuple(back), meaning, begin)
     else:
-        yield from listing(program, "" if several else roles(event))
+        yield from listing_blocks(program, "" if several else write_roles(event))
         yield from begin
 
 
-def listing(program: Sequence[str], beside: str) -> list[Block]:
+def listing_blocks(program: Sequence[str], beside: str) -> list[Block]:
     """A program's lines and what it reads, where there is any of it."""
     lines = program or [beside]
     return [Listing("\n".join(lines), beside if program else "")] if any(lines) else []
 
 
-def seed_of(event: Backward, shapes: str) -> Listing:
+def seed_listing(event: CallEvent, shapes: str) -> Listing:
     """The weights, and the shapes of what the program begins with, where nothing else says them."""
     return Listing(f"{event.letter} = {event.seed}{event.weights}", shapes, column=0, runs=False)
 
 
-def meaning_of(event: Backward) -> str:
+def cotangent_meaning(event: CallEvent) -> str:
     """What v_name is: a derivative of the output, or of the number that the weights make of it."""
     if event.weights:
         return "∂L/∂name" if event.weights.startswith(": L = ") else "the gradient of name"
     return f"∂{event.told.end}/∂name" if event.told.end else "the gradient of name"
 
 
-def program_lines(event: Backward, lit: bool) -> list[str]:
+def shorten_program(event: CallEvent, lit: bool) -> list[str]:
     """The program alone, shortened in the middle."""
     told, most = event.told.forward, PAGE if lit else LONGEST
     return list(told) if 0 < len(told) <= most else cut(event.program, most)
 
 
-def roles(event: Backward) -> str:
+def write_roles(event: CallEvent) -> str:
     """What the program begins with and ends in."""
     return "   ".join(event.roles) if len(event.roles) <= HANDFUL else f"{len(event.roles)} tensors"
 
 
-def inputs(event: Backward) -> str:
+def write_inputs(event: CallEvent) -> str:
     """The shapes of what the program begins with; leaves, if there are many, stand in the table alone."""
     given = list(event.roles[:-1])
     if len("   ".join(given)) > SHORT:
@@ -130,25 +140,25 @@ def inputs(event: Backward) -> str:
     return counted(len(given), "input") if len(given) > HANDFUL else "   ".join(given)
 
 
-def is_long(event: Backward) -> bool:
+def is_long_program(event: CallEvent) -> bool:
     """Whether a program is too long to be told line by line."""
     return len(event.told.forward) > PAGE
 
 
-def forward_lines(event: Backward) -> list[CodeLine]:
+def forward_code_lines(event: CallEvent) -> list[CodeLine]:
     """The program in as many lines as have a cotangent, with their shapes; one with too many by its blocks."""
     told, source = event.told, event.told.source
     if source is None:
         return []
-    pairs = told.ahead() if is_long(event) else [*zip(told.forward, source.forward, strict=True)]
+    pairs = told.ahead() if is_long_program(event) else [*zip(told.forward, source.forward, strict=True)]
     if len(pairs) > MOST:
         return [CodeLine(line) for line in cut(event.program, PAGE)]
-    made = places(event)
+    made = source_places(event)
     shapes = [format_step_shape(line.shape) if line is not None and line.shape is not None else "" for _, line in pairs]
-    return [shown(text, line, made, shape) for (text, line), shape in zip(pairs, shapes, strict=True)]
+    return [make_code_line(text, line, made, shape) for (text, line), shape in zip(pairs, shapes, strict=True)]
 
 
-def back_lines(event: Backward, lit: bool) -> list[CodeLine]:
+def backward_code_lines(event: CallEvent, lit: bool) -> list[CodeLine]:
     """The lines from the output back; those of many leaves stand among them, those of a few in the table.
 
     On a page that is ``lit`` those of a few stand at the end as well.
@@ -156,17 +166,17 @@ def back_lines(event: Backward, lit: bool) -> list[CodeLine]:
     told, source = event.told, event.told.source
     if source is None:
         return []
-    if is_long(event) or (len(event.leaves) > MANY and not lit):
-        opened = is_long(event) and len(told.ahead()) > MOST
-        pairs = [(returned(text, line, event), line) for text, line in told.every(opened)]
+    if is_long_program(event) or (len(event.leaves) > MANY and not lit):
+        opened = is_long_program(event) and len(told.ahead()) > MOST
+        pairs = [(name_returned_gradient(text, line, event), line) for text, line in told.every(opened)]
     else:
         pairs = [(line.shown, line) for line in source.lines if line.is_told and (lit or line.shown in told.lines)]
-        pairs += [*gradients(event, source)] if lit else []
-    found, made = dict(pairs), places(event)
-    return [shown(text, found.get(text), made) for text in cut([text for text, _ in pairs], MOST)]
+        pairs += [*gradient_lines(event, source)] if lit else []
+    found, made = dict(pairs), source_places(event)
+    return [make_code_line(text, found.get(text), made) for text in cut([text for text, _ in pairs], MOST)]
 
 
-def gradients(event: Backward, source: Lines) -> Iterator[tuple[str, Line | None]]:
+def gradient_lines(event: CallEvent, source: Lines) -> Iterator[tuple[str, Line | None]]:
     """The lines of the gradients that are shown, where they have one."""
     asked = {leaf.name for leaf in event.leaves}
     for line in source.gradients.values():
@@ -176,20 +186,20 @@ def gradients(event: Backward, source: Lines) -> Iterator[tuple[str, Line | None
             yield f"{line.name} = {form}", line
 
 
-def returned(text: str, line: Line | None, event: Backward) -> str:
+def name_returned_gradient(text: str, line: Line | None, event: CallEvent) -> str:
     """A gradient's line where it is handed back: nothing is put into any ``.grad``."""
     if event.kind != "grad" or line is None or not line.name.endswith(".grad"):
         return text
     return f"{event.told.letter(event.letter)}_{line.name.removesuffix('.grad')}{text.removeprefix(line.name)}"
 
 
-def places(event: Backward) -> dict[str, SourceLine | None]:
+def source_places(event: CallEvent) -> dict[str, SourceLine | None]:
     """The user's lines that forward lines stand for, by what these compute."""
     lines = () if event.told.source is None else event.told.source.forward
     return {line.of: where for line, where in zip(lines, event.told.places, strict=True)}
 
 
-def shown(text: str, line: Line | None, made: Mapping[str, SourceLine | None], shape: str = "") -> CodeLine:
+def make_code_line(text: str, line: Line | None, made: Mapping[str, SourceLine | None], shape: str = "") -> CodeLine:
     """One line, with what it can light; what is said of several lights nothing."""
     if line is None:
         return CodeLine(text)
@@ -200,55 +210,61 @@ def shown(text: str, line: Line | None, made: Mapping[str, SourceLine | None], s
 # The leaves -----------------------------------------------------------------------------------------------
 
 
-def leaves_of(event: Backward) -> Iterator[Block]:
+def leaf_blocks(event: CallEvent) -> Iterator[Block]:
     """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
     if not event.leaves:
-        yield Notes((nothing_reached(event),))
+        yield Notes((explain_no_leaf(event),))
     elif len(event.leaves) <= MANY:
         several = len(event.leaves) > HANDFUL
-        told_above = is_long(event) and bool(event.told.lines)
-        yield table(event, event.leaves, several and (told_above or not any(leaf.form for leaf in event.leaves)))
+        told_above = is_long_program(event) and bool(event.told.lines)
+        yield leaf_table(event, event.leaves, several and (told_above or not any(leaf.form for leaf in event.leaves)))
         if several:
-            yield Paragraph((summary(event).partition(f", {event.letter} =")[0],), aside=True)
+            yield Paragraph((summarize_leaves(event).partition(f", {event.letter} =")[0],), aside=True)
     else:
         wrong = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED]
-        yield from [table(event, wrong, bare=True)] if wrong else []
+        yield from [leaf_table(event, wrong, bare=True)] if wrong else []
         one = Setting("run", value="--only NAME")
-        said = [summary(event)] if wrong else []
-        yield Notes((*said, *summed_up(event), f"({one} shows one of them, with its formula)"))
+        said = [summarize_leaves(event)] if wrong else []
+        yield Notes((*said, *leaf_summary_lines(event), f"({one} shows one of them, with its formula)"))
 
 
-def nothing_reached(event: Backward) -> str:
+def explain_no_leaf(event: CallEvent) -> str:
     """What is said of a call without a leaf."""
     if event.left_out:
-        return f"no leaf of that name is reached; reached are {some(event.left_out)}"
+        return f"no leaf of that name is reached; reached are {list_names(event.left_out)}"
     if event.kind == "grad":
         return "none of the requested tensors is reached"
     return "no leaf is reached: nothing is added to any .grad"
 
 
-def table(event: Backward, leaves: Sequence[Leaf], bare: bool) -> Table:
+def leaf_table(event: CallEvent, leaves: Sequence[Leaf], bare: bool) -> Table:
     """The leaves; a ``bare`` table has no formulas."""
     grad = event.kind == "grad"
     after = "returned" if grad else ".grad before + added = after"
     head: tuple[Words, ...] = ((), ("J",), (f"{event.letter}ᵀJ",), (after,), ())
-    full, brief = (tuple(row(leaf, grad, once) for leaf in leaves) for once in (bare, True))
+    full, brief = (tuple(leaf_cells(leaf, grad, once) for leaf in leaves) for once in (bare, True))
     whole = Table(head, full, 3, brief)
-    return whole if not bare else Table(without(head), tuple(map(without, full)), 2)
+    return whole if not bare else Table(without_formula(head), tuple(map(without_formula, full)), 2)
 
 
-def without(cells: tuple[Words, ...]) -> tuple[Words, ...]:
+def without_formula(cells: tuple[Words, ...]) -> tuple[Words, ...]:
     """A row without its formula."""
     return (*cells[:2], *cells[3:])
 
 
-def row(leaf: Leaf, grad: bool, once: bool) -> tuple[Words, ...]:
+def leaf_cells(leaf: Leaf, grad: bool, once: bool) -> tuple[Words, ...]:
     """One leaf."""
     form: Words = (Code(leaf.form),) if leaf.form else ()
-    return (Code(leaf.name),), (leaf.jacobian,), form, (change(leaf, grad, once),), (agreement(leaf),)
+    return (
+        (Code(leaf.name),),
+        (leaf.jacobian,),
+        form,
+        (grad_change(leaf, grad, once),),
+        (format_agreement(leaf),),
+    )
 
 
-def change(leaf: Leaf, grad: bool, once: bool) -> str:
+def grad_change(leaf: Leaf, grad: bool, once: bool) -> str:
     """What stood in ``.grad``, what was added, what stands there now: ``once``, where nothing stood there."""
     before, added, after = map(format_array, (leaf.before, leaf.added, leaf.after))
     if leaf.rounding:
@@ -262,7 +278,7 @@ def change(leaf: Leaf, grad: bool, once: bool) -> str:
     return f"none  +  {added}" if same else f"none    {added}  {after}"
 
 
-def agreement(leaf: Leaf) -> str:
+def format_agreement(leaf: Leaf) -> str:
     """How the derived vᵀJ compares with what torch did."""
     if leaf.changed:
         return f"{'changed' if leaf.after is not None else 'set to None'} by {leaf.changed}"
@@ -284,7 +300,7 @@ def agreement(leaf: Leaf) -> str:
 # The end --------------------------------------------------------------------------------------------------
 
 
-def closing(session: Session) -> str:
+def closing_text(session: Session) -> str:
     """What is said at the end: calls that were only counted, whether anything disagreed, or that nothing was called."""
     if not (session.calls or session.counted):
         return "no backward() or grad() ran: there is nothing to explain\n"
@@ -310,7 +326,7 @@ def closing(session: Session) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def legend(session: Session) -> str:
+def legend_text(session: Session) -> str:
     """What the columns are, said once, at the end."""
     told = [leaf for call in session.calls if call.explained and not call.failure for leaf in call.leaves]
     failed = [call for call in session.calls if any("J" in reason for reason in call.reasons)]

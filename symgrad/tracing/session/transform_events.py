@@ -20,17 +20,22 @@ from symgrad.oracles.second_order import two_sided_slope
 from symgrad.oracles.typed_text import torch_second
 from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.values import lowest_dtype
-from symgrad.tracing.record.backward_args import BackwardArgs
+from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
+from symgrad.tracing.record.spelling import BackwardArgs
 from symgrad.tracing.record.trace import Node, as_numbers, tensors_in, upstream_nodes
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, DerivativeRequest
-from symgrad.tracing.session.agreement import difference, precision_of
-from symgrad.tracing.session.curvature import is_gradient, lines_of, of_a_gradient, program_of, slopes_of
-from symgrad.tracing.session.event import told_of
+from symgrad.tracing.session.call_events import explain_call
 from symgrad.tracing.session.history import History
-from symgrad.tracing.session.rows import about
-from symgrad.tracing.session.scene import Scene, pulled, pushed
-from symgrad.tracing.story.events import Backward, Note
+from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
+from symgrad.tracing.session.scene import Scene, pull_capture, push_capture
+from symgrad.tracing.session.second_derivatives import (
+    capture_request,
+    is_recorded_gradient,
+    list_function_lines,
+    request_gradient_nodes,
+    write_as_hessian,
+)
+from symgrad.tracing.story.events import CallEvent, Note
 
 MOST_MOVED, CLOSE = 64, 1e-3
 """Entries of the largest input that is moved, one after the other, and how closely a slope has to be met."""
@@ -55,24 +60,24 @@ SWEEPS = {
 """How each function of `torch.autograd.functional` does."""
 
 
-def told(watch: History, ask: DerivativeRequest, result: Any) -> Backward | Note | None:
+def request_event(watch: History, ask: DerivativeRequest, result: Any) -> CallEvent | Note | None:
     """The event of one outermost request; None where nothing was differentiated."""
     returned = ask.returned(result)
     if ask.functional:
-        return functional(ask, returned)
+        return functional_note(ask, returned)
     ask.inside.settle()
     if ask.word == "vmap":
         asked, around = [one for one in ask.inside.requests if one.word != "vmap"], ask.inside.around
         inner = next((one for one in asked if all(other.word == "vmap" for other in around(one))), None)
-        return None if inner is None else of_a_batch(watch, ask, inner, result)
+        return None if inner is None else vmap_event(watch, ask, inner, result)
     if not ask.ran:
         raise UnsupportedError("its function never ran")
-    return one_call(watch, ask, [t.detach() for t in returned], ask.title)
+    return transform_event(watch, ask, [t.detach() for t in returned], ask.title)
 
 
-def of_a_batch(watch: History, ask: DerivativeRequest, inner: DerivativeRequest, result: Any) -> Backward | Note:
+def vmap_event(watch: History, ask: DerivativeRequest, inner: DerivativeRequest, result: Any) -> CallEvent | Note:
     """``vmap(grad(f))``: the first example's, told as one."""
-    event = one_call(watch, inner, [node.held for node in inner.results], ask.title)
+    event = transform_event(watch, inner, [node.held for node in inner.results], ask.title)
     batches = 1 + len(ask.inside.around(inner))  # each has an axis of its own
     sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
     count = counted(int(np.prod(sizes, dtype=object)), "example")
@@ -82,7 +87,7 @@ def of_a_batch(watch: History, ask: DerivativeRequest, inner: DerivativeRequest,
     return replace(event, lead=(said, *event.lead))
 
 
-def one_call(watch: History, ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Backward | Note:
+def transform_event(watch: History, ask: DerivativeRequest, returned: Sequence[Any], title: str) -> CallEvent | Note:
     """A gradient or a Jacobian, from its function's ends."""
     behind = upstream_nodes(list(ask.outputs))
     unknown = next((n for n in behind if n.kind == "unknown"), None)
@@ -90,63 +95,62 @@ def one_call(watch: History, ask: DerivativeRequest, returned: Sequence[Any], ti
         raise UnsupportedError(unknown.notes[0], found=(f"{unknown.where.short}: {unknown.where.text}",))  # type: ignore[union-attr]  # `unseen` says where
     inside = int(any(node.gradient is not None and node.gradient.along for node in behind))
     if ask.word in (*GRADIENTS, "vjp"):
-        scene = scene_of(watch, ask)
-        event = told_of(scene, list(returned), None)
+        scene = make_request_scene(watch, ask)
+        event = explain_call(scene, list(returned), None)
         return replace(event, lead=(f"{title}: one backward pass through the function", *TRICK[:inside], *event.lead))
-    note = forward(ask, returned, title) if ask.word in PRODUCTS else jacobian(ask, returned, title)
+    note = forward_note(ask, returned, title) if ask.word in PRODUCTS else jacobian_note(ask, returned, title)
     return replace(note, more=(*TRICK[:inside], *note.more))
 
 
-def scene_of(watch: History, ask: DerivativeRequest) -> Scene:
+def make_request_scene(watch: History, ask: DerivativeRequest) -> Scene:
     """The gradient as `Scene` tells those of ``torch.autograd.grad``."""
-    outputs = tuple(node.held for node in ask.outputs)
-    wanted = tuple(node.held for node in ask.wrt)
+    outputs, wanted = (tuple(node.held for node in nodes) for nodes in (ask.outputs, ask.wrt))
     seeds = tuple(seed.detach().clone() for seed in ask.seeds) or (None,)
     given = BackwardArgs("grad", outputs, ask.seeds or (None,), seeds, wanted, retained=True, batched=False)
     return Scene(watch, given, ask.where, ask)
 
 
-def jacobian(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
+def jacobian_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
     """All of J, or all second derivatives."""
     ends = list(ask.outputs)
     if len(ends) != 1:
         raise UnsupportedError(f"its function returns {len(ends)} tensors, so there is one J for each of them")
-    second = ask.word == "hessian" or is_gradient(ends[0])
+    second = ask.word == "hessian" or is_recorded_gradient(ends[0])
     what = f"{title} gives all {'second derivatives' if second else 'of J'}{HOW.get(ask.word, '')}:"
     if ask.word == "hessian":
-        return hessians(ask, returned, what)
-    return whole(ask, ends, ask.inside.names, returned, what, second)
+        return hessian_note(ask, returned, what)
+    return full_jacobian_note(ask, ends, ask.inside.names, returned, what, second)
 
 
-def hessians(ask: DerivativeRequest, returned: Sequence[Any], what: str) -> Note:
+def hessian_note(ask: DerivativeRequest, returned: Sequence[Any], what: str) -> Note:
     """All second derivatives: of several inputs a block for each pair."""
     if len(ask.outputs) != 1 or ask.outputs[0].held.numel() != 1:
         raise UnsupportedError("its function returns more than one number, so there is one Hessian for each of them")
     named = dict(ask.inside.names)
-    return whole(ask, slopes_of(ask, named), named, returned, what, True)
+    return full_jacobian_note(ask, request_gradient_nodes(ask, named), named, returned, what, True)
 
 
-def whole(
+def full_jacobian_note(
     ask: DerivativeRequest, ends: list[Node], named: Mapping[int, str], returned: Sequence[Any], what: str, second: bool
 ) -> Note:
     """J of some nodes by what is asked for, as it was derived, beside what torch returned."""
-    program = program_of(ask, ends, named)
+    program = capture_request(ask, ends, named)
     said, judged, beside, found = [], [], list[str](), iter(returned)
     for end in program.outputs:
         for own in program.wanted:
             label = program.labels[own]
             block = program.jacobian(label, output=end)
-            for line in about(program, block, label, end, ask.word):
-                said.append(of_a_gradient(line) if second else line)
+            for line in describe_jacobian_block(program, block, label, end, ask.word):
+                said.append(write_as_hessian(line) if second else line)
             torchs = next(found)
-            judged.append(compared(block, torchs, kind_of(ends)))
-            beside.extend(by_moving(ask, program, end, own, block, torchs, second))
+            judged.append(compare_block(block, torchs, coarsest_dtype(ends)))
+            beside.extend(compare_with_quotients(ask, program, end, own, block, torchs, second))
     same, _, sentence = min(judged, key=lambda one: (one[0] is not False, one[0] is not None, -one[1]))
-    more = (*said, sentence, *dict.fromkeys(beside), *lines_of(program, second))
+    more = (*said, sentence, *dict.fromkeys(beside), *list_function_lines(program, second))
     return Note(ask.where, what, more, same is not False)
 
 
-def by_moving(
+def compare_with_quotients(
     ask: DerivativeRequest, program: Capture, end: str, own: str, block: Any, torchs: Any, second: bool
 ) -> Iterator[str]:  # fmt: skip
     """What differences of the function, or of its gradient, say beside two answers: a torch that lost it, or a kink."""
@@ -160,12 +164,12 @@ def by_moving(
         ours, theirs = as_float(block.dense()), as_float(as_numbers(torchs)).reshape(rows, columns)
     except (SymgradError, ValueError):
         return
-    yield from beside_slopes(slope, ours, theirs, "the gradient" if second else "the function")
+    yield from compare_slopes(slope, ours, theirs, "the gradient" if second else "the function")
     if second and not np.isfinite(theirs).all():
-        yield from other_calls(ask, ours)
+        yield from suggest_agreeing_call(ask, ours)
 
 
-def beside_slopes(slope: Array, ours: Array, theirs: Array, what: str) -> Iterator[str]:
+def compare_slopes(slope: Array, ours: Array, theirs: Array, what: str) -> Iterator[str]:
     """What slopes, NaN where there is none, say of two answers."""
     with np.errstate(invalid="ignore"):
         right, theirs_too = (np.abs(one - slope) <= CLOSE * np.maximum(1.0, np.abs(slope)) for one in (ours, theirs))
@@ -183,11 +187,11 @@ def beside_slopes(slope: Array, ours: Array, theirs: Array, what: str) -> Iterat
         yield f"{rest}difference quotients of {what} confirm the derived numbers: it is smooth at this point"
 
 
-def other_calls(ask: DerivativeRequest, ours: Array) -> Iterator[str]:
+def suggest_agreeing_call(ask: DerivativeRequest, ours: Array) -> Iterator[str]:
     """Which other call of torch's has the derived number, asked of the steps."""
     if ask.word != "hessian" or len(ask.wrt) != 1:
         return
-    first = program_of(ask, list(ask.outputs), dict(ask.inside.names))
+    first = capture_request(ask, list(ask.outputs), dict(ask.inside.names))
     (name,) = first.wanted
     point = {t.name: as_float(first.values[t.name]) for t in first.recording.inputs}
     whole = replace(first.recording, output=first.ends[0])
@@ -199,86 +203,86 @@ def other_calls(ask: DerivativeRequest, ours: Array) -> Iterator[str]:
         yield "torch.autograd.functional.hessian, a backward through the backward, gives the derived numbers"
 
 
-def sizes(program: Capture, word: str, second: bool) -> Iterator[str]:
+def describe_product_factors(program: Capture, word: str, second: bool) -> Iterator[str]:
     """What H or J is, by each input, where a product with it was asked for."""
     for end in dict.fromkeys(program.outputs):
         for name in program.inputs:
-            first, *more = about(program, program.jacobian(name, output=end), name, end, word)
+            first, *more = describe_jacobian_block(program, program.jacobian(name, output=end), name, end, word)
             said = (first, *(f"for all of {'H' if second else 'J'}, {line}" for line in more))
-            yield from (of_a_gradient(line) if second else line for line in said)
+            yield from (write_as_hessian(line) if second else line for line in said)
 
 
-def functional(ask: DerivativeRequest, returned: Sequence[Any]) -> Note:
+def functional_note(ask: DerivativeRequest, returned: Sequence[Any]) -> Note:
     """What `torch.autograd.functional` was asked for."""
     if not ask.outputs or not ask.wrt:
         raise UnsupportedError("its function ran on tensors of a transform, or returned none")
     what = f"{ask.title} gives {SWEEPS[ask.word]}"
     if ask.word != "hessian":
-        return product(ask, returned, what, ask.word != "jvp")
+        return product_note(ask, returned, what, ask.word != "jvp")
     if any(t.requires_grad and t.is_leaf for t in returned):
         raise UnsupportedError("it returned leaves of another graph")
-    return hessians(ask, [t.detach() for t in returned], what)
+    return hessian_note(ask, [t.detach() for t in returned], what)
 
 
-def forward(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
+def forward_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
     """Ju: one product with a change of the inputs."""
     labels = [ask.inside.names.get(id(node), "x") for node in ask.wrt]
-    made = "H·u, second derivatives times u," if all(map(is_gradient, ask.outputs)) else "Ju,"
+    made = "H·u, second derivatives times u," if all(map(is_recorded_gradient, ask.outputs)) else "Ju,"
     sweep = "a forward pass that is kept for any u" if ask.word == "linearize" else "one forward pass"
     move = "moves" if len(labels) == 1 else "move"
     what = f"{title} gives {made} by {sweep}: how the outputs change if {', '.join(labels)} {move} along u"
-    return product(ask, returned, what, False)
+    return product_note(ask, returned, what, False)
 
 
-def product(ask: DerivativeRequest, returned: Sequence[Any], what: str, again: bool) -> Note:
+def product_note(ask: DerivativeRequest, returned: Sequence[Any], what: str, again: bool) -> Note:
     """One product with J, or with H where the function is differentiated ``again``, beside what torch returned."""
     named = dict(ask.inside.names)
-    ends = slopes_of(ask, named) if again else list(ask.outputs)
-    second = all(map(is_gradient, ends))
-    program = program_of(ask, ends, named)
+    ends = request_gradient_nodes(ask, named) if again else list(ask.outputs)
+    second = all(map(is_recorded_gradient, ends))
+    program = capture_request(ask, ends, named)
     labels = [program.labels[own] for own in program.wanted]
     given = [as_numbers(t) for t in ask.directions] or [
         np.ones(np.shape(program.arrays[own])) for own in program.wanted
     ]
     if ask.word == "vhp":
-        own = [*pulled(program, given).values()]
+        own = [*pull_capture(program, given).values()]
     else:
-        own = pushed(program, dict(zip(labels, given, strict=True)))
+        own = push_capture(program, dict(zip(labels, given, strict=True)))
     torchs = [as_float(as_numbers(t)) for t in returned]
-    kind = precision_of(kind_of(ends))[0]
-    pairs = [difference(as_float(a), b, kind) for a, b in zip(own, torchs, strict=True)]
+    kind = precision_of(coarsest_dtype(ends))[0]
+    pairs = [relative_difference(as_float(a), b, kind) for a, b in zip(own, torchs, strict=True)]
     agrees = all(same for _, same in pairs)
     said = (
         "= torch in every entry" if agrees else f"≠ torch (off by {max(e for e, _ in pairs):.2g} of the largest entry)"
     )
     if ask.functional:
-        more = (*fewer_sweeps(ask, program, given, own, kind), said)
+        more = (*suggest_fewer_passes(ask, program, given, own, kind), said)
     else:
-        beside = tuple(along_u(ask, program, own, torchs, "the gradient" if second else "the function"))
+        beside = tuple(compare_along_tangent(ask, program, own, torchs, "the gradient" if second else "the function"))
         if any(line.startswith("undefined here") for line in beside):
             agrees, said = True, "not the same as torch's"
         more = (said, *beside)
-    lines = (*sizes(program, ask.word, second), *more, *lines_of(program, second))
+    lines = (*describe_product_factors(program, ask.word, second), *more, *list_function_lines(program, second))
     return Note(ask.where, what, lines, agrees)
 
 
-def fewer_sweeps(
+def suggest_fewer_passes(
     ask: DerivativeRequest, program: Capture, given: Sequence[Array], own: Sequence[Array], kind: float
 ) -> Iterator[str]:
     """How a product comes of fewer sweeps; that H is symmetric is tried with this v."""
     labels = [program.labels[own] for own in program.wanted]
     if ask.word == "jvp":
-        yield f"{forwards(labels, 'f')} takes one forward pass"
+        yield f"{write_jvp_call(labels, 'f')} takes one forward pass"
     elif ask.word == "vhp":
-        yield f"{forwards(labels, 'grad(f)')} takes the gradient and one forward pass through it"
+        yield f"{write_jvp_call(labels, 'grad(f)')} takes the gradient and one forward pass through it"
     else:
-        back = pulled(program, given).values()
-        if all(difference(as_float(a), as_float(b), kind)[1] for a, b in zip(own, back, strict=True)):
-            so = f"so does {forwards(labels, 'grad(f)')}"
+        back = pull_capture(program, given).values()
+        if all(relative_difference(as_float(a), as_float(b), kind)[1] for a, b in zip(own, back, strict=True)):
+            so = f"so does {write_jvp_call(labels, 'grad(f)')}"
             yield f"H·v = v·H here, as H is symmetric: vhp() takes two passes, and {so}"
 
 
-def forwards(labels: Sequence[str], function: str) -> str:
+def write_jvp_call(labels: Sequence[str], function: str) -> str:
     """``torch.func.jvp(torch.func.grad(f), (x,), (v,))``."""
     weights = ["v"] if len(labels) == 1 else [f"v_{name}" for name in labels]
     asked = f"torch.func.{function}" if function != "f" else function
@@ -287,7 +291,7 @@ def forwards(labels: Sequence[str], function: str) -> str:
     return f"torch.func.jvp({asked}, {', '.join(pair)})"
 
 
-def along_u(
+def compare_along_tangent(
     ask: DerivativeRequest, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str
 ) -> Iterator[str]:
     """What moving along u says, and which of two Ju is the one that vᵀJ belongs to."""
@@ -307,7 +311,7 @@ def along_u(
     except (SymgradError, ValueError):  # u leads away from where the function is defined
         slope = None
     if slope is not None:
-        yield from beside_slopes(slope, ours, theirs, what)
+        yield from compare_slopes(slope, ours, theirs, what)
         apart = ~np.isclose(ours, theirs, rtol=CLOSE, atol=CLOSE)
         if apart.any() and np.isnan(slope[apart]).all():
             yield f"undefined here: {what} has no slope along u there; symgrad and torch each give a one-sided one"
@@ -318,22 +322,18 @@ def along_u(
     here, there = (float(v.reshape(-1) @ one[:, 0]) for one in (ours, theirs))
     if np.isclose(here, right) and not np.isclose(there, right):
         yield (
-            f"torch's forward rule violates ⟨v, Ju⟩ = ⟨vᵀJ, u⟩, symgrad's satisfies it: for v = {short(v)} the right "
-            f"side is {right:.6g}, the left side {here:.6g} in symgrad and {there:.6g} in torch"
+            "torch's forward rule violates ⟨v, Ju⟩ = ⟨vᵀJ, u⟩, symgrad's satisfies it: for v = "
+            f"{' '.join(np.array2string(v, threshold=8).split())} the right side is {right:.6g}, "
+            f"the left side {here:.6g} in symgrad and {there:.6g} in torch"
         )
 
 
-def short(weights: Array) -> str:
-    """Weights on one line."""
-    return " ".join(np.array2string(weights, threshold=8).split())
-
-
-def kind_of(ends: Sequence[Node]) -> str:
+def coarsest_dtype(ends: Sequence[Node]) -> str:
     """The coarsest type that torch computed in."""
     return max((lowest_dtype(n) for n in upstream_nodes(list(ends))), key=lambda kind: precision_of(kind)[1])
 
 
-def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str]:
+def compare_block(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str]:
     """Whether what was returned is J as it was derived, how far it is, and a sentence of it."""
     rows, columns = whole.shape
     if rows * columns > MOST:
@@ -343,7 +343,7 @@ def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str
     except (SymgradError, ValueError):
         return None, 0.0, "its numbers were not compared with torch's"
     torchs = as_float(as_numbers(found))
-    error, agrees = difference(own, torchs, precision_of(kind)[0])
+    error, agrees = relative_difference(own, torchs, precision_of(kind)[0])
     if agrees:
         far = f" (largest difference {error:.1g} of the largest entry)" if error else ""
         return True, error, f"= torch in every entry{far}"

@@ -22,16 +22,16 @@ from symgrad.explanation.ties import Local, apart
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.patterns import measured
 from symgrad.ops.lookup import entry_of
+from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import format_step_shape
+from symgrad.tracing.captured.step_text import format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.record.backward_args import argument_names
-from symgrad.tracing.record.isolation import WeakTensor
+from symgrad.tracing.record.aliases import WeakTensor
+from symgrad.tracing.record.frame_names import argument_names
 from symgrad.tracing.record.names import name_nodes
-from symgrad.tracing.record.numbers import format_digits
 from symgrad.tracing.record.trace import upstream_nodes
 from symgrad.tracing.session.scene import Scene
-from symgrad.tracing.story.folding import passages
+from symgrad.tracing.story.folding import list_folded_program
 
 TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
 """Functions of torch's that ask for J row by row, and where they stand."""
@@ -48,7 +48,7 @@ BLOCKS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class JacobianSweep:
     """One of many sweeps: whose ``outputs`` they are, by what ``inputs``, and how the whole can be told from others.
 
     ``by`` is the function of torch's that asks, or "loop"; ``step`` is gradcheck's. ``within`` says that it is not
@@ -66,14 +66,14 @@ class Sweep:
     weights: tuple[Any, ...] = ()
     names: Mapping[int, str] = field(default_factory=dict)
 
-    def goes_on(self, other: Sweep | None) -> bool:
+    def goes_on(self, other: JacobianSweep | None) -> bool:
         """Whether ``other`` is an earlier sweep of the same whole."""
         if other is None or other.key != self.key or other.same is None or self.same is None:
             return False
         return other.same() is not None and other.same() is self.same()
 
 
-def asking(scene: Scene) -> Sweep | None:
+def find_jacobian_sweep(scene: Scene) -> JacobianSweep | None:
     """What this call is one sweep of; None where it stands for itself."""
     frame: FrameType | None = sys._getframe(1)
     within = False
@@ -82,13 +82,13 @@ def asking(scene: Scene) -> Sweep | None:
         within |= name == INNER
         if name in TORCHS and frame.f_code.co_filename.endswith(TORCHS[name]):
             above = frame.f_back.f_code.co_name if frame.f_back is not None else ""
-            sweep = by_torch(scene, above if above in CHECKS else name, frame)
+            sweep = read_torch_sweep(scene, above if above in CHECKS else name, frame)
             return sweep if sweep is None or above not in CHECKS else replace(sweep, within=within)
         frame = frame.f_back
-    return by_the_script(scene)
+    return read_script_sweep(scene)
 
 
-def by_torch(scene: Scene, name: str, frame: FrameType) -> Sweep | None:
+def read_torch_sweep(scene: Scene, name: str, frame: FrameType) -> JacobianSweep | None:
     """A sweep of a function of torch's, whose own variables say what it is about."""
     known = frame.f_locals
     inputs = scene.asked or ()
@@ -98,12 +98,12 @@ def by_torch(scene: Scene, name: str, frame: FrameType) -> Sweep | None:
     key = (name, id(frame), scene.where.file, scene.where.line)
     weights = frame.f_back.f_locals.get("tupled_grad_outputs", ()) if frame.f_back is not None else ()
     names = {} if name in CHECKS else argument_names(known["func"], inputs, {})  # copies, in nobody's sight
-    return Sweep(
+    return JacobianSweep(
         name, key, outputs, inputs, float(known.get("eps") or 0.0), WeakTensor(inputs[0]), False, tuple(weights), names
     )
 
 
-def by_the_script(scene: Scene) -> Sweep | None:
+def read_script_sweep(scene: Scene) -> JacobianSweep | None:
     """A sweep by one entry of an output, or with one weight that is not 0."""
     if len(scene.nodes) != 1:
         return None
@@ -119,13 +119,13 @@ def by_the_script(scene: Scene) -> Sweep | None:
     if tensor is None or tensor.numel() < 2 or not inputs:
         return None
     key = ("loop", scene.where.file, scene.where.line)
-    return Sweep("loop", key, (tensor,), inputs, same=WeakTensor(whole))
+    return JacobianSweep("loop", key, (tensor,), inputs, same=WeakTensor(whole))
 
 
 # The story ------------------------------------------------------------------------------------------------
 
 
-def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
+def explain_sweeps(scene: Scene, sweep: JacobianSweep) -> tuple[str, ...]:
     """What is said once of all the sweeps."""
     recorder = scene.watch.recorder
     ends = [recorder.node_of(t) for t in sweep.outputs]
@@ -140,30 +140,29 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     lifted = Lifter(names, frozenset(own)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
     inputs = (lifted.refs[id(node)].name for node in wanted if id(node) in lifted.refs)
     program = Capture.of(lifted, inputs, file=scene.where.file)
-    lines = [line if line.startswith(" ") else f"  {line}" for line in passages(program)]
+    lines = [line if line.startswith(" ") else f"  {line}" for line in list_folded_program(program)]
     for end in dict.fromkeys(program.outputs):
         for name in program.inputs:
-            lines += about(program, program.jacobian(name, output=end), name, end, sweep.by)
+            lines += describe_jacobian_block(program, program.jacobian(name, output=end), name, end, sweep.by)
     known = {id(t): lifted.refs[id(n)].name for t, n in zip(sweep.inputs, wanted, strict=True) if id(n) in lifted.refs}
     drawn = [known[id(t)] for t in sweep.weights if id(t) in known]
     if drawn:
-        lines.append(differentiated(drawn))
+        lines.append(explain_gradgradcheck(drawn))
     if sweep.by in CHECKS:
-        lines += [
-            checked_by_quotients(sweep.step),
-            *rounded_away(program, sweep.outputs, sweep.step),
-            *across_a_kink(program, sweep.step),
-        ]
+        by = f"of step eps = {sweep.step:g}; it prints Jᵀ, with inputs as rows"
+        lines.append(f"gradcheck compares J with difference quotients {by}")
+        lines += explain_quotient_rounding(program, sweep.outputs, sweep.step)
+        lines += explain_kink_within_step(program, sweep.step)
     return tuple(lines)
 
 
-def about(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) -> Iterator[str]:
+def describe_jacobian_block(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) -> Iterator[str]:
     """J by one input: size, structure, zeros, seeds, and the call."""
     rows, columns = jacobian.shape
     structure = str(jacobian.structure)
     axes = (*jacobian.out_shape, *jacobian.in_shape)
     kept = f"; torch keeps it as {format_step_shape(axes)}, the axes of {end} first" if len(axes) != 2 else ""
-    found = coloured(program, jacobian)
+    found = color_rows(program, jacobian)
     kind = f", {structure}" if structure else ""
     zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
     sides = f"a row for each entry of {end}, a column for each of {name}"
@@ -184,7 +183,7 @@ def about(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) ->
 
 
 @dataclass(frozen=True)
-class Colours:
+class RowColoring:
     """How many seeds give all of J, its share of zeros, and why."""
 
     seeds: int
@@ -192,7 +191,7 @@ class Colours:
     why: str
 
 
-def coloured(program: Capture, jacobian: Jacobian) -> Colours | None:
+def color_rows(program: Capture, jacobian: Jacobian) -> RowColoring | None:
     """Rows that share no column may share a seed: told by the places of J that can be nonzero."""
     rows, columns = jacobian.shape
     evidence = jacobian.evidence
@@ -200,7 +199,7 @@ def coloured(program: Capture, jacobian: Jacobian) -> Colours | None:
         return None
     allowed, seen = evidence.possible, evidence.moving
     if allowed is None or seen is None:
-        return by_structure(jacobian)
+        return color_rows_by_structure(jacobian)
     on_the_way = jacobian.program.reached((jacobian.name,)) & jacobian.program.relevant
     ops = [entry_of(step.op) for step in jacobian.program.steps if step.result.name in on_the_way]
     smooth = all(op is not None and op.smooth for op in ops)
@@ -210,20 +209,20 @@ def coloured(program: Capture, jacobian: Jacobian) -> Colours | None:
     )
     if count == rows > least:
         return None
-    return Colours(count, 1 - float(places.mean()), call(jacobian, places, count))
+    return RowColoring(count, 1 - float(places.mean()), suggest_jacobian_call(jacobian, places, count))
 
 
-def by_structure(jacobian: Jacobian) -> Colours | None:
+def color_rows_by_structure(jacobian: Jacobian) -> RowColoring | None:
     """The seeds of a Jacobian that is too large to be looked at whole, by what was found of its structure."""
     kind, rows, out, inner = jacobian.structure.kind, jacobian.shape[0], jacobian.out_shape, jacobian.in_shape
     if kind in ("diagonal", "identity") and out == inner:
-        return Colours(1, 1 - 1 / rows, DIAGONAL)
+        return RowColoring(1, 1 - 1 / rows, DIAGONAL)
     if kind == "block-diagonal" and out[0] == inner[0] > 1:
-        return Colours(rows // out[0], 1 - 1 / out[0], BLOCKS.format(count=out[0]))
+        return RowColoring(rows // out[0], 1 - 1 / out[0], BLOCKS.format(count=out[0]))
     return None
 
 
-def call(jacobian: Jacobian, places: Array, count: int) -> str:
+def suggest_jacobian_call(jacobian: Jacobian, places: Array, count: int) -> str:
     """The call that gets there."""
     rows, columns = jacobian.shape
     out, inner = jacobian.out_shape, jacobian.in_shape
@@ -231,7 +230,7 @@ def call(jacobian: Jacobian, places: Array, count: int) -> str:
         return DIAGONAL
     if count == 1:
         return "no two rows share a column, so one backward(ones) returns all of J"
-    if out and inner and out[0] == inner[0] > 1 and in_blocks(places, out, inner):
+    if out and inner and out[0] == inner[0] > 1 and has_diagonal_blocks(places, out, inner):
         return BLOCKS.format(count=out[0])
     if count < rows:
         return "rows that share no column can share a seed"
@@ -240,7 +239,7 @@ def call(jacobian: Jacobian, places: Array, count: int) -> str:
     return f"{ALL}; torch.func.jacrev(f)(x) computes all rows in one batched pass"
 
 
-def in_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, ...]) -> bool:
+def has_diagonal_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, ...]) -> bool:
     """Whether nothing leads across the first axis."""
     n = out[0]
     parts = places.reshape(n, -1, n, places.shape[1] // n).any(axis=(1, 3))
@@ -251,7 +250,7 @@ MOST = 64
 """Entries of an input that is moved by gradcheck's step."""
 
 
-def differentiated(weights: Sequence[str]) -> str:
+def explain_gradgradcheck(weights: Sequence[str]) -> str:
     """What gradgradcheck differentiates."""
     seeds, them = " and ".join(weights), "them" if len(weights) > 1 else "it"
     return (
@@ -260,12 +259,7 @@ def differentiated(weights: Sequence[str]) -> str:
     )
 
 
-def checked_by_quotients(step: float) -> str:
-    """gradcheck's own convention."""
-    return f"gradcheck compares J with difference quotients of step eps = {step:g}; it prints Jᵀ, with inputs as rows"
-
-
-def rounded_away(program: Capture, outputs: Sequence[Any], step: float) -> Iterator[str]:
+def explain_quotient_rounding(program: Capture, outputs: Sequence[Any], step: float) -> Iterator[str]:
     """What rounding alone does to a difference quotient, where the outputs have fewer digits than float64."""
     kinds = {t.dtype for t in outputs if t.is_floating_point()} - {torch.float64}
     if not kinds or not step:
@@ -280,7 +274,7 @@ def rounded_away(program: Capture, outputs: Sequence[Any], step: float) -> Itera
         )
 
 
-def across_a_kink(program: Capture, step: float) -> Iterator[str]:
+def explain_kink_within_step(program: Capture, step: float) -> Iterator[str]:
     """The entries whose difference quotient reaches over a kink, so that it is neither slope."""
     if program.boxes or len(set(program.ends)) > 1 or not step:
         return

@@ -1,24 +1,157 @@
-"""A captured program in words: one operation a line, in the language that symgrad reads."""
+"""What is kept of a run before anything is derived from it: the program, the values, the names; in words, as a picture.
+
+Comes in: what `symgrad.tracing.lift.lifter` made. Goes out: `RecordedProgram`, which with its derivatives is a
+`symgrad.tracing.captured.capture.Capture`; its listing, one operation a line in the language that symgrad reads; a
+picture of one sweep back through it, where what only broadcasts an operand of the next step is no station.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from symgrad.backward.code import write_with_modules
-from symgrad.backward.page_names import rename_results, write_apply_call
+from symgrad.backward.forward_lines import write_pullback_code
+from symgrad.backward.page_names import write_apply_call
+from symgrad.backward.trees import replace_names
 from symgrad.closed_form.number_text import ADD, NoForm, Text, in_brackets
 from symgrad.closed_form.source_text import SourceWriter, write_complex_step, write_constant
+from symgrad.errors import SymgradError
+from symgrad.language import arguments
+from symgrad.numeric import Array, Values
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role
-from symgrad.program import Apply, Argument, Constant, Program, Role
+from symgrad.program import Apply, Argument, Constant, Program, Pullback, Role
 from symgrad.render.content.words import counted
-from symgrad.tracing.captured.recorded import RecordedProgram
-from symgrad.tracing.lift.lifted import HIDDEN, UNNAMED, Refusals, autocast_method, listed_steps
-from symgrad.tracing.lift.sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS
+from symgrad.render.program_picture import Watched, drawn
+from symgrad.tracing.lift.call_sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS, pull_calls
+from symgrad.tracing.lift.lifted import (
+    HIDDEN,
+    Refusals,
+    autocast_method,
+    listed_steps,
+    rounding_method,
+    skip_broadcast_steps,
+)
+
+
+@dataclass(frozen=True)
+class OpaqueStep:
+    """A black box in words: what it is called, the function, and why there is no equation."""
+
+    name: str
+    spelling: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedProgram:
+    """One run: ``recording`` with the ``arrays`` of its tensors, and what they are called.
+
+    ``file`` is the one that asks, whose lines are told by their numbers alone.
+    """
+
+    recording: Program
+    ends: tuple[str, ...]
+    arrays: Mapping[str, Array]
+    boxes: Mapping[str, Any]
+    labels: Mapping[str, str]
+    wanted: tuple[str, ...]
+    lines: Mapping[str, Any] = field(default_factory=dict)
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+    origins: Mapping[str, Any] = field(default_factory=dict)
+    complexes: frozenset[str] = frozenset()
+    file: str = ""
+
+    def place(self, name: str) -> str:
+        """`` (line 4)``, `` (model.py:4)`` in another file than the one that asks; empty where it is not known."""
+        where = self.lines.get(arguments.require_name(name, "name"))
+        if where is None:
+            return ""
+        return f" (line {where.line})" if self.file in ("", where.file) else f" ({where.short})"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order of the arguments, then of the parameters."""
+        return tuple(self.labels[name] for name in self.wanted)
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """What is given and not differentiated by: integers, buffers, random numbers."""
+        return tuple(self.labels[t.name] for t in self.recording.inputs if t.name not in self.wanted)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the results."""
+        return tuple(self.labels.get(name, name) for name in self.ends)
+
+    @cached_property
+    def told(self) -> tuple[Apply, ...]:
+        """The steps but those that only broadcast an operand of the next."""
+        return listed_steps(self.recording, self.labels)
+
+    def pull(self, seeds: Mapping[str, Array], wanted: Sequence[str] | None = None, **told: Any) -> dict[str, Array]:
+        """vᵀJ for each of ``wanted``, or of all inputs, call by call; ``told`` is what else `pull_calls` takes."""
+        names = self.wanted if wanted is None else wanted
+        return pull_calls(self.recording, self.values, self.boxes, seeds, names, **{"origins": self.origins, **told})
+
+    @cached_property
+    def conventions(self) -> Mapping[str, str]:
+        """The steps that have no derivative at this point, with the reason: found by a sweep of its own, from v = 1."""
+        noted: dict[str, str] = {}
+        ones = {name: np.ones(np.shape(self.arrays[name]), dtype=np.int64) for name in self.ends}
+        with suppress(SymgradError):  # a step without a sweep is told by whoever asks for one
+            self.pull(ones, noted=noted)
+        return noted
+
+    @property
+    def black_boxes(self) -> tuple[OpaqueStep, ...]:
+        """The steps whose local products are torch's."""
+        return tuple(OpaqueStep(self.labels.get(n, n), b.spelling, b.reason) for n, b in self.boxes.items())
+
+    @cached_property
+    def values(self) -> Values:
+        """The value of every tensor, as torch computed it."""
+        return Values(self.arrays, {})
+
+    @property
+    def results(self) -> tuple[Array, ...]:
+        """The values of the outputs."""
+        return tuple(self.arrays[name] for name in self.ends)
+
+    @cached_property
+    def pulled(self) -> Mapping[str, str]:
+        """The code of casts, and of the steps of a backward that was recorded with ``create_graph`` that have one."""
+        found: dict[str, str] = {}
+        for step in self.recording.steps:
+            if not autocast_method(step) and (cast := rounding_method(step, self.spellings)):
+                found[step.result.name] = f"{step.arguments[0]}.{cast}()"
+            code = write_pullback_code(step, self.values) if isinstance(step.op, Pullback) else None
+            if code is not None:
+                places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
+                found[step.result.name] = ast.unparse(replace_names(code, places))
+        return found
+
+
+def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: Watched) -> str:
+    """The picture of a sweep from ``seeds`` that was ``watched``."""
+    steps, unsaid = skip_broadcast_steps(program.recording, program.labels, seeds)
+    return drawn(
+        program.recording, steps, watched.past(unsaid).lengths, seeds, labels=program.labels,
+        shape_of=lambda name: np.shape(program.arrays[name]), seed=program.recording.seed,
+        band=4,  # columns that have room beside the source
+    )  # fmt: skip
+
+
+# In words ------------------------------------------------------------------------------------------------
 
 NOT_CHECKED = "not verified"
 """What is said of a number that torch computed and nothing derived stands beside."""
@@ -144,18 +277,6 @@ def program_line(program: Program, pulled: Mapping[str, str]) -> str:
     return "; ".join(f"{step.result.name} = {right_side(program, step, named, pulled)}" for step in steps)
 
 
-def relabel_program(program: Program, labels: Mapping[str, str]) -> Program:
-    """``program`` with its unnamed tensors called as ``labels`` has them, and what only broadcasts out of the way."""
-    own = [t.name for t in program.tensors() if UNNAMED.fullmatch(t.name)]
-    change = {name: labels[name] for name in own if labels.get(name, "").isidentifier()}
-    hidden = [name for name in own if name not in change]
-    change |= {name: f"wide{n}" for n, name in enumerate(hidden, 1)}
-    kept = {t.name for t in program.tensors()} - set(change)
-    if len(set(change.values())) < len(change) or kept & set(change.values()):
-        return program
-    return rename_results(program, change)
-
-
 def list_program(program: RecordedProgram) -> str:
     """The whole program: inputs, data, operations with shapes, outputs, and what is torch's own."""
     arrays, labels, recording = program.arrays, program.labels, program.recording
@@ -219,10 +340,3 @@ def locate_steps(program: RecordedProgram, reasons: Mapping[str, str]) -> Iterat
     found = {step.result.name: step for step in program.recording.steps}
     for name, reason in reasons.items():
         yield name, f"{format_step(program, found[name])}{program.place(name)}", reason
-
-
-def first_sentence(error: Exception) -> str:
-    """An exception's first sentence: the whole stands in the traceback."""
-    line = (str(error).splitlines() or [""])[0]
-    sentence = line.split(". ")[0].split(": [")[0]
-    return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"

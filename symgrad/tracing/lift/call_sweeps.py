@@ -22,8 +22,8 @@ from symgrad.numeric.forward_pass import Values
 from symgrad.numeric.vector_products import Event, Pull, pull_step
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply, Program
-from symgrad.tracing.lift.values import TOLERANCE
-from symgrad.tracing.record.numbers import format_digits
+from symgrad.render.numbers import format_digits
+from symgrad.tracing.lift.values import TOLERANCE, largest_entry
 from symgrad.tracing.record.trace import real_precision
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def settle_singular(
         ours, choice = as_float(arrived[name]), as_float(chosen[origin.box.names.index(name)])
         if choice.shape != ours.shape:
             continue
-        differ = ~agree_up_to_rounding(ours, choice) & ~differs_by_rounding(ours, choice, computing_dtypes(origin))
+        differ = entries_that_differ(origin, ours, choice)
         beyond = differ & np.isfinite(ours) & np.isinf(choice) & is_finite_call(origin, cotangent, arrays)
         if beyond.any():  # the derivative is a number, which torch's own way to it does not reach
             reason = reason or overflow_of(
@@ -100,6 +100,12 @@ def settle_singular(
                     origin, name, at, arrays, cotangent, (float(ours[at]), float(choice[at]))
                 )
     return found, reason
+
+
+def entries_that_differ(origin: CallOrigin, ours: Array, theirs: Array) -> Array:
+    """Where a call's derived numbers and torch's are apart by more than rounding in its types makes of them."""
+    kinds = computing_dtypes(origin)
+    return np.asarray(~agree_up_to_rounding(ours, theirs) & ~differs_by_rounding(ours, theirs, kinds))
 
 
 def is_finite_call(origin: CallOrigin, cotangent: Array, arrays: Mapping[str, Array]) -> bool:
@@ -191,11 +197,6 @@ def explain_choice(
     return f"the slope is infinite or undefined at {format_digits(value)}"
 
 
-def is_irregular_call(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[Array]) -> bool:
-    """Whether anything that a call meets on the way back is not finite, or so near to it that arithmetic ends there."""
-    return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
-
-
 Settle = Callable[["CallOrigin", Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
 """What arrives at a call's arguments, made another, and why; `settle_singular` is one."""
 
@@ -247,7 +248,7 @@ class CallwisePull(Pull):
             read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
             odd = (
                 self.settle
-                or is_irregular_call(cotangent, arrived, read)
+                or not all(all_tame(a) for a in (cotangent, *arrived.values(), *read))
                 or any(on_an_edge(step, self.values.arrays) for step in steps)
             )
             if np.size(cotangent) and odd:
@@ -282,20 +283,6 @@ def pull_calls(
     return CallwisePull(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds, taken=taken)
 
 
-def undefined_entries(
-    program: Program,
-    values: Values,
-    boxes: Mapping[str, Any],
-    seeds: Mapping[str, Array],
-    derived: Mapping[str, Array],
-    noted: bool,
-) -> dict[str, Array]:
-    """Where there is no number to agree on: the equations by themselves have none, or not the one that was taken."""
-    plain = pull_calls(program, values, boxes, seeds, tuple(derived)) if noted else derived
-    pairs = {name: (as_float(plain[name]), as_float(derived[name])) for name in derived}
-    return {name: ~np.isfinite(a) | ~agree_up_to_rounding(a, b) for name, (a, b) in pairs.items()}
-
-
 def pull_random_seeds(
     program: Program,
     values: Values,
@@ -318,3 +305,27 @@ def pull_random_seeds(
         return other * lots.uniform(size=np.shape(weights)) if lot % 2 else other
 
     return pull_calls(program, values, boxes, seeds, wanted, origins=origins, drawn=turned)
+
+
+def chain_watchers(*watchers: Callable[..., None]) -> Callable[..., None]:
+    """Several watchers as one."""
+
+    def seen(*what: Any) -> None:
+        for watcher in watchers:
+            watcher(*what)
+
+    return seen
+
+
+def term_size_watcher(arrays: Mapping[str, Array], found: dict[str, float]) -> Callable[..., None]:
+    """A watcher for the sweep: how large the terms are that are added up into each gradient."""
+
+    def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
+        source = str(step.arguments[place])
+        if not np.size(weights):
+            return
+        others = [arrays[name] for name in step.tensors if name != source and np.size(arrays[name])]
+        size = largest_entry(weights) * max([1.0, *filter(np.isfinite, map(largest_entry, others))])
+        found[source] = found.get(source, 0.0) + size * float(np.size(weights)) ** 0.5
+
+    return seen

@@ -38,9 +38,9 @@ from symgrad.reference.bounds import TextRejected, UnsupportedText
 from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import right_side, with_labels
+from symgrad.tracing.captured.step_text import right_side, with_labels
+from symgrad.tracing.lift.call_sweeps import pull_random_seeds
 from symgrad.tracing.lift.lifted import UNNAMED
-from symgrad.tracing.lift.sweeps import pull_random_seeds
 from symgrad.tracing.record.trace import as_numbers
 
 SHORT, LONGEST = 14, 56
@@ -55,7 +55,7 @@ CLOSE, SHAKES, FACTOR = 1e-6, 2, 64
 many times what comes of it."""
 
 
-class Evaluated:
+class LineEvaluation:
     """The lines of a call, each read by Python's rules over the recorded tensors and the cotangents that it reads.
 
     Their numbers come one tensor after the other, from the output back, and are let go when the last line that reads
@@ -73,9 +73,9 @@ class Evaluated:
         """Take the lines; what takes the numbers of each tensor that they belong to."""
         program, self.lines = self.program, lines
         self.numbers = dict(zip(lines.inputs, (program.arrays.get(t.name) for t in lines.source.inputs), strict=True))
-        self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward if not is_found(line)}
+        self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward if not finds_places(line)}
         self.numbers |= {name or lines.letter: self.seeds[end] for end, name in lines.seeds.items()}
-        self.numbers |= dict.fromkeys(line.target for line in (*filter(is_found, lines.forward), *lines.lines))
+        self.numbers |= dict.fromkeys(line.target for line in (*filter(finds_places, lines.forward), *lines.lines))
         self.codes = {line.target: line.code for line in (*lines.forward, *lines.lines)}
         own = {line.target for line in lines.lines if line.shape is not None}
         self.reads: dict[str, frozenset[str]] = {}  # with what is read to compute what has no numbers
@@ -137,7 +137,7 @@ class Evaluated:
         if any(value is None for value in known.values()):  # of one that was not recorded nothing is known
             return False
         try:
-            got, derived = value_of(line.code, known), as_float(value)
+            got, derived = line_value(line.code, known), as_float(value)
             if got.shape != derived.shape:
                 return True
             # what left the range of floats step by step may stay in it
@@ -145,7 +145,7 @@ class Evaluated:
             if gap <= CLOSE * size or gap == np.inf:
                 return gap == np.inf
             lots = np.random.default_rng(0)
-            others = [value_of(line.code, {n: shaken(a, self.unit, lots) for n, a in known.items()})
+            others = [line_value(line.code, {n: perturb_last_digit(a, self.unit, lots) for n, a in known.items()})
                       for _ in range(SHAKES)]  # fmt: skip
         except (UnsupportedText, RecursionError):  # a sum of hundreds of terms is too deep to be written again
             return False
@@ -154,7 +154,7 @@ class Evaluated:
         moved = np.max([np.abs(other - got) for other in others], axis=0).max(initial=0.0)
         if gap <= FACTOR * moved:
             return False
-        terms = length_by_lot(self.program, self.seeds, line.of)  # which may cancel in the derivation alone
+        terms = uncancelled_norm(self.program, self.seeds, line.of)  # which may cancel in the derivation alone
         return terms is None or gap > FACTOR * EPS * terms
 
     def number(self, name: str) -> Any:
@@ -163,18 +163,23 @@ class Evaluated:
             read = {own: self.number(own) for own in names_in_code([code]) if own in self.numbers}
             if all(value is not None for value in read.values()):
                 with suppress(UnsupportedText, TextRejected, RecursionError):
-                    self.numbers[name] = reference(code, read)
+                    self.numbers[name] = run_line(code, read)
         return self.numbers[name]
 
 
-def is_found(line: Line) -> bool:
+def finds_places(line: Line) -> bool:
     """Whether a line gives the whole numbers that a step finds, and not the tensor that it belongs to."""
     return line.target.startswith("at_")
 
 
-def reference(code: str, known: Mapping[str, Any]) -> Any:
+def run_line(code: str, known: Mapping[str, Any]) -> Any:
     """What code comes to in torch, in doubles."""
-    tensors = {name: value if isinstance(value, torch.Tensor) else as_tensor(value) for name, value in known.items()}
+    tensors = {  # torch has no array that is read backwards
+        name: value
+        if isinstance(value, torch.Tensor)
+        else torch.as_tensor(floats_or_integers(np.asarray(value, order="C")))
+        for name, value in known.items()
+    }
     text = write_torch_code(code)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert) and isinstance(node.operand, ast.Name):
@@ -183,24 +188,19 @@ def reference(code: str, known: Mapping[str, Any]) -> Any:
         return run_reference(text, tensors).output
 
 
-def as_tensor(value: Any) -> torch.Tensor:
-    """An array in doubles, or in whole numbers; torch has none that is read backwards."""
-    return torch.as_tensor(floats_or_integers(np.asarray(value, order="C")))
+def line_value(code: str, known: Mapping[str, Any]) -> Array:
+    """`run_line` as an array."""
+    return as_float(as_numbers(run_line(code, known)))
 
 
-def value_of(code: str, known: Mapping[str, Any]) -> Array:
-    """`reference` as an array."""
-    return as_float(as_numbers(reference(code, known)))
-
-
-def shaken(value: Any, unit: float, lots: np.random.Generator) -> Any:
+def perturb_last_digit(value: Any, unit: float, lots: np.random.Generator) -> Any:
     """Floats with another last digit."""
     if isinstance(value, torch.Tensor) or np.asarray(value).dtype.kind != "f":
         return value
     return as_float(value) * (1 + unit * lots.uniform(-1.0, 1.0, np.shape(value)))
 
 
-def length_by_lot(
+def uncancelled_norm(
     program: Capture, seeds: Mapping[str, Array], own: str, instead: Mapping[str, Array] | None = None
 ) -> float | None:
     """How long a cotangent would be if nothing cancelled on the way, and with other numbers ``instead`` of some.
@@ -223,16 +223,16 @@ DEPTH = 4
 """Views of views that are looked through."""
 
 
-def entrywise(program: Capture, lines: Backward | None) -> Equations | None:
+def write_entry_equations(program: Capture, lines: Backward | None) -> Equations | None:
     """Every line that can be said entry by entry; None where there is none, or there are too many."""
     if lines is None or len(lines.statements) > MOST:
         return None
-    known, said = numbers_of(program, lines), names_of(program, lines)
+    known, said = values_on_page(program, lines), names_on_page(program, lines)
     rows = []
     for line in lines.statements:
         found = None
         with suppress(SymgradError):
-            found = formula(program, line, known)
+            found = line_equation(program, line, known)
         if found is None:
             continue
         right = replace_accesses(found.right, lambda name, at: access(said.get(name, name), at))
@@ -243,27 +243,27 @@ def entrywise(program: Capture, lines: Backward | None) -> Equations | None:
     return Equations(tuple(rows)) if rows else None
 
 
-def numbers_of(program: Capture, lines: Backward) -> dict[str, Array]:
+def values_on_page(program: Capture, lines: Backward) -> dict[str, Array]:
     """The numbers of what stands on the page, by its names in Python."""
     found = {line.target: line.value for line in lines.lines if line.value is not None}
     found |= {line.target: program.arrays[line.of] for line in lines.forward if line.of in program.arrays}
     return found | {name: program.arrays[name] for name in lines.inputs if name in program.arrays}
 
 
-def names_of(program: Capture, lines: Backward) -> dict[str, str]:
+def names_on_page(program: Capture, lines: Backward) -> dict[str, str]:
     """What those are called on the page."""
     found = {line.target: line.name for line in (*lines.lines, *lines.forward)}
     return found | {name: program.labels.get(name, name) for name in lines.inputs}
 
 
-def formula(program: Capture, line: Line, known: Mapping[str, Array]) -> Entries | None:
+def line_equation(program: Capture, line: Line, known: Mapping[str, Array]) -> Entries | None:
     """One line; None where a part of it has no equation, or its numbers are others."""
     parts = [part.equation for part in line.parts if part.equation is not None]
     if not parts or len(parts) < len(line.parts) or line.value is None or np.size(line.value) > LARGEST:
         return None
     axes = parts[0].axes
     right = sum(part.right.xreplace(dict(zip(part.axes, axes, strict=True))) for part in parts)
-    found = Entries(axes, through_views(program, right, known))
+    found = Entries(axes, resolve_views(program, right, known))
     if not set(names_read(found.right)) <= known.keys():
         return None
     with np.errstate(all="ignore"):
@@ -274,7 +274,7 @@ def formula(program: Capture, line: Line, known: Mapping[str, Array]) -> Entries
     return found if close and scale < np.inf else None
 
 
-def through_views(program: Capture, right: Expr, known: Mapping[str, Array]) -> Expr:
+def resolve_views(program: Capture, right: Expr, known: Mapping[str, Array]) -> Expr:
     """``t4[q,j]`` is ``W2[j,q]``, where t4 is not defined on the page and only rearranges what is."""
     given = {tensor.name for tensor in program.recording.inputs}
     page = {t.name: t.name if t.name in given else program.labels.get(t.name, t.name)
@@ -302,30 +302,30 @@ DEFINED = re.compile(rf"(?<![\w.])({UNNAMED.pattern}){TOLD}", re.MULTILINE)
 """Such a name, where a step says what it is."""
 
 
-def written_out(notes: Sequence[str], program: Capture, source: Backward | None) -> list[str]:
+def expand_hidden_names(notes: Sequence[str], program: Capture, source: Backward | None) -> list[str]:
     """The notes, with what computes it in the place of a name that is none of the page's."""
     if source is None or not notes:
         return [*notes]
     shown = {line.name for line in (*source.forward, *source.lines)}
     steps = {program.labels.get(step.result.name, step.result.name): step for step in program.recording.steps}
     hidden = {name: step for name, step in steps.items() if UNNAMED.fullmatch(name) and name not in shown}
-    return [DEFINED.sub(lambda m: "" if m[1] in hidden else m[0], in_full(note, hidden, program)) for note in notes]
+    return [DEFINED.sub(lambda m: "" if m[1] in hidden else m[0], expand_all(note, hidden, program)) for note in notes]
 
 
-def in_full(text: str, hidden: Mapping[str, Apply], program: Capture) -> str:
+def expand_all(text: str, hidden: Mapping[str, Apply], program: Capture) -> str:
     """A text with every hidden name written out."""
 
     def computed(m: re.Match[str]) -> str:
         if m[1] not in hidden:
             return m[0]
-        found = in_full(with_labels(right_side(program.recording, hidden[m[1]]), program.labels), hidden, program)
+        found = expand_all(with_labels(right_side(program.recording, hidden[m[1]]), program.labels), hidden, program)
         alone = text[: m.start()][-1:] in {"", "(", "["} and text[m.end() :][:1] in {"", ")", "]", ","}
-        return found if alone or not is_sum(found) else f"({found})"
+        return found if alone or not has_outer_operator(found) else f"({found})"
 
     return NUMBERED.sub(computed, text)
 
 
-def is_sum(text: str) -> bool:
+def has_outer_operator(text: str) -> bool:
     """Whether a text has an operator outside of all brackets."""
     depth = 0
     for letter in text:

@@ -15,43 +15,44 @@ from symgrad.calculus import local_pullback, standard
 from symgrad.errors import SymgradError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.program import Apply
+from symgrad.render.numbers import format_array
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import format_step, format_step_shape
+from symgrad.tracing.captured.step_text import format_step, format_step_shape
 from symgrad.tracing.lift.lifted import LiftedProgram
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.names import read_backward_call
 from symgrad.tracing.record.trace import Node, SourceLine
-from symgrad.tracing.session.scene import Scene, pulled
-from symgrad.tracing.session.torchs_words import Refusal, refusal_of, written_over
-from symgrad.tracing.story.events import some
+from symgrad.tracing.session.scene import Scene, pull_capture
+from symgrad.tracing.session.torch_messages import Refusal, describe_overwrite, find_refusal
+from symgrad.tracing.story.events import list_names
 
 
-def failure(scene: Scene, lifted: LiftedProgram | None, program: Capture | None, error: Exception) -> list[str]:
+def explain_failure(scene: Scene, lifted: LiftedProgram | None, program: Capture | None, error: Exception) -> list[str]:
     """Why torch refused, and what would do."""
     inner = frames.locate_error(error)
     if inner is not None:
-        return raised_inside(inner, error)
-    match refusal_of(error):
+        return explain_inner_error(inner, error)
+    match find_refusal(error):
         case Refusal.COMPLEX_OUTPUT:
-            return complex_output(scene)
+            return explain_complex_output(scene)
         case Refusal.NO_SEED:
-            return no_seed(scene, program)
+            return explain_missing_seed(scene, program)
         case Refusal.OTHER_SHAPE | Refusal.NO_TENSOR:
-            return wrong_seed(scene)
+            return explain_seed_shape(scene)
         case Refusal.SECOND_TIME:
-            return second_time(scene, program, lifted)
+            return explain_freed_graph(scene, program, lifted)
         case Refusal.OVERWRITTEN:
-            return overwritten(scene, program, lifted) if scene.recorded else written_over(error)
+            return explain_overwritten_value(scene, program, lifted) if scene.recorded else describe_overwrite(error)
         case Refusal.NO_PATH:
-            return no_path(scene)
+            return explain_missing_path(scene)
         case Refusal.UNUSED:
-            return unused(scene)
+            return explain_unused_input(scene)
     return []
 
 
-def raised_inside(inner: tuple[SourceLine, str], error: Exception) -> list[str]:
+def explain_inner_error(inner: tuple[SourceLine, str], error: Exception) -> list[str]:
     """An error of what the user's own code asked for while this call ran: in a hook, or in a backward of one's own."""
-    (place, function), refusal = inner, refusal_of(error)
+    (place, function), refusal = inner, find_refusal(error)
     lines = [f"The error came from {place.short} ({place.text}), in {function}, which torch ran during backward."]
     answer = "" if refusal is None else refusal.answer
     if refusal is Refusal.NO_PATH:
@@ -64,7 +65,7 @@ def raised_inside(inner: tuple[SourceLine, str], error: Exception) -> list[str]:
 # Seeds ----------------------------------------------------------------------------------------------------
 
 
-def no_seed(scene: Scene, program: Capture | None) -> list[str]:
+def explain_missing_seed(scene: Scene, program: Capture | None) -> list[str]:
     """A non-scalar output without weights."""
     tensor = scene.outputs[0]
     name = output_name(scene)
@@ -79,7 +80,7 @@ def no_seed(scene: Scene, program: Capture | None) -> list[str]:
     lines.append(f"  the gradient of the sum:      {call}   or {name}.sum().backward()")
     lines.append(f"  the gradient of one entry:    {name}[{','.join('0' * tensor.dim())}].backward()")
     if program is not None and scene.asked is None:
-        found = would_give(program)
+        found = write_gradients_of_sum(program)
         if found:
             lines.append(f"  the sum would give {', '.join(found)}")
     if scene.watch.since is not None:
@@ -88,7 +89,7 @@ def no_seed(scene: Scene, program: Capture | None) -> list[str]:
     return lines
 
 
-def complex_output(scene: Scene) -> list[str]:
+def explain_complex_output(scene: Scene) -> list[str]:
     """A complex output without weights."""
     name = output_name(scene)
     return [
@@ -100,14 +101,14 @@ def complex_output(scene: Scene) -> list[str]:
     ]
 
 
-def would_give(program: Capture) -> list[str]:
+def write_gradients_of_sum(program: Capture) -> list[str]:
     """The gradients for v = ones: in matrix notation where it is short, in numbers elsewhere."""
     found, letter = [], program.recording.seed
     if len(program.inputs) > 4:
         return []
     try:
         seed = [np.ones(np.shape(r)) for r in program.results]
-        numbers = pulled(program, seed)
+        numbers = pull_capture(program, seed)
     except SymgradError:
         return []
     for name in program.inputs:
@@ -122,13 +123,11 @@ def would_give(program: Capture) -> list[str]:
         elif form is not None and "; " not in form and numbers[name].size > 6:
             found.append(f"{name}.grad += {form} with {letter} = ones")
         else:
-            from symgrad.tracing.record.numbers import format_array
-
             found.append(f"{name}.grad += {format_array(numbers[name])}")
     return found
 
 
-def wrong_seed(scene: Scene) -> list[str]:
+def explain_seed_shape(scene: Scene) -> list[str]:
     """A seed of another shape than the output."""
     name, tensor = output_name(scene), scene.outputs[0]
     seed: Any = next((s for s in scene.seeds if s is not None), None)
@@ -158,7 +157,7 @@ def wrong_seed(scene: Scene) -> list[str]:
 # Graphs ---------------------------------------------------------------------------------------------------
 
 
-def mentioned(program: Capture) -> dict[str, list[Apply]]:
+def values_read_by_pullbacks(program: Capture) -> dict[str, list[Apply]]:
     """Forward values that the derived pullbacks mention, and the steps that do."""
     found: dict[str, list[Apply]] = {}
     reached = program.recording.reached(program.wanted)
@@ -177,7 +176,7 @@ def mentioned(program: Capture) -> dict[str, list[Apply]]:
     return found
 
 
-def second_time(scene: Scene, program: Capture | None, lifted: LiftedProgram | None) -> list[str]:
+def explain_freed_graph(scene: Scene, program: Capture | None, lifted: LiftedProgram | None) -> list[str]:
     """The graph was run backwards before, and what it had kept is gone."""
     freed = [node for node in scene.order if node.freed is not None]
     lines = []
@@ -189,7 +188,7 @@ def second_time(scene: Scene, program: Capture | None, lifted: LiftedProgram | N
             "saved tensors."
         )
     if program is not None:
-        values = mentioned(program)
+        values = values_read_by_pullbacks(program)
         names = [program.labels.get(n, n) for n in values]
         if names:
             lines.append(f"saved tensors that this vᵀJ needs: {', '.join(dict.fromkeys(names))} (torch may save more)")
@@ -208,21 +207,21 @@ def second_time(scene: Scene, program: Capture | None, lifted: LiftedProgram | N
     return lines
 
 
-def overwritten(scene: Scene, program: Capture | None, lifted: LiftedProgram | None) -> list[str]:
+def explain_overwritten_value(scene: Scene, program: Capture | None, lifted: LiftedProgram | None) -> list[str]:
     """A saved tensor that the backward needs was overwritten."""
     if program is None or lifted is None:
         return []
     by_name = dict(lifted.nodes)
-    by_name |= {ref.name: node for node, ref in _called(scene, lifted)}
+    by_name |= {ref.name: node for node, ref in _call_nodes(scene, lifted)}
     lines: list[str] = []
     written: dict[SourceLine, int] = {}
     elsewhere = False
-    for name, steps in mentioned(program).items():
+    for name, steps in values_read_by_pullbacks(program).items():
         node = by_name.get(name)
         if node is None or node.destroyed is None:
             continue
         label, where = program.labels.get(name, name), node.destroyed
-        steps = [step for step in steps if not _wrote(program, step, name, where)]
+        steps = [step for step in steps if not _overwrites_input(program, step, name, where)]
         if not steps:
             continue
         weights = node.kind == "leaf"  # which torch lets nobody write but behind its back: a step of training
@@ -241,8 +240,8 @@ def overwritten(scene: Scene, program: Capture | None, lifted: LiftedProgram | N
             lines.append(f"  or a new output:         computed after line {where.line}, with the new weights")
         else:
             elsewhere = True
-            writer = next((s for s in program.recording.steps if _wrote(program, s, name, where)), None)
-            said = out_of_place(where.text) or without_inplace(writer)
+            writer = next((s for s in program.recording.steps if _overwrites_input(program, s, name, where)), None)
+            said = rewrite_out_of_place(where.text) or suggest_functional_form(writer)
             first = f"  write line {where.line} out of place:   "
             lines.append(f"{first}{said}")
             lines.append(f"{'  or overwrite a copy:':{len(first)}}{label} = {label}.clone() before line {where.line}")
@@ -254,12 +253,12 @@ def overwritten(scene: Scene, program: Capture | None, lifted: LiftedProgram | N
     return lines
 
 
-def _wrote(program: Capture, step: Apply, name: str, where: SourceLine) -> bool:
+def _overwrites_input(program: Capture, step: Apply, name: str, where: SourceLine) -> bool:
     """Whether a step is what wrote over its input: torch keeps a copy for its pullback, unless it reads it twice."""
     return program.lines.get(step.result.name) == where and step.arguments.count(name) == 1
 
 
-def _called(scene: Scene, lifted: LiftedProgram) -> Iterator[tuple[Node, Any]]:
+def _call_nodes(scene: Scene, lifted: LiftedProgram) -> Iterator[tuple[Node, Any]]:
     """The nodes of calls with what they are called in the program."""
     refs = lifted.refs
     for node in scene.order:
@@ -272,13 +271,13 @@ MODULES = ("torch", "F")
 NEW = "write the result into a new tensor"
 
 
-def without_inplace(writer: Apply | None) -> str:
+def suggest_functional_form(writer: Apply | None) -> str:
     """The same for a function that was told to write into its argument, as layers are."""
     alone = writer is not None and len(writer.tensors) == 1
     return f"{writer.op}, not {writer.op}_ or inplace=True" if writer and alone else NEW
 
 
-def out_of_place(text: str) -> str | None:
+def rewrite_out_of_place(text: str) -> str | None:
     """The statement without its in-place form, where that is easy to say."""
     code = text.split("#")[0].strip()
     for sign in ("+=", "-=", "*=", "/="):
@@ -296,7 +295,7 @@ def out_of_place(text: str) -> str | None:
 # Paths ----------------------------------------------------------------------------------------------------
 
 
-def no_path(scene: Scene) -> list[str]:
+def explain_missing_path(scene: Scene) -> list[str]:
     """The output has no history."""
     name, node = output_name(scene), scene.nodes[0]
     lines = []
@@ -319,13 +318,13 @@ def no_path(scene: Scene) -> list[str]:
     return lines
 
 
-def unused(scene: Scene) -> list[str]:
+def explain_unused_input(scene: Scene) -> list[str]:
     """`torch.autograd.grad` was asked for an input that the output does not depend on."""
-    lost = unreached(scene) or f"there is no path from an input to {output_name(scene)}"
+    lost = list_unreached_inputs(scene) or f"there is no path from an input to {output_name(scene)}"
     return [f"{lost}, so no J. allow_unused=True gives None, materialize_grads=True zeros."]
 
 
-def unreached(scene: Scene, nameless: bool = True) -> str:
+def list_unreached_inputs(scene: Scene, nameless: bool = True) -> str:
     """The inputs that were asked for and that the output does not depend on; empty where there is none.
 
     Those without a name count only if the ``nameless`` do: inside a transform they stand for others.
@@ -333,7 +332,7 @@ def unreached(scene: Scene, nameless: bool = True) -> str:
     reached = {id(n.owner()) for n in scene.order if n.owner is not None and n.owner() is not None}
     asked = [t for t in scene.asked or () if nameless or id(t) in scene.sight]
     lost = [scene.sight.get(id(t), "an input") for t in asked if id(t) not in reached]
-    return f"there is no path from {some(list(dict.fromkeys(lost)))} to {output_name(scene)}" if lost else ""
+    return f"there is no path from {list_names(list(dict.fromkeys(lost)))} to {output_name(scene)}" if lost else ""
 
 
 def output_name(scene: Scene) -> str:

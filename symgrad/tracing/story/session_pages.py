@@ -12,6 +12,7 @@ import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,60 +23,60 @@ from symgrad.render.flow import shortened, wrapped
 from symgrad.render.html.pieces import environment, inline_picture
 from symgrad.render.json import dumped
 from symgrad.render.markdown import section_markdown
+from symgrad.render.numbers import KEPT
+from symgrad.render.numbers import MOST as FEW
 from symgrad.render.page import Block, Grid, Grids, Listing, Notes, Page, Section, named, text_of
 from symgrad.render.text import blocks_text
-from symgrad.tracing.record.numbers import KEPT
-from symgrad.tracing.record.numbers import MOST as FEW
 from symgrad.tracing.record.trace import SourceLine
-from symgrad.tracing.story.content import closing, legend, section_of, summary_of
-from symgrad.tracing.story.events import MANY, NAMED, Backward, Note, Session, summary
+from symgrad.tracing.story.event_content import closing_text, event_section, legend_text, repeat_line
+from symgrad.tracing.story.events import MANY, NAMED, CallEvent, Note, Session, summarize_leaves
 
 WIDTH = 80
 WHOLE = 64
 """Entries of the largest array that JSON has whole."""
 
 
-def event_text(event: Backward | Note, width: int = WIDTH) -> str:
+def event_text(event: CallEvent | Note, width: int = WIDTH) -> str:
     """One event for a terminal, with an empty line after it; no line is longer than ``width``."""
-    section = section_of(event)
+    section = event_section(event)
     title, blocks = text_of(section.heading), section.blocks
-    if isinstance(event, Backward) and event.failure:
+    if isinstance(event, CallEvent) and event.failure:
         title = shortened(title.ljust(60), width - 7) + "  fails"
-    elif isinstance(event, Backward) and event.repeated and len(one := f"{title}   {summary_of(event)}") <= width:
+    elif isinstance(event, CallEvent) and event.repeated and len(one := f"{title}   {repeat_line(event)}") <= width:
         title, blocks = one, blocks[1:]
     lines = [wrapped(shortened(title, width), width), blocks_text(blocks, width=width, indent=2, close=True)]
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def event_markdown(event: Backward | Note) -> str:
+def event_markdown(event: CallEvent | Note) -> str:
     """One event of a page."""
-    return section_markdown(numbered(event))
+    return section_markdown(with_number(event))
 
 
-def page_of(session: Session) -> Page:
+def session_page(session: Session) -> Page:
     """The whole run, for any writer of pages."""
-    return Page((session.script,), (), (), (*map(numbered, session.events), *last(session)), numbered=False)
+    return Page((session.script,), (), (), (*map(with_number, session.events), *end_sections(session)), numbered=False)
 
 
-def numbered(event: Backward | Note) -> Section:
+def with_number(event: CallEvent | Note) -> Section:
     """An event with the number of its call."""
-    section = section_of(event)
-    number = f"{event.number}. " if isinstance(event, Backward) else ""
+    section = event_section(event)
+    number = f"{event.number}. " if isinstance(event, CallEvent) else ""
     return replace(section, heading=(number, *section.heading))
 
 
-def last(session: Session) -> list[Section]:
+def end_sections(session: Session) -> list[Section]:
     """What is said at the end, where there is something."""
-    said = (*closing(session).splitlines(), *legend(session).splitlines())
+    said = (*closing_text(session).splitlines(), *legend_text(session).splitlines())
     return [Section(("In all",), (Notes(said),))] if said else []
 
 
-def ending(session: Session) -> str:
+def closing_markdown(session: Session) -> str:
     """The same as Markdown, behind events that stand there already."""
-    return "".join(map(section_markdown, last(session)))
+    return "".join(map(section_markdown, end_sections(session)))
 
 
-def to_json(session: Session) -> str:
+def session_json(session: Session) -> str:
     """The whole run as data."""
     return dumped({
         "kind": "symgrad run",
@@ -88,7 +89,7 @@ def to_json(session: Session) -> str:
     })  # fmt: skip
 
 
-def event_data(event: Backward | Note) -> dict[str, Any]:
+def event_data(event: CallEvent | Note) -> dict[str, Any]:
     """One event."""
     where = {"file": event.where.file, "line": event.where.line, "text": event.where.text}
     if isinstance(event, Note):
@@ -108,9 +109,9 @@ def event_data(event: Backward | Note) -> dict[str, Any]:
                 "shape": list(leaf.shape),
                 "jacobian": leaf.jacobian,
                 "closed_form": leaf.form,
-                "before": entries(leaf.before),
-                "added": entries(leaf.added),
-                "after": entries(leaf.after),
+                "before": json_entries(leaf.before),
+                "added": json_entries(leaf.added),
+                "after": json_entries(leaf.after),
                 "relative_error": None if leaf.error is None else numbers.data(leaf.error),
                 "agrees": leaf.agrees,
                 "black_box": leaf.boxed,
@@ -125,7 +126,7 @@ def event_data(event: Backward | Note) -> dict[str, Any]:
     }
 
 
-def entries(array: Any) -> Any:
+def json_entries(array: Any) -> Any:
     """Nested lists of small arrays; large ones by their shape."""
     if array is None or np.size(array) > WHOLE:
         return None if array is None else {"shape": list(array.shape)}
@@ -141,7 +142,7 @@ MOST_AGAIN, MOST_LENGTHS = 40, 8
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class PageEvent:
     """One event: where it is, how it went, its blocks, what is folded away, and the calls that repeated it."""
 
     key: str
@@ -152,7 +153,7 @@ class Told:
     blocks: tuple[Block, ...] = ()
     picture: Any = None
     folded: tuple[tuple[str, Block], ...] = ()
-    again: list[Backward] = field(default_factory=list)
+    again: list[CallEvent] = field(default_factory=list)
 
     @property
     def same(self) -> dict[str, Any] | None:
@@ -164,17 +165,17 @@ class Told:
         rows = []
         for call in shown:
             lengths = {leaf.name: f"{leaf.length:.3g}" for leaf in call.leaves}
-            said = "; ".join((*call.unlike, summary(call)))
+            said = "; ".join((*call.unlike, summarize_leaves(call)))
             rows.append((call.number, [lengths.get(name, "") for name in names], said))
         more = len(self.again[0].leaves) - len(names)
         return {"names": names, "rows": rows, "count": len(self.again), "left": len(self.again) - len(shown),
                 "more": max(0, more)}  # fmt: skip
 
 
-def page_html(session: Session) -> str:
+def session_html(session: Session) -> str:
     """The run as one HTML file; raises `InputError` where the packages of ``symgrad[pages]`` are missing."""
-    full, brief, left = sorted_out(session)
-    sources = listings(session, [told.where for told in (*full, *brief)])
+    full, brief, left = sort_events(session)
+    sources = list_sources(session, [told.where for told in (*full, *brief)])
     wrong = sum(not event.agrees for event in session.events)
     failed = sum(bool(call.failure) for call in session.calls)
     checked = any(leaf.agrees for call in session.calls for leaf in call.leaves)
@@ -182,71 +183,63 @@ def page_html(session: Session) -> str:
         title=session.script, script=session.script, torch=session.torch_version, sources=sources, full=full,
         brief=brief, left=left, calls=len(session.calls), wrong=wrong, failed=failed, checked=checked,
         counted=sum(session.counted.values()),
-        status=session.status, at=Places(sources), closing=closing(session).splitlines(),
-        legend=legend(session).splitlines(),
+        status=session.status, at=partial(source_anchor, sources), closing=closing_text(session).splitlines(),
+        legend=legend_text(session).splitlines(),
     )  # fmt: skip
     return text
 
 
-@dataclass(frozen=True)
-class Places:
-    """The element of a line of source, where it stands in the page."""
-
-    sources: Sequence[Source]
-
-    def __call__(self, where: SourceLine | None) -> str:
-        """Its id; empty for a line that is not shown."""
-        if where is None:
-            return ""
-        return next((f"{s.key}-{where.line}" for s in self.sources if s.has(where)), "")
+def source_anchor(sources: Sequence[SourceListing], where: SourceLine | None) -> str:
+    """The element of a line of source, where it stands in the page; empty for a line that is not shown."""
+    return "" if where is None else next((f"{s.key}-{where.line}" for s in sources if s.has(where)), "")
 
 
-def sorted_out(session: Session) -> tuple[list[Told], list[Told], int]:
+def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int]:
     """What is told in full, what on a line, and how much is only counted; a call that repeats one goes to it."""
-    full: list[Told] = []
-    brief: list[Told] = []
-    first: dict[tuple[str, int, int], Told] = {}
+    full: list[PageEvent] = []
+    brief: list[PageEvent] = []
+    first: dict[tuple[str, int, int], PageEvent] = {}
     left = wrong = 0
     for number, event in enumerate(session.events):
         key, line = f"event-{number}", (event.where.file, event.where.line)
-        if isinstance(event, Backward):
+        if isinstance(event, CallEvent):
             plain = event.repeated and event.agrees and not event.failure
             if plain and not event.notes and (*line, event.like) in first:
                 first[*line, event.like].again.append(event)
                 continue
         if len(full) < MOST_CALLS:
-            full.append(told(event, key))
-            if isinstance(event, Backward) and not event.repeated:
+            full.append(make_full_event(event, key))
+            if isinstance(event, CallEvent) and not event.repeated:
                 first[*line, event.number] = full[-1]
         elif len(brief) - wrong < MOST_SHORT and event.agrees:
-            brief.append(told_shortly(event, key))
+            brief.append(make_brief_event(event, key))
         elif not event.agrees and wrong < MOST_SHORT:
             wrong += 1
-            brief.append(told_shortly(event, key))
+            brief.append(make_brief_event(event, key))
         else:
             left += 1
     return full, brief, left
 
 
-def told_shortly(event: Backward | Note, key: str) -> Told:
+def make_brief_event(event: CallEvent | Note, key: str) -> PageEvent:
     """One event on a line."""
     if isinstance(event, Note):
-        return Told(key, event.where, event.where.text, event.text, None if event.agrees else False)
-    said = event.failure or ("; ".join((*event.unlike, summary(event))) if event.explained else event.notes[0])
-    return Told(key, event.where, title_of(event), said, verdict(event)[1])
+        return PageEvent(key, event.where, event.where.text, event.text, None if event.agrees else False)
+    said = event.failure or ("; ".join((*event.unlike, summarize_leaves(event))) if event.explained else event.notes[0])
+    return PageEvent(key, event.where, event_title(event), said, event_verdict(event)[1])
 
 
-def told(event: Backward | Note, key: str) -> Told:
+def make_full_event(event: CallEvent | Note, key: str) -> PageEvent:
     """One event in full."""
-    blocks = section_of(event, lit=True).blocks
+    blocks = event_section(event, lit=True).blocks
     if isinstance(event, Note):
-        return Told(key, event.where, event.where.text, "", None if event.agrees else False, blocks)
+        return PageEvent(key, event.where, event.where.text, "", None if event.agrees else False, blocks)
     picture = inline_picture(event.picture, key) if event.picture else None
-    folded = () if event.repeated and not event.failure else tuple(folded_away(event))
-    return Told(key, event.where, title_of(event), *verdict(event), blocks, picture, folded)
+    folded = () if event.repeated and not event.failure else tuple(list_folded_blocks(event))
+    return PageEvent(key, event.where, event_title(event), *event_verdict(event), blocks, picture, folded)
 
 
-def folded_away(event: Backward) -> Iterator[tuple[str, Block]]:
+def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
     """What a reader opens: the lines entry by entry, the numbers of what was added, a function that runs."""
     if event.entries is not None:
         yield "The backward, entry by entry", event.entries
@@ -264,12 +257,12 @@ def folded_away(event: Backward) -> Iterator[tuple[str, Block]]:
             yield "As Python that runs", Listing(event.told.source.code() + "\n")
 
 
-def title_of(event: Backward) -> str:
+def event_title(event: CallEvent) -> str:
     """The line of the user's that called."""
     return event.where.text or event.kind
 
 
-def verdict(event: Backward) -> tuple[str, bool | None]:
+def event_verdict(event: CallEvent) -> tuple[str, bool | None]:
     """How a call went, in a word, and whether that is well."""
     if event.failure:
         return "fails", False
@@ -289,7 +282,7 @@ AROUND, LONGEST = 12, 200
 
 
 @dataclass(frozen=True)
-class Row:
+class SourceRow:
     """A line of source; before it ``skipped`` lines are left out; ``marked`` says that something happened here."""
 
     number: int
@@ -299,13 +292,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceListing:
     """One file."""
 
     key: str
     name: str
     file: str
-    rows: tuple[Row, ...]
+    rows: tuple[SourceRow, ...]
     left: int
 
     def has(self, where: SourceLine) -> bool:
@@ -313,7 +306,7 @@ class Source:
         return where.file == self.file and any(row.number == where.line for row in self.rows)
 
 
-def listings(session: Session, events: Sequence[SourceLine]) -> tuple[Source, ...]:
+def list_sources(session: Session, events: Sequence[SourceLine]) -> tuple[SourceListing, ...]:
     """The script first, then the other files in the order of their events."""
     files = list(dict.fromkeys([session.file, *(where.file for where in events)]))[:MOST_FILES]
     found = []
@@ -321,17 +314,17 @@ def listings(session: Session, events: Sequence[SourceLine]) -> tuple[Source, ..
         lines = session.source.splitlines() if file == session.file else linecache.getlines(file)
         marks = {where.line for where in events if where.file == file}
         if lines:
-            rows = tuple(rows_of([line.rstrip("\n") for line in lines], marks))
+            rows = tuple(list_source_rows([line.rstrip("\n") for line in lines], marks))
             name = session.script if file == session.file else file.rpartition("/")[2]
-            found.append(Source(f"file-{number}", name, file, rows, len(lines) - rows[-1].number if rows else 0))
+            found.append(SourceListing(f"file-{number}", name, file, rows, len(lines) - rows[-1].number if rows else 0))
     return tuple(found)
 
 
-def rows_of(lines: Sequence[str], marks: set[int]) -> Iterator[Row]:
+def list_source_rows(lines: Sequence[str], marks: set[int]) -> Iterator[SourceRow]:
     """The lines that are shown, numbered from 1."""
     whole, before, count = len(lines) <= MOST_LINES, 0, 0
     near = {n for mark in marks for n in range(mark - AROUND, mark + AROUND + 1)} if marks else set(range(2 * AROUND))
     for number, line in enumerate(lines, 1):
         if (whole or number in near) and count < MOST_LINES:
-            yield Row(number, shortened(line, LONGEST), number - before - 1, number in marks)
+            yield SourceRow(number, shortened(line, LONGEST), number - before - 1, number in marks)
             before, count = number, count + 1

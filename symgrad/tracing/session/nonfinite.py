@@ -18,11 +18,10 @@ from symgrad.numeric.forward_pass import compute, forward_from
 from symgrad.numeric.vector_products import pull_step
 from symgrad.ops import entry_of
 from symgrad.program import Apply
+from symgrad.render.numbers import format_array, format_digits
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import StepWriter, format_step
-from symgrad.tracing.lift.sweeps import pull_calls
-from symgrad.tracing.record.numbers import format_array, format_digits
-from symgrad.tracing.session.no_gradient import away, instead, no_slope
+from symgrad.tracing.captured.step_text import StepWriter, format_step
+from symgrad.tracing.session.no_gradient import explain_missing_slope, suggest_distance, suggest_stable_function
 from symgrad.tracing.session.scene import Findings
 
 SAME = 1e-3
@@ -31,7 +30,7 @@ TRIED = (1.0, 2.0, -1.0)
 """What an entry is put to, to see whether anything moves with it."""
 
 
-def not_finite(call: Findings) -> list[str]:
+def explain_nonfinite(call: Findings) -> list[str]:
     """Where NaN and infinity come from, and what the mathematics says there.
 
     What goes back through a value that is NaN already is not born there. Where there are real gradients all the same,
@@ -39,26 +38,29 @@ def not_finite(call: Findings) -> list[str]:
     """
     program, found, seeds, real, kinds = call.program, call.born, call.seeds, call.real, call.judge.kinds
     numbers = (array for row in call.rows for array in (row.added, row.after) if array is not None)
-    if not spoilt(program) and all(np.isfinite(array).all() for array in numbers):
+    if not has_nan_output(program) and all(np.isfinite(array).all() for array in numbers):
         return []
     if real is not None:
-        beyond = [*(told(program, found[0])[:1] if found else []), *real.lines(kinds)]
-        return [*beyond, *instead(program, [birth.step for birth in found])]
+        beyond = [*(describe_birth(program, found[0])[:1] if found else []), *real.lines(kinds)]
+        return [*beyond, *suggest_stable_function(program, [birth.step for birth in found])]
     there = [b for b in found if all(np.isfinite(as_float(program.arrays[n])).all() for n in b.step.tensors)]
-    ahead = born_ahead(program)
+    ahead = first_nonfinite_value(program)
     if ahead and not there:
-        return [*ahead, *instead(program, [birth.step for birth in found])]
-    lines: list[list[str]] = [ahead] if ahead and spoilt(program) else []
+        return [*ahead, *suggest_stable_function(program, [birth.step for birth in found])]
+    lines: list[list[str]] = [ahead] if ahead and has_nan_output(program) else []
     for birth in (there or found)[:2]:
-        own = told(program, birth)
+        own = describe_birth(program, birth)
         if not any(own[1:] == other[1:] for other in lines):  # one place, met on both ways through a step
             lines.append(own)
     found_lines = [line for own in lines for line in own]
-    found_lines += [*infinity_times_nothing(program, seeds, there), *in_mathematics(program, seeds, there)]
-    return [*found_lines, *instead(program, [birth.step for birth in there])]
+    found_lines += [
+        *infinity_times_zero_note(program, seeds, there),
+        *real_gradients_note(program, seeds, there),
+    ]
+    return [*found_lines, *suggest_stable_function(program, [birth.step for birth in there])]
 
 
-def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
+def real_gradients_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
     """The gradients that step by step are nan, without the parts that weigh 0; nothing where one of them counts."""
 
     def left_out(step: Apply, place: int, weights: Array, result: Array) -> Array:
@@ -66,16 +68,16 @@ def in_mathematics(program: Capture, seeds: Mapping[str, Array], found: Sequence
         nothing = weights.shape == own.shape and as_float(weights) == 0
         return np.where(nothing & ~np.isfinite(own), 0.0, own)
 
-    if not all_lost(program, found):
+    if not is_lost_to_zero_weights(program, found):
         return []
-    plain = pull_calls(program.recording, program.values, program.boxes, seeds, program.wanted)
-    whole = pull_calls(program.recording, program.values, program.boxes, seeds, program.wanted, hook=left_out)
+    plain = program.pull(seeds, origins=None)
+    whole = program.pull(seeds, origins=None, hook=left_out)
     lost = [n for n in whole if np.isnan(as_float(plain[n])).any() and np.isfinite(as_float(whole[n])).all()]
     told = [f"{program.labels[n]}.grad is {format_array(as_float(whole[n]))}" for n in lost[:2]]
     return [f"  Mathematically, {' and '.join(told)}."] if told else []
 
 
-def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
+def infinity_times_zero_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
     """Which step makes nan of an infinity that was born behind it: its own slope is 0 there."""
     turned: list[Apply] = []
 
@@ -86,17 +88,17 @@ def infinity_times_nothing(program: Capture, seeds: Mapping[str, Array], found: 
 
     if not any(np.isinf(birth.result).any() for birth in found):
         return []
-    pull_calls(program.recording, program.values, program.boxes, seeds, program.wanted, seen=seen)
+    program.pull(seeds, origins=None, seen=seen)
     lines = (f"  ∞ · 0 is nan: {format_step(program, s)}{program.place(s.result.name)} has slope 0" for s in turned[:1])
     return [f"{line} where the infinite gradient arrives" for line in lines]
 
 
-def spoilt(program: Capture) -> bool:
+def has_nan_output(program: Capture) -> bool:
     """Whether what was differentiated is NaN in some entry: a gradient of 0 says nothing there."""
     return any(np.isnan(as_float(program.arrays[end])).any() for end in program.ends)
 
 
-def born_ahead(program: Capture) -> list[str]:
+def first_nonfinite_value(program: Capture) -> list[str]:
     """The first value that is not finite though everything that its step reads is, in a line; or none."""
     for step in program.recording.steps:
         value = program.arrays[step.result.name]
@@ -114,19 +116,19 @@ def born_ahead(program: Capture) -> list[str]:
     return []
 
 
-def operand(program: Capture, birth: Birth) -> tuple[tuple[int, ...], float]:
+def nonfinite_operand(program: Capture, birth: Birth) -> tuple[tuple[int, ...], float]:
     """The first entry of what a step read at which its part is not finite, and its value."""
     at = tuple(int(i) for i in np.argwhere(~np.isfinite(birth.result))[0])
     return at, float(as_float(program.arrays[str(birth.step.arguments[birth.place])])[at])
 
 
-def cause(program: Capture, birth: Birth) -> tuple[str, tuple[int, ...], float]:
+def responsible_entry(program: Capture, birth: Birth) -> tuple[str, tuple[int, ...], float]:
     """The entry that has to be another number for the step's part to be finite: that of x in 1 / x, not what is above.
 
     Where none that lies at the same place is, the entry that the part belongs to.
     """
     step, own = birth.step, str(birth.step.arguments[birth.place])
-    at, value = operand(program, birth)
+    at, value = nonfinite_operand(program, birth)
     for name in (own, *(other for other in dict.fromkeys(step.tensors) if other != own)):
         known = as_float(program.arrays[name])
         there = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - known.ndim :], known.shape, strict=False))
@@ -135,12 +137,12 @@ def cause(program: Capture, birth: Birth) -> tuple[str, tuple[int, ...], float]:
             if any(i >= n for i, n in zip(there, known.shape, strict=True)):
                 continue
             moved[there] += 1.0
-            if np.isfinite(part_with(program, birth, {name: moved})[at]):
+            if np.isfinite(pullback_with_operands(program, birth, {name: moved})[at]):
                 return name, there, float(known[there])
     return own, at, value
 
 
-def part_with(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> Array:
+def pullback_with_operands(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> Array:
     """The step's part with other numbers in some of its operands; what cannot be computed is no number."""
     step, recording, known = birth.step, program.recording, {**program.arrays, **arrays}
     nothing = np.full(birth.result.shape, np.nan)
@@ -154,11 +156,11 @@ def part_with(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> Ar
     return as_float(found[birth.place])
 
 
-def told(program: Capture, birth: Birth) -> list[str]:
+def describe_birth(program: Capture, birth: Birth) -> list[str]:
     """One birth in words."""
     step = birth.step
-    first, _ = operand(program, birth)
-    source, at, value = cause(program, birth)
+    first, _ = nonfinite_operand(program, birth)
+    source, at, value = responsible_entry(program, birth)
     made = {other.result.name: other for other in program.recording.steps}
     while source not in program.labels and source in made:  # what only broadcasts stands in no listing
         source = str(made[source].arguments[0])
@@ -174,34 +176,36 @@ def told(program: Capture, birth: Birth) -> list[str]:
         )
     ]
     weight = float(birth.weights[first]) if birth.weights.shape == birth.result.shape else None
-    if weight == 0 and not counts(program, step, first) and counts_beside(program, birth):
+    if weight == 0 and not affects_result(program, step, first) and affects_result_beside(program, birth):
         lines.append(
             f"  0 · ∞: the weight arriving there is 0 and the slope is infinite, and both depend on {entry}; their "
             "product has a limit, which autograd computes as nan."
         )
-        lines.append(away(step, entry))
-    elif weight == 0 and not counts(program, step, first):
+        lines.append(suggest_distance(step, entry))
+    elif weight == 0 and not affects_result(program, step, first):
         lines.append(
             f"  the weight arriving there is 0, so this branch should add nothing to the gradient of {entry}; "
             "autograd computes 0 · ∞ (or 0 · nan), which is nan."
         )
-        lines += cure(program, birth, source)
+        lines += suggest_safe_operand(program, birth, source)
     else:
-        lines += no_slope(program, step, source, entry, value)
+        lines += explain_missing_slope(program, step, source, entry, value)
     return lines
 
 
-def all_lost(program: Capture, found: Sequence[Birth]) -> bool:
+def is_lost_to_zero_weights(program: Capture, found: Sequence[Birth]) -> bool:
     """Whether what is not finite came of weights of 0 alone, at entries with which no result moves."""
     return bool(found) and all(
-        b.of_nothing and not counts(program, b.step, operand(program, b)[0]) and not counts_beside(program, b)
+        b.of_nothing
+        and not affects_result(program, b.step, nonfinite_operand(program, b)[0])
+        and not affects_result_beside(program, b)
         for b in found
     )
 
 
-def counts_beside(program: Capture, birth: Birth) -> bool:
+def affects_result_beside(program: Capture, birth: Birth) -> bool:
     """Whether a result moves with the entry where what the step reads is another number: as with log(x) in x·log(x)."""
-    source, at, _ = cause(program, birth)
+    source, at, _ = responsible_entry(program, birth)
     moved = {}
     for tensor in program.recording.inputs:
         if source == tensor.name or source in program.recording.reached([tensor.name]):
@@ -214,10 +218,10 @@ def counts_beside(program: Capture, birth: Birth) -> bool:
         beside = forward_from(program.recording, program.values, moved)
     except SymgradError:
         return False
-    return counts(program, birth.step, operand(program, birth)[0], beside)
+    return affects_result(program, birth.step, nonfinite_operand(program, birth)[0], beside)
 
 
-def counts(program: Capture, step: Apply, at: tuple[int, ...], values: Values | None = None) -> bool:
+def affects_result(program: Capture, step: Apply, at: tuple[int, ...], values: Values | None = None) -> bool:
     """Whether a result moves with an entry of a step: a weight may be 0 only by convention, as that of relu at 0.
 
     Where that cannot be tried it may.
@@ -238,7 +242,7 @@ def counts(program: Capture, step: Apply, at: tuple[int, ...], values: Values | 
     )
 
 
-def cure(program: Capture, birth: Birth, source: str) -> list[str]:
+def suggest_safe_operand(program: Capture, birth: Birth, source: str) -> list[str]:
     """What to write so that nothing is lost, where a `where` or a `masked_fill` behind the step does not choose it.
 
     Said only if it was tried here: with that, the part of the step is finite and every result is what it was.
@@ -257,7 +261,7 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
             continue
         first = chosen[0] == place
         safe = np.where((as_float(met) != 0) == first, known, 1.0)
-        if not helps(program, birth, source, safe):
+        if not is_safe_operand(program, birth, source, safe):
             continue
         name, asked = (program.labels.get(n, n) for n in (source, condition))
         if place is not None:
@@ -269,10 +273,10 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
     return []
 
 
-def helps(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
+def is_safe_operand(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
     """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
     recording, arrays = program.recording, {**program.arrays, source: safe}
-    if not np.isfinite(part_with(program, birth, {source: safe})).all():
+    if not np.isfinite(pullback_with_operands(program, birth, {source: safe})).all():
         return False
     try:
         compute(birth.step, recording, arrays)

@@ -16,17 +16,17 @@ from symgrad.errors import Setting, UnsupportedError
 from symgrad.numeric import forward_from
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import NOT_CHECKED, format_step_shape
+from symgrad.tracing.captured.step_text import NOT_CHECKED, format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.gradients import RecordedGradient
 from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.trace import Node, SourceLine, program_starts, upstream_nodes
 from symgrad.tracing.record.transforms import DerivativeRequest
-from symgrad.tracing.session.rows import about
-from symgrad.tracing.session.scene import Scene, pulled, pushed
-from symgrad.tracing.story.events import Note, some
-from symgrad.tracing.story.folding import passages
-from symgrad.tracing.story.told_lines import told_lines
+from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
+from symgrad.tracing.session.scene import Scene, pull_capture, push_capture
+from symgrad.tracing.story.events import Note, list_names
+from symgrad.tracing.story.folding import list_folded_program
+from symgrad.tracing.story.story_lines import make_lines
 
 PAIRS = 10
 """Blocks of H that are told one by one."""
@@ -36,26 +36,26 @@ NEAR, EQUAL = 1e-5, 1e-9
 """How well a quotient, and how well another sweep, has to give the product, relative to its largest entry."""
 
 
-def told(scene: Scene) -> Note:
+def explain_second_order(scene: Scene) -> Note:
     """The note of one call; raises `UnsupportedError` where its gradient cannot be differentiated again."""
-    program = doubled(scene)
+    program = capture_gradient(scene)
     if program.boxes:
         spelling = program.black_boxes[0].spelling
         raise UnsupportedError(f"{spelling} is not derived: what its gradient depends on is not known")
-    letter, shown, weights = lines_for_any(program, True)
-    said = [*blocks(program), *confirmed(program, weights)]
+    letter, shown, weights = derive_lines_for_any_seed(program, True)
+    said = [*describe_hessian_blocks(program), *confirm_hessian_product(program, weights)]
     if shown:
         seeds = f"{letter} of the shape {format_step_shape(weights[program.ends[0]].shape)}"
         if len(weights) > 1:
             seeds = f"{letter}1 … {letter}{len(weights)}, weights of the gradients of {', '.join(program.inputs)}"
         said += [f"the backward of the backward, {letter}ᵀH for {seeds}:"]
-        said += [f"  {product_named(line, program.inputs, letter)}" for line in shown]
+        said += [f"  {name_hessian_product(line, program.inputs, letter)}" for line in shown]
     size = sum(int(np.size(program.arrays[own])) for own in program.wanted)
     what = f"call {scene.number}, order 2: H holds the second derivatives of Σ v·out, {size}×{size} in all:"
     return Note(scene.where, what, tuple(said))
 
 
-def doubled(scene: Scene) -> Capture:
+def capture_gradient(scene: Scene) -> Capture:
     """The call's program and its gradient by each leaf, whose Jacobian is H."""
     names = name_nodes(scene.order, scene.names, scene.sight, outside=scene.where, given=True)
     once = Lifter(names, scene.stops()).lift(scene.nodes)
@@ -66,16 +66,16 @@ def doubled(scene: Scene) -> Capture:
         raise UnsupportedError("no leaf is reached")
     first = scene.program(once, [own for own, _ in only or leaves])
     seeds = scene.weights(once)
-    gradients = pulled(first, [seeds[end] for end in first.ends])
+    gradients = pull_capture(first, [seeds[end] for end in first.ends])
     weights = tuple(None if seed is None else Node("data", seed, None, scene.where) for seed in scene.seeds)
     gradient = RecordedGradient(tuple(scene.nodes), weights, wanted, (None,) * len(wanted))
-    ends = slopes(gradient, gradients.values(), scene.where)
+    ends = gradient_nodes(gradient, gradients.values(), scene.where)
     names = name_nodes(upstream_nodes(ends), scene.names, scene.sight, outside=scene.where, given=True)
     twice = Lifter(names, scene.stops()).lift(ends, [n for n in wanted if n.kind == "leaf"])
     return scene.program(twice, [twice.refs[id(node)].name for node in wanted])
 
 
-def slopes(gradient: RecordedGradient, arrays: Iterable[Array], where: SourceLine) -> list[Node]:
+def gradient_nodes(gradient: RecordedGradient, arrays: Iterable[Array], where: SourceLine) -> list[Node]:
     """A gradient that is differentiated again, as nodes with the numbers that were derived."""
     return [
         Node("gradient", torch.as_tensor(as_float(array)).to(node.held.dtype), None, where,
@@ -84,64 +84,64 @@ def slopes(gradient: RecordedGradient, arrays: Iterable[Array], where: SourceLin
     ]  # fmt: skip
 
 
-def slopes_of(ask: DerivativeRequest, named: Mapping[int, str]) -> list[Node]:
+def request_gradient_nodes(ask: DerivativeRequest, named: Mapping[int, str]) -> list[Node]:
     """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared."""
-    first = program_of(ask, list(ask.outputs), named)
+    first = capture_request(ask, list(ask.outputs), named)
     pulled = first.pullback(np.ones(np.shape(first.arrays[first.ends[0]])))
     gradient = RecordedGradient(ask.outputs, (None,), ask.wrt, (None,) * len(ask.wrt))
-    return slopes(gradient, [pulled[first.labels.get(name, name)] for name in first.inputs], ask.where)
+    return gradient_nodes(gradient, [pulled[first.labels.get(name, name)] for name in first.inputs], ask.where)
 
 
-def program_of(ask: DerivativeRequest, ends: list[Node], named: Mapping[int, str]) -> Capture:
+def capture_request(ask: DerivativeRequest, ends: list[Node], named: Mapping[int, str]) -> Capture:
     """What ran in the function, lifted: by the tensors that were asked for."""
     order = upstream_nodes(ends)
     names = name_nodes(order, named, ask.sight, outside=ask.where, given=True)
     lifted = Lifter(names, program_starts(ask.wrt)).lift(ends, [n for n in ask.wrt if n.kind in ("leaf", "data")])
     lost = [named.get(id(node), "an input") for node in ask.wrt if id(node) not in lifted.refs]
     if lost:
-        raise UnsupportedError(f"there is no path from {some(lost)} to the result of its function")
+        raise UnsupportedError(f"there is no path from {list_names(lost)} to the result of its function")
     return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
 
 
-def lines_of(program: Capture, second: bool) -> Iterator[str]:
+def list_function_lines(program: Capture, second: bool) -> Iterator[str]:
     """What ran, vᵀJ for any weights, and the black boxes on the way."""
-    ran = passages(program)
+    ran = list_folded_program(program)
     if ran:
         yield "the function, and its gradient:" if second else "the function:"
     yield from (f"  {line}" for line in ran)
-    yield from by_lines(program)
+    yield from list_pullback_lines(program)
     for box in program.black_boxes:
         yield f"{box.name}: {box.spelling} is {NOT_CHECKED}: {box.reason}"
 
 
-def by_lines(program: Capture) -> Iterator[str]:
+def list_pullback_lines(program: Capture) -> Iterator[str]:
     """vᵀJ for any weights, as lines."""
-    letter, lines, seeds = lines_for_any(program, False)
+    letter, lines, seeds = derive_lines_for_any_seed(program, False)
     if lines:
         shapes = " and ".join(dict.fromkeys(format_step_shape(weights.shape) for weights in seeds.values()))
         yield f"{letter}ᵀJ, for {letter} of the shape {shapes}:"
         yield from (f"  {line}" for line in lines)
 
 
-def lines_for_any(program: Capture, asked: bool) -> tuple[str, Sequence[str], dict[str, Array]]:
+def derive_lines_for_any_seed(program: Capture, asked: bool) -> tuple[str, Sequence[str], dict[str, Array]]:
     """The seed's name, the lines of vᵀJ, and weights that were drawn so that the lines hold for any."""
     draw = np.random.default_rng(0)
     weights = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
-    lines = told_lines(program, weights, False, asked)
+    lines = make_lines(program, weights, False, asked)
     return lines.letter(program.recording.seed), [line for line, _ in lines.every(opened=True)], weights
 
 
-def is_gradient(end: Node) -> bool:
+def is_recorded_gradient(end: Node) -> bool:
     """Whether what is differentiated is a gradient already, so that second derivatives come of it."""
     return end.kind == "gradient" and not end.gradient.along
 
 
-def of_a_gradient(line: str) -> str:
+def write_as_hessian(line: str) -> str:
     """What is said of the Jacobian of a gradient: that is H."""
     return line.replace("J with", "H with").replace("J is", "H is")
 
 
-def blocks(program: Capture) -> Iterator[str]:
+def describe_hessian_blocks(program: Capture) -> Iterator[str]:
     """H by each pair of leaves: size, structure, zeros; of many leaves only how many there are."""
     ends, inputs = program.outputs, program.inputs
     pairs = [(m, n) for m in range(len(inputs)) for n in range(m, len(inputs))]
@@ -150,38 +150,38 @@ def blocks(program: Capture) -> Iterator[str]:
         return
     for m, n in pairs:
         whole = program.jacobian(inputs[n], output=ends[m])
-        size, *seeds = map(of_a_gradient, about(program, whole, inputs[n], ends[m], "order 2"))
+        size, *seeds = map(write_as_hessian, describe_jacobian_block(program, whole, inputs[n], ends[m], "order 2"))
         pair = inputs[n] if m == n else f"{inputs[m]} and {inputs[n]}"
         yield size.partition(": a row")[0].replace(f"H with respect to {inputs[n]}", f"H with respect to {pair}", 1)
         yield from seeds
 
 
-def product_named(line: str, names: Sequence[str], letter: str) -> str:
+def name_hessian_product(line: str, names: Sequence[str], letter: str) -> str:
     """A line of code whose result is no gradient, but a product with H."""
     left, equals, right = line.partition(" = ")
     name = left.removesuffix(".grad")
     return f"{letter}ᵀH for {name}{equals}{right}" if equals and name != left and name in names else line
 
 
-def confirmed(program: Capture, weights: dict[str, Array]) -> Iterator[str]:
+def confirm_hessian_product(program: Capture, weights: dict[str, Array]) -> Iterator[str]:
     """Whether H·u is one product on three ways: back and forward through the gradient, and by differences of it."""
     draw = np.random.default_rng(1)
     ways = {own: draw.uniform(-1, 1, np.shape(program.arrays[own])) for own in program.wanted}
-    forward = pushed(program, {program.labels[own]: way for own, way in ways.items()})
+    forward = push_capture(program, {program.labels[own]: way for own, way in ways.items()})
     moved = dict(zip(program.ends, forward, strict=True))
-    back = pulled(program, list(weights.values()))
+    back = pull_capture(program, list(weights.values()))
     one = sum(float(np.sum(weights[end] * as_float(moved[end]))) for end in weights)
     other = sum(float(np.sum(ways[own] * as_float(back[program.labels[own]]))) for own in ways)
     size = max(1e-300, sum(float(np.abs(weights[end] * as_float(moved[end])).sum()) for end in weights))
     if abs(one - other) > EQUAL * size:
         yield f"symgrad's two computations of H disagree: {one:.6g} and {other:.6g}"
-    elif any(near(program, ways, moved, step) for step in STEPS):
+    elif any(matches_quotient(program, ways, moved, step) for step in STEPS):
         yield "confirmed by difference quotients of the gradient, and by a forward pass through it"
     else:
         yield "a forward pass through the gradient agrees; difference quotients do not: a kink nearby, or lost digits"
 
 
-def near(program: Capture, ways: dict[str, Array], moved: dict[str, Array], step: float) -> bool:
+def matches_quotient(program: Capture, ways: dict[str, Array], moved: dict[str, Array], step: float) -> bool:
     """Whether the gradient moves as H says."""
     sides = []
     for sign in (1, -1):

@@ -1,6 +1,6 @@
 """The backward of one call as lines of its story, and how long the cotangents are on their way back.
 
-Comes in: a captured program and the seeds of a call. Goes out: `ToldLines`, every line proven, in the names of the
+Comes in: a captured program and the seeds of a call. Goes out: `StoryLines`, every line proven, in the names of the
 script; nothing where no line could be made.
 """
 
@@ -16,11 +16,11 @@ from symgrad.backward import Backward, Line
 from symgrad.calculus import flowing
 from symgrad.errors import Setting, SymgradError
 from symgrad.numeric.exact import Array, euclidean
+from symgrad.render.numbers import KEPT, format_digits
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import autocast_method, rounding_method
-from symgrad.tracing.record.numbers import KEPT, format_digits
-from symgrad.tracing.story.folding import told_once
-from symgrad.tracing.story.held import Evaluated, length_by_lot
+from symgrad.tracing.story.folding import fold_lines
+from symgrad.tracing.story.line_checks import LineEvaluation, uncancelled_norm
 
 MOST_STEPS = 10_000
 """Steps of a program that is told line by line without being asked for by its number."""
@@ -31,7 +31,7 @@ STEEP = 1e6
 
 
 @dataclass(frozen=True)
-class ToldLines:
+class StoryLines:
     """The backward of one call in texts.
 
     ``forward`` is the program in as many lines as have a cotangent; ``lines`` go from the output back,
@@ -54,13 +54,13 @@ class ToldLines:
     labels: Mapping[str, str] = field(default_factory=dict)
     withheld: tuple[str, ...] = ()
 
-    def given_back(self) -> ToldLines:
+    def given_back(self) -> StoryLines:
         """The same without the numbers of large lines."""
         source = self.source
         if source is None:
             return self
-        gradients = {own: without_numbers(line) for own, line in source.gradients.items()}
-        lines = (tuple(map(without_numbers, some)) for some in (source.forward, source.lines))
+        gradients = {own: drop_large_value(line) for own, line in source.gradients.items()}
+        lines = (tuple(map(drop_large_value, some)) for some in (source.forward, source.lines))
         ahead, back = lines
         return replace(self, source=replace(source, forward=ahead, lines=back, gradients=gradients))
 
@@ -73,12 +73,12 @@ class ToldLines:
         if self.source is None:
             return []
         also = [line for line in self.source.forward if opened and str(line) in self.opened]
-        return told_once(woven(self.source, self.forms, also), self.labels, self.given)
+        return fold_lines(weave_gradients(self.source, self.forms, also), self.labels, self.given)
 
     def ahead(self) -> list[tuple[str, Line | None]]:
         """The forward lines, equal layers once: the one that the backward begins with."""
         lines = () if self.source is None else self.source.forward
-        return told_once([*zip(self.forward, lines, strict=True)], self.labels, self.given, last=True)
+        return fold_lines([*zip(self.forward, lines, strict=True)], self.labels, self.given, last=True)
 
     @property
     def said(self) -> dict[str, str]:
@@ -95,7 +95,7 @@ class ToldLines:
         return frozenset(name for name, tensor in pairs if tensor.name in self.source.gradients)
 
 
-def woven(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> list[tuple[str, Line]]:
+def weave_gradients(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> list[tuple[str, Line]]:
     """Every cotangent, and behind the last one that it needs each gradient; ``also`` stands before it is read."""
     waiting = {line.target: line for line in also}
     place = {line.of: n for n, line in enumerate(lines.lines)}
@@ -122,23 +122,23 @@ def woven(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> li
     return told
 
 
-def without_numbers(line: Line) -> Line:
+def drop_large_value(line: Line) -> Line:
     """A line; a large one without its values."""
     return line if line.value is None or np.size(line.value) <= KEPT else replace(line, value=None)
 
 
-def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7) -> ToldLines:
+def make_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7) -> StoryLines:
     """The lines of one call; of a long program only if that call was ``asked`` for. ``unit``: of torch's rounding."""
     steps = len(program.recording.steps)
     if steps > MOST_STEPS and not asked:
         one = Setting("run", value="--call N")
         what = f"the backward has {steps} steps and is not shown line by line ({one} shows that of one call)"
-        return ToldLines(warning=what)
-    held = Evaluated(program, seeds, unit)
+        return StoryLines(warning=what)
+    held = LineEvaluation(program, seeds, unit)
     try:
         program.backward_by(seeds, program.wanted, ones, held.begin)
     except SymgradError as error:
-        return ToldLines(warning=f"the backward cannot be shown line by line: {error.problem}")
+        return StoryLines(warning=f"the backward cannot be shown line by line: {error.problem}")
     found, withheld = held.without_others()
     casts = {s.result.name: cast for s in program.recording.steps if (cast := rounding_method(s, program.spellings))}
     unlisted = {s.result.name for s in program.recording.steps if autocast_method(s)}
@@ -149,10 +149,11 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
             return str(line)
         return f"{line.name} = {f'({line.text})' if ' ' in line.text else line.text}.{casts[line.of]}()"
 
-    opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
+    read = {name for line in (*found.forward, *found.statements) for name in line.names}
+    opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and s.target in read]
     shortened = {own: held.forms.get(own, line.text) for own, line in found.gradients.items()}
     forms = {program.labels[own]: form for own, form in shortened.items() if form is not None}
-    lines = needed_lines(found, shortened)
+    lines = lines_needed_by_gradients(found, shortened)
     back = [line.shown for line in lines if line.is_told]
     lengths = [(line.name, held.lengths[line.target]) for line in lines if line.target in held.lengths]
     forward = [said(s) for s in found.forward]
@@ -163,18 +164,18 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     owners = {line.name: line.of for line in found.lines}
     leaves = [held.lengths.get(line.target, np.inf) for line in found.gradients.values()]
     arrived = max(leaves, default=0.0)
-    return ToldLines(
+    return StoryLines(
         tuple(forward),
         tuple(program.lines.get(line.of) for line in found.forward),
         tuple(opened),
         tuple(back),
         forms,
-        flow_of(lengths),
-        warning_of(
+        format_norm_flow(lengths),
+        warn_of_norms(
             lengths,
             scale,
-            lambda name: length_by_lot(program, seeds, owners[name]),
-            lambda name: zero_before(program, seeds, owners[name]),
+            lambda name: uncancelled_norm(program, seeds, owners[name]),
+            lambda name: find_blocking_zero(program, seeds, owners[name]),
             arrived,
         ),
         program.labels.get(program.ends[0], program.ends[0]) if ones and len(program.ends) == 1 else "",
@@ -184,7 +185,7 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     )
 
 
-def needed_lines(lines: Backward, forms: Mapping[str, str | None]) -> list[Line]:
+def lines_needed_by_gradients(lines: Backward, forms: Mapping[str, str | None]) -> list[Line]:
     """The lines that a gradient's own line reads; not those of gradients that are told in the inputs alone."""
     told = [own for own, line in lines.gradients.items() if forms[own] is None or forms[own] == line.text]
     if any(lines.gradients[own].text is None for own in told):
@@ -193,12 +194,7 @@ def needed_lines(lines: Backward, forms: Mapping[str, str | None]) -> list[Line]
     return [line for line in lines.lines if line.target in needed]
 
 
-def is_read(line: Line, lines: Backward) -> bool:
-    """Whether another line mentions what a line of the forward pass computes."""
-    return any(line.target in other.names for other in (*lines.forward, *lines.statements))
-
-
-def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
+def format_norm_flow(lengths: Sequence[tuple[str, float]]) -> str:
     """``v_t3 0.41 → v_t1 0.3``: from the output back, the middle of a long way left out."""
     if len(lengths) < 2:
         return ""
@@ -209,19 +205,19 @@ def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
     return " → ".join(told)
 
 
-def zero_before(program: Capture, seeds: Mapping[str, Array], own: str) -> str:
+def find_blocking_zero(program: Capture, seeds: Mapping[str, Array], own: str) -> str:
     """The input of zeros without which something would come back to a tensor; empty where there is none."""
     recording, reached = program.recording, flowing(program.recording, [own]) | {own}
     for step in recording.steps:
         for name in step.tensors if reached & set(step.tensors) else ():
             if name == own or name not in {t.name for t in recording.inputs} or program.arrays[name].any():
                 continue
-            if length_by_lot(program, seeds, own, {name: np.ones(program.arrays[name].shape)}):
+            if uncancelled_norm(program, seeds, own, {name: np.ones(program.arrays[name].shape)}):
                 return program.labels.get(name, name)
     return ""
 
 
-def warning_of(
+def warn_of_norms(
     lengths: Sequence[tuple[str, float]],
     scale: float = 0.0,
     by_lot: Callable[[str], float | None] = lambda name: 0.0,

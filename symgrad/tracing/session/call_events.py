@@ -1,7 +1,7 @@
 """What is said of one call of ``backward`` or ``grad``.
 
-Comes in: a `Scene`, then torch's results or exception. Goes out: a `Backward` of `symgrad.tracing.story.events`: the
-program behind the outputs, and for each leaf the derived vᵀJ beside torch's own.
+Comes in: a `Scene`, then torch's results or exception. Goes out: a `CallEvent`: the program behind the
+outputs, and for each leaf the derived vᵀJ beside torch's own.
 """
 
 from __future__ import annotations
@@ -13,62 +13,74 @@ import numpy as np
 from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
+from symgrad.render.numbers import KEPT as KEPT_WHOLE
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.recorded import draw_sweep
-from symgrad.tracing.captured.words import NOT_CHECKED, first_sentence, format_step_shape
+from symgrad.tracing.captured.step_text import (
+    NOT_CHECKED,
+    draw_sweep,
+    format_step_shape,
+    torch_choices,
+    torch_conventions,
+)
+from symgrad.tracing.lift.call_sweeps import chain_watchers
 from symgrad.tracing.lift.lifted import complex_note
 from symgrad.tracing.lift.lifter import Lifter
-from symgrad.tracing.lift.values import without_composites
-from symgrad.tracing.record.backward_args import format_seed, write_weighted_sum
-from symgrad.tracing.record.isolation import WeakTensor
+from symgrad.tracing.lift.values import precision_of, without_composites
+from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.names import name_nodes, read_backward_call
-from symgrad.tracing.record.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.record.trace import as_numbers
-from symgrad.tracing.session import diagnose, no_gradient, own_backward, remarks, why
-from symgrad.tracing.session.agreement import Judge, precision_of, watching
-from symgrad.tracing.session.births import all_lost, not_finite
-from symgrad.tracing.session.differences import in_range
-from symgrad.tracing.session.history import KEPT, Outline, nearest
-from symgrad.tracing.session.lessons import lessons, size, structure
-from symgrad.tracing.session.remarks import nameless
-from symgrad.tracing.session.scene import Findings, Notes, Scene, state_of
-from symgrad.tracing.story.events import Backward, Leaf
-from symgrad.tracing.story.folding import passages
-from symgrad.tracing.story.held import entrywise, written_out
-from symgrad.tracing.story.told_lines import ToldLines, told_lines
+from symgrad.tracing.session import failures, no_gradient, own_backward, remarks, zero_reasons
+from symgrad.tracing.session.agreement import Judge
+from symgrad.tracing.session.history import KEPT, Outline, nearest_outline
+from symgrad.tracing.session.lessons import collect_lessons, describe_leaf_jacobian, format_jacobian_size
+from symgrad.tracing.session.nonfinite import explain_nonfinite, is_lost_to_zero_weights
+from symgrad.tracing.session.remarks import explain_nameless_inputs
+from symgrad.tracing.session.scene import (
+    Findings,
+    Notes,
+    Scene,
+    find_extended_gradients,
+    format_seed,
+    grad_state,
+    write_weighted_sum,
+)
+from symgrad.tracing.story.events import CallEvent, Leaf
+from symgrad.tracing.story.folding import list_folded_program
+from symgrad.tracing.story.line_checks import expand_hidden_names, write_entry_equations
+from symgrad.tracing.story.story_lines import StoryLines, make_lines
 
 HANDFUL = 6
 """With more leaves than this, formulas are shown on request only."""
 NOTES: tuple[tuple[Notes, bool], ...] = (
-    (remarks.accumulated, True),
-    (remarks.without_a_past, True),
+    (remarks.explain_accumulation, True),
+    (remarks.explain_leaf_output, True),
     (lambda call: call.told.withheld, True),
-    (why.zeros, False),
-    (remarks.broadcast_losses, False),
-    (why.kinks, False),
-    (lessons, False),
-    (nameless, False),
-    (no_gradient.missing, False),
-    (no_gradient.thrown_away, True),
-    (why.detached, False),
-    (lambda call: own_backward.compared(call.program), False),
-    (not_finite, True),
+    (zero_reasons.explain_zeros, False),
+    (remarks.explain_broadcast_losses, False),
+    (zero_reasons.explain_kinks, False),
+    (collect_lessons, False),
+    (explain_nameless_inputs, False),
+    (no_gradient.explain_missing_gradients, False),
+    (no_gradient.explain_unread_results, True),
+    (zero_reasons.explain_detaches, False),
+    (lambda call: dict.fromkeys(own_backward.judge_each_call(call.program)), False),
+    (explain_nonfinite, True),
     (lambda call: call.closed, False),
-    (remarks.hooked, True),
-    (remarks.chosen, True),
-    (remarks.overflowed, True),
-    (remarks.rounded, True),
-    (remarks.ruled, True),
-    (remarks.from_within, True),
-    (remarks.overwritten_weights, True),
+    (remarks.explain_leaf_hooks, True),
+    (lambda call: torch_choices(call.program, {} if call.real else call.judge.chosen), True),
+    (remarks.explain_torch_overflow, True),
+    (remarks.explain_torch_rounding, True),
+    (lambda call: torch_conventions(call.program, call.judge.rules if any(r.ruled for r in call.rows) else {}), True),
+    (remarks.explain_nested_backward, True),
+    (remarks.explain_overwritten_seed, True),
     (lambda call: call.scene.sensor.told(), True),
-    (remarks.other_letter, False),
+    (remarks.explain_seed_letter, False),
 )
 """What may be said of a call, in order, and whether also of a program that was told before."""
 
 
-def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
+def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEvent:
     """What happened, in full."""
     here = scene.where if scene.kind == "grad" else None  # what this line assigns is the gradient
     names = name_nodes(scene.order, scene.names, scene.sight, outside=here, given=True)
@@ -78,60 +90,60 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
             hints=("call it with a single v",),
         )
     if error is not None:
-        return failed(scene, names, error)
+        return failed_event(scene, names, error)
     lifted = Lifter(names, scene.stops()).lift(scene.nodes)
     lifted, closed = without_composites(lifted) if scene.watch.expand else (lifted, ())
     targets = scene.targets(lifted, result)
     program = scene.program(lifted, targets)
-    shown = passages(program)
+    shown = list_folded_program(program)
     key = scene.where.file, scene.where.line
     outline = Outline(
         shown,
         tuple((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs),
     )
     earlier, asked = scene.watch.shown.setdefault(key, []), scene.number == scene.watch.call
-    like = None if asked else nearest(earlier, outline)
+    like = None if asked else nearest_outline(earlier, outline)
     repeated = like is not None
     if not repeated:
         earlier[:] = [*earlier[1 - KEPT :], (scene.number, outline)]
     born: list[Birth] = []
-    flow = why.Flow()
+    flow = zero_reasons.GradientFlow()
     seeds = scene.weights(lifted)
     judge = Judge(program, seeds, scene.types(lifted))
-    met, letter = why.Passages(), program.recording.seed
+    met, letter = zero_reasons.KinkPassages(), program.recording.seed
     ways = Watched()
     drawn = [ways] if scene.watch.pictures and not repeated else []
-    judge.pull(watching(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
+    judge.pull(chain_watchers(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
     scene.passed = flow.small_of(scene.order, lifted.refs)
-    lost = all_lost(program, born)
-    real = in_range(program, seeds) if born and not lost else None
+    lost = is_lost_to_zero_weights(program, born)
+    real = find_extended_gradients(program, seeds) if born and not lost else None
     open_as = "lost to 0·∞" if lost else "out of range" if real is not None else ""
     few = len(targets) <= HANDFUL or bool(scene.watch.only)
     ones = len(scene.seeds) == 1 and scene.seeds[0] is None
     unit = max((precision_of(kind)[1] for kind in judge.kinds.values()), default=0)
-    told = ToldLines() if repeated else told_lines(program, seeds, ones, asked, unit)
+    told = StoryLines() if repeated else make_lines(program, seeds, ones, asked, unit)
     rows = [
-        leaf(scene, judge, name, tensor, true, few and not repeated, flow, open_as, told)
+        make_leaf_row(scene, judge, name, tensor, true, few and not repeated, flow, open_as, told)
         for name, (tensor, true) in targets.items()
         if scene.watch.wants(program.labels[name])
     ]
     letter = told.letter(letter) if like is None else scene.watch.letters.get(like[0], letter)
     scene.watch.letters[scene.number] = letter
-    ties = [] if repeated else why.found(program, seeds, met)
+    ties = [] if repeated else zero_reasons.find_kinks(program, seeds, met)
     call = Findings(scene, lifted, program, names, seeds, targets, rows, judge, shown, told, letter, repeated, born,
                     real, ties, closed)  # fmt: skip
     notes = [line for say, again in NOTES if again or not repeated for line in say(call)]
-    notes = written_out(notes, program, told.source)
+    notes = expand_hidden_names(notes, program, told.source)
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:
         scene.watch.weights.append((scene.where, read_backward_call(scene.where)[1] or format_seed(scene.seeds)))
-    return Backward(
+    return CallEvent(
         scene.number,
         scene.where,
         format_seed(scene.seeds),
         write_weighted_sum(scene.seeds, [lifted.labels.get(name, name) for name in lifted.outputs], letter),
         shown,
-        roles_of(scene, program, targets),
+        describe_roles(scene, program, targets),
         tuple(rows),
         tuple(notes),
         tuple(f"{b.name}: {b.spelling} is {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
@@ -143,20 +155,20 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         letter=letter,
         lead=(complex_note(spoken),) if spoken and not repeated else (),
         picture=draw_sweep(program, seeds, ways) if ways.parts else "",
-        entries=entrywise(program, told.source) if scene.watch.pictures else None,
+        entries=write_entry_equations(program, told.source) if scene.watch.pictures else None,
         left_out=tuple(program.labels[n] for n in targets if not scene.watch.wants(program.labels[n])),
     )
 
 
-def unexplained(scene: Scene, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
+def unexplained_event(scene: Scene, problem: str, found: tuple[str, ...], error: Exception | None) -> CallEvent:
     """A call that could not be explained, with the reason."""
     failure = "" if error is None else f"{type(error).__name__}: {first_sentence(error)}"
     notes = (f"not explained: {problem}", *(f"  {line}" for line in found))
     seed = format_seed(scene.seeds, scene.outputs)
-    return Backward(scene.number, scene.where, seed, notes=notes, failure=failure, explained=False)
+    return CallEvent(scene.number, scene.where, seed, notes=notes, failure=failure, explained=False)
 
 
-def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
+def failed_event(scene: Scene, names: dict[int, str], error: Exception) -> CallEvent:
     """A call that torch refused."""
     try:
         lifted = Lifter(names).lift(scene.nodes)
@@ -165,26 +177,27 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
     program, asked = None, [*map(id, scene.asked or ())]
     if lifted is not None:
         program = scene.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
-    reasons = scene.sensor.refused(error) or diagnose.failure(scene, lifted, program, error)
-    shown = passages(program) if program is not None else ()
+    reasons = scene.sensor.refused(error) or failures.explain_failure(scene, lifted, program, error)
+    shown = list_folded_program(program) if program is not None else ()
     roles: tuple[str, ...] = ()
     if program is not None and lifted is not None and shown:
         owners = {name: node.owner for name, node in lifted.nodes.items() if node.owner is not None}
         named = [n for n, owner in owners.items() if id(owner()) in asked]
-        roles = roles_of(scene, program, program.wanted if scene.asked is None else named)
+        roles = describe_roles(scene, program, program.wanted if scene.asked is None else named)
     if not scene.recorded:
         more = Setting("run", value=f"--call {scene.number}")
         reasons = [*reasons, f"This call was not recorded; {more} explains it."]
     failure, seed = f"{type(error).__name__}: {first_sentence(error)}", format_seed(scene.seeds, scene.outputs)
-    return Backward(scene.number, scene.where, seed, "", shown, roles, failure=failure, reasons=tuple(reasons))
+    return CallEvent(scene.number, scene.where, seed, "", shown, roles, failure=failure, reasons=tuple(reasons))
 
 
-def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: why.Flow, lost: str,
-    told: ToldLines,
+def make_leaf_row(
+    scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: zero_reasons.GradientFlow,
+    lost: str, told: StoryLines,
 ) -> Leaf:  # fmt: skip
     """One row."""
     program = judge.program
-    jacobian = structure(program, name) if formulas else size(program, name)
+    jacobian = describe_leaf_jacobian(program, name) if formulas else format_jacobian_size(program, name)
     form = told.forms.get(program.labels[name])
     before = scene.before.get(id(tensor)) if scene.kind == "backward" else None
     added = as_float(judge.derived[name])
@@ -194,7 +207,10 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
     if boxed and agrees:
         error = agrees = None  # torch beside torch
     after = tensor.grad if scene.kind == "backward" else true
-    changed = "" if agrees is True else remarks.changed_by(scene, tensor)
+    last = None if after is None else as_numbers(after)
+    if last is not None and last.size <= KEPT_WHOLE:  # nobody keeps a large one when it was told
+        last = last.copy()
+    changed = "" if agrees is True else remarks.name_gradient_changer(scene, tensor)
     if changed:
         error = agrees = None  # what a hook made of it cannot be compared
     return Leaf(
@@ -204,12 +220,12 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
         form,
         None if before is None else as_numbers(before),
         added,
-        None if after is None else kept(as_numbers(after)),
+        last,
         error,
         agrees,
         judge.rounding(name) or bool(agrees and not added.any() and as_numbers(true).any()),
         boxed,
-        judge.undefined(name),
+        int(np.sum(judge.open[name])),
         lost,
         "" if added.any() else flow.why(program, name),
         changed,
@@ -217,12 +233,7 @@ def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas
     )
 
 
-def kept(array: Any) -> Any:
-    """A copy; of a large array, which nobody keeps when it was told, the array itself."""
-    return array.copy() if array.size <= KEPT_WHOLE else array
-
-
-def roles_of(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
+def describe_roles(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
     """Each input with its shape and what it is."""
     rows = []
     for tensor in program.recording.inputs:
@@ -237,15 +248,22 @@ def roles_of(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
     return tuple(rows)
 
 
-def remember(scene: Scene, ran: bool) -> None:
+def remember_call(scene: Scene, ran: bool) -> None:
     """Whose ``.grad`` this call filled, and which parts of the graph it let go of."""
     if ran:
-        scene.watch.last = no_gradient.last_of(scene)
+        scene.watch.last = no_gradient.make_last_call(scene)
     scene.watch.recorder.storages.grown += 1
     for node in scene.order if ran and not scene.given.retained else ():
         node.freed = node.freed or scene.where
     for _, tensor in scene.leaves if scene.kind == "backward" else ():
-        if tensor.is_leaf and tensor.grad is not None and state_of(tensor.grad) != scene.stood.get(id(tensor)):
+        if tensor.is_leaf and tensor.grad is not None and grad_state(tensor.grad) != scene.stood.get(id(tensor)):
             owner, _, known = scene.watch.filled.get(id(tensor), (None, None, "a leaf"))
             name = scene.sight.get(id(tensor)) or (known if owner is not None and owner() is tensor else "a leaf")
             scene.watch.filled[id(tensor)] = (WeakTensor(tensor), scene.where, name)
+
+
+def first_sentence(error: Exception) -> str:
+    """An exception's first sentence: the whole stands in the traceback."""
+    line = (str(error).splitlines() or [""])[0]
+    sentence = line.split(". ")[0].split(": [")[0]
+    return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"
