@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from symgrad.closed_form import assign_form
-from symgrad.documents.markdown import LONGEST, Article, article_markdown
+from symgrad.documents.article import LONGEST, Article, article_markdown
 from symgrad.documents.operation import LINES, distinct_ranks, shown_example, symbolic
 from symgrad.explanation.formulas import derive_only
 from symgrad.ops import Op
 from symgrad.render.page import Picture
 from symgrad.sphinx.operations import OperationDirective
-from symgrad.sphinx.truth import untrue
+from symgrad.sphinx.page_claims import record_untrue
 
 
 class Held(OperationDirective):
@@ -27,7 +27,7 @@ class Held(OperationDirective):
     def page(self, op: Op, found: Article) -> Any:
         """The page as it is anywhere; what it breaks is told with all that is not true."""
         for fault in faults(op, *article_markdown(found, op.name)):
-            untrue(self, f"{op.name}: {fault}")
+            record_untrue(self, f"{op.name}: {fault}")
         return super().page(op, found)
 
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from sphinx.errors import SphinxError
 
-from symgrad.documents.markdown import LONGEST
+from symgrad.documents.article import LONGEST
 
 FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 """Elements for which a browser would go and fetch something."""

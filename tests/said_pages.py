@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from symgrad.explanation import Explanation
-from symgrad.render.content import page_of
+from symgrad.render.content import explanation_page
 from symgrad.render.page import Block, Equations, Paragraph
 from tests import torch_side
 from tests.said_kinks import is_kink
@@ -604,7 +604,7 @@ def unread(text: str, read: Read, rules: dict[str, Rule], reading: Sequence[str]
 def false_sentences(explanation: Explanation, truth: Truth) -> list[str]:
     """The sentences of a page that do not hold, and those that nobody tests."""
     read = Read(truth, explanation)
-    page = page_of(explanation)
+    page = explanation_page(explanation)
     steps = {f"{s.result.name}" for s in explanation.program.steps}
     for blocks in (page.lead, *(section.blocks for section in page.sections)):
         for text in paragraphs(blocks):

@@ -7,8 +7,8 @@ import sympy as sp
 
 from symgrad import derive, explain
 from symgrad.functions import sign
-from symgrad.render import derived as written_derived
-from symgrad.render.arrange import absolutes, fraction
+from symgrad.render import write_derivation as written_derived
+from symgrad.render.arrange import absolutes, ordered_fraction
 from symgrad.render.formula_alphabets import formula_text
 from symgrad.render.letters import Names
 from tests.compare import assert_same
@@ -25,7 +25,7 @@ PRODUCTS = (
 
 @pytest.mark.parametrize("product", PRODUCTS, ids=str)
 def test_what_is_laid_out_has_the_value_of_the_product(product: sp.Expr) -> None:
-    laid = fraction(product, Names())
+    laid = ordered_fraction(product, Names())
     value = (-1) ** laid.negative * sp.Mul(*laid.above) / sp.Mul(*laid.below)
     together = sp.Mul(*absolutes(sp.Mul.make_args(product)))
     for at in (AT, {name: -number for name, number in AT.items()}):

@@ -20,7 +20,7 @@ import pytest
 
 import symgrad
 from symgrad.render import numbers
-from symgrad.render.html.travel import travelling
+from symgrad.render.html.formula_trees import page_data
 from symgrad.render.program_picture import program_picture
 from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.events import Note, Session
@@ -506,7 +506,7 @@ def test_operations_come_out_in_the_page_as_in_python(opened: Opened, tmp_path: 
     opened.open(written(tmp_path / "one.html", symgrad.explain("x*a", check=False).to_html()))
     travelled, tried = 0, cases()[::SIXTH]
     for case in tried:
-        data = travelling(case.story)
+        data = page_data(case.story)
         found = opened.page.evaluate("text => symgradTree.differing(symgradTree.read(text))", json.dumps(data))
         assert found == [], case
         travelled += bool(data["stages"])

@@ -21,7 +21,7 @@ from symgrad.explanation import evidence
 from symgrad.explanation.claims import UNSAID, proven
 from symgrad.language import read_program
 from symgrad.numeric import evaluate, forward
-from symgrad.render.content.jacobian import sentence
+from symgrad.render.content.jacobian_matrix import sentence
 from tests import torch_side
 from tests.compare import assert_same
 from tests.expressions import Expression, expressions

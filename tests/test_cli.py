@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import symgrad
-from symgrad.documents import Page, operation_page, write_site
+from symgrad.documents import SitePage, operation_page, write_site
 from symgrad.ops import Op
 from symgrad.sphinx.operations import copied_whole
 from symgrad_cli.main import main
@@ -191,7 +191,7 @@ def test_what_is_interrupted_leaves_whole_files_and_no_empty_folder(
 ) -> None:
     done: list[str] = []
 
-    def interrupted(op: Op, check: bool) -> Page:
+    def interrupted(op: Op, check: bool) -> SitePage:
         if len(done) == pages:
             raise KeyboardInterrupt
         done.append(op.name)
@@ -225,7 +225,7 @@ def test_a_folder_that_cannot_be_is_refused_before_any_work(
     style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("symgrad.documents.operation_page", lambda *_: pytest.fail("work was done"))
-    monkeypatch.setattr("symgrad_cli.docs.site_builder", lambda: pytest.fail("work was done"))
+    monkeypatch.setattr("symgrad_cli.catalog.site_builder", lambda: pytest.fail("work was done"))
     (tmp_path / "file").write_text("mine", encoding="utf-8")
     for place in (tmp_path / "file", tmp_path / "file" / "in", tmp_path / "no" / "such"):
         found = run("docs", str(place), "--ops", "tanh", "--format", style)

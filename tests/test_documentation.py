@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from symgrad.documents import Page, file_name, forum_page, index_page, operation_page
-from symgrad.documents.markdown import readable
-from symgrad.documents.operation import family_of, shown_example, sized
+from symgrad.documents import SitePage, file_name, forum_page, index_page, operation_page
+from symgrad.documents.article import readable_blocks
+from symgrad.documents.operation import family_of, shown_example, worked_story
 from symgrad.functions import PRIMITIVES
 from symgrad.ops import TABLE, Op, find, operations
 from symgrad.oracles.comparisons import TextOutcome
-from symgrad.render.page import Code, Equation, Equations, Listing, Paragraph, Ready
+from symgrad.render.page import Code, EquationRow, Equations, Listing, Paragraph, Ready
 from symgrad_cli.main import main
 from tests.cases import Case, first_stories
 from tests.test_site import extension
@@ -180,7 +180,7 @@ HELD = extension("held")
 """What every page of an operation is held to while the site is built; here a sample of them is, and that it can fail."""
 
 
-def page_of(op: Op) -> Page:
+def page_of(op: Op) -> SitePage:
     """The page of an operation, which breaks no promise."""
     page = operation_page(op)
     assert [*HELD.faults(op, page.text, {path.name: svg for path, svg in page.pictures})] == []
@@ -267,21 +267,21 @@ def told(what: str, it: str) -> Paragraph:
 
 def test_what_is_too_long_to_read_is_said_and_not_shown() -> None:
     long = Listing("x" * 301)
-    assert list(readable([Listing("x" * 300), long], "f(x)")) == [
+    assert list(readable_blocks([Listing("x" * 300), long], "f(x)")) == [
         Listing("x" * 300),
         told("A line of 301 characters is", "it"),
     ]
-    assert list(readable([long, long], "f(x)")) == [told("2 lines of up to 301 characters are", "them")]
+    assert list(readable_blocks([long, long], "f(x)")) == [told("2 lines of up to 301 characters are", "them")]
 
 
 def test_notation_waits_for_a_formula_that_is_shown() -> None:
-    long, short = (Equations((Equation((Ready("x" * n, "x"),)),)) for n in (301, 3))
+    long, short = (Equations((EquationRow((Ready("x" * n, "x"),)),)) for n in (301, 3))
     note, other = Paragraph(("(Σ adds up)",), aside=True, notation=True), Paragraph(("Dense.",))
     cut = told("A formula of 301 characters is", "it")
-    assert list(readable([long, other, note, short], "f(x)")) == [cut, other, short, note]
-    assert list(readable([long, note, other], "f(x)")) == [cut, other]
-    assert list(readable([short, note], "f(x)")) == [short, note]
-    assert list(readable([long, note, long, note, other], "f(x)")) == [
+    assert list(readable_blocks([long, other, note, short], "f(x)")) == [cut, other, short, note]
+    assert list(readable_blocks([long, note, other], "f(x)")) == [cut, other]
+    assert list(readable_blocks([short, note], "f(x)")) == [short, note]
+    assert list(readable_blocks([long, note, long, note, other], "f(x)")) == [
         told("2 formulas of up to 301 characters are", "them"), other,
     ]  # fmt: skip
 
@@ -291,7 +291,7 @@ def test_samples_lie_where_there_is_something_to_be_seen() -> None:
     """Outside of −1 to 1 a grid reads zeros."""
     grid = find("grid_sample")
     assert grid is not None
-    story, _ = sized(grid, shown_example(grid), check=False)
+    story, _ = worked_story(grid, shown_example(grid), check=False)
     assert np.count_nonzero(story.gradients["x"].jacobian.dense()) > 8
 
 
@@ -397,7 +397,7 @@ def test_pages_in_html_have_an_index_and_a_search(tmp_path: Path) -> None:
 
 
 def test_pages_in_html_without_sphinx_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symgrad_cli.docs.find_spec", lambda name: None)
+    monkeypatch.setattr("symgrad_cli.catalog.find_spec", lambda name: None)
     found = CliRunner().invoke(main, ["docs", str(tmp_path), "--ops", "exp", "--format", "html"])
     assert found.exit_code == 2
     assert 'pip install "symgrad[docs]"' in found.stderr

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from symgrad.documents import operation_page
-from symgrad.documents.domains import conditions, sample_values, where_defined
+from symgrad.documents.domains import domain_conditions, sample_values, where_defined
 from symgrad.language import read_program
 from symgrad.ops import Op, find, operations
 from tests import torch_programs
@@ -97,10 +97,10 @@ def test_pages_say_just_that(name: str) -> None:
 def test_no_interval_no_words() -> None:
     """Good and bad points that no conditions on the edges tell apart."""
     line = [n / 4 for n in range(-8, 9)]
-    assert conditions("x", {point: point > 0 for point in line}, [0.0]) == ("x > 0",)
-    assert conditions("x", {point: point >= 0 for point in line}, [0.0]) == ("x ≥ 0",)
-    assert conditions("x", {point: point != 0 for point in line}, [0.0]) == ("x ≠ 0",)
-    assert conditions("x", {point: point > 0.25 for point in line}, [0.0]) == ()
-    assert conditions("x", {point: point > 0 or point == -1 for point in line}, [0.0]) == ()
-    assert conditions("x", {point: point % 1 > 0 for point in line}, [0.0]) == ()
-    assert conditions("x", dict.fromkeys(line, True), [0.0]) == ()
+    assert domain_conditions("x", {point: point > 0 for point in line}, [0.0]) == ("x > 0",)
+    assert domain_conditions("x", {point: point >= 0 for point in line}, [0.0]) == ("x ≥ 0",)
+    assert domain_conditions("x", {point: point != 0 for point in line}, [0.0]) == ("x ≠ 0",)
+    assert domain_conditions("x", {point: point > 0.25 for point in line}, [0.0]) == ()
+    assert domain_conditions("x", {point: point > 0 or point == -1 for point in line}, [0.0]) == ()
+    assert domain_conditions("x", {point: point % 1 > 0 for point in line}, [0.0]) == ()
+    assert domain_conditions("x", dict.fromkeys(line, True), [0.0]) == ()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symgrad.render.flow_layout import MOST, Flow, Laid, Station, Way, laid_out
+from symgrad.render.flow_layout import MOST, FlowEdge, FlowGraph, FlowLayout, Station, lay_out
 from symgrad.render.flow_picture import flow_picture
 
 GATES = " ".join(f"a{g}=x,w{g} b{g}=h,u{g} c{g}=a{g},b{g} {g}=c{g}" for g in "ifgo")
@@ -23,16 +23,16 @@ PROGRAMS = {
 }
 
 
-def flow_of(text: str) -> Flow:
+def flow_of(text: str) -> FlowGraph:
     """``out=x,w``: what each operation reads."""
     made = {name: sources.split(",") for name, _, sources in (step.partition("=") for step in text.split())}
     read = dict.fromkeys(s for sources in made.values() for s in sources if s not in made)
     stations = [*(Station(name, "", "2") for name in read), *(Station(name, name, "2") for name in made)]
-    ways = [Way(source, name, 1.0) for name, sources in made.items() for source in dict.fromkeys(sources)]
-    return Flow("", "", tuple(stations), tuple(ways), "out", "v", 1.0)
+    ways = [FlowEdge(source, name, 1.0) for name, sources in made.items() for source in dict.fromkeys(sources)]
+    return FlowGraph("", "", tuple(stations), tuple(ways), "out", "v", 1.0)
 
 
-def crossing(laid: Laid) -> int:
+def crossing(laid: FlowLayout) -> int:
     """Counted by rows, not by the order in which they were found."""
     parts = []
     for way in laid.flow.ways:
@@ -43,7 +43,7 @@ def crossing(laid: Laid) -> int:
     return sum(a[0] == b[0] and (a[1] - b[1]) * (a[2] - b[2]) < 0 for a, b in combinations(parts, 2))
 
 
-def room_of_its_own(laid: Laid) -> bool:
+def room_of_its_own(laid: FlowLayout) -> bool:
     """Whether no two stations or lanes stand at one place."""
     found = [(laid.column[s] if isinstance(s, str) else s[2], row) for s, row in laid.row.items()]
     return len(set(found)) == len(found)
@@ -51,7 +51,7 @@ def room_of_its_own(laid: Laid) -> bool:
 
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS)
 def test_no_ways_cross_where_that_can_be(text: str) -> None:
-    laid = laid_out(flow_of(text))
+    laid = lay_out(flow_of(text))
     assert crossing(laid) == laid.crossings == 0
     assert room_of_its_own(laid)
 
@@ -70,7 +70,7 @@ def test_every_way_has_room_of_its_own(reads: list[list[int]], inputs: int) -> N
         steps.append(f"t{n}={','.join(dict.fromkeys(names[s % len(names)] for s in sources))}")
         names.append(f"t{n}")
     flow = flow_of(" ".join(steps))
-    laid = laid_out(flow)
+    laid = lay_out(flow)
     stations = {s.name: s for s in laid.flow.stations}
     assert room_of_its_own(laid)
     assert crossing(laid) == laid.crossings

@@ -19,9 +19,9 @@ from symgrad.errors import Frontend, SymgradError, for_frontend
 from symgrad.exercises import exercise_data
 from symgrad.numeric import as_float
 from symgrad.render.html import pieces
+from symgrad.render.html.formula_trees import page_data
 from symgrad.render.html.pieces import mathml
-from symgrad.render.html.travel import travelling
-from symgrad.render.page import named
+from symgrad.render.page import tensor_label
 from symgrad_cli.main import main
 from tests.cases import Case, first_stories
 from tests.compare import assert_same
@@ -108,7 +108,7 @@ def test_code_breaks_between_the_parts_of_long_names_and_not_inside_of_numbers()
 
 
 def test_names_with_dots_keep_their_underscores() -> None:
-    assert ">model.self_attn.in_proj_weight.grad<" in mathml(named("model.self_attn.in_proj_weight.grad").latex)
+    assert ">model.self_attn.in_proj_weight.grad<" in mathml(tensor_label("model.self_attn.in_proj_weight.grad").latex)
 
 
 def test_what_stands_above_a_picture_is_words_of_the_page() -> None:
@@ -177,7 +177,7 @@ def test_without_its_packages_a_page_is_refused_by_name(monkeypatch: pytest.Monk
 )
 def test_what_the_page_cannot_compute_is_said(expression: str, values: dict, why: str) -> None:
     explanation = symgrad.explain(expression, check=False, **values)
-    found = travelling(explanation)
+    found = page_data(explanation)
     assert why in found["why"]
     assert found["steps"] == found["stages"] == []
     assert why in explanation.to_html()

@@ -18,8 +18,8 @@ import symgrad
 from symgrad.api import explain_values
 from symgrad.errors import InputError, NotationError
 from symgrad.language import read_program
-from symgrad.render import derived as written_derived
 from symgrad.render import schema, to_json, to_latex, to_markdown, to_text
+from symgrad.render import write_derivation as written_derived
 from symgrad.tracing import run_script
 from symgrad.tracing.session import zero_reasons
 from symgrad.tracing.story.session_pages import event_text

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import symgrad
-from symgrad.render.mathmode import in_lines
+from symgrad.render.mathmode import break_formula
 from tests.cases import Case, cases
 
 LATEX = shutil.which("pdflatex")
@@ -116,4 +116,4 @@ BREAKS = [
 
 @pytest.mark.parametrize(("formula", "room", "expected"), BREAKS)
 def test_a_formula_goes_on_where_a_person_would_break_it(formula: str, room: float, expected: list[str]) -> None:
-    assert in_lines(formula, room, room) == expected
+    assert break_formula(formula, room, room) == expected

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad
-from symgrad.render.html.travel import travelling
+from symgrad.render.html.formula_trees import page_data
 from symgrad.render.program_picture import program_picture
 from tests.browser import Opened, browser
 from tests.compare import assert_same
@@ -104,7 +104,7 @@ def test_all_is_edited_through_the_loss(tmp_path: Path) -> None:
 
 
 def test_what_travels_has_the_loss() -> None:
-    data = json.loads(json.dumps(travelling(explained("mean((out-y)**2)"))))
+    data = json.loads(json.dumps(page_data(explained("mean((out-y)**2)"))))
     assert data["loss"]["output"] == "L"
     assert [x["name"] for x in data["inputs"]] == ["x", "w", "y"]
     assert data["why"] == ""

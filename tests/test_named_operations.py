@@ -58,7 +58,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "how functions of SymPy are set": {
         "render/formula": "cos cosh exp floor log max mean sigmoid sin sinh softmax tan tanh var",
-        "render/html/travel.py": (
+        "render/html/formula_trees.py": (
             "abs acos acosh asin asinh atan atan2 atanh cos cosh erf exp floor log max prod sigmoid sign sin "
             "sinh softplus sum tan tanh"
         ),

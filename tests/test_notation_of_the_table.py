@@ -22,7 +22,7 @@ from symgrad.numeric import as_float, evaluate
 from symgrad.ops import equation_functions
 from symgrad.program import Program
 from symgrad.render.formula_alphabets import formula_text
-from symgrad.render.letters import Names, names_of
+from symgrad.render.letters import Names, choose_names
 from symgrad.shapes import Shape, Sizes
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
@@ -65,7 +65,7 @@ def shape_of(entry: Expr, program: Program) -> Shape:
 @pytest.mark.parametrize("case", first_by_default(2))
 def test_what_a_page_prints_reads_back(case: Case) -> None:
     equation = local_jacobian(case.last, case.program).equation
-    names = names_of(case.program).entry(equation.axes, case.last.result.name)
+    names = choose_names(case.program).entry(equation.axes, case.last.result.name)
     text = printed(equation, names)
     if len(text) > LENGTH:
         assert "bicubic" in case.name or "reflection" in case.name, len(text)
@@ -85,11 +85,11 @@ def test_what_a_page_prints_of_a_derivative_reads_back(case: Case) -> None:
     weights = {**case.values.arrays, WEIGHTS: case.weights(1)[0]}
     for position, derivative in found.derivatives.items():
         jacobian = Equation((*derivative.axes, *derivative.inner), derivative.formula)
-        names = names_of(case.program).entry(derivative.axes, case.last.result.name).inner(derivative.inner)
+        names = choose_names(case.program).entry(derivative.axes, case.last.result.name).inner(derivative.inner)
         pulled = Equation(
             derivative.inner, canonical(add_up(derivative.formula * access(WEIGHTS, derivative.axes), derivative.axes))
         )
-        own = names_of(case.program).entry(derivative.inner, str(case.last.arguments[position]))
+        own = choose_names(case.program).entry(derivative.inner, str(case.last.arguments[position]))
         for equation, scope in ((jacobian, names), (pulled, own)):
             text = printed(equation, scope)
             if len(text) > LENGTH:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.ops import equation_functions
-from symgrad.render import derived as written_derived
+from symgrad.render import write_derivation as written_derived
 from symgrad.testing import assert_backward
 from tests.compare import assert_same
 

@@ -20,7 +20,7 @@ import symgrad
 from symgrad.closed_form import assign_form
 from symgrad.errors import InputError
 from symgrad.exercises import Exercise, exercise_data
-from symgrad.render.html.travel import MOST_ENTRIES
+from symgrad.render.html.formula_trees import MOST_ENTRIES
 from symgrad_cli.main import main
 from tests.browser import Opened, browser
 from tests.cases import cases

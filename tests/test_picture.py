@@ -18,7 +18,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import as_float
 from symgrad.render.drawing import PALETTE, ink_on, png
 from symgrad.render.html.pieces import inline_picture
-from symgrad.render.picture import SIGNS, binned, brief, digits_of
+from symgrad.render.jacobian_picture import SIGNS, binned, brief, digits_of
 from symgrad_cli.main import main
 from tests.cases import Case, first_stories
 from tests.compare import assert_same

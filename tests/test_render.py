@@ -35,16 +35,16 @@ from symgrad.oracles import Check
 from symgrad.oracles.comparisons import skipped
 from symgrad.render import (
     Names,
+    choose_names,
     formula_latex,
     formula_text,
-    names_of,
     numbers,
     schema,
 )
 from symgrad.render import (
-    derived as written_derived,
+    write_derivation as written_derived,
 )
-from symgrad.render.content import page_of
+from symgrad.render.content import explanation_page
 from symgrad.render.formula_alphabets import Unicode
 from symgrad.render.latex import page_latex
 from symgrad.render.markdown import page_markdown
@@ -349,7 +349,7 @@ class Printed:
 
 def formulas_of(explanation: Explanation) -> Iterator[Printed]:
     """Every forward equation, Jacobian and gradient of an explanation."""
-    program, names = explanation.program, names_of(explanation.program)
+    program, names = explanation.program, choose_names(explanation.program)
     for step in program.steps:
         equation = local_jacobian(step, program).equation
         yield Printed(step.result.name, equation, names.entry(equation.axes, step.result.name), explanation)
@@ -601,7 +601,7 @@ def test_the_reader_reads(text: str, value: float) -> None:
 @pytest.mark.parametrize("case", first_stories())
 def test_every_operation_in_every_format(case: Case) -> None:
     explanation = case.story
-    page = page_of(explanation)
+    page = explanation_page(explanation)
     for width in (60, 100):
         text = page_text(page, width=width)
         assert [line for line in text.splitlines() if len(line) > width] == []
@@ -613,7 +613,7 @@ def test_every_operation_in_every_format(case: Case) -> None:
         conforms(json.loads(explanation.to_json()))
         return
     place = (first.name, (0,) * first.value.ndim)
-    story = page_of(explanation, place)
+    story = explanation_page(explanation, place)
     assert page_text(story)
     assert balanced(page_latex(story))
     data = json.loads(explanation.to_json(entry=place))

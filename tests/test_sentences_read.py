@@ -9,7 +9,7 @@ import pytest
 
 import symgrad
 from symgrad import explain
-from symgrad.render import derived as written_derived
+from symgrad.render import write_derivation as written_derived
 from tests.compare import assert_same
 
 HERE = [[1.0, 3.0], [2.0, 5.0]]

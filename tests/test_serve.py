@@ -22,7 +22,7 @@ import pytest
 from click.testing import CliRunner
 
 from symgrad_cli.main import main
-from symgrad_cli.serving.examples import EXAMPLES
+from symgrad_cli.serving.app import EXAMPLES
 from symgrad_cli.serving.worker import answer
 from tests.browser import Opened, browser
 

@@ -19,7 +19,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.oracles import Check
 from symgrad.oracles.numerical import check_adjoint
 from symgrad.render.html.pieces import mathml
-from symgrad.sphinx.truth import UntrueError
+from symgrad.sphinx.page_claims import UntrueError
 from tests.browser import browser
 
 LATEX = shutil.which("pdflatex") and shutil.which("kpsewhich") and not subprocess.run(

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from symgrad.backward import Line
-from symgrad.render.flow import cut, in_columns, wrapped
 from symgrad.render.numbers import format_digits
+from symgrad.render.wrapping import elide_lines, in_columns, wrap_lines
 from symgrad.tracing import run_script
 from symgrad.tracing.session.history import Outline, compare_outlines
 from symgrad.tracing.session.sampling import OFTEN, is_checked
@@ -44,7 +44,7 @@ def test_no_line_is_too_long_and_no_word_is_lost(seed):
     signs = list("ab,.()[]·×+= \u1d40")
     text = "\n".join(" " * draw.integers(0, 30) + "".join(draw.choice(signs, draw.integers(0, 300))) for _ in range(5))
     width = int(draw.integers(20, 100))
-    found = wrapped(text, width)
+    found = wrap_lines(text, width)
     assert max(map(len, found.split("\n"))) <= width
     assert re.sub(r"\s", "", found) == re.sub(r"\s", "", text)
 
@@ -55,7 +55,7 @@ def test_the_middle_cut_counts_what_it_leaves_out(count, named):
     draw = np.random.default_rng(count + named)
     own = set(draw.choice(count, min(named, count), replace=False).tolist())
     lines = [f"{'h' if n in own else 't'}{n} = x * {n}" for n in range(count)]
-    shown = cut(lines, 12)
+    shown = elide_lines(lines, 12)
     left_out = sum(int(m[1]) for line in shown if (m := re.fullmatch(r"… (\d+) more …", line)))
     kept = [line for line in shown if "more" not in line]
     assert len(kept) + left_out == count

@@ -40,7 +40,7 @@ Examples:
     metavar="MODULE:FUNCTION",
     help="Instead of EXPRESSION: a Python function of PyTorch tensors, called once with the values of --let.",
 )
-@click.option("--let", "lets", multiple=True, metavar="NAME=VALUE", help="The value of an input. Repeatable.")
+@options.let_option("The value of an input. Repeatable.")
 @options.shape_option
 @options.wrt_option
 @click.option("--seed", metavar="VALUE", help="v: one weight for each entry of the output.")
@@ -52,7 +52,7 @@ Examples:
 @click.option("--entry", metavar='"x[0,1]"', help="One entry of a gradient, computed step by step.")
 @click.option("--brief", is_flag=True, help="Only the answer: a line for each gradient, and whether torch agrees.")
 @options.expand_option
-@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: also the Hessian.")
+@options.order_option("2: also the Hessian.")
 @click.option("--check/--no-check", default=True, help="Verify the derivation.  [default: check]")
 @options.memory_option
 @options.picture_options

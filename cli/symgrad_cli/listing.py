@@ -7,15 +7,15 @@ from math import isfinite
 from textwrap import fill
 
 import symgrad
-from symgrad.documents import HEADING, kinks_of, row
-from symgrad.errors import InputError, UnknownNameError
+from symgrad.documents import HEADING, kink_cells, kinks_of, select_operations
+from symgrad.errors import InputError
 from symgrad.explanation import Kink, kink_of
-from symgrad.ops import COMPOUNDS, Compound, Op, close_spellings, find, find_compound, operations
-from symgrad.render import derived as written
+from symgrad.ops import COMPOUNDS, Compound, Op, find, find_compound, operations
+from symgrad.render import write_derivation as written
 from symgrad_cli import output
 
 
-def listed(name: str | None, kinks: bool, at: float | None) -> None:
+def print_operations(name: str | None, kinks: bool, at: float | None) -> None:
     """Print the operation ``name``, or all; with ``kinks`` or ``at`` what happens where a derivative is a choice.
 
     Raises `UnknownNameError` for a name that nothing has.
@@ -24,7 +24,7 @@ def listed(name: str | None, kinks: bool, at: float | None) -> None:
     if compound is not None and not kinks and at is None:
         show_compound(compound)
         return
-    op = wanted(name)
+    op = select_operations([name])[0] if name else None
     if kinks or at is not None:
         if at is not None and op is None:
             raise InputError("--at needs the name of an operation", hints=("symgrad ops relu --at 0",))
@@ -39,19 +39,9 @@ def listed(name: str | None, kinks: bool, at: float | None) -> None:
         show(op)
 
 
-def wanted(name: str | None) -> Op | None:
-    """The operation called ``name``; raises `UnknownNameError`."""
-    if name is None:
-        return None
-    op = find(name)
-    if op is None:
-        raise UnknownNameError(f"there is no operation {name}", hints=(*close_spellings(name), "symgrad ops"))
-    return op
-
-
 def table(found: Iterable[Kink]) -> None:
     """Kinks as lines; each has every entry at the point, and moves the first one."""
-    rows = [HEADING, *(row(kink) for kink in found)]
+    rows = [HEADING, *(kink_cells(kink) for kink in found)]
     if len(rows) == 1:
         output.emit("no kinks: it is smooth")
         return

@@ -5,18 +5,13 @@ from __future__ import annotations
 import click
 
 import symgrad
-from symgrad_cli.check import check
-from symgrad_cli.code import code
-from symgrad_cli.derive import derive
-from symgrad_cli.docs import docs
-from symgrad_cli.errors import errors
-from symgrad_cli.exercise import exercise
+from symgrad_cli.catalog import docs, errors, ops
 from symgrad_cli.explain import explain
-from symgrad_cli.ops import ops
-from symgrad_cli.plan import plan
+from symgrad_cli.failures import Verbs
+from symgrad_cli.formulas import code, derive, plan
+from symgrad_cli.grading import check, exercise
 from symgrad_cli.run import run
 from symgrad_cli.serve import serve
-from symgrad_cli.verbs import Verbs
 
 EPILOG = """
 \b

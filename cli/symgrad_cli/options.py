@@ -54,11 +54,6 @@ def expression_argument(required: bool = True) -> Callable[[Command], Command]:
     return click.argument("expression", required=required, callback=read)
 
 
-def traceback_option(command: Command) -> Command:
-    """``--traceback``."""
-    return click.option("--traceback", is_flag=True, help="Show where in symgrad an error arose.")(command)
-
-
 def cache_option(command: Command) -> Command:
     """``--no-cache``; without it, what was proven once is known to later runs."""
 
@@ -71,34 +66,43 @@ def cache_option(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
-def shape_option(command: Command) -> Command:
-    """``--shape NAME=2,3``."""
+traceback_option = click.option("--traceback", is_flag=True, help="Show where in symgrad an error arose.")
+shape_option = click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=2,3",
+    help="The shape of an input; a letter is a size to be inferred. Repeatable.",
+)  # fmt: skip
+wrt_option = click.option("--wrt", metavar="x,a", help="The inputs to differentiate with respect to.  [default: all]")
+expand_option = click.option(
+    "--expand", is_flag=True, help="Show the steps inside composite operations such as softmax."
+)
+memory_option = click.option(
+    "--memory", metavar="SIZE", help="How much memory numbers may take: 500M, 4G.  [default: 1G]"
+)
+open_option = click.option(
+    "--open", "opened", is_flag=True, help="Write a page and open it in the browser.  [means --format html]"
+)
+
+
+def let_option(what: str) -> Callable[[Command], Command]:
+    """``--let NAME=VALUE``, whose help says ``what`` it is."""
+    return click.option("--let", "lets", multiple=True, metavar="NAME=VALUE", help=what)
+
+
+def order_option(what: str) -> Callable[[Command], Command]:
+    """``--order``, whose help says ``what`` the second one adds."""
+    return click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help=what)
+
+
+def file_option(what: str = WRITES) -> Callable[[Command], Command]:
+    """``-o FILE``, whose help says ``what`` is written."""
     return click.option(
-        "--shape", "shapes", multiple=True, metavar="NAME=2,3",
-        help="The shape of an input; a letter is a size to be inferred. Repeatable.",
-    )(command)  # fmt: skip
-
-
-def wrt_option(command: Command) -> Command:
-    """``--wrt x,a``."""
-    return click.option("--wrt", metavar="x,a", help="The inputs to differentiate with respect to.  [default: all]")(
-        command
-    )
-
-
-def expand_option(command: Command) -> Command:
-    """``--expand``."""
-    return click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")(
-        command
-    )
+        "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=what,
+        is_eager=True,
+    )  # fmt: skip
 
 
 def output_options(command: Command, formats: Sequence[str] = FORMATS, what: str = WRITES) -> Command:
     """``--format`` and ``-o``; where no format is named, the file's ending says which."""
-    command = click.option(
-        "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=what,
-        is_eager=True,
-    )(command)  # fmt: skip
 
     def chosen(context: click.Context, _: click.Parameter, style: str | None) -> str:
         path = context.params.get("path")
@@ -115,19 +119,12 @@ def output_options(command: Command, formats: Sequence[str] = FORMATS, what: str
     return click.option(
         "--format", "style", type=click.Choice(formats), callback=chosen,
         help="The output format.  [default: by FILE's ending, else text]",
-    )(command)  # fmt: skip
+    )(file_option(what)(command))  # fmt: skip
 
 
 def output_options_of(*formats: str, what: str = WRITES) -> Callable[[Command], Command]:
     """``--format``, one of ``formats``, and ``-o``, whose help says ``what`` is written."""
     return lambda command: output_options(command, formats, what)
-
-
-def memory_option(command: Command) -> Command:
-    """``--memory 4G``."""
-    return click.option(
-        "--memory", metavar="SIZE", help="How much memory numbers may take: 500M, 4G.  [default: 1G]"
-    )(command)  # fmt: skip
 
 
 @contextmanager
@@ -154,13 +151,6 @@ def picture_options(command: Command) -> Command:
         help="With --format svg: v times J, or the program with its gradients.",
     )(command)  # fmt: skip
     return open_option(output_options(command, (*FORMATS, "html", "svg")))
-
-
-def open_option(command: Command) -> Command:
-    """``--open``."""
-    return click.option(
-        "--open", "opened", is_flag=True, help="Write a page and open it in the browser.  [means --format html]"
-    )(command)
 
 
 def named(pairs: Sequence[str], option: str, form: str) -> dict[str, str]:

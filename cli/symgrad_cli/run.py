@@ -41,9 +41,8 @@ FORMATS = ("text", "markdown", "latex", "json", "html", "svg")
 @click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
 @click.option("--every", type=click.IntRange(min=1), metavar="N",
               help="Only every N-th call: N, 2N, 3N, …; with --call that one as well.")  # fmt: skip
-@click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
-@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True,
-              help="2, with --call N: also the second derivatives of that call.")  # fmt: skip
+@options.expand_option
+@options.order_option("2, with --call N: also the second derivatives of that call.")
 @click.option(
     "--code",
     type=click.IntRange(min=1),
@@ -71,7 +70,7 @@ def run(
         from symgrad.tracing import need_torch, run_script
 
         need_torch()
-        from symgrad.render.flow import wrapped
+        from symgrad.render.wrapping import wrap_lines
         from symgrad.tracing.story.event_content import closing_text, legend_text
         from symgrad.tracing.story.session_pages import WIDTH, closing_markdown, event_markdown, event_text
 
@@ -100,7 +99,7 @@ def run(
         as_python = code_of(session, code)
         say(as_python, stdout) if file is None else file.add(as_python)
     elif style == "text":
-        end = wrapped(closing_text(session) + legend_text(session), width)
+        end = wrap_lines(closing_text(session) + legend_text(session), width)
         say(end, stdout) if file is None else file.add(end)
     elif style == "markdown" and file is not None:
         file.add(closing_markdown(session))

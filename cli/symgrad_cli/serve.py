@@ -35,13 +35,12 @@ def serve(
     try:
         import uvicorn
 
-        from symgrad_cli.serving.app import application
+        from symgrad_cli.serving.app import Bounded, application
     except ImportError as error:
         raise InputError(
             "the local server needs packages that a plain installation leaves out",
             found=(f"{error.name} is not installed",), hints=('pip install "symgrad[serve]"',),
         ) from None  # fmt: skip
-    from symgrad_cli.serving.bounded import Bounded
 
     if scripts and host not in LOOPBACK:
         raise InputError("--scripts works only with a local address", found=(f"--host {host}",), hints=("no --host",))

@@ -1,6 +1,6 @@
 """Markdown pages that are true: one per operation of the table, one for the forum example, one about kinks, an index.
 
-Comes in: entries of the table. Goes out: a `Page`, Markdown with LaTeX formulas, or a folder with ``index.md``,
+Comes in: entries of the table. Goes out: a `SitePage`, Markdown with LaTeX formulas, or a folder with ``index.md``,
 ``forum.md``, ``kinks.md`` and ``ops/NAME.md``, each file whole or not at all. Nothing about a derivative is written
 here: formulas come from `derive`, numbers and proofs from the same `Explanation` that the terminal shows, and each row
 about a kink, a point where the derivative is a choice, is computed when it is written. The pages about kinds of errors
@@ -19,9 +19,9 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 
 from symgrad.api import explain
-from symgrad.documents.domains import spoken
-from symgrad.documents.markdown import article_markdown
-from symgrad.documents.operation import article, family_of, family_says
+from symgrad.documents.article import article_markdown
+from symgrad.documents.domains import condition_words
+from symgrad.documents.operation import article_of, family_of, family_says
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.files import write_whole
@@ -32,7 +32,7 @@ FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 
 @dataclass(frozen=True)
-class Page:
+class SitePage:
     """A file's place in the site, its text, the pictures beside it; of an operation what kind of matrix J is."""
 
     path: PurePosixPath
@@ -46,16 +46,16 @@ def file_name(op: Op) -> str:
     return f"{op.name.lower()}.md" if op.name != "T" else "transposed.md"
 
 
-def operation_page(op: Op, check: bool = True) -> Page:
+def operation_page(op: Op, check: bool = True) -> SitePage:
     """One operation: the answer in one box, a worked example with its proof, and what is folded away."""
-    found = article(op, check)
+    found = article_of(op, check)
     stem = file_name(op).removesuffix(".md")
     text, pictures = article_markdown(found, stem)
     beside = tuple((PurePosixPath("ops") / name, svg) for name, svg in pictures.items())
-    return Page(PurePosixPath("ops") / file_name(op), text, beside, found.structure)
+    return SitePage(PurePosixPath("ops") / file_name(op), text, beside, found.structure)
 
 
-def forum_page(check: bool = True) -> Page:
+def forum_page(check: bool = True) -> SitePage:
     """The question of the forum thread: what does ``gradient`` do in ``out.backward(gradient)``?"""
     intro = (
         "# What does the argument of `backward` do?\n\n"
@@ -64,7 +64,7 @@ def forum_page(check: bool = True) -> Page:
         "The thread guesses that the argument is multiplied onto the output. It is not."
     )
     story = explain(FORUM, seed=FORUM_SEED, check=check)
-    return Page(PurePosixPath("forum.md"), f"{intro}\n\n{demoted(story.to_markdown())}")
+    return SitePage(PurePosixPath("forum.md"), f"{intro}\n\n{demoted(story.to_markdown())}")
 
 
 def demoted(markdown: str) -> str:
@@ -73,12 +73,12 @@ def demoted(markdown: str) -> str:
     return "".join(p if p.startswith("```") else re.sub(r"^(#{1,5} )", r"#\1", p, flags=re.MULTILINE) for p in parts)
 
 
-def spelled(compound: Compound) -> str:
+def spellings_text(compound: Compound) -> str:
     """What users write for it; torch's inner names are not theirs."""
     return ", ".join(f"`{s}`" for s, entry in COMPOUNDS.items() if entry is compound and not s.startswith("aten."))
 
 
-def index_page(ops: Sequence[Op]) -> Page:
+def index_page(ops: Sequence[Op]) -> SitePage:
     """All operations by families, and the calls that are several of them."""
     lines = [
         "# Operations",
@@ -91,7 +91,7 @@ def index_page(ops: Sequence[Op]) -> Page:
         "",
         *table_lines(ops, lambda op: f"ops/{file_name(op)}"),
     ]
-    return Page(PurePosixPath("index.md"), "\n".join(lines))
+    return SitePage(PurePosixPath("index.md"), "\n".join(lines))
 
 
 def table_lines(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
@@ -100,7 +100,7 @@ def table_lines(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
     yield from ("## Calls", "", "Several of the operations one after the other, or several results:", "")
     yield from ("| call | spelled | in words |", "| --- | --- | --- |")
     for call in dict.fromkeys(COMPOUNDS.values()):
-        yield f"| `{cell(call.usage)}` | {spelled(call)} | {cell(call.says)} |"
+        yield f"| `{escape_bars(call.usage)}` | {spellings_text(call)} | {escape_bars(call.says)} |"
 
 
 HOW_TO_READ = """\
@@ -140,30 +140,30 @@ def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
             yield from (f"### {family.capitalize()}", "", family_says(row), "")
             yield from ("| operation | equation | in words |", "| --- | --- | --- |")
             for op in (row, *others):
-                link = f"[`{op.name}`]({page(op)})`{cell(called(op))}`"
-                yield f"| {link} | {'<br>'.join(equations(op))} | {cell(op.summary)} |"
+                link = f"[`{op.name}`]({page(op)})`{escape_bars(parameters_text(op))}`"
+                yield f"| {link} | {'<br>'.join(definition_lines(op))} | {escape_bars(op.summary)} |"
             yield ""
 
 
-def called(op: Op) -> str:
+def parameters_text(op: Op) -> str:
     """What may stand in the brackets, without kinds.
 
     >>> from symgrad.ops import TABLE
-    >>> called(TABLE["elu"])
+    >>> parameters_text(TABLE["elu"])
     '(x, alpha=1.0)'
     """
     parameters = (p.replace(annotation=p.empty) for p in op.signature.parameters.values())
     return str(inspect.Signature(list(parameters)))
 
 
-def equations(op: Op) -> Iterator[str]:
+def definition_lines(op: Op) -> Iterator[str]:
     """The definition, and the ones under other options."""
-    yield f"`{cell(op.definition)}`"
+    yield f"`{escape_bars(op.definition)}`"
     for condition, equation in op.variants.items():
-        yield f"{spoken(condition)}: `{cell(equation)}`"
+        yield f"{condition_words(condition)}: `{escape_bars(equation)}`"
 
 
-def cell(text: str) -> str:
+def escape_bars(text: str) -> str:
     """Text inside a table: a bar would end the cell."""
     return text.replace("|", "\\|")
 
@@ -187,13 +187,13 @@ def kinks_of(ops: Sequence[Op]) -> Iterator[Kink]:
     return (kink_of(op, at) for op in ops for at in op.kinks)
 
 
-def row(kink: Kink) -> tuple[str, ...]:
+def kink_cells(kink: Kink) -> tuple[str, ...]:
     """One kink in words."""
     torch = "not asked" if kink.torch is None else f"{kink.torch + 0.0:.4g}" + ("" if kink.agrees else "  DIFFERS")
     return (kink.text, f"{kink.at:g}", *kink.told, torch)
 
 
-def beside(ops: Sequence[Op]) -> Iterator[str]:
+def edge_margin_sentences(ops: Sequence[Op]) -> Iterator[str]:
     """How far from its edges torch still has a number of its own, where that is wider than a point."""
     for op in ops:
         if op.limits.margin:
@@ -201,13 +201,13 @@ def beside(ops: Sequence[Op]) -> Iterator[str]:
             yield f"In `{op.name}` torch still has one within {op.limits.margin} of {points}."
 
 
-def kinks_page(ops: Sequence[Op]) -> Page:
+def kinks_page(ops: Sequence[Op]) -> SitePage:
     """The table as a page."""
     found = list(kinks_of(ops))
     version = next((k.version for k in found if k.version), "(not installed)")
     lines = ["# Kinks", "", LEAD.format(version=version), "", f"| {' | '.join(HEADING)} |", "|---" * len(HEADING) + "|"]
     for kink in found:
-        text, *numbers = row(kink)
+        text, *numbers = kink_cells(kink)
         lines.append(f"| `{text}` | {' | '.join(numbers)} |")
     rules = [rule for op in ops for rule in edges_of(op)]
     if rules:
@@ -215,16 +215,16 @@ def kinks_page(ops: Sequence[Op]) -> Page:
             "",
             "## Without a derivative",
             "",
-            "\n".join([EDGES, *beside(ops)]),
+            "\n".join([EDGES, *edge_margin_sentences(ops)]),
             "",
             f"| {' | '.join(AT_EDGES)} |",
             "|---" * len(AT_EDGES) + "|",
         ]
         lines += [f"| `{r.text}` | {r.at} | {r.by} | {r.here:.4g} | {r.torch:.4g} |" for r in rules]
-    return Page(PurePosixPath("kinks.md"), "\n".join(lines))
+    return SitePage(PurePosixPath("kinks.md"), "\n".join(lines))
 
 
-def chosen(names: Sequence[str]) -> list[Op]:
+def select_operations(names: Sequence[str]) -> list[Op]:
     """The operations called ``names``, all of them when there is none; raises `UnknownNameError`."""
     if not names:
         return list(operations())
@@ -246,7 +246,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"cannot write into {folder}", found=(f"{place} may not be written",))
 
 
-def put(folder: Path, place: PurePosixPath, text: str) -> Path:
+def write_page(folder: Path, place: PurePosixPath, text: str) -> Path:
     """One file into ``folder``, which is made for it; raises `InputError` where that cannot be."""
     whole = folder / place
     try:
@@ -259,15 +259,15 @@ def put(folder: Path, place: PurePosixPath, text: str) -> Path:
 
 def write_site(folder: Path, names: Sequence[str] = (), check: bool = True) -> Iterator[Path]:
     """Write the pages one by one, yielding each file as it stands; whatever interrupts leaves no folder without one."""
-    ops = chosen(names)
+    ops = select_operations(names)
     check_folder(folder)
     for op in ops:
         page = operation_page(op, check)
         for path, svg in page.pictures:  # before the page: whatever interrupts, a page that stands has its pictures
-            put(folder, path, svg)
-        yield put(folder, page.path, page.text)
+            write_page(folder, path, svg)
+        yield write_page(folder, page.path, page.text)
     for page in (forum_page(check), kinks_page(ops), index_page(ops)):
-        yield put(folder, page.path, page.text)
+        yield write_page(folder, page.path, page.text)
 
 
 def kinds() -> dict[str, str]:

@@ -76,20 +76,20 @@ def _of_numbers(op: Op, program: Program, samples: Mapping[str, Array], name: st
     edges = [edge for edge in (domain.low, domain.high, *domain.avoid) if np.isfinite(edge)]
     points = sorted({*GRID, *(edge + beside for edge in edges for beside in (-NEAR, 0.0, NEAR))})
     tables = [
-        [finite(program, placed(op, samples, name, point, others), name, derivative) for point in points]
+        [is_finite_at(program, inputs_at(op, samples, name, point, others), name, derivative) for point in points]
         for others in OTHERS
     ]
     table = dict(zip(points, tables[0], strict=True))
-    found = conditions(name, table, edges) if all(other == tables[0] for other in tables) else ()
+    found = domain_conditions(name, table, edges) if all(other == tables[0] for other in tables) else ()
     if found and any(
-        torch_answers(program, placed(op, samples, name, point, None), name, derivative) not in (fine, None)
+        torch_answers(program, inputs_at(op, samples, name, point, None), name, derivative) not in (fine, None)
         for point, fine in table.items()
     ):
         return ()  # torch has a convention of its own there
     return found
 
 
-def placed(op: Op, samples: Mapping[str, Array], name: str, point: float, others: float | None) -> dict[str, Array]:
+def inputs_at(op: Op, samples: Mapping[str, Array], name: str, point: float, others: float | None) -> dict[str, Array]:
     """The samples with one entry at a point, and the entries of the other operands all the same."""
     inputs = dict(samples)
     for other, array in samples.items():
@@ -101,7 +101,7 @@ def placed(op: Op, samples: Mapping[str, Array], name: str, point: float, others
     return {**inputs, name: moved}
 
 
-def conditions(name: str, table: Mapping[float, bool], edges: Sequence[float]) -> tuple[str, ...]:
+def domain_conditions(name: str, table: Mapping[float, bool], edges: Sequence[float]) -> tuple[str, ...]:
     """``x > 0`` and the like, such that just the good points meet them; none where no such conditions are found."""
     good = [point for point, fine in table.items() if fine]
     bad = [point for point, fine in table.items() if not fine]
@@ -130,7 +130,7 @@ def _of_matrix(op: Op, program: Program, samples: Mapping[str, Array], name: str
         return ()
     for other in others_than(domain.matrix, samples[name]):
         inputs = {**samples, name: other}
-        if finite(program, inputs, name, False) or torch_answers(program, inputs, name, True):
+        if is_finite_at(program, inputs, name, False) or torch_answers(program, inputs, name, True):
             return ()
     return (MATRICES[domain.matrix].format(name=name),)
 
@@ -156,7 +156,7 @@ def torch_answers(program: Program, inputs: Mapping[str, Array], name: str, deri
     return bool(np.isfinite(found.output).all() and (gradient is None or np.isfinite(gradient).all()))
 
 
-def finite(program: Program, inputs: Mapping[str, Array], name: str, derivative: bool) -> bool:
+def is_finite_at(program: Program, inputs: Mapping[str, Array], name: str, derivative: bool) -> bool:
     """Whether the output is finite there; with ``derivative``, the gradient of its sum too."""
     try:
         with np.errstate(all="ignore"):
@@ -173,16 +173,17 @@ def finite(program: Program, inputs: Mapping[str, Array], name: str, derivative:
         return False
 
 
-def spoken(condition: str) -> str:
+def condition_words(condition: str) -> str:
     """What options are, in words.
 
-    >>> spoken("rank(x)=1 and rank(a)=1"), spoken("not eps=None"), spoken("causal and scale=None"), spoken("offset<0")
-    ('rank(x) = 1 and rank(a) = 1', 'with eps', 'with causal and without scale', 'offset < 0')
+    >>> [condition_words(text) for text in ("rank(x)=1 and rank(a)=1",
+    ...                                          "not eps=None", "causal and scale=None", "offset<0")]
+    ['rank(x) = 1 and rank(a) = 1', 'with eps', 'with causal and without scale', 'offset < 0']
     """
-    return " and ".join(map(part_spoken, condition.split(" and ")))
+    return " and ".join(map(one_condition_words, condition.split(" and ")))
 
 
-def part_spoken(part: str) -> str:
+def one_condition_words(part: str) -> str:
     """One of several conditions."""
     there = part.startswith("not ") == part.endswith("=None")
     name = part.removeprefix("not ").removesuffix("=None")
@@ -202,11 +203,11 @@ def sample_values(op: Op, example: Example) -> Mapping[str, Array]:
     values = {}
     for place, (name, shape) in enumerate(example.shapes):
         domain = op.domain_of(name if name in op.operands else op.operands[0])
-        values[name] = of_kind(domain.matrix, spread(domain, shape, place, 0 if op.smooth else 9))
+        values[name] = sample_matrix(domain.matrix, sample_numbers(domain, shape, place, 0 if op.smooth else 9))
     return values
 
 
-def of_kind(kind: str, array: Array) -> Array:
+def sample_matrix(kind: str, array: Array) -> Array:
     """Small numbers as a matrix of the kind that a domain names; every kind has a large diagonal."""
     if not kind or array.ndim < 2:
         return array
@@ -214,7 +215,7 @@ def of_kind(kind: str, array: Array) -> Array:
     return with_diagonal(array, 10)
 
 
-def spread(domain: Domain, shape: tuple[int, ...], shift: int, apart: int) -> Array:
+def sample_numbers(domain: Domain, shape: tuple[int, ...], shift: int, apart: int) -> Array:
     """Distinct-looking numbers in ``domain`` from one place in the pattern on, which comes again ``apart`` higher."""
     size = int(np.prod(shape, dtype=object))
     if domain.whole:

@@ -14,8 +14,8 @@ from itertools import product
 
 from symgrad.calculus import flows
 from symgrad.closed_form import assign_form
-from symgrad.documents.domains import sample_seed, sample_values, spoken, where_defined
-from symgrad.documents.markdown import Article, picture_of, readable
+from symgrad.documents.article import Article, picture_of, readable_blocks
+from symgrad.documents.domains import condition_words, sample_seed, sample_values, where_defined
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
 from symgrad.explanation.formulas import Derived
@@ -25,10 +25,10 @@ from symgrad.oracles.torch_rules import torch_rules
 from symgrad.program import Program
 from symgrad.question import torch_expression
 from symgrad.render import WRITERS
-from symgrad.render.content import derivatives, lines_of, page_of, pullbacks, second_order_section
+from symgrad.render.content import derivatives, derive_lines, derived_pullbacks, explanation_page, second_order_section
+from symgrad.render.content.speaker import size_text
 from symgrad.render.content.teller import teller_of
-from symgrad.render.content.words import size_text
-from symgrad.render.page import Block, Code, Grid, Grids, Listing, Paragraph, Section, Table, Words, named
+from symgrad.render.page import Block, Code, Grid, Grids, Listing, Paragraph, Section, Table, Words, tensor_label
 
 WORD = re.compile(r"(?:[a-z]{2,}|a)(?:[ ,:-]|$)")
 LINES = 160
@@ -40,23 +40,33 @@ SIGNS = {
 }
 
 
-def article(op: Op, check: bool = True) -> Article:
+def article_of(op: Op, check: bool = True) -> Article:
     """Everything that the page of an operation says."""
     example = shown_example(op)
     program = symbolic(example)
     derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
-    story, reason = sized(op, example, check)
+    story, reason = worked_story(op, example, check)
     pictures = [picture_of(story, name) for name in story.gradients if flows(story.program, name)]
     drawn = [picture for picture in pictures if picture is not None]
-    box = (*otherwise(op), *signs(op), letters(program), *answer(program, derived, example), *kinks(op), *drawn[:1])
-    sections = page_of(story).sections
+    box = (
+        *variant_blocks(op),
+        *signs(op),
+        letters(program),
+        *answer_blocks(program, derived, example),
+        *kink_paragraphs(op),
+        *drawn[:1],
+    )
+    sections = explanation_page(story).sections
     parts = (
-        Section(("An example: ", *sizes(story)), (*why_not(story, reason), *numbers(story), *drawn[1:])),
-        second(story, check),
+        Section(
+            ("An example: ", *example_words(story)),
+            (*refusal_note(story, reason), *worked_number_blocks(story), *drawn[1:]),
+        ),
+        second_section(story, check),
         torch_part(story),
-        Section(("Proof",), tuple(readable(sections[4].blocks, example.text))),
+        Section(("Proof",), tuple(readable_blocks(sections[4].blocks, example.text))),
         Section(("The same, step by step",), tuple(steps(sections[:4], story.expression)), folded=True),
-        *(formulas(other) for other in distinct_ranks(op.examples) if other.text != example.text),
+        *(example_section(other) for other in distinct_ranks(op.examples) if other.text != example.text),
     )
     structure = next((d.structure.kind for d in derived if d.name not in op.data and flows(program, d.name)), "")
     return Article(op, opening(op), box, tuple(part for part in parts if part.blocks), structure)
@@ -88,7 +98,7 @@ def symbolic(example: Example) -> Program:
 
 def opening(op: Op) -> Words:
     """What it is, how it is spelled, where it is defined."""
-    words: Words = (f"{begun(op.summary)}.",)
+    words: Words = (f"{capitalize_sentence(op.summary)}.",)
     if op.spellings:
         words = (*words, " Written as ")
         for place, spelling in enumerate(op.spellings):
@@ -101,20 +111,20 @@ def opening(op: Op) -> Words:
     return words
 
 
-def begun(says: str) -> str:
+def capitalize_sentence(says: str) -> str:
     """The sentence with a capital, unless a formula or a name begins it: there a capital is another letter.
 
-    >>> begun("positive weights"), begun("x[i] where x[i] > 0"), begun("β·x plus"), begun("exp(x[i])")
-    ('Positive weights', 'x[i] where x[i] > 0', 'β·x plus', 'exp(x[i])')
+    >>> [capitalize_sentence(text) for text in ("positive weights", "x[i] where x[i] > 0", "β·x plus", "exp(x[i])")]
+    ['Positive weights', 'x[i] where x[i] > 0', 'β·x plus', 'exp(x[i])']
     """
     return f"{says[0].upper()}{says[1:]}" if WORD.match(says) else says
 
 
-def otherwise(op: Op) -> Iterator[Block]:
+def variant_blocks(op: Op) -> Iterator[Block]:
     """The equations under other options or at other ranks."""
     for condition, equation in op.variants.items():
-        words = spoken(condition)
-        yield Paragraph((f"{begun(words if words.startswith('with') else f'where {words}')}:",))
+        words = condition_words(condition)
+        yield Paragraph((f"{capitalize_sentence(words if words.startswith('with') else f'where {words}')}:",))
         yield Listing(equation)
 
 
@@ -131,21 +141,21 @@ def letters(program: Program) -> Block:
     return Paragraph((f"With {given}, and {program.output} {size_text(program.out.shape)}:",))
 
 
-def answer(program: Program, derived: Sequence[Derived], example: Example) -> Iterator[Block]:
+def answer_blocks(program: Program, derived: Sequence[Derived], example: Example) -> Iterator[Block]:
     """The equation, the Jacobian by each input, and each pullback as code; as formulas too where some has no code."""
     teller = teller_of(program, symbolic=True)
     for section in derivatives(teller, derived):
-        yield from readable(section.blocks, example.text)
+        yield from readable_blocks(section.blocks, example.text)
     lines = [line for d in derived if d.form for line in assign_form(f"{d.name}.grad", d.form.text)]
     short = all(len(line) <= LINES for line in lines)
     if lines and short:
         yield Listing("\n".join(lines))
     if not short or not all(d.form for d in derived):
-        told = pullbacks(teller, derived, lines_of(teller.program, derived))
-        yield from readable(told.blocks, example.text)
+        told = derived_pullbacks(teller, derived, derive_lines(teller.program, derived))
+        yield from readable_blocks(told.blocks, example.text)
 
 
-def kinks(op: Op) -> Iterator[Block]:
+def kink_paragraphs(op: Op) -> Iterator[Block]:
     """Where a derivative may be a choice: both sides of the point, and what the equation and torch take at it."""
     for kink in (kink_of(op, at) for at in op.kinks):
         left, right, here = kink.told
@@ -176,7 +186,7 @@ def worked(op: Op, example: Example, check: bool) -> Explanation:
     return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS, text=text)
 
 
-def sized(op: Op, example: Example, check: bool) -> tuple[Explanation, str]:
+def worked_story(op: Op, example: Example, check: bool) -> tuple[Explanation, str]:
     """The example with an input of 2×3 where that can be, and the reason where it cannot."""
     other, reason = worked_example(op)
     try:
@@ -187,29 +197,31 @@ def sized(op: Op, example: Example, check: bool) -> tuple[Explanation, str]:
         return worked(op, example, check), error.problem
 
 
-def sizes(story: Explanation) -> Words:
+def example_words(story: Explanation) -> Words:
     """softmax(x), x 2×3."""
     given = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in story.inputs)
     return (Code(story.expression), *((f" with {given}",) if given else ()))
 
 
-def why_not(story: Explanation, reason: str) -> Iterator[Block]:
+def refusal_note(story: Explanation, reason: str) -> Iterator[Block]:
     """What was said of an input of 2×3, where the example has none."""
     if reason:
         yield Paragraph((f"Not with {story.inputs[0].name} {size_text(TWO_BY_THREE)}: {reason}.",))
 
 
-def numbers(story: Explanation) -> Iterator[Block]:
+def worked_number_blocks(story: Explanation) -> Iterator[Block]:
     """Inputs, output, seed and gradients of a worked example."""
     program = story.program
-    yield Grids((*(Grid(named(g.name), g.value) for g in story.inputs), Grid(named(program.output), story.output)))
+    yield Grids(
+        (*(Grid(tensor_label(g.name), g.value) for g in story.inputs), Grid(tensor_label(program.output), story.output))
+    )
     if story.output.size != 1:
-        yield Grids((Grid(named(program.seed), story.seed),))
+        yield Grids((Grid(tensor_label(program.seed), story.seed),))
     moving = [g for g in story.gradients.values() if flows(program, g.name)]
-    yield Grids(tuple(Grid(named(f"{g.name}.grad"), g.shown) for g in moving))
+    yield Grids(tuple(Grid(tensor_label(f"{g.name}.grad"), g.shown) for g in moving))
 
 
-def second(story: Explanation, check: bool) -> Section:
+def second_section(story: Explanation, check: bool) -> Section:
     """The second derivative by every pair of inputs that something flows back to."""
     moving = {name: g for name, g in story.gradients.items() if flows(story.program, name)}
     heading: Words = ("The second derivative",)
@@ -220,7 +232,7 @@ def second(story: Explanation, check: bool) -> Section:
     except SymgradError as error:
         return Section(heading, (Paragraph((f"Not derived: {error.problem}.",)),))
     section = second_order_section(teller_of(story.program, story.expression), story)
-    return Section(heading, tuple(readable(section.blocks, story.expression)), folded=len(moving) > 1)
+    return Section(heading, tuple(readable_blocks(section.blocks, story.expression)), folded=len(moving) > 1)
 
 
 def torch_part(story: Explanation) -> Section:
@@ -243,14 +255,14 @@ def steps(sections: Sequence[Section], expression: str) -> Iterator[Block]:
     """The derivation in full, each section after its heading."""
     for place, section in enumerate(sections, start=1):
         yield Paragraph((f"{place}. ", *section.heading), alarm=True)
-        yield from readable(section.blocks, expression)
+        yield from readable_blocks(section.blocks, expression)
 
 
-def formulas(example: Example) -> Section:
+def example_section(example: Example) -> Section:
     """Jacobian, pullback and closed form of another example, sizes left open."""
     program = symbolic(example)
     derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
-    found = tuple(answer(program, derived, example))
+    found = tuple(answer_blocks(program, derived, example))
     return Section(("For every size: ", Code(example.text)), found, folded=True)
 
 
@@ -278,7 +290,7 @@ def worked_example(op: Op) -> tuple[Example, str]:
     if not shown.shapes or any(shape == TWO_BY_THREE for _, shape in shown.shapes):
         return shown, ""
     reason = ""
-    for example in resized(op, shown.text):
+    for example in resized_examples(op, shown.text):
         try:
             read_program(example.text, shapes=dict(example.shapes))
         except SymgradError as error:
@@ -288,7 +300,7 @@ def worked_example(op: Op) -> tuple[Example, str]:
     return shown, reason
 
 
-def resized(op: Op, text: str) -> Iterator[Example]:
+def resized_examples(op: Op, text: str) -> Iterator[Example]:
     """``text`` with other sizes: 2 and 3 swapped; every input or the first 2×3, one axis of another after it; pairs."""
     same = [example for example in op.examples if example.text == text]
     for example in same:

@@ -25,7 +25,7 @@ from symgrad.numeric.exact import largest_finite
 from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.oracles.forms import evaluate_text, nearby_points, resized_points
 from symgrad.program import Program
-from symgrad.render.html.travel import listed
+from symgrad.render.html.formula_trees import json_values
 from symgrad.testing.bench import Trial
 from symgrad.testing.references import DerivedReference
 from symgrad.testing.slips import Case, Slip
@@ -243,4 +243,4 @@ def rounded_bytes(arrays: list[Array]) -> bytes:
 
 def array_data(array: Array) -> dict[str, Any]:
     """Shape and numbers."""
-    return {"shape": list(np.shape(array)), "values": listed(np.asarray(array))}
+    return {"shape": list(np.shape(array)), "values": json_values(np.asarray(array))}

@@ -30,8 +30,8 @@ from symgrad.numeric.arranged import assumed_value
 from symgrad.oracles.forms import resized_points
 from symgrad.oracles.typed_text import cast_of
 from symgrad.program import Program
-from symgrad.render.content.forward import forward_equations
-from symgrad.render.content.teller import formula_of, teller_of
+from symgrad.render.content.forward_section import forward_equations
+from symgrad.render.content.teller import gradient_formula, teller_of
 from symgrad.tracing import Capture
 
 __all__ = ["export"]
@@ -279,6 +279,6 @@ def write_short_formulas(program: Program, wanted: Sequence[str]) -> Iterator[st
         if not derived.sweep.whole:
             continue
         equation = derived.sweep.equation
-        formula, left = formula_of(teller, f"{name}.grad", equation, teller.names.inner(equation.axes))
+        formula, left = gradient_formula(teller, f"{name}.grad", equation, teller.names.inner(equation.axes))
         if len(formula.text) <= WIDEST:
             yield f"{left.text} = {formula.text}"

@@ -18,30 +18,29 @@ from symgrad.explanation.formulas import Derived
 from symgrad.language import arguments
 from symgrad.notebook import preformatted
 from symgrad.program import Program
-from symgrad.render.content import derivation_page, page_of
-from symgrad.render.content.jacobian import jacobian_blocks
+from symgrad.render.content import derivation_page, explanation_page
+from symgrad.render.content.jacobian_matrix import jacobian_blocks
 from symgrad.render.content.teller import teller_of
 from symgrad.render.formula_alphabets import formula_latex, formula_text
-from symgrad.render.html import rendered, to_html
+from symgrad.render.html import render_page, to_html
+from symgrad.render.jacobian_picture import matrix_picture, product_picture
 from symgrad.render.json import VERSION, derived_data, dumped, schema, to_json
-from symgrad.render.latex import blocks as latex_blocks
 from symgrad.render.latex import page_latex
-from symgrad.render.letters import Names, names_of
-from symgrad.render.markdown import blocks as markdown_blocks
+from symgrad.render.latex import write_blocks as latex_blocks
+from symgrad.render.letters import Names, choose_names
 from symgrad.render.markdown import page_markdown
+from symgrad.render.markdown import write_blocks as markdown_blocks
 from symgrad.render.page import Picture
-from symgrad.render.picture import matrix_picture, product_picture
 from symgrad.render.program_picture import program_picture
 from symgrad.render.text import page_text
 
 __all__ = [
     "WRITERS",
     "Names",
-    "derived",
+    "choose_names",
     "formula_latex",
     "formula_text",
     "matrix_picture",
-    "names_of",
     "product_picture",
     "program_picture",
     "schema",
@@ -50,11 +49,12 @@ __all__ = [
     "to_latex",
     "to_markdown",
     "to_text",
+    "write_derivation",
 ]
 
 
 PAGE_WRITERS: Mapping[str, Callable[..., str]] = {
-    "text": page_text, "markdown": page_markdown, "latex": page_latex, "html": rendered,
+    "text": page_text, "markdown": page_markdown, "latex": page_latex, "html": render_page,
 }  # fmt: skip
 """What writes any page; the options of each are its own."""
 At = tuple[str, tuple[int, ...]]
@@ -69,20 +69,22 @@ def to_text(
     With ``entry``, the story of that one entry; ``brief``, the answer alone.
     """
     columns, colored = arguments.require_count(width, "width"), arguments.require_flag(color, "color")
-    return page_text(page_of(explanation, entry, brief), width=columns, color=colored)
+    return page_text(explanation_page(explanation, entry, brief), width=columns, color=colored)
 
 
 def to_markdown(explanation: Explanation, *, entry: At | None = None, brief: bool = False) -> str:
     """The explanation as Markdown with LaTeX formulas; ``entry`` and ``brief`` as for text."""
-    return page_markdown(page_of(explanation, entry, brief))
+    return page_markdown(explanation_page(explanation, entry, brief))
 
 
 def to_latex(explanation: Explanation, *, entry: At | None = None, brief: bool = False) -> str:
     """The explanation as a LaTeX fragment; ``entry`` and ``brief`` as for text."""
-    return page_latex(page_of(explanation, entry, brief, paper=True))
+    return page_latex(explanation_page(explanation, entry, brief, paper=True))
 
 
-def derived(style: str, program: Program, formulas: Sequence[Derived], *, order: int = 1, **options: Any) -> str:
+def write_derivation(
+    style: str, program: Program, formulas: Sequence[Derived], *, order: int = 1, **options: Any
+) -> str:
     """Formulas alone, for every size, as `symgrad derive` and the pages about operations show them.
 
     Of ``order`` 2 with the lines of the second derivatives; as JSON by the schema's ``derivation``.
@@ -111,7 +113,7 @@ def plans_json(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence
 def explanation_html(explanation: Explanation) -> str:
     """The answer, the picture, and the whole story folded away."""
     return (
-        f"{preformatted(to_text(explanation, brief=True))}{image(product_picture(explanation))}"
+        f"{preformatted(to_text(explanation, brief=True))}{image_tag(product_picture(explanation))}"
         f"<details><summary>step by step</summary>{preformatted(to_text(explanation))}</details>"
     )
 
@@ -121,12 +123,12 @@ def jacobian_in(jacobian: Jacobian, style: str) -> str:
     if style == "svg":
         return matrix_picture(jacobian)
     if style == "html":
-        return image(matrix_picture(jacobian))
+        return image_tag(matrix_picture(jacobian))
     blocks = tuple(jacobian_blocks(teller_of(jacobian.program), jacobian))
     return "\n\n".join(markdown_blocks(blocks) if style == "markdown" else latex_blocks(blocks))
 
 
-def image(svg: str) -> str:
+def image_tag(svg: str) -> str:
     """A picture with its words; an image, so that its style stays its own."""
     data = base64.b64encode(svg.encode()).decode()
     return f'<img alt="{escape(Picture("", svg).alt)}" src="data:image/svg+xml;base64,{data}">'

@@ -61,7 +61,7 @@ def with_numbers(expression: Expr, names: Names) -> Expr:
     return expression.xreplace(known) if known else expression
 
 
-def fraction(product: Expr, names: Names) -> Fraction:
+def ordered_fraction(product: Expr, names: Names) -> Fraction:
     """A product taken apart: the sign in front, numbers first, negative powers below."""
     above: list[Expr] = []
     below: list[Expr] = []
@@ -112,7 +112,7 @@ def absolutes(factors: Sequence[Expr]) -> list[Expr]:
         (z,) = base.args
         for place, other in enumerate(found):
             own, power = other.as_base_exp()
-            times = multiple(own, z)
+            times = constant_ratio(own, z)
             if times is not None and power.is_Integer and power * side > 0:
                 taken = side if power == side else sp.sign(side)
                 found[place] = own ** (power - taken)
@@ -122,11 +122,11 @@ def absolutes(factors: Sequence[Expr]) -> list[Expr]:
     return found
 
 
-def multiple(one: Expr, other: Expr) -> Expr | None:
+def constant_ratio(one: Expr, other: Expr) -> Expr | None:
     """The number of times that ``one`` is ``other``, if it is a multiple of it; minus signs count.
 
     >>> x, y = sp.symbols("x y")
-    >>> multiple(3 * x - 3 * y, y - x)
+    >>> constant_ratio(3 * x - 3 * y, y - x)
     -3
     """
     (times, first), (below, second) = one.primitive(), other.primitive()
@@ -171,15 +171,15 @@ def held(term: Expr) -> Expr:
     return sp.S.One if 0 in numbers else sp.Mul(*numbers)
 
 
-def terms(total: Expr, names: Names) -> list[Fraction]:
+def ordered_terms(total: Expr, names: Names) -> list[Fraction]:
     """The terms of a sum in reading order."""
-    return [fraction(term, names) for term in sorted(sp.Add.make_args(total), key=lambda t: term_key(t, names))]
+    return [ordered_fraction(term, names) for term in sorted(sp.Add.make_args(total), key=lambda t: term_key(t, names))]
 
 
 def term_key(term: Expr, names: Names) -> Key:
     """Where a term stands in its sum: one with neither entries nor indices comes after those that have some."""
     factors = tuple(factor_key(f, names) for f in _sorted(sp.Mul.make_args(term), names) if not f.is_number)
-    return (fraction(term, names).negative, not (_entries(term) or free_indices(term)), factors)
+    return (ordered_fraction(term, names).negative, not (entries_read(term) or free_indices(term)), factors)
 
 
 def reading(expression: Expr, names: Names) -> Iterator[str]:
@@ -190,16 +190,16 @@ def reading(expression: Expr, names: Names) -> Iterator[str]:
         inner = names.bound([limit[0] for limit in expression.limits], expression.function)
         yield from reading(expression.function, inner)
     else:
-        for part in parts(expression, names):
+        for part in reading_parts(expression, names):
             yield from reading(part, names)
 
 
-def parts(expression: Expr, names: Names) -> Sequence[Expr]:
+def reading_parts(expression: Expr, names: Names) -> Sequence[Expr]:
     """What an expression is made of, in the order it is read: of a sum the factors of its terms."""
     if expression.is_Add:
-        return [factor for term in terms(expression, names) for factor in (*term.above, *term.below)]
+        return [factor for term in ordered_terms(expression, names) for factor in (*term.above, *term.below)]
     if expression.is_Mul:
-        product = fraction(expression, names)
+        product = ordered_fraction(expression, names)
         return [*product.above, *product.below]
     return tuple(expression.args)
 
@@ -209,7 +209,7 @@ def _sorted(factors: Sequence[Expr], names: Names) -> list[Expr]:
 
 
 @lru_cache(maxsize=4096)
-def _entries(node: Expr) -> tuple[Expr, ...]:
+def entries_read(node: Expr) -> tuple[Expr, ...]:
     """What a node reads; where numbers stand in it, the entries that they are."""
     shown = sorted(_shown(node), key=lambda s: _text(s.entry))
     return (*accesses(node), *(number.entry for number in shown))
@@ -232,7 +232,7 @@ def factor_key(factor: Expr, names: Names) -> Key:
     """Where a factor stands in its product."""
     if is_constant(factor):
         return (0, _text(factor))
-    read = _entries(factor)
+    read = entries_read(factor)
     if isinstance(factor, sp.KroneckerDelta):
         return (2, _place(factor, names), _text(factor))
     if not read and not free_indices(factor):

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
-from symgrad.render.flow import shortened
+from symgrad.render.wrapping import truncate_end
 
 STYLE = """
 .vj .ink{fill:#1b1b1f}.vj .soft{fill:#5f5f6a}.vj .cell{fill:none;stroke:#c9c9d2;stroke-width:1}
@@ -82,7 +82,7 @@ class Drawing:
         whole = whole or text  # what it stands for, told where one points
         if room is not None and text:
             size = min(size, max(LEAST, room / (WIDE * len(text))))
-            text = shortened(text, int(room / (WIDE * size) + 1e-9))
+            text = truncate_end(text, int(room / (WIDE * size) + 1e-9))
         attributes: dict[str, str | float] = {"x": x, "y": y, "font_size": f"{size:.3g}", "text_anchor": anchor}
         if fill is None:
             attributes["class_"] = kind
@@ -161,10 +161,10 @@ class Drawing:
         return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def shortened_name(text: str, most: int) -> str:
+def truncate_start(text: str, most: int) -> str:
     """At most so many characters, the beginning left out: weight and bias of a layer begin alike.
 
-    >>> shortened_name("self_attn.in_proj_weight", 15), shortened_name("weight", 15)
+    >>> truncate_start("self_attn.in_proj_weight", 15), truncate_start("weight", 15)
     ('…in_proj_weight', 'weight')
     """
     return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"

@@ -33,7 +33,7 @@ class Station:
 
 
 @dataclass(frozen=True)
-class Way:
+class FlowEdge:
     """From a tensor to the operation that reads it; ``length`` is that of what comes back, None where nothing does."""
 
     source: str
@@ -42,13 +42,13 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Flow:
+class FlowGraph:
     """A program and one backward through it; ``seed`` is what goes in at ``output``, and how long it is."""
 
     title: str
     below: str
     stations: tuple[Station, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[FlowEdge, ...]
     output: str
     seed: str
     length: float
@@ -62,33 +62,33 @@ Orders = dict[int, list[Slot]]
 
 
 @dataclass(frozen=True)
-class Laid:
+class FlowLayout:
     """A flow with a column for each station, a row for each slot, and how often ways cross."""
 
-    flow: Flow
+    flow: FlowGraph
     column: Mapping[str, int]
     row: Mapping[Slot, int]
     crossings: int
 
-    def same_band(self, way: Way) -> bool:
+    def same_band(self, way: FlowEdge) -> bool:
         """Whether a way is drawn from one end to the other."""
         return self.column[way.source] // self.flow.band == self.column[way.target] // self.flow.band
 
-    def slots(self, way: Way) -> list[Slot]:
+    def slots(self, way: FlowEdge) -> list[Slot]:
         """Its two stations, and its lanes between them."""
         return slots(self.column, way)
 
 
-def laid_out(flow: Flow) -> Laid:
+def lay_out(flow: FlowGraph) -> FlowLayout:
     """Inputs that are far from a reader stand beside it too; beside every reader, where fewer ways cross so."""
-    found = arranged(with_inputs_beside(flow, each=False))
+    found = reduce_crossings(with_inputs_beside(flow, each=False))
     if not found.crossings:
         return found
     other = with_inputs_beside(flow, each=True)
-    return found if len(other.stations) > MOST else min(found, arranged(other), key=lambda laid: laid.crossings)
+    return found if len(other.stations) > MOST else min(found, reduce_crossings(other), key=lambda laid: laid.crossings)
 
 
-def with_inputs_beside(flow: Flow, each: bool) -> Flow:
+def with_inputs_beside(flow: FlowGraph, each: bool) -> FlowGraph:
     """Inputs drawn once more before each operation that is far from the first that reads them; or before ``each``."""
     column = columns(flow)
     inputs = {s.name: s for s in flow.stations if not s.made}
@@ -109,7 +109,7 @@ def with_inputs_beside(flow: Flow, each: bool) -> Flow:
                    ways=tuple(ways))  # fmt: skip
 
 
-def columns(flow: Flow) -> dict[str, int]:
+def columns(flow: FlowGraph) -> dict[str, int]:
     """How many operations lie before a tensor; what comes from one input alone stands just before its first reader."""
     column: dict[str, int] = {}
     sources: dict[str, list[str]] = {}
@@ -128,27 +128,27 @@ def columns(flow: Flow) -> dict[str, int]:
     return column
 
 
-def slots(column: Mapping[str, int], way: Way) -> list[Slot]:
+def slots(column: Mapping[str, int], way: FlowEdge) -> list[Slot]:
     """The stations of a way, and its lanes in the columns between them."""
     lanes = range(column[way.source] + 1, column[way.target])
     return [way.source, *((way.source, way.target, place) for place in lanes), way.target]
 
 
-def arranged(flow: Flow) -> Laid:
+def reduce_crossings(flow: FlowGraph) -> FlowLayout:
     """Every column in an order in which few ways cross, and rows in which they are straight."""
     column = columns(flow)
     chains = [slots(column, w) for w in flow.ways if column[w.source] // flow.band == column[w.target] // flow.band]
     edges = [edge for chain in chains for edge in pairwise(chain)]
-    start = begun(flow, column, chains)
-    best = untangled(start, edges)
+    start = initial_orders(flow, column, chains)
+    best = sort_by_neighbours(start, edges)
     for number in range(TRIES):
         if best[0]:
-            best = min(best, untangled(shuffled(start, number), edges), key=lambda found: found[0])
+            best = min(best, sort_by_neighbours(shuffle_orders(start, number), edges), key=lambda found: found[0])
     count, orders = best
-    return Laid(flow, column, straightened(orders, edges, flow.band), count)
+    return FlowLayout(flow, column, straight_rows(orders, edges, flow.band), count)
 
 
-def begun(flow: Flow, column: Mapping[str, int], chains: Sequence[Sequence[Slot]]) -> Orders:
+def initial_orders(flow: FlowGraph, column: Mapping[str, int], chains: Sequence[Sequence[Slot]]) -> Orders:
     """What is computed in the order in which it is, below it what begins here, as it is read, and lanes below these."""
     first = {way.source: n for n, way in reversed(list(enumerate(flow.ways)))}
     names = sorted((s for s in flow.stations if not s.made), key=lambda s: first.get(s.name, len(first)))
@@ -161,15 +161,15 @@ def begun(flow: Flow, column: Mapping[str, int], chains: Sequence[Sequence[Slot]
     return dict(sorted(orders.items()))
 
 
-def shuffled(orders: Orders, number: int) -> Orders:
+def shuffle_orders(orders: Orders, number: int) -> Orders:
     """Every column in another order, the same one for the same ``number``."""
     draw = random.Random(number)
     return {place: draw.sample(order, len(order)) for place, order in orders.items()}
 
 
-def untangled(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> tuple[int, Orders]:
+def sort_by_neighbours(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> tuple[int, Orders]:
     """The fewest crossings that are found by putting each column in the order of its neighbours, and by exchanging."""
-    before, after = neighbours(edges)
+    before, after = joined_slots(edges)
     best = crossings(orders, edges), orders
     for sweep in range(SWEEPS):
         if not best[0]:
@@ -180,11 +180,11 @@ def untangled(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> tuple[int, 
             at, order = ranks(orders), orders[place]
             wish = {slot: mean([at[other] for other in beside.get(slot, ())], at[slot]) for slot in order}
             orders = {**orders, place: sorted(order, key=wish.__getitem__)}
-        best = min(best, exchanged(orders, edges), key=lambda found: found[0])
+        best = min(best, swap_neighbours(orders, edges), key=lambda found: found[0])
     return best
 
 
-def exchanged(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> tuple[int, Orders]:
+def swap_neighbours(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> tuple[int, Orders]:
     """Fewer crossings by exchanging what stands next to each other, as long as that helps."""
     count, helped = crossings(orders, edges), True
     while count and helped:
@@ -197,7 +197,7 @@ def exchanged(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> tuple[int, 
     return count, orders
 
 
-def neighbours(edges: Sequence[tuple[Slot, Slot]]) -> tuple[dict[Slot, list[Slot]], dict[Slot, list[Slot]]]:
+def joined_slots(edges: Sequence[tuple[Slot, Slot]]) -> tuple[dict[Slot, list[Slot]], dict[Slot, list[Slot]]]:
     """What each slot is joined to in the column before, and in the one after."""
     before: dict[Slot, list[Slot]] = {}
     after: dict[Slot, list[Slot]] = {}
@@ -227,9 +227,9 @@ def crossings(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> int:
     return sum((a - c) * (b - d) < 0 for gap in by_gap.values() for (a, b), (c, d) in combinations(gap, 2))
 
 
-def straightened(orders: Orders, edges: Sequence[tuple[Slot, Slot]], wide: int = BAND) -> dict[Slot, int]:
+def straight_rows(orders: Orders, edges: Sequence[tuple[Slot, Slot]], wide: int = BAND) -> dict[Slot, int]:
     """Rows in the order given, each near the rows of what it is joined to, and no more of them than needed."""
-    before, after = neighbours(edges)
+    before, after = joined_slots(edges)
     row: dict[Slot, int] = ranks(orders)
     high: dict[int, int] = {}
     for place, order in orders.items():

@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from symgrad.explanation.evidence import Rounding
 from symgrad.render import numbers
-from symgrad.render.drawing import Drawing, shortened_name
-from symgrad.render.flow import shortened
-from symgrad.render.flow_layout import MOST, Flow, Laid, Slot, Station, Way, laid_out
+from symgrad.render.drawing import Drawing, truncate_start
+from symgrad.render.flow_layout import MOST, FlowEdge, FlowGraph, FlowLayout, Slot, Station, lay_out
+from symgrad.render.wrapping import truncate_end
 
 WIDE, HIGH, ACROSS, DOWN = 126, 48, 198, 92
 """A station, and from one to the next."""
@@ -33,18 +33,18 @@ LONGEST_BELOW = 24
 CURVE = "upwards: the norm of the gradient with respect to each result; to the right: the order of the forward pass"
 
 
-def flow_picture(flow: Flow) -> str:
+def flow_picture(flow: FlowGraph) -> str:
     """The picture as SVG."""
     drawing = Drawing()
     drawing.headed(LEFT, TOP, flow.title, CURVE if len(flow.stations) > MOST else flow.below)
     if len(flow.stations) > MOST:
-        curve(drawing, flow)
+        draw_curve(drawing, flow)
     else:
-        stations(drawing, laid_out(flow))
-    return drawing.finished(flow.title, words(flow))
+        draw_stations(drawing, lay_out(flow))
+    return drawing.finished(flow.title, describe_flow(flow))
 
 
-def words(flow: Flow) -> str:
+def describe_flow(flow: FlowGraph) -> str:
     """What somebody who hears the picture is told: the forward, and every length on the way back."""
     shown = flow.stations if len(flow.stations) <= MOST else (*flow.stations[: MOST // 2], *flow.stations[-MOST // 2 :])
     forward = ", ".join(f"{s.name} {s.shape}" + (f" = {s.made}" if s.made else "") for s in shown)
@@ -64,19 +64,19 @@ Label = tuple[float, float, str, str]
 
 
 @dataclass(frozen=True)
-class Placed:
+class PaperLayout:
     """A flow on paper: where slots stand, and where in the side of a station each way leaves and enters."""
 
-    laid: Laid
+    laid: FlowLayout
     tops: Mapping[int, float]
     left: float
 
     @classmethod
-    def of(cls, laid: Laid) -> Placed:
+    def of(cls, laid: FlowLayout) -> PaperLayout:
         """The bands below one another."""
         high: dict[int, int] = {}
         for slot, row in laid.row.items():
-            band = column_of(laid, slot) // laid.flow.band
+            band = slot_column(laid, slot) // laid.flow.band
             high[band] = max(high.get(band, 0), row + 1)
         tops, top = {}, TOP + 64.0
         for band in range(max(high, default=0) + 1):
@@ -86,10 +86,10 @@ class Placed:
 
     def at(self, slot: Slot) -> Point:
         """The upper left corner of a station, or of the room that a lane takes."""
-        band, place = divmod(column_of(self.laid, slot), self.laid.flow.band)
+        band, place = divmod(slot_column(self.laid, slot), self.laid.flow.band)
         return self.left + place * ACROSS, self.tops[band] + self.laid.row[slot] * DOWN
 
-    def among(self, way: Way, leaving: bool) -> tuple[int, int]:
+    def among(self, way: FlowEdge, leaving: bool) -> tuple[int, int]:
         """Which one a way is of how many that leave its source or enter its target.
 
         Side by side in the order of where they go, or come from; what goes to other bands above them, as one.
@@ -101,7 +101,7 @@ class Placed:
         above = int(len(near) < len(same))
         return near.index(way) + above if way in near else 0, len(near) + above
 
-    def port(self, way: Way, leaving: bool) -> tuple[float, float, float]:
+    def port(self, way: FlowEdge, leaving: bool) -> tuple[float, float, float]:
         """Where a way leaves its source or enters its target, and how far below that what flows back does."""
         x, y = self.at(way.source if leaving else way.target)
         nth, count = self.among(way, leaving)
@@ -109,7 +109,7 @@ class Placed:
         return x + (WIDE if leaving else 0), y + 3 + (nth + 0.35) * share, min(GAP, 0.42 * share)
 
 
-def column_of(laid: Laid, slot: Slot) -> int:
+def slot_column(laid: FlowLayout, slot: Slot) -> int:
     """The column of a station or a lane."""
     return laid.column[slot] if isinstance(slot, str) else slot[2]
 
@@ -123,29 +123,29 @@ def thickness(length: float, longest: float) -> float:
     return max(THIN, THICK + math.log10(length / longest))
 
 
-def stations(drawing: Drawing, laid: Laid) -> None:
+def draw_stations(drawing: Drawing, laid: FlowLayout) -> None:
     """Stations, and the ways between them."""
-    placed, flow = Placed.of(laid), laid.flow
+    placed, flow = PaperLayout.of(laid), laid.flow
     finite = [w.length for w in flow.ways if w.length is not None and math.isfinite(w.length)]
     longest = max([*finite, flow.length if math.isfinite(flow.length) else 0.0], default=0.0)
     labels: list[Label] = []  # above every way
     for way in flow.ways:
         if laid.same_band(way):
-            span(drawing, labels, placed, way, longest)
+            draw_way(drawing, labels, placed, way, longest)
     for station in flow.stations:
         for leaving in (True, False):
-            stub(drawing, labels, placed, station.name, leaving, longest)
-    for x, y, anchor, text in apart(labels):
+            draw_stub(drawing, labels, placed, station.name, leaving, longest)
+    for x, y, anchor, text in separate_labels(labels):
         drawing.text(x, y, text, size=12, anchor=anchor, kind="back")
     for station in flow.stations:
         x, y = placed.at(station.name)
-        box(drawing, station, x, y)
+        draw_station(drawing, station, x, y)
         if station.name == flow.output:
-            drawing.text(x + WIDE / 2, y + HIGH + 17, f"← {flow.seed}, norm {short(flow.length)}",
+            drawing.text(x + WIDE / 2, y + HIGH + 17, f"← {flow.seed}, norm {three_digits(flow.length)}",
                          size=12, anchor="middle", kind="back")  # fmt: skip
 
 
-def apart(labels: Iterable[Label]) -> list[Label]:
+def separate_labels(labels: Iterable[Label]) -> list[Label]:
     """Lengths that begin at one place across stand below one another."""
     found: list[Label] = []
     for x, y, anchor, text in sorted(labels):
@@ -155,15 +155,15 @@ def apart(labels: Iterable[Label]) -> list[Label]:
     return found
 
 
-def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
+def draw_station(drawing: Drawing, station: Station, x: float, y: float) -> None:
     """One station: what made it, what it is called, its shape."""
     drawing.add("rect", x=x, y=y, width=WIDE, height=HIGH, rx=24 if not station.made else 6, class_="box",
                 **({"stroke_dasharray": "4 3"} if station.again else {}))  # fmt: skip
     drawing.reach(x + WIDE, y + HIGH)
-    name = shortened(station.name, LONGEST_BELOW - len(station.shape))
+    name = truncate_end(station.name, LONGEST_BELOW - len(station.shape))
     below = f"{name}  {station.shape}" if station.made else "again" if station.again else station.shape
     said = station.made or station.again or station.name
-    short_said = shortened if station.made else shortened_name
+    short_said = truncate_end if station.made else truncate_start
     drawing.text(
         x + WIDE / 2, y + 20, short_said(said, LONGEST), size=13, anchor="middle", bold=True, kind="ink code",
         room=WIDE - 12, whole=said,
@@ -172,7 +172,7 @@ def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
     drawing.text(x + WIDE / 2, y + 38, below, size=12, anchor="middle", kind="soft", room=WIDE - 12, whole=whole)
 
 
-def span(drawing: Drawing, labels: list[Label], placed: Placed, way: Way, longest: float) -> None:
+def draw_way(drawing: Drawing, labels: list[Label], placed: PaperLayout, way: FlowEdge, longest: float) -> None:
     """The way there, thin and grey, and below it the way back; its length goes among the labels."""
     (x1, y1, gap1), (x2, y2, gap2) = placed.port(way, True), placed.port(way, False)
     lanes = [placed.at(slot) for slot in placed.laid.slots(way)[1:-1]]
@@ -188,16 +188,18 @@ def span(drawing: Drawing, labels: list[Label], placed: Placed, way: Way, longes
     drawing.add(
         "path", d=route(back), class_="flow", stroke_width=f"{thickness(way.length, longest):.3g}", **dashed
     )  # fmt: skip
-    drawing.add("path", d=head(x1 + 1, end[1]), class_="head")
+    drawing.add("path", d=arrow_head(x1 + 1, end[1]), class_="head")
     if lanes:
         x, y = lanes[len(lanes) // 2]
-        labels.append((x + WIDE / 2, y + middle + GAP + 16, "middle", short(way.length)))
+        labels.append((x + WIDE / 2, y + middle + GAP + 16, "middle", three_digits(way.length)))
     else:
-        x, y, anchor = beside(placed, way, (x1, y1), (x2, y2), end[1])
-        labels.append((x, y, anchor, short(way.length)))
+        x, y, anchor = label_place(placed, way, (x1, y1), (x2, y2), end[1])
+        labels.append((x, y, anchor, three_digits(way.length)))
 
 
-def beside(placed: Placed, way: Way, leaves: Point, enters: Point, back: float) -> tuple[float, float, str]:
+def label_place(
+    placed: PaperLayout, way: FlowEdge, leaves: Point, enters: Point, back: float
+) -> tuple[float, float, str]:
     """Where the length of a way without lanes stands: outside of the ways that leave with it, and off its own bend."""
     (x, y), rise = leaves, leaves[1] - enters[1]
     up, down = rise > HIGH / 2, rise < -HIGH / 2
@@ -222,13 +224,13 @@ def route(points: Sequence[Point]) -> str:
     return " ".join(path)
 
 
-def head(x: float, y: float) -> str:
+def arrow_head(x: float, y: float) -> str:
     """The head of an arrow that points to the left."""
     return f"M{x:g} {y:g} L{x + 9:g} {y - 5:g} L{x + 9:g} {y + 5:g} Z"
 
 
-def stub(
-    drawing: Drawing, labels: list[Label], placed: Placed, name: str, leaving: bool, longest: float
+def draw_stub(
+    drawing: Drawing, labels: list[Label], placed: PaperLayout, name: str, leaving: bool, longest: float
 ) -> None:  # fmt: skip
     """The ways of a station to or from other bands: one end, and the names of the other sides.
 
@@ -256,13 +258,13 @@ def stub(
     drawing.add("path", d=route([(near, y), (other, far)]), class_="flow", stroke_width=f"{wide:.3g}")
     if leaving:
         at = y + 16 if len(ways) == len(same) else far - GAP - 18
-        labels.append((near, at, "start", ", ".join(map(short, lengths))))
+        labels.append((near, at, "start", ", ".join(map(three_digits, lengths))))
 
 
-def short(value: float) -> str:
+def three_digits(value: float) -> str:
     """A length in three digits.
 
-    >>> short(0.41614), short(2938.7), short(2.5e7)
+    >>> three_digits(0.41614), three_digits(2938.7), three_digits(2.5e7)
     ('0.416', '2940', '2.5e+07')
     """
     if isinstance(value, Rounding):
@@ -271,16 +273,16 @@ def short(value: float) -> str:
     return f"{float(digits):.0f}" if 1e3 <= abs(value) < 1e5 else digits
 
 
-def sized(length: float | None) -> float:
+def length_or_zero(length: float | None) -> float:
     """A length; 0 where nothing comes back, or nothing but rounding."""
     return 0.0 if length is None or isinstance(length, Rounding) else length
 
 
-def curve(drawing: Drawing, flow: Flow) -> None:
+def draw_curve(drawing: Drawing, flow: FlowGraph) -> None:
     """The length of what comes back to each tensor, from the first operation to the last, by orders of magnitude."""
     made = [s.name for s in flow.stations if s.made]
     lengths: Mapping[str, float] = {
-        name: math.sqrt(sum(sized(w.length) ** 2 for w in flow.ways if w.source == name)) for name in made
+        name: math.sqrt(sum(length_or_zero(w.length) ** 2 for w in flow.ways if w.source == name)) for name in made
     }
     points = [(n, lengths[name]) for n, name in enumerate(made) if 0 < lengths[name] < math.inf]
     points.append((len(made) - 1, flow.length)) if 0 < flow.length < math.inf else None
@@ -305,6 +307,6 @@ def curve(drawing: Drawing, flow: Flow) -> None:
     drawing.text(left + wide, top + tall + 24, f"{made[-1]}, the last", size=12, anchor="end")
 
 
-def ways_of(readers: Sequence[tuple[str, str]], lengths: Mapping[tuple[str, str], float]) -> tuple[Way, ...]:
+def ways_of(readers: Sequence[tuple[str, str]], lengths: Mapping[tuple[str, str], float]) -> tuple[FlowEdge, ...]:
     """One way for each pair of a tensor and who reads it."""
-    return tuple(Way(a, b, lengths.get((a, b))) for a, b in dict.fromkeys(readers))
+    return tuple(FlowEdge(a, b, lengths.get((a, b))) for a, b in dict.fromkeys(readers))

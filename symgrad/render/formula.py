@@ -50,7 +50,7 @@ class Printer(ABC):
     def node(self, node: Expr, names: Names) -> Text:
         """A node and how tightly it holds together."""
         if isinstance(node, Shown):
-            return self.number(numbers.short(node.value))
+            return self.number(numbers.short_decimal(node.value))
         if node.is_Integer:
             return self.number(int(node))
         if is_access(node):
@@ -100,7 +100,7 @@ class Printer(ABC):
             left, right = self.inside(node.args[0], MULTIPLY, names), self.inside(node.args[1], ATOM, names)
             return f"{left} {self.word('mod')} {right}", ADD
         if node.is_Float or node is sp.nan:
-            return self.number(numbers.short(float(node)))
+            return self.number(numbers.short_decimal(float(node)))
         if node == sp.pi:
             return self.symbol("π"), ATOM
         if node == sp.E:
@@ -122,7 +122,7 @@ class Printer(ABC):
     def sum(self, node: Expr, names: Names) -> Text:
         """Terms, each with its sign in front."""
         result = ""
-        for term in arrange.terms(node, names):
+        for term in arrange.ordered_terms(node, names):
             text, binds = self.fraction(term, names)
             text = text if binds > ADD else self.bracketed(text)
             if result:
@@ -133,7 +133,7 @@ class Printer(ABC):
 
     def product(self, node: Expr, names: Names) -> Text:
         """Factors over what they are divided by, the sign in front."""
-        parts = arrange.fraction(node, names)
+        parts = arrange.ordered_fraction(node, names)
         text, binds = self.fraction(parts, names)
         if not parts.negative:
             return text, binds
@@ -279,7 +279,7 @@ def power_of_ten(number: Expr) -> int | None:
     return len(digits) - 1 if number.is_Integer and number >= TINY and digits == f"1{'0' * (len(digits) - 1)}" else None
 
 
-def numbered(node: Expr, names: Names) -> str | None:
+def entry_digits(node: Expr, names: Names) -> str | None:
     """The digits of a numbered entry that is written short, ``01`` of x01; None for any other."""
     indices = indices_of(node)
     if indices and name_of(node) in names.compact and all(i.is_Integer and 0 <= i <= 9 for i in indices):

@@ -14,7 +14,7 @@ from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.notation.read_write import HIGH
 from symgrad.render import arrange, numbers
-from symgrad.render.formula import ADD, ATOM, MULTIPLY, OPEN, POWER, Printer, Text, numbered
+from symgrad.render.formula import ADD, ATOM, MULTIPLY, OPEN, POWER, Printer, Text, entry_digits
 from symgrad.render.letters import Names, loose_names
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -48,7 +48,7 @@ class Unicode(Printer):
     def access(self, node: Expr, names: Names) -> str:
         """``x[p,q]``, ``x01``, ``x``."""
         name = names.name(name_of(node))
-        digits = numbered(node, names)
+        digits = entry_digits(node, names)
         return f"{name}{digits}" if digits else label_text(name, [self.node(i, names)[0] for i in indices_of(node)])
 
     def divided(self, parts: arrange.Fraction, names: Names) -> Text:
@@ -124,7 +124,7 @@ def name_latex(name: str) -> str:
         return f"{name[0]}^{{{name_latex(name[2:])}}}"
     if len(name) == 1 and name.isascii():
         return name
-    return f"\\mathrm{{{spelled(name)}}}"
+    return f"\\mathrm{{{escape_name(name)}}}"
 
 
 def label_latex(name: str, at: Sequence[Any]) -> str:
@@ -136,7 +136,7 @@ def label_latex(name: str, at: Sequence[Any]) -> str:
     return f"{name}_{{{joined}}}"
 
 
-def spelled(name: str) -> str:
+def escape_name(name: str) -> str:
     """The characters of a name, for upright letters."""
     return "".join(f"{{\\{GREEK[c]}}}" if c in GREEK else r"\_" if c == "_" else c for c in name)
 
@@ -220,7 +220,7 @@ class Latex(Printer):
         elif name == "logΓ":
             head = r"\log\Gamma"
         else:
-            head = f"\\operatorname{{{spelled(name)}}}"
+            head = f"\\operatorname{{{escape_name(name)}}}"
         over = f"_{{{''.join(self.letter(names.letter(i)) for i in along)}}}" if along else ""
         return f"{head}{over}\\left({', '.join(self.node(a, names)[0] for a in arguments)}\\right)"
 

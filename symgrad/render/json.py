@@ -24,12 +24,12 @@ from symgrad.oracles.comparisons import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers
 from symgrad.render.content.answer import kink_sentence
-from symgrad.render.content.jacobian import countable
-from symgrad.render.content.one_entry import column_of, gradient_of
+from symgrad.render.content.jacobian_matrix import countable
+from symgrad.render.content.one_entry import gradient_of, jacobian_column
 from symgrad.render.content.teller import teller_of
 from symgrad.render.formula_alphabets import formula_latex, formula_text, label_text
-from symgrad.render.letters import Names, names_of
-from symgrad.render.page import named, partial
+from symgrad.render.letters import Names, choose_names
+from symgrad.render.page import partial_derivative, tensor_label
 
 VERSION = 1
 MOST_ENTRIES = 10_000
@@ -60,7 +60,7 @@ def dumped(data: Data) -> str:
 
 def explanation_data(explanation: Explanation) -> Data:
     """Everything an explanation says."""
-    program, names = explanation.program, names_of(explanation.program)
+    program, names = explanation.program, choose_names(explanation.program)
     later = explanation.downstream
     said = [*explanation.conventions, *filter(None, [explanation.out_of_range])]
     return {
@@ -81,12 +81,12 @@ def explanation_data(explanation: Explanation) -> Data:
         "steps": steps_data(program, names),
         "output": {
             "shape": list(explanation.output.shape), "value": numbers.data(explanation.output),
-            **renamed(program.output, "out"),
+            **unusual_name(program.output, "out"),
         },
         "seed": {
             "origin": explanation.seed_info.origin, "text": explanation.seed_info.text,
             "shape": list(explanation.seed.shape), "value": numbers.data(explanation.seed),
-            **renamed(program.seed, "v"),
+            **unusual_name(program.seed, "v"),
         },
         "gradients": {name: gradient_data(gradient, names) for name, gradient in explanation.gradients.items()},
         "hessians": [hessian_data(hessian, names) for hessian in explanation.hessians.values()],
@@ -118,7 +118,7 @@ def made_data(program: Program, name: str) -> Data:
 
 def derived_data(program: Program, derived: Sequence[Derived]) -> Data:
     """The formulas of a program for every size."""
-    names = names_of(program)
+    names = choose_names(program)
     return {
         "kind": "derivation",
         "schema": VERSION,
@@ -126,14 +126,14 @@ def derived_data(program: Program, derived: Sequence[Derived]) -> Data:
             {"name": t.name, "shape": [str(s) for s in t.shape], **made_data(program, t.name)} for t in program.inputs
         ],
         "steps": steps_data(program, names),
-        "output": {"shape": [str(s) for s in program.out.shape], **renamed(program.output, "out")},
-        **({"seed": renamed(program.seed, "v")} if program.seed != "v" else {}),
+        "output": {"shape": [str(s) for s in program.out.shape], **unusual_name(program.output, "out")},
+        **({"seed": unusual_name(program.seed, "v")} if program.seed != "v" else {}),
         "gradients": {
             d.name: {
                 "closed_form": d.form.text if d.form else None,
                 **sweep_data(d.sweep, d.name, names),
                 "jacobian": {
-                    "formula": jacobian_formula(program, d.name, d.axes, d.inner, d.jacobian, names),
+                    "formula": jacobian_formula_data(program, d.name, d.axes, d.inner, d.jacobian, names),
                     "structure": structure_data(d.structure),
                 },
             }
@@ -142,7 +142,7 @@ def derived_data(program: Program, derived: Sequence[Derived]) -> Data:
     }
 
 
-def renamed(name: str, usual: str) -> Data:
+def unusual_name(name: str, usual: str) -> Data:
     """What is not called as usual, because an input is."""
     return {} if name == usual else {"name": name}
 
@@ -156,27 +156,27 @@ def steps_data(program: Program, names: Names) -> list[Data]:
             "name": step.result.name,
             "op": step.called,
             "arguments": [str(a.value) if isinstance(a, Constant) else a for a in step.arguments],
-            "options": {key: option(value) for key, value in step.options},
+            "options": {key: option_data(value) for key, value in step.options},
             "shape": [str(s) for s in step.result.shape],
             "equation": formula_data(step.result.name, equation, names.entry(equation.axes, step.result.name)),
         })  # fmt: skip
     return result
 
 
-def option(value: Any) -> Any:
+def option_data(value: Any) -> Any:
     """An option as JSON has it; sizes as text."""
     if isinstance(value, tuple):
-        return [option(v) for v in value]
+        return [option_data(v) for v in value]
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
 def formula_data(left: str, equation: IndexEquation, names: Names) -> Data:
     """``left[axes] = right`` in both alphabets."""
     letters = [names.letter(i) for i in equation.axes]
-    return {"left": label_text(left, letters), **in_both(equation.right, names)}
+    return {"left": label_text(left, letters), **both_alphabets(equation.right, names)}
 
 
-def in_both(formula: Expr, names: Names) -> Data:
+def both_alphabets(formula: Expr, names: Names) -> Data:
     """A formula in both alphabets."""
     return {"text": formula_text(formula, names), "latex": formula_latex(formula, names)}
 
@@ -217,7 +217,7 @@ def hessian_data(hessian: Hessian, names: Names) -> Data:
         "first": hessian.first,
         "second": hessian.second,
         "closed_form": hessian.closed_form,
-        **({"text": None, "latex": None} if hessian.formula is None else in_both(hessian.formula, scope)),
+        **({"text": None, "latex": None} if hessian.formula is None else both_alphabets(hessian.formula, scope)),
         "shape": list(hessian.value.shape),
         "value": numbers.data(hessian.value),
         "constant": hessian.constant,
@@ -257,7 +257,7 @@ def step_data(step: Rewrite, names: Names) -> Data:
     }
 
 
-def jacobian_formula(
+def jacobian_formula_data(
     program: Program, name: str, axes: Sequence[Index], inner: Sequence[Index], formula: Expr | None, names: Names
 ) -> Data | None:
     """∂out/∂x in both alphabets."""
@@ -265,8 +265,8 @@ def jacobian_formula(
         return None
     scope = names.entry(axes, program.output).inner(inner)
     out, by = ([scope.letter(i) for i in indices] for indices in (axes, inner))
-    left = partial(named(program.output, out), named(name, by))
-    return {"left": left.text, "left_latex": left.latex, **in_both(formula, scope)}
+    left = partial_derivative(tensor_label(program.output, out), tensor_label(name, by))
+    return {"left": left.text, "left_latex": left.latex, **both_alphabets(formula, scope)}
 
 
 def structure_data(structure: Structure) -> Data:
@@ -282,16 +282,16 @@ def jacobian_data(jacobian: Jacobian, names: Names) -> Data:
     axes, inner = jacobian.axes, jacobian.inner
     return {
         "shape": [rows, columns],
-        "formula": jacobian_formula(jacobian.program, jacobian.name, axes, inner, jacobian.formula, names),
+        "formula": jacobian_formula_data(jacobian.program, jacobian.name, axes, inner, jacobian.formula, names),
         "structure": structure_data(jacobian.structure),
         "nonzeros": nonzeros,
         "row_labels": list(jacobian.row_labels) if labelled else None,
         "column_labels": list(jacobian.column_labels) if labelled else None,
-        "entries": _entries(jacobian) if nonzeros is not None and nonzeros <= MOST_ENTRIES else None,
+        "entries": nonzero_entries(jacobian) if nonzeros is not None and nonzeros <= MOST_ENTRIES else None,
     }
 
 
-def _entries(jacobian: Jacobian) -> list[list[Any]]:
+def nonzero_entries(jacobian: Jacobian) -> list[list[Any]]:
     """[row, column, value] of every entry that is not 0."""
     rows, columns = jacobian.shape
     if rows * columns <= MOST_ENTRIES:
@@ -327,7 +327,7 @@ def entry_data(explanation: Explanation, name: str, at: tuple[int, ...]) -> Data
     story = gradient.entry(at)
     moving: list[Mapping[str, Any]] = []
     if name in explanation.program.relevant:
-        column, seed = column_of(explanation, gradient, at), explanation.seed
+        column, seed = jacobian_column(explanation, gradient, at), explanation.seed
         moving = [
             {
                 "output": [int(i) for i in place],

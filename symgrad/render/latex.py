@@ -14,16 +14,16 @@ from symgrad.render.page import (
     Block,
     Both,
     Code,
-    Equation,
+    EquationRow,
     Equations,
     Grids,
     Listing,
     Math,
     Matrix,
-    Notes,
     Page,
     Paragraph,
     Picture,
+    Remarks,
     Table,
     Words,
     text_of,
@@ -44,41 +44,41 @@ def page_latex(page: Page) -> str:
     facts = ", ".join(f"{name} {size}" for name, size in page.facts)
     parts = [
         "% needs \\usepackage{amsmath}\n\\begingroup\\sloppy",
-        f"\\section*{{{words(page.title)}}}",
+        f"\\section*{{{write_words(page.title)}}}",
         *([f"Sizes: {escaped(facts)}."] if facts else []),
-        *blocks(page.lead),
+        *write_blocks(page.lead),
     ]
     for place, section in enumerate(page.sections, start=1):
         number = f"{place}. " if page.numbered else ""
-        parts += [f"\\subsection*{{{number}{words(section.heading)}}}", *blocks(section.blocks)]
+        parts += [f"\\subsection*{{{number}{write_words(section.heading)}}}", *write_blocks(section.blocks)]
     return "\n\n".join([*parts, "\\endgroup"]) + "\n"
 
 
-def blocks(found: Iterable[Block]) -> list[str]:
+def write_blocks(found: Iterable[Block]) -> list[str]:
     """Blocks as paragraphs."""
-    return [part for block in found for part in written(block)]
+    return [part for block in found for part in write_block(block)]
 
 
-def written(block: Block) -> list[str]:
+def write_block(block: Block) -> list[str]:
     """One block."""
     if isinstance(block, Paragraph):
-        text = words(block.words)
+        text = write_words(block.words)
         return [f"\\textbf{{{text}}}" if block.alarm else text]
     if isinstance(block, Listing):
         lines = " \\\\\n".join(code(line).replace("  ", "~~") for line in block.code.splitlines())
         return [f"\\begin{{quote}}\n{lines}\n\\end{{quote}}", *([escaped(block.beside)] if block.beside else [])]
-    if isinstance(block, Notes):
+    if isinstance(block, Remarks):
         items = (escaped(item.strip()) for item in block.items)
         told = "\n".join(f"\\item \\textbf{{{item}}}" if block.alarm else f"\\item {item}" for item in items)
         return [f"\\begin{{itemize}}\n{told}\n\\end{{itemize}}"]
     if isinstance(block, Both):
-        return blocks(block.apart)
+        return write_blocks(block.apart)
     if isinstance(block, Picture):
         return [escaped(block.alt)]
     if isinstance(block, Equations):
         return [equations(block.rows)]
     if isinstance(block, Grids):
-        return [f"\\[\n{formula}\n\\]" for grid in block.grids for formula in mathmode.grids(grid)]
+        return [f"\\[\n{formula}\n\\]" for grid in block.grids for formula in mathmode.grid_formulas(grid)]
     if isinstance(block, Matrix):
         return [matrix(block)]
     return [table(block)]
@@ -89,24 +89,24 @@ def code(text: str) -> str:
     return typewriter(text) if len(text) <= LONG else typewriter(text).replace("(", "(\\allowbreak{}")
 
 
-def equations(rows: Iterable[Equation]) -> str:
+def equations(rows: Iterable[EquationRow]) -> str:
     """Equations under one another, short remarks beside them and long ones below."""
     parts: list[str] = []
     lines: list[str] = []
     for row in rows:
-        lines += mathmode.equation(row, WIDE, PAGE)
+        lines += mathmode.equation_lines(row, WIDE, PAGE)
         length = sum(len(part.text) + 3 for part in row.parts) + len(text_of(row.remark))
         if row.remark and length <= WIDE:
-            lines[-1] += f" \\qquad \\text{{{words(row.remark)}}}"
+            lines[-1] += f" \\qquad \\text{{{write_words(row.remark)}}}"
         elif row.remark:
-            parts += [display(lines), words(row.remark)]
+            parts += [display(lines), write_words(row.remark)]
             lines = []
     return "\n\n".join([*parts, display(lines)] if lines else parts)
 
 
 def display(lines: list[str]) -> str:
     """Lines of equations on their own."""
-    return f"\\[\n{mathmode.aligned(lines)}\n\\]"
+    return f"\\[\n{mathmode.aligned_environment(lines)}\n\\]"
 
 
 def matrix(block: Matrix) -> str:
@@ -121,7 +121,7 @@ def matrix(block: Matrix) -> str:
     lines = [" & ".join(["", *(label.latex for label in block.columns)]) + r" \\ \hline"]
     for place, (label, row) in enumerate(zip(block.rows, block.cells, strict=True), start=1):
         rule = block.row_block and place % block.row_block == 0 and place < len(block.rows)
-        cells = [label.latex, *(mathmode.cell(cell) for cell in row)]
+        cells = [label.latex, *(mathmode.cell_latex(cell) for cell in row)]
         lines.append(" & ".join(cells) + (r" \\ \hline" if rule else r" \\"))
     body = "\n".join(lines)
     whole = f"\\[\n\\begin{{array}}{{r|{columns}}}\n{body}\n\\end{{array}}\n\\]"
@@ -130,7 +130,7 @@ def matrix(block: Matrix) -> str:
 
 def matrix_width(block: Matrix) -> float:
     """About how wide a matrix is."""
-    columns = zip(*([points(mathmode.cell(cell)) for cell in row] for row in block.cells), strict=True)
+    columns = zip(*([points(mathmode.cell_latex(cell)) for cell in row] for row in block.cells), strict=True)
     widths = [max(points(label.latex), *cells) for label, cells in zip(block.columns, columns, strict=True)]
     labels = max((points(label.latex) for label in block.rows), default=0)
     return float(sum(width + GAP for width in (labels, *widths)))
@@ -139,8 +139,8 @@ def matrix_width(block: Matrix) -> float:
 def table(block: Table) -> str:
     """Words in columns."""
     told = block.brief or block.rows
-    rows = [" & ".join(words(cell) for cell in row) + r" \\" for row in told]
-    heading = " & ".join(words(cell) for cell in block.heading) + r" \\ \hline"
+    rows = [" & ".join(write_words(cell) for cell in row) + r" \\" for row in told]
+    heading = " & ".join(write_words(cell) for cell in block.heading) + r" \\ \hline"
     body = "\n".join([f"\\begin{{tabular}}{{{'l' * len(block.heading)}}}", heading, *rows, "\\end{tabular}"])
     widths = [max(map(words_width, column)) for column in zip(block.heading, *told, strict=True)]
     wide = sum(widths) + len(widths) * GAP > PAGE
@@ -154,12 +154,12 @@ def words_width(parts: Words) -> float:
     )
 
 
-def words(parts: Words) -> str:
+def write_words(parts: Words) -> str:
     """Words with code and formulas in them."""
-    return "".join(word(part) for part in parts)
+    return "".join(write_word(part) for part in parts)
 
 
-def word(part: str | Code | Math) -> str:
+def write_word(part: str | Code | Math) -> str:
     """One piece of words."""
     if isinstance(part, str):
         return escaped(part)

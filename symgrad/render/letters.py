@@ -129,7 +129,7 @@ class Names:
         return free[0] if free else index.name
 
 
-def names_of(program: Program) -> Names:
+def choose_names(program: Program) -> Names:
     """The names on a page about ``program``, nothing in scope yet."""
     tensors = [tensor.name for tensor in program.tensors()]
     equations = {step.result.name: local_jacobian(step, program).equation for step in program.steps}

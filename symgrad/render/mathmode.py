@@ -16,8 +16,8 @@ import numpy as np
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.formula_alphabets import GREEK
-from symgrad.render.page import Equation, Grid, Math, Words
-from symgrad.render.page import number as number_math
+from symgrad.render.page import EquationRow, Grid, Math, Words
+from symgrad.render.page import number_math as number_math
 
 MOST_ROWS, MOST_COLUMNS = 12, 12
 """Rows and columns of an array that are printed."""
@@ -75,7 +75,7 @@ def without_code(text: str) -> tuple[str, list[str]]:
     return text, codes
 
 
-def equation(row: Equation, wide: int = WIDE, room: float = ROOM) -> list[str]:
+def equation_lines(row: EquationRow, wide: int = WIDE, room: float = ROOM) -> list[str]:
     r"""One equation as lines of an ``aligned`` environment; each part on a line of its own where it is wide."""
     head, *rest = row.parts
     whole = " = ".join(part.latex for part in row.parts).replace(r"= \approx", r"\approx")
@@ -84,17 +84,17 @@ def equation(row: Equation, wide: int = WIDE, room: float = ROOM) -> list[str]:
     if sum(len(part.text) + 3 for part in row.parts) <= wide and points(whole) <= room:
         return [f"{head.latex} &{whole[len(head.latex) + 1 :]}" if aside else f"& {whole}"]
     if not aside:
-        first, *more = in_lines(whole, room, room)
+        first, *more = break_formula(whole, room, room)
         return [f"& {first}", *(f"&\\quad {line}" for line in more)]
     lines: list[str] = []
     for part in rest:
-        first, *more = in_lines(part.latex, room - left, room - left)
+        first, *more = break_formula(part.latex, room - left, room - left)
         lines.append(f"{'' if lines else head.latex} &= {first}".strip())
         lines += [f"&\\quad {line}" for line in more]
     return lines
 
 
-def aligned(lines: list[str]) -> str:
+def aligned_environment(lines: list[str]) -> str:
     """Lines of equations as one formula."""
     if len(lines) == 1:
         return lines[0].replace("&= ", "= ", 1).removeprefix("& ")
@@ -102,50 +102,55 @@ def aligned(lines: list[str]) -> str:
     return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 
 
-def together(rows: Sequence[Equation], room: float = ROOM) -> Iterator[tuple[str, Words]]:
+def formulas_with_remarks(rows: Sequence[EquationRow], room: float = ROOM) -> Iterator[tuple[str, Words]]:
     """Rows without remarks as one formula; a remark stands below its row."""
     lines: list[str] = []
     for place, row in enumerate(rows, start=1):
-        lines += equation(row, room=room)
+        lines += equation_lines(row, room=room)
         if row.remark or place == len(rows):
-            yield aligned(lines), row.remark
+            yield aligned_environment(lines), row.remark
             lines = []
 
 
-def grids(grid: Grid) -> list[str]:
+def grid_formulas(grid: Grid) -> list[str]:
     """An array after its name; one formula for each of its matrices."""
     values = np.asarray(grid.values)
-    alike = numbers.everywhere(values)
+    alike = numbers.constant_array_text(values)
     if alike:
         return [f"{grid.name.latex} = \\text{{{escaped(alike)}}}"]
     if values.ndim <= 2:
-        return [f"{grid.name.latex} = {array(values)}"]
+        return [f"{grid.name.latex} = {array_latex(values)}"]
     places = list(np.ndindex(*values.shape[:-2]))
-    shown = [f"{grid.name.latex}[{','.join(map(str, at))}] = {array(values[at])}" for at in places[:MOST_ROWS]]
+    shown = [f"{grid.name.latex}[{','.join(map(str, at))}] = {array_latex(values[at])}" for at in places[:MOST_ROWS]]
     if len(places) > MOST_ROWS:
         shown.append(f"\\text{{and {len(places) - MOST_ROWS} more matrices}}")
     return shown
 
 
-def array(values: Array) -> str:
+def array_latex(values: Array) -> str:
     """Numbers in square brackets, the middle left out where there are too many."""
     if values.size == 0:
         return r"\left[\;\right]"
     if values.ndim == 0:
-        return number(values[()])
+        return number_latex(values[()])
     table = np.atleast_2d(values)
-    down, across = numbers.shortened(table.shape[0], MOST_ROWS), numbers.shortened(table.shape[1], MOST_COLUMNS)
-    rows = [" & ".join(_dots(r, c) if r is None or c is None else number(table[r, c]) for c in across) for r in down]
+    down, across = (
+        numbers.elided_places(table.shape[0], MOST_ROWS),
+        numbers.elided_places(table.shape[1], MOST_COLUMNS),
+    )
+    rows = [
+        " & ".join(_dots(r, c) if r is None or c is None else number_latex(table[r, c]) for c in across) for r in down
+    ]
     body = " \\\\ ".join(rows)
     return f"\\left[\\begin{{array}}{{{'r' * len(across)}}} {body} \\end{{array}}\\right]"
 
 
-def number(value: object) -> str:
+def number_latex(value: object) -> str:
     """One number."""
     return number_math(value).latex
 
 
-def cell(math: Math | None) -> str:
+def cell_latex(math: Math | None) -> str:
     """One entry of a matrix; a dot where it is always 0."""
     return r"\cdot" if math is None else math.latex
 
@@ -226,12 +231,12 @@ INDENT = 10.0
 ENDS = {r"\right)": r"\left(", r"\right]": r"\left["}
 
 
-def in_lines(latex: str, room: float, first: float) -> list[str]:
+def break_formula(latex: str, room: float, first: float) -> list[str]:
     r"""The lines of a formula, ``first`` points for the first and ``room`` for each other.
 
-    >>> in_lines(r"a \, \left(b + c\right) - d", 50, 50)
+    >>> break_formula(r"a \, \left(b + c\right) - d", 50, 50)
     ['a \\, \\left(b + c\\right)', '- d']
-    >>> in_lines(r"a \, \left(b + c\right) - d", 30, 30)
+    >>> break_formula(r"a \, \left(b + c\right) - d", 30, 30)
     ['a \\, \\bigl(b', '+ c\\bigr)', '- d']
     """
     if points(latex) <= first:
@@ -242,12 +247,12 @@ def in_lines(latex: str, room: float, first: float) -> list[str]:
         if found[-1] and size > left:
             found.append("")
             left = room - INDENT
-        found[-1] += atom if found[-1] else begun(atom)
+        found[-1] += atom if found[-1] else begin_line(atom)
         left -= size
     return found
 
 
-def begun(atom: str) -> str:
+def begin_line(atom: str) -> str:
     """What begins a line: a factor shows that it is one."""
     return f"\\times {atom.removeprefix(TIMES[0])}" if atom.startswith(TIMES[0]) else atom.lstrip()
 
@@ -257,15 +262,15 @@ def atoms(latex: str, room: float) -> list[str]:
     if points(latex) <= room:
         return [latex]
     for signs in (RELATIONS, SIGNS, TIMES):
-        several = cut(latex, signs)
+        several = split_at_signs(latex, signs)
         if len(several) > 1:
             return [atom for piece in several for atom in atoms(piece, room)]
     sign = next((s for s in (*RELATIONS, *SIGNS, *TIMES, "-") if latex.startswith(s)), "")
     bare = latex.removeprefix(sign)
     if bare.startswith(r"\frac"):
-        first, *more = [atom for piece in quotient(bare, room) for atom in atoms(piece, room)]
+        first, *more = [atom for piece in split_quotient(bare, room) for atom in atoms(piece, room)]
         return [sign + first, *more]
-    head, inner, end = opened(bare)
+    head, inner, end = open_brackets(bare)
     if not inner:
         return [latex]
     first, *more = atoms(inner, room)
@@ -273,22 +278,22 @@ def atoms(latex: str, room: float) -> list[str]:
     return [*most, last + end]
 
 
-def quotient(fraction: str, room: float) -> tuple[str, str]:
+def split_quotient(fraction: str, room: float) -> tuple[str, str]:
     """A fraction as 1/n times what is above, or, where it is wide below, as a quotient on the line."""
     above, at = group(fraction, len(r"\frac"))
     below, _ = group(fraction, at)
     if points(below) > room / 2:
-        return inside(above, SIGNS), f" / {inside(below, (*SIGNS, *TIMES))}"
+        return bracket_if_needed(above, SIGNS), f" / {bracket_if_needed(below, (*SIGNS, *TIMES))}"
     times = " \\cdot " if above[:1].isdigit() else " \\, "
-    return f"\\frac{{1}}{{{below}}}", times + inside(above, SIGNS)
+    return f"\\frac{{1}}{{{below}}}", times + bracket_if_needed(above, SIGNS)
 
 
-def inside(latex: str, signs: tuple[str, ...]) -> str:
+def bracket_if_needed(latex: str, signs: tuple[str, ...]) -> str:
     """In brackets, where one of ``signs`` stands outside of all others."""
-    return f"\\left({latex}\\right)" if len(cut(latex, signs)) > 1 else latex
+    return f"\\left({latex}\\right)" if len(split_at_signs(latex, signs)) > 1 else latex
 
 
-def opened(latex: str) -> tuple[str, str, str]:
+def open_brackets(latex: str) -> tuple[str, str, str]:
     """What is inside the outermost brackets, a root or a sum, between what stands before and behind; "" elsewhere."""
     if latex.startswith((r"\sum_", r"\prod_")):
         at = group(latex, latex.index("_") + 1)[1]
@@ -298,13 +303,13 @@ def opened(latex: str) -> tuple[str, str, str]:
     body, end = group(latex, 0) if latex.startswith("{") else (latex, len(latex))
     begin = ENDS.get(body[-len(r"\right)") :], "")
     start = body.find(r"\left")
-    if not begin or not body[start:].startswith(begin) or len(cut(body, (*RELATIONS, *SIGNS, *TIMES))) > 1:
+    if not begin or not body[start:].startswith(begin) or len(split_at_signs(body, (*RELATIONS, *SIGNS, *TIMES))) > 1:
         return "", "", ""
     sizes = begin.replace("left", "bigl"), body[-len(r"\right)") :].replace("right", "bigr")
     return body[:start] + sizes[0], body[start + len(begin) : -len(r"\right)")], sizes[1] + latex[end:]
 
 
-def cut(latex: str, signs: tuple[str, ...]) -> list[str]:
+def split_at_signs(latex: str, signs: tuple[str, ...]) -> list[str]:
     """The parts between ``signs`` outside of all brackets, each but the first with its sign."""
     depth, cuts = 0, [0]
     for match in DEPTH.finditer(latex):

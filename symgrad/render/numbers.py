@@ -84,18 +84,18 @@ def beside_whole(number: float, noise: float) -> bool:
     return 0 < abs(whole) < 10 ** (DIGITS - 1) and five == whole and abs(number - whole) > noise * abs(whole)
 
 
-def short(value: Any) -> Any:
+def short_decimal(value: Any) -> Any:
     """A float as the decimal that it is written with, where that is short: 1234.5678 is not 1234.6.
 
-    >>> text(short(1234.5678)), text(short(0.1 + 0.2)), text(short(1.000000000001)), text(short(0.1 * 3 / 0.3))
-    ('1234.5678', '0.3', '1.000000000001', '1')
+    >>> [text(short_decimal(value)) for value in (1234.5678, 0.1 + 0.2, 1.000000000001, 0.1 * 3 / 0.3)]
+    ['1234.5678', '0.3', '1.000000000001', '1']
     """
     exact = isinstance(value, float) and math.isfinite(value) and 1e-4 < abs(value) < 1e9
     longest = LONGEST_TYPED if exact and beside_whole(value, 0) else LONGEST_DECIMAL
     return Decimal(repr(float(value))) if exact and len(repr(float(value))) <= longest else value
 
 
-def rounded(array: Array) -> bool:
+def is_rounded(array: Array) -> bool:
     """Whether any entry is written with fewer digits than it has."""
     first = without_fractions(array).reshape(-1)[:1000].tolist()
     return any(
@@ -120,7 +120,7 @@ def data(value: Any) -> Any:
     return number if math.isfinite(number) else str(number)
 
 
-def everywhere(array: Array) -> str | None:
+def constant_array_text(array: Array) -> str | None:
     """The one number that a large array consists of, in words; None for any other array."""
     entries = without_fractions(array).reshape(-1)
     if entries.size <= MOST_EQUAL:
@@ -130,10 +130,10 @@ def everywhere(array: Array) -> str | None:
     return f"{text(entries[0])} in all {entries.size:,} entries"
 
 
-def shortened(count: int, most: int) -> list[int | None]:
+def elided_places(count: int, most: int) -> list[int | None]:
     """All places, or the first and last ones with None for what is left out.
 
-    >>> shortened(3, 5), shortened(9, 5)
+    >>> elided_places(3, 5), elided_places(9, 5)
     ([0, 1, 2], [0, 1, 2, None, 8])
     """
     if count <= most:

@@ -17,12 +17,12 @@ from symgrad.numeric import Array
 from symgrad.render.formula_alphabets import (
     LATEX,
     UNICODE,
+    escape_name,
     formula_latex,
     formula_text,
     label_latex,
     label_text,
     name_latex,
-    spelled,
 )
 from symgrad.render.letters import Names
 
@@ -83,15 +83,15 @@ class Chained:
     @property
     def text(self) -> str:
         """In Unicode."""
-        return joined([part.text for part in self.parts], self.operator.text, "−")
+        return join_signed([part.text for part in self.parts], self.operator.text, "−")
 
     @property
     def latex(self) -> str:
         """In LaTeX."""
-        return joined([part.latex for part in self.parts], self.operator.latex, "-")
+        return join_signed([part.latex for part in self.parts], self.operator.latex, "-")
 
 
-def joined(texts: Sequence[str], operator: str, minus: str) -> str:
+def join_signed(texts: Sequence[str], operator: str, minus: str) -> str:
     """Texts with an operator between; a minus sign stands for + and a negative one."""
     first, *others = texts
     taken = [operator == " + " and text.startswith(minus) for text in others]
@@ -166,16 +166,16 @@ class Both:
     @property
     def apart(self) -> tuple[Block, ...]:
         """The same one below the other, for pages that have no columns."""
-        lines = aligned([line.code for line in self.forward])
+        lines = align_equal_signs([line.code for line in self.forward])
         wide = max(map(len, lines), default=0)
         pairs = zip(lines, self.forward, strict=True)
         ahead = "\n".join(f"{code.ljust(wide)}  {line.shape or ''}".rstrip() for code, line in pairs)
-        back = "\n".join(aligned([line.code for line in self.backward]))
+        back = "\n".join(align_equal_signs([line.code for line in self.backward]))
         return Listing(ahead), *self.between, Paragraph((f"{self.meaning}:",)), Listing(back)
 
 
 @dataclass(frozen=True)
-class Notes:
+class Remarks:
     """Remarks, each an item of its own; one that begins with blanks belongs to the one before it."""
 
     items: tuple[str, ...]
@@ -183,7 +183,7 @@ class Notes:
 
 
 @dataclass(frozen=True)
-class Equation:
+class EquationRow:
     """``parts[0] = parts[1] = …``, and a remark beside it."""
 
     parts: tuple[Math, ...]
@@ -199,7 +199,7 @@ class Equation:
 class Equations:
     """Equations below one another."""
 
-    rows: tuple[Equation, ...]
+    rows: tuple[EquationRow, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +260,7 @@ class Picture:
         return " ".join(". ".join(said).split())
 
 
-Block = Paragraph | Listing | Both | Notes | Equations | Grids | Matrix | Table | Picture
+Block = Paragraph | Listing | Both | Remarks | Equations | Grids | Matrix | Table | Picture
 
 
 @dataclass(frozen=True)
@@ -295,10 +295,10 @@ NAME = 14
 """Names up to this length stand in a column of their own."""
 
 
-def aligned(lines: Sequence[str]) -> list[str]:
+def align_equal_signs(lines: Sequence[str]) -> list[str]:
     r"""Lines with their = below each other, where no name is long.
 
-    >>> print(*aligned(["t1 = x @ w", "loss = t1.sum()"]), sep="\n")
+    >>> print(*align_equal_signs(["t1 = x @ w", "loss = t1.sum()"]), sep="\n")
     t1   = x @ w
     loss = t1.sum()
     """
@@ -309,13 +309,13 @@ def aligned(lines: Sequence[str]) -> list[str]:
     return [f"{name.ljust(longest)}{sign}{text}" if sign else name for name, sign, text in parts]
 
 
-def named(name: str, letters: Sequence[str] = ()) -> Ready:
+def tensor_label(name: str, letters: Sequence[str] = ()) -> Ready:
     """``out[i,k]``: a tensor's entry under letters or numbers; ``x.grad`` upright."""
-    latex = f"\\mathtt{{{spelled(name)}}}" if "." in name else name_latex(name)
+    latex = f"\\mathtt{{{escape_name(name)}}}" if "." in name else name_latex(name)
     return Ready(label_text(name, letters), label_latex(latex, letters))
 
 
-def entry(name: str, at: Sequence[int], names: Names) -> Ready:
+def entry_label(name: str, at: Sequence[int], names: Names) -> Ready:
     """A numbered entry, ``x01`` where that can be read."""
     text = label_text(names.name(name), at)
     if at and name in names.compact and all(0 <= i <= 9 for i in at):
@@ -323,11 +323,11 @@ def entry(name: str, at: Sequence[int], names: Names) -> Ready:
     return Ready(text, label_latex(name_latex(names.name(name)), at))
 
 
-def partial(out: Math, by: Math) -> Ready:
+def partial_derivative(out: Math, by: Math) -> Ready:
     """∂out/∂x."""
     return Ready(f"∂{out.text}/∂{by.text}", f"\\frac{{\\partial {out.latex}}}{{\\partial {by.latex}}}")
 
 
-def number(value: Any) -> Ready:
+def number_math(value: Any) -> Ready:
     """A number."""
     return Ready(UNICODE.number(value)[0], LATEX.number(value)[0])

@@ -17,14 +17,14 @@ from symgrad.numeric import Array, as_float, euclidean, term_sizes
 from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.program import Apply, Program, free_name
 from symgrad.render.content.teller import teller_of
-from symgrad.render.flow_layout import BAND, Flow, Station
+from symgrad.render.flow_layout import BAND, FlowGraph, Station
 from symgrad.render.flow_picture import flow_picture, ways_of
 
 TITLE = "The program, and the gradients that flow back through it"
 BELOW = "grey: forward; red: the gradient on its way back, with its norm"
 
 
-class Watched:
+class CotangentSums:
     """What comes back on each way, added up where an operation reads a tensor twice."""
 
     def __init__(self) -> None:
@@ -41,9 +41,9 @@ class Watched:
         """The Euclidean lengths."""
         return {way: euclidean(part) for way, part in self.parts.items()}
 
-    def past(self, unsaid: Mapping[str, str]) -> Watched:
+    def past(self, unsaid: Mapping[str, str]) -> CotangentSums:
         """What comes back where the steps that are ``unsaid``, by what they read, are passed on the way."""
-        found = Watched()
+        found = CotangentSums()
         for (source, target), part in self.parts.items():
             if target in unsaid:
                 continue
@@ -75,7 +75,7 @@ def program_picture(explanation: Explanation) -> str:
         steps = (*program.forward_steps, *behind.forward_steps)
         program = Program((*program.inputs, *more), steps, behind.output)
         seed, name = later.seed, f"∂{behind.output}/∂{behind.output}"
-    return drawn(
+    return draw_program(
         program, program.steps if later else program.forward_steps, lengths, {program.output: seed},
         shape_of=shapes.__getitem__, said=lambda step: said[step.result.name], seed=name,
     )  # fmt: skip
@@ -83,13 +83,13 @@ def program_picture(explanation: Explanation) -> str:
 
 def lengths_of(explanation: Explanation) -> dict[tuple[str, str], float]:
     """How long what comes back on each way is, what is only rounding marked as that."""
-    program, values, watched = explanation.program, explanation.values, Watched()
+    program, values, watched = explanation.program, explanation.values, CotangentSums()
     numeric_pullback(program, values, as_float(explanation.seed), tuple(explanation.gradients), watched)
     terms = term_sizes(program, sorted({source for source, _ in watched.parts}), values, explanation.seed, True)
     return {way: length_beside(part, terms[way[0]]) for way, part in watched.parts.items()}
 
 
-def drawn(
+def draw_program(
     program: Program, steps: Iterable[Apply], lengths: Mapping[tuple[str, str], float], seeds: Mapping[str, Any], *,
     shape_of: Callable[[str], tuple[int, ...]], said: Callable[[Apply], str] = lambda step: "",
     labels: Mapping[str, str] | None = None, seed: str = "v", band: int = BAND,
@@ -116,7 +116,7 @@ def drawn(
     readers = [(called[name], called[step.result.name]) for step in told for name in step.tensors]
     renamed = {(called[a], called[b]): value for (a, b), value in lengths.items()}
     ends, all_seeds = list(seeds), np.concatenate([np.ravel(as_float(s)) for s in seeds.values()])
-    return flow_picture(Flow(
+    return flow_picture(FlowGraph(
         TITLE, BELOW, tuple(stations), ways_of([w for w in readers if set(w) <= known], renamed),
         called[ends[0]] if ends else "", seed, euclidean(all_seeds), band,
     ))  # fmt: skip

@@ -12,27 +12,38 @@ import numpy as np
 from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Array
 from symgrad.render import numbers
-from symgrad.render.content.words import counted
-from symgrad.render.flow import Line, beside, flow, folded, in_columns, painted, plain, spread, width_of, with_shapes
+from symgrad.render.content.speaker import count_noun
 from symgrad.render.page import (
     Block,
     Both,
-    Equation,
+    EquationRow,
     Equations,
     Grid,
     Grids,
     Listing,
     Math,
     Matrix,
-    Notes,
     Page,
     Paragraph,
     Picture,
     Ready,
+    Remarks,
     Table,
     Words,
-    aligned,
+    align_equal_signs,
     text_of,
+)
+from symgrad.render.wrapping import (
+    Line,
+    color_line,
+    flow_words,
+    in_columns,
+    line_text,
+    two_columns,
+    width_of,
+    with_shapes,
+    wrap_formula,
+    wrap_line,
 )
 
 MARGIN = 3
@@ -49,12 +60,12 @@ def page_text(page: Page, *, width: int = 100, color: bool = False) -> str:
     """Any page for a terminal."""
     writer = TextWriter(max(width, 40))
     lines = writer.page(page)
-    return "\n".join(painted(line) if color else plain(line).rstrip() for line in lines) + "\n"
+    return "\n".join(color_line(line) if color else line_text(line).rstrip() for line in lines) + "\n"
 
 
 def blocks_text(blocks: Iterable[Block], *, width: int, indent: int = 0, close: bool = False) -> str:
     """Blocks on lines of ``width`` columns; ``close`` together between the lines that a script prints itself."""
-    return "\n".join(plain(line).rstrip() for line in TextWriter(width, close).blocks(blocks, indent))
+    return "\n".join(line_text(line).rstrip() for line in TextWriter(width, close).blocks(blocks, indent))
 
 
 class TextWriter:
@@ -68,18 +79,18 @@ class TextWriter:
         lines = [*self.title(page), *self.blocks(page.lead, 2)]
         for place, section in enumerate(page.sections, start=1):
             number = (f"{place}  ",) if page.numbered else ()
-            lines += [[], *flow((*number, *section.heading), self.width, 0, MARGIN, style="heading")]
+            lines += [[], *flow_words((*number, *section.heading), self.width, 0, MARGIN, style="heading")]
             lines += self.blocks(section.blocks, MARGIN)
         return lines
 
     def title(self, page: Page) -> list[Line]:
         """The expression, and the sizes beside it or below."""
         facts = "   ".join(f"{name} {size}" for name, size in page.facts)
-        left = flow(page.title, self.width, 2, 4, style="heading")
+        left = flow_words(page.title, self.width, 2, 4, style="heading")
         gap = self.width - width_of(left[-1]) - len(facts)
         if len(left) == 1 and gap >= 3:
             return [[*left[0], (" " * min(gap, max(3, 45 - width_of(left[0]))), ""), (facts, "")]]
-        return [*left, *flow((facts,), self.width, 2, 2)]
+        return [*left, *flow_words((facts,), self.width, 2, 2)]
 
     def blocks(self, blocks: Iterable[Block], indent: int) -> list[Line]:
         """Blocks with blank lines where the eye needs them."""
@@ -111,15 +122,15 @@ class TextWriter:
         if isinstance(block, Paragraph):
             style = "alarm" if block.alarm else "aside" if block.aside else ""
             at = inner if block.aside else indent
-            return flow(block.words, self.width, at, at, style=style)
+            return flow_words(block.words, self.width, at, at, style=style)
         if isinstance(block, Listing):
             return self.listing(block, indent if self.close else inner)
-        if isinstance(block, Notes):
+        if isinstance(block, Remarks):
             return self.lines(block.items, indent, "alarm" if block.alarm else "")
         if isinstance(block, Both):
             return self.both(block, indent)
         if isinstance(block, Picture):
-            return flow((block.alt,), self.width, indent, indent)
+            return flow_words((block.alt,), self.width, indent, indent)
         if isinstance(block, Equations):
             return self.equations(block, inner)
         if isinstance(block, Grids):
@@ -132,7 +143,7 @@ class TextWriter:
 
     def lines(self, texts: Iterable[str], indent: int, style: str = "") -> list[Line]:
         """Texts below one another; what goes on in the next line is set in."""
-        return [[(part, style)] for text in texts for part in folded(" " * indent + text, self.width)]
+        return [[(part, style)] for text in texts for part in wrap_line(" " * indent + text, self.width)]
 
     def listing(self, block: Listing, indent: int) -> list[Line]:
         """Code, and the shapes of what it reads beside it or below."""
@@ -143,13 +154,13 @@ class TextWriter:
             lines = [one] if len(lines) == 1 and indent + len(one) <= self.width else below
         if self.close:
             return self.lines(lines, indent)
-        return [part for line in lines for part in flow((line,), self.width, indent, indent + 2, style="code")]
+        return [part for line in lines for part in flow_words((line,), self.width, indent, indent + 2, style="code")]
 
     def both(self, block: Both, indent: int) -> list[Line]:
         """Two columns where both fit, else one below the other."""
         ahead = with_shapes(block.forward, self.width - indent)
-        back, head = aligned([line.code for line in block.backward]), f"backward: {block.meaning}"
-        columns = beside(["forward", *ahead], [head, *back], self.width - indent) if len(ahead) > 1 else None
+        back, head = align_equal_signs([line.code for line in block.backward]), f"backward: {block.meaning}"
+        columns = two_columns(["forward", *ahead], [head, *back], self.width - indent) if len(ahead) > 1 else None
         between = self.blocks(block.between, indent)
         if columns is not None:
             return [*self.lines(columns, indent), *between]
@@ -174,17 +185,17 @@ class TextWriter:
         column = max([REMARK_AT, *(n + 3 for n in single)])
         result: list[Line] = []
         for lines, row in pairs:
-            remark = flow(row.remark, 10_000, 0, 0)[0] if row.remark else []
+            remark = flow_words(row.remark, 10_000, 0, 0)[0] if row.remark else []
             here = width_of(lines[-1])
             room = min(column, self.width - width_of(remark))
             if remark and here + 2 <= room and len(lines) == 1:
                 lines = [[*lines[0], (" " * (room - here), ""), *remark]]
             elif remark:
-                lines = [*lines, *flow(row.remark, self.width, indent + 2, indent + 4)]
+                lines = [*lines, *flow_words(row.remark, self.width, indent + 2, indent + 4)]
             result += lines
         return result
 
-    def equation(self, row: Equation, indent: int) -> list[Line]:
+    def equation(self, row: EquationRow, indent: int) -> list[Line]:
         """One equation on one line, or one part a line, or parts broken at + and −."""
         texts = [part.text for part in row.parts]
         whole = row.text
@@ -194,13 +205,13 @@ class TextWriter:
         column = indent + len(head) + 1 if len(head) <= self.width // 2 else indent + 2
         lines: list[Line] = []
         for place, part in enumerate(rest):
-            broken = spread(part, self.width - column - 2)
+            broken = wrap_formula(part, self.width - column - 2)
             first = f"{' ' * indent}{head} " if place == 0 and column == indent + len(head) + 1 else " " * column
             if place == 0 and not first.strip():
-                lines += [[(f"{' ' * indent}{line}", "")] for line in spread(head, self.width - indent)]
+                lines += [[(f"{' ' * indent}{line}", "")] for line in wrap_formula(head, self.width - indent)]
             lines.append([(f"{first}= {broken[0]}".replace("= ≈", "≈ "), "")])
             lines += [[(f"{' ' * (column + 2)}{more}", "")] for more in broken[1:]]
-        return lines or [[(" " * indent + line, "")] for line in spread(head, self.width - indent)]
+        return lines or [[(" " * indent + line, "")] for line in wrap_formula(head, self.width - indent)]
 
     # Numbers --------------------------------------------------------------------------------------------
 
@@ -208,9 +219,9 @@ class TextWriter:
         """An array after its name: rows below one another, further axes one after the other."""
         label = f"{grid.name.text} = "
         values = np.asarray(grid.values)
-        alike = numbers.everywhere(values)
+        alike = numbers.constant_array_text(values)
         if alike:
-            return flow((label, alike), self.width, indent, indent)
+            return flow_words((label, alike), self.width, indent, indent)
         if values.ndim <= 2:
             rows = self.rows(values, self.width - indent - len(label))
             return [[(" " * indent + (label if n == 0 else " " * len(label)) + row, "")] for n, row in enumerate(rows)]
@@ -231,9 +242,9 @@ class TextWriter:
         if values.ndim == 0:
             return [numbers.text(values[()])]
         table = np.atleast_2d(values)
-        down = numbers.shortened(table.shape[0], MOST_ROWS)
+        down = numbers.elided_places(table.shape[0], MOST_ROWS)
         for most in (*range(min(MOST_COLUMNS, table.shape[1]), 3, -1), 3):
-            across = numbers.shortened(table.shape[1], most)
+            across = numbers.elided_places(table.shape[1], most)
             cells = [["…" if r is None or c is None else numbers.text(table[r, c]) for c in across] for r in down]
             widths = [max(len(row[c]) for row in cells) for c in range(len(across))]
             if sum(widths) + len(widths) - 1 <= room:
@@ -278,9 +289,9 @@ class TextWriter:
             for column, cell in zip(block.columns, row, strict=True):
                 if cell is not None:
                     words += [";  " if words else "", Ready(f"{column.text}: {cell.text}", "")]
-            lines += flow((label, "   ", *(words or ["all 0"])), self.width, indent, indent + 4)
+            lines += flow_words((label, "   ", *(words or ["all 0"])), self.width, indent, indent + 4)
             if len(lines) > MOST_LINES and place + 1 < len(block.rows):
-                more = counted(len(block.rows) - place - 1, "more row")
+                more = count_noun(len(block.rows) - place - 1, "more row")
                 lines.append([(f"{' ' * indent}… and {more} like these", "")])
                 break
         return lines
@@ -310,7 +321,7 @@ class TextWriter:
     ) -> list[Line]:
         """One row, its label over several lines where it is long."""
         lines: list[Line] = []
-        for part in flow(label, first, 0, 2):
+        for part in flow_words(label, first, 0, 2):
             line: Line = [(" " * indent, ""), *part, (" " * (first - width_of(part)), "")]
             if not lines:
                 for cell, size in zip(cells, widths, strict=True):

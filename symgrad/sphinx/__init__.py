@@ -5,8 +5,8 @@
 The directive ``symgrad`` shows an expression, ``symgrad-run`` what `symgrad run` tells of a script and
 ``symgrad-python`` what a snippet prints (`symgrad.sphinx.directives`), ``symgrad-operation`` an entry of the table
 (`symgrad.sphinx.operations`); the role ``symgrad`` is a closed form in a sentence. What a page claims is held against
-what was derived: a build with a claim that is not true fails (`symgrad.sphinx.truth`). It works with every parser and
-builder of Sphinx. ``html_math_renderer = "symgrad_mathml"`` sets formulas as MathML, without a script or a network.
+what was derived: a build with a claim that is not true fails (`symgrad.sphinx.page_claims`). It works with every parser
+and builder of Sphinx. ``html_math_renderer = "symgrad_mathml"`` sets formulas as MathML, without a script or a network.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ except ImportError as missing:
 
 import symgrad
 from symgrad.sphinx.directives import ClosedFormRole, ExpressionDirective, PythonDirective, RunDirective, StampDirective
-from symgrad.sphinx.nodes import block_formula, for_the_builder, inline_formula, name_signs, nothing, visitors
+from symgrad.sphinx.nodes import block_formula, do_nothing, for_the_builder, inline_formula, name_signs, visitors
 from symgrad.sphinx.operations import OperationDirective, OperationsDirective, fill_in, listing
-from symgrad.sphinx.truth import again, forget, merged, told, unread
+from symgrad.sphinx.page_claims import (
+    fail_if_untrue,
+    find_unread_directives,
+    forget_page,
+    merge_records,
+    pages_to_reread,
+)
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -33,7 +39,7 @@ STYLE = "symgrad.css"
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    passed = (nothing, nothing)
+    passed = (do_nothing, do_nothing)
     for node, visit in visitors.items():
         app.add_node(node, html=visit, latex=passed, text=passed, man=passed, texinfo=passed)
     app.add_node(listing)
@@ -46,11 +52,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_role("symgrad", ClosedFormRole())
     app.add_html_math_renderer("symgrad_mathml", inline_formula, block_formula)
     app.connect("config-inited", name_signs)
-    app.connect("env-get-outdated", again)
-    app.connect("env-purge-doc", forget)
-    app.connect("doctree-read", unread)
-    app.connect("env-merge-info", merged)
-    app.connect("env-check-consistency", told)
+    app.connect("env-get-outdated", pages_to_reread)
+    app.connect("env-purge-doc", forget_page)
+    app.connect("doctree-read", find_unread_directives)
+    app.connect("env-merge-info", merge_records)
+    app.connect("env-check-consistency", fail_if_untrue)
     app.connect("doctree-resolved", fill_in)
     app.connect("doctree-resolved", for_the_builder)
     app.connect("builder-inited", lambda app: app.config.html_static_path.append(str(Path(__file__).parent / "static")))

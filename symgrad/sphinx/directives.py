@@ -46,16 +46,16 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 import symgrad
 from symgrad.api import derive, explain_values
 from symgrad.closed_form import assign_form
-from symgrad.documents.markdown import readable
+from symgrad.documents.article import readable_blocks
 from symgrad.errors import Frontend, InputError, SymgradError, for_frontend
 from symgrad.explanation import Explanation
 from symgrad.language import parse_value
 from symgrad.language.literals import parse_entry_name
 from symgrad.oracles.torch import torch_version
-from symgrad.render.content import page_of
+from symgrad.render.content import explanation_page
 from symgrad.render.page import Block, Page, Picture
-from symgrad.sphinx.nodes import Made, boxed, code_block, pieces, words
-from symgrad.sphinx.truth import unclaimed, unsaid, untrue
+from symgrad.sphinx.nodes import Made, boxed, code_block, nodes_of_blocks, word_nodes
+from symgrad.sphinx.page_claims import failed_claims, missing_sentences, record_untrue
 
 SECTION = {"equation": 0, "jacobian": 1, "seed": 2, "backward": 3, "proof": 4, "second": 5}
 """Parts that are a section of the whole page."""
@@ -63,17 +63,17 @@ PARTS = (*SECTION, "answer", "picture", "entries", "all", "text")
 DEFAULT = ("answer", "picture")
 
 
-def lines(text: str | None) -> list[str]:
+def option_lines(text: str | None) -> list[str]:
     """The lines of an option that are not empty."""
     return [line.strip() for line in (text or "").splitlines() if line.strip()]
 
 
-def several(text: str | None) -> list[str]:
+def option_items(text: str | None) -> list[str]:
     """The lines of an option, or what stands between its semicolons."""
-    return [part.strip() for line in lines(text) for part in line.split(";") if part.strip()]
+    return [part.strip() for line in option_lines(text) for part in line.split(";") if part.strip()]
 
 
-def parts(text: str | None) -> tuple[str, ...]:
+def option_parts(text: str | None) -> tuple[str, ...]:
     """What ``show`` names."""
     found = tuple(re.split(r"[\s,]+", (text or "").strip()))
     for part in found:
@@ -82,7 +82,7 @@ def parts(text: str | None) -> tuple[str, ...]:
     return found
 
 
-def pairs(found: list[str], option: str) -> dict[str, str]:
+def option_pairs(found: list[str], option: str) -> dict[str, str]:
     """``NAME=VALUE`` lines."""
     result = {}
     for line in found:
@@ -93,7 +93,7 @@ def pairs(found: list[str], option: str) -> dict[str, str]:
     return result
 
 
-def shape(text: str) -> tuple[int | str, ...]:
+def read_shape(text: str) -> tuple[int | str, ...]:
     """``2,3`` or ``m,3``; nothing is a scalar."""
     return tuple(int(p) if p.isdigit() else p for p in re.split(r"[\s,()]+", text) if p)
 
@@ -106,9 +106,10 @@ class ExpressionDirective(SphinxDirective):
     final_argument_whitespace = True
     has_content = True
     option_spec: ClassVar[dict[str, Callable[[str], Any]] | None] = {
-        "let": several, "shape": several, "seed": directives.unchanged, "wrt": directives.unchanged,
+        "let": option_items, "shape": option_items, "seed": directives.unchanged, "wrt": directives.unchanged,
         "then": directives.unchanged, "order": directives.nonnegative_int, "expand": directives.flag,
-        "entry": directives.unchanged, "show": parts, "says": lines, "claims": lines, "raises": directives.unchanged,
+        "entry": directives.unchanged, "show": option_parts, "says": option_lines, "claims": option_lines,
+        "raises": directives.unchanged,
     }  # fmt: skip
 
     def run(self) -> Made:
@@ -124,20 +125,20 @@ class ExpressionDirective(SphinxDirective):
             story = self.explained(expression)
             at = self.entry()
             asked = self.options.get("show", DEFAULT)
-            made = [node for part in asked for node in shown(story, part, at, asked)]
+            made = [node for part in asked for node in part_nodes(story, part, at, asked)]
         except SymgradError as error:
             if refused != error.kind:
                 with for_frontend(Frontend.DIRECTIVE):
-                    untrue(self, f"{expression}: {error}")
+                    record_untrue(self, f"{expression}: {error}")
             return [boxed([code_block(str(error))], "symgrad-error")]
         if refused is not None:
-            untrue(self, f"{expression} raises no error, and :raises: expects one")
+            record_untrue(self, f"{expression} raises no error, and :raises: expects one")
         says = self.options.get("says", ())
         said = story.to_text(width=10_000) if says else ""  # the whole page, only to look for them
-        for sentence in (*disagreeing(story), *unsaid(said, says)):
-            untrue(self, sentence)
-        for sentence in unclaimed(story, self.options.get("claims", ())):
-            untrue(self, sentence)
+        for sentence in (*disagreeing(story), *missing_sentences(said, says)):
+            record_untrue(self, sentence)
+        for sentence in failed_claims(story, self.options.get("claims", ())):
+            record_untrue(self, sentence)
         box = boxed(made)
         self.set_source_info(box)
         return [box]
@@ -145,14 +146,14 @@ class ExpressionDirective(SphinxDirective):
     def explained(self, expression: str) -> Explanation:
         """The explanation that the options ask for."""
         given: dict[str, Any] = {
-            name: parse_value(text) for name, text in pairs(self.options.get("let", []), "let").items()
+            name: parse_value(text) for name, text in option_pairs(self.options.get("let", []), "let").items()
         }
         seed = self.options.get("seed")
         return explain_values(
             expression, given,
             seed=None if seed is None else parse_value(seed),
             wrt=self.options.get("wrt"), then=self.options.get("then"),
-            shapes={name: shape(text) for name, text in pairs(self.options.get("shape", []), "shape").items()},
+            shapes={x: read_shape(text) for x, text in option_pairs(self.options.get("shape", []), "shape").items()},
             expand="expand" in self.options, order=self.options.get("order", 1),
         )  # fmt: skip
 
@@ -167,36 +168,38 @@ class ExpressionDirective(SphinxDirective):
         return found
 
 
-def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None, asked: Sequence[str]) -> Made:
+def part_nodes(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None, asked: Sequence[str]) -> Made:
     """One part of an explanation; beside the proof, the story of an entry has none."""
     if part == "picture":
         name = at[0] if at is not None else None
-        return pieces([Picture(name or next(iter(story.gradients), ""), story.to_svg(name))])
+        return nodes_of_blocks([Picture(name or next(iter(story.gradients), ""), story.to_svg(name))])
     if part == "text":
         return [code_block(story.to_text(width=88, entry=at).rstrip())]
     if part == "entries":
         name = next(iter(story.gradients))
         first = at or (name, (0,) * story.gradients[name].value.ndim)
-        page = page_of(story, first, paper=True)
-        return pieces(blocks_of(replace(page, sections=page.sections[:-1]) if "proof" in asked else page, story))
+        page = explanation_page(story, first, paper=True)
+        return nodes_of_blocks(
+            page_blocks(replace(page, sections=page.sections[:-1]) if "proof" in asked else page, story)
+        )
     if part == "answer":
-        page = page_of(story, None, True, paper=True)
-        heading = nodes.paragraph("", "", *words(page.title), classes=["symgrad-asked"])
-        return [heading, *pieces(readable(page.lead, story.expression))]
+        page = explanation_page(story, None, True, paper=True)
+        heading = nodes.paragraph("", "", *word_nodes(page.title), classes=["symgrad-asked"])
+        return [heading, *nodes_of_blocks(readable_blocks(page.lead, story.expression))]
     if part == "all":
-        return pieces(blocks_of(page_of(story, paper=True), story))
+        return nodes_of_blocks(page_blocks(explanation_page(story, paper=True), story))
     if part == "second" and not story.hessians:
         raise InputError(":show: second needs :order: 2")
     places = sorted({SECTION[each] for each in asked if each in SECTION})
-    section = page_of(story, only=places).sections[places.index(SECTION[part])]
-    return pieces(readable(section.blocks, story.expression))
+    section = explanation_page(story, only=places).sections[places.index(SECTION[part])]
+    return nodes_of_blocks(readable_blocks(section.blocks, story.expression))
 
 
-def blocks_of(page: Page, story: Explanation) -> Iterator[Block]:
+def page_blocks(page: Page, story: Explanation) -> Iterator[Block]:
     """Everything on a page, one after the other."""
-    yield from readable(page.lead, story.expression)
+    yield from readable_blocks(page.lead, story.expression)
     for section in page.sections:
-        yield from readable(section.blocks, story.expression)
+        yield from readable_blocks(section.blocks, story.expression)
 
 
 def disagreeing(story: Explanation) -> Iterator[str]:
@@ -218,13 +221,13 @@ class ClosedFormRole(SphinxRole):
             name = wanted.removesuffix(".grad")
             _, found = derive(expression.strip(), wrt=name or None)
         except SymgradError as error:
-            untrue(self, f"{self.text}: {error}")
+            record_untrue(self, f"{self.text}: {error}")
             return [nodes.literal("", self.text)], []
         said = [text for d in found if d.form for text in assign_form(f"{d.name}.grad", d.form.text)]
         if not said:
-            untrue(self, f"{expression.strip()} has no closed form")
+            record_untrue(self, f"{expression.strip()} has no closed form")
         if equals and f"{wanted} = {claim}" not in said:
-            untrue(self, f"{wanted} = {claim} is claimed, but it is {'; '.join(said)}")
+            record_untrue(self, f"{wanted} = {claim} is claimed, but it is {'; '.join(said)}")
         return [nodes.literal("", "; ".join(said), classes=["symgrad-form"])], []
 
 
@@ -233,7 +236,7 @@ class CodeDirective(SphinxDirective):
 
     has_content = True
     option_spec: ClassVar[dict[str, Callable[[str], Any]] | None] = {
-        "says": lines, "raises": directives.unchanged, "hide": directives.flag, "name": directives.unchanged,
+        "says": option_lines, "raises": directives.unchanged, "hide": directives.flag, "name": directives.unchanged,
         "full": directives.flag,
     }  # fmt: skip
 
@@ -249,13 +252,13 @@ class CodeDirective(SphinxDirective):
                 warnings.simplefilter("ignore")  # torch's own, once a process: which page has it depends on the order
                 printed, failure = self.outcome(source)
         except SymgradError as error:  # what cannot be run here is told with the others, at the end
-            untrue(self, str(error))
+            record_untrue(self, str(error))
             return [boxed([code_block(str(error))], "symgrad-error")]
         expected = self.options.get("raises", "")
         if bool(expected) != bool(failure) or expected not in failure:
-            untrue(self, f"it ends in {failure or 'no exception'}, not in {expected or 'none'}")
-        for sentence in unsaid(f"{printed}\n{failure}", self.options.get("says", ())):
-            untrue(self, f"{sentence}\n{printed}")
+            record_untrue(self, f"it ends in {failure or 'no exception'}, not in {expected or 'none'}")
+        for sentence in missing_sentences(f"{printed}\n{failure}", self.options.get("says", ())):
+            record_untrue(self, f"{sentence}\n{printed}")
         shown: Made = [] if "hide" in self.options else [code_block(source.rstrip(), "python")]
         told = "\n".join(part for part in (printed.rstrip(), failure) if part)
         if told:

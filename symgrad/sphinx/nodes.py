@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from docutils import nodes
 
-from symgrad.documents.markdown import narrow
+from symgrad.documents.article import narrow
 from symgrad.render import mathmode
 from symgrad.render.html.pieces import inline_picture, mathml
 from symgrad.render.mathmode import CHARACTERS
@@ -25,9 +25,9 @@ from symgrad.render.page import (
     Listing,
     Math,
     Matrix,
-    Notes,
     Paragraph,
     Picture,
+    Remarks,
     Words,
 )
 from symgrad.render.text import blocks_text
@@ -55,42 +55,44 @@ class folded(nodes.General, nodes.Element):  # noqa: N801 -- as above
     """A part that the reader opens."""
 
 
-def pieces(found: Iterable[Block]) -> Made:
+def nodes_of_blocks(found: Iterable[Block]) -> Made:
     """Blocks and pictures one after the other."""
-    return [node for piece in found for node in piece_nodes(piece)]
+    return [node for piece in found for node in block_nodes(piece)]
 
 
-def piece_nodes(piece: Block) -> Iterator[nodes.Node]:
+def block_nodes(piece: Block) -> Iterator[nodes.Node]:
     """One block."""
     if isinstance(piece, Picture):
         yield picture("", svg=piece.svg, alt=piece.alt)
     elif isinstance(piece, Paragraph):
-        text = words(piece.words)
+        text = word_nodes(piece.words)
         yield nodes.paragraph("", "", *([nodes.strong("", "", *text)] if piece.alarm else text))
     elif isinstance(piece, Listing):
         yield code_block(piece.code)
-    elif isinstance(piece, Notes):
+    elif isinstance(piece, Remarks):
         items = (nodes.list_item("", nodes.paragraph("", item.strip())) for item in piece.items)
         yield nodes.bullet_list("", *items)
     elif isinstance(piece, Both):
-        yield from pieces(piece.apart)
+        yield from nodes_of_blocks(piece.apart)
     elif isinstance(piece, (Equations, Grids, Matrix)):
         yield formulas("", *set_as_formulas(piece), plain=blocks_text([piece], width=NARROW))
     else:
-        yield table([[words(cell) for cell in piece.heading]], [[words(c) for c in row] for row in piece.rows])
+        yield table_node(
+            [[word_nodes(cell) for cell in piece.heading]], [[word_nodes(c) for c in row] for row in piece.rows]
+        )
 
 
 def set_as_formulas(block: Equations | Grids | Matrix) -> Iterator[nodes.Node]:
     """The nodes of what is mathematics throughout."""
     if isinstance(block, Equations):
-        for latex, remark in mathmode.together(block.rows, COLUMN):
-            yield formula(latex)
-            yield from [nodes.paragraph("", "", *words(remark))] if remark else []
+        for latex, remark in mathmode.formulas_with_remarks(block.rows, COLUMN):
+            yield formula_node(latex)
+            yield from [nodes.paragraph("", "", *word_nodes(remark))] if remark else []
     elif isinstance(block, Grids):
         for grid in block.grids:
-            yield from map(formula, mathmode.grids(grid))
+            yield from map(formula_node, mathmode.grid_formulas(grid))
     else:
-        yield matrix(block)
+        yield matrix_node(block)
 
 
 def code_block(code: str, language: str = "text") -> nodes.literal_block:
@@ -99,17 +101,17 @@ def code_block(code: str, language: str = "text") -> nodes.literal_block:
     return nodes.literal_block(code, code, language=language)
 
 
-def formula(latex: str) -> nodes.Node:
+def formula_node(latex: str) -> nodes.Node:
     """A formula on its own."""
     return nodes.math_block(latex, latex, nowrap=False, number=None, label=None)
 
 
-def words(parts: Words) -> Made:
+def word_nodes(parts: Words) -> Made:
     """Words with code and formulas in them."""
-    return [word(part) for part in parts]
+    return [word_node(part) for part in parts]
 
 
-def word(part: str | Code | Math) -> nodes.Node:
+def word_node(part: str | Code | Math) -> nodes.Node:
     """One piece of words."""
     if isinstance(part, str):
         return nodes.Text(part)
@@ -118,24 +120,24 @@ def word(part: str | Code | Math) -> nodes.Node:
     return nodes.math(part.latex, part.latex, plain=part.text)
 
 
-def matrix(block: Matrix) -> nodes.Node:
+def matrix_node(block: Matrix) -> nodes.Node:
     """A matrix with labelled rows and columns."""
-    heading: list[Made] = [[], *([word(column)] for column in block.columns)]
+    heading: list[Made] = [[], *([word_node(column)] for column in block.columns)]
     rows: list[list[Made]] = [
-        [[word(label)], *([nodes.Text("·") if cell is None else word(cell)] for cell in row)]
+        [[word_node(label)], *([nodes.Text("·") if cell is None else word_node(cell)] for cell in row)]
         for label, row in zip(block.rows, block.cells, strict=True)
     ]
-    return table([heading], rows, "symgrad-matrix", stub=True)
+    return table_node([heading], rows, "symgrad-matrix", stub=True)
 
 
-def table(
+def table_node(
     heading: Sequence[Sequence[Made]], rows: Sequence[Sequence[Made]], kind: str = "", stub: bool = False
 ) -> nodes.Node:
     """Words in columns."""
     width = len(heading[0])
     group = nodes.tgroup("", cols=width)
     for place in range(width):  # widths are for builders that set every sign as wide as any other
-        longest = max(len(said(row[place])) for row in (*heading, *rows))
+        longest = max(len(cell_text(row[place])) for row in (*heading, *rows))
         group += nodes.colspec(
             "", colwidth=min(max(longest, 1), WIDEST), **({"stub": 1} if stub and place == 0 else {})
         )
@@ -149,7 +151,7 @@ def row_node(cells: Sequence[Made]) -> nodes.Node:
     return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells))
 
 
-def said(cell: Made) -> str:
+def cell_text(cell: Made) -> str:
     """A cell as text."""
     return "".join(node["plain"] if isinstance(node, nodes.math) else node.astext() for node in cell)
 
@@ -167,7 +169,7 @@ def as_written(node: Written) -> Written:
 
 def titled(heading: Words, found: Made) -> nodes.Node:
     """A part that can be folded."""
-    return as_written(folded("", nodes.paragraph("", "", *words(heading), classes=["symgrad-summary"]), *found))
+    return as_written(folded("", nodes.paragraph("", "", *word_nodes(heading), classes=["symgrad-summary"]), *found))
 
 
 def open_picture(self: Any, node: nodes.Element) -> None:
@@ -190,13 +192,13 @@ def open_folded(self: Any, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
-def nothing(self: Any, node: nodes.Element) -> None:
+def do_nothing(self: Any, node: nodes.Element) -> None:
     """Neither before nor after."""
 
 
 Visit = tuple[Callable[[Any, Any], None], Callable[[Any, Any], None]]
 visitors: dict[type[nodes.Element], Visit] = {
-    picture: (open_picture, nothing), folded: (open_folded, nothing), formulas: (nothing, nothing)
+    picture: (open_picture, do_nothing), folded: (open_folded, do_nothing), formulas: (do_nothing, do_nothing)
 }  # fmt: skip
 """For HTML; other builders meet formulas alone, which are passed over to what they hold."""
 

@@ -23,13 +23,13 @@ from sphinx.errors import SphinxError
 from sphinx.util.docutils import SphinxDirective, docutils_namespace
 
 from symgrad.documents import file_name
-from symgrad.documents.markdown import Article
-from symgrad.documents.operation import article, family_of, family_says
+from symgrad.documents.article import Article
+from symgrad.documents.operation import article_of, family_of, family_says
 from symgrad.errors import InputError
 from symgrad.ops import Op, find
 from symgrad.render.page import Section, text_of
-from symgrad.sphinx.nodes import Made, as_written, boxed, code_block, pieces, titled, words
-from symgrad.sphinx.truth import kept, untrue
+from symgrad.sphinx.nodes import Made, as_written, boxed, code_block, nodes_of_blocks, titled, word_nodes
+from symgrad.sphinx.page_claims import page_records, record_untrue
 
 NO_GRADIENT = "no gradient flows back"
 
@@ -47,21 +47,21 @@ class OperationDirective(SphinxDirective):
         """The box, and the parts below it as sections; folded ones one below the other."""
         op = find(self.arguments[0])
         if op is None:
-            untrue(self, f"there is no operation {self.arguments[0]}")
+            record_untrue(self, f"there is no operation {self.arguments[0]}")
             return []
         try:
-            found = article(op)
+            found = article_of(op)
         except Exception as error:  # one page that cannot be made is told with the others, at the end
-            untrue(self, f"{op.name}: {type(error).__name__}: {error}")
+            record_untrue(self, f"{op.name}: {type(error).__name__}: {error}")
             return []
-        kept(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.summary, found.structure)
+        page_records(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.summary, found.structure)
         return self.page(op, found)
 
     def page(self, op: Op, found: Article) -> Made:
         """The nodes of an article."""
         made: Made = [
-            as_written(nodes.paragraph("", "", *words(found.opening))),
-            boxed([code_block(op.definition), *pieces(found.box)], "symgrad-answer"),
+            as_written(nodes.paragraph("", "", *word_nodes(found.opening))),
+            boxed([code_block(op.definition), *nodes_of_blocks(found.box)], "symgrad-answer"),
         ]
         return [*made, *(part_node(part) for part in found.parts)]
 
@@ -69,8 +69,10 @@ class OperationDirective(SphinxDirective):
 def part_node(part: Section) -> nodes.Node:
     """A section, or a folded part."""
     if part.folded:
-        return titled(part.heading, pieces(part.blocks))
-    section = as_written(nodes.section("", nodes.title("", "", *words(part.heading)), *pieces(part.blocks)))
+        return titled(part.heading, nodes_of_blocks(part.blocks))
+    section = as_written(
+        nodes.section("", nodes.title("", "", *word_nodes(part.heading)), *nodes_of_blocks(part.blocks))
+    )
     section["ids"].append(nodes.make_id(text_of(part.heading)))
     section["names"].append(nodes.fully_normalize_name(text_of(part.heading)))
     return section
@@ -98,7 +100,7 @@ def index_nodes(app: Any, docname: str, by: str) -> Made:
     """A list for each group."""
     groups: dict[str, list[tuple[str, str, str]]] = {}
     about: dict[str, str] = {}
-    for page, left in kept(app.env).items():
+    for page, left in page_records(app.env).items():
         if "operation" in left:
             name, says, structure = left["operation"]
             op = find(name)

@@ -1,16 +1,21 @@
-"""The addresses of `symgrad serve`, and who may ask for them.
+"""The addresses of `symgrad serve`, who may ask for them, and the bounded worker that answers.
 
 Comes in: requests of a browser on this machine. Goes out: the page to type in, explanations, verdicts on lines. Only
-names of this machine are answered to; what changes anything or runs a script needs the token of the page.
+names of this machine are answered to; what changes anything or runs a script needs the token of the page. Work is done
+by `symgrad_cli.serving.worker`, which is ended and begun anew when a job takes too long.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
+import os
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -22,8 +27,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from symgrad_cli.serving.bounded import Bounded
-from symgrad_cli.serving.examples import EXAMPLES
+from symgrad_cli.serving.script import GRACE, end_descendants
 
 HERE = Path(__file__).parent
 LONGEST, LARGEST_BODY = 4_000, 64_000
@@ -39,10 +43,103 @@ FRAMED = (
     "sandbox allow-scripts; frame-ancestors 'self'"
 )
 FILES = {"/serve.js": ("serve.js", "text/javascript"), "/serve.css": ("serve.css", "text/css")}
-
-
 MOST_STORIES = 4
 """Pages of scripts that are kept, the last ones."""
+LARGEST_ANSWER = 64 << 20
+"""Bytes of an answer."""
+STARTING = 120.0
+"""Seconds until a worker is ready."""
+MOST_WAITING = 8
+"""Jobs that wait; more are refused."""
+EXAMPLES: tuple[dict[str, str], ...] = (
+    {"title": "What does out.backward(v) compute?", "expression": "x@a", "seed": "[[1,2,3,4],[5,6,7,8]]"},
+    {"title": "One row of J: a one-hot seed", "expression": "x**2", "let": "x=[1,2,3]", "seed": "onehot(1)"},
+    {"title": "Why is my softmax gradient zero?", "expression": "softmax(x)", "let": "x=[1,2,3]"},
+    {
+        "title": "Cross entropy: softmax minus one-hot", "expression": "cross_entropy(x, y)", "let": "y=[0,2]",
+        "shape": "x=2,3",
+    },
+    {"title": "A bias is broadcast: its gradient adds up", "expression": "x@w + b", "shape": "x=2,3; w=3,4; b=4"},
+    {"title": "A tensor that is used twice", "expression": "x*x + x", "let": "x=[1,2,3]"},
+    {"title": "relu at 0", "expression": "relu(x)", "let": "x=[-1,0,2]"},
+    {"title": "sqrt at 0", "expression": "sqrt(x)", "let": "x=[0,4]"},
+    {"title": "Layer norm", "expression": "layer_norm(x, (3,))", "let": "x=randn(2,3)", "seed": "randn(2,3,seed=1)"},
+    {"title": "Two layers", "expression": "h = tanh(x@w); h@u", "let": "x=randn(2,3); w=randn(3,3); u=randn(3,2)"},
+    {"title": "An equation of one's own", "expression": "out[i] = sum_j x[i+j]*w[j]", "shape": "x=6; w=3"},
+)  # fmt: skip
+"""Questions that people ask, to click on."""
+
+
+class Bounded:
+    """One worker, one job at a time."""
+
+    def __init__(self, seconds: float, megabytes: int) -> None:
+        self.seconds, self.megabytes = seconds, megabytes
+        self.process: asyncio.subprocess.Process | None = None
+        self.lock = asyncio.Lock()
+        self.waiting = 0
+
+    async def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a job; an ``error`` where it takes too long or too many wait."""
+        if self.waiting >= MOST_WAITING:
+            return {"error": "the server is busy: try again in a moment"}
+        self.waiting += 1
+        try:
+            async with self.lock:
+                return await self._asked(job)
+        finally:
+            self.waiting -= 1
+
+    async def _asked(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            process = await self._running()
+        except TimeoutError:
+            await self.end()
+            return {"error": "the worker does not start"}
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            bounds = {"seconds": self.seconds, "megabytes": self.megabytes}
+            process.stdin.write(json.dumps({**job, **bounds}).encode() + b"\n")
+            await process.stdin.drain()
+            patience = self.seconds + (2 * GRACE if job["kind"] == "script" else 0)  # the worker ends a script itself
+            line = await asyncio.wait_for(process.stdout.readline(), patience)
+        except TimeoutError:
+            await self.end()
+            return {"error": f"this takes more than {self.seconds:g} seconds: smaller sizes, or symgrad explain"}
+        except (OSError, ValueError):
+            line = b""
+        except asyncio.CancelledError:  # whoever asked has gone: the answer would be taken for the next one's
+            await self.end()
+            raise
+        if not line:
+            await self.end()
+            return {"error": "the request was stopped: it took too much memory, or its answer is too long"}
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    async def _running(self) -> asyncio.subprocess.Process:
+        if self.process is None or self.process.returncode is not None:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "symgrad_cli.serving.worker", str(self.megabytes),
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LARGEST_ANSWER,
+                start_new_session=True,
+            )  # fmt: skip
+            assert self.process.stdout is not None
+            await asyncio.wait_for(self.process.stdout.readline(), STARTING)  # it says when it is ready
+        return self.process
+
+    async def end(self) -> None:
+        """End the worker and whatever it started."""
+        process, self.process = self.process, None
+        if process is not None and process.returncode is None:
+            end_descendants(process.pid)
+            with suppress(ProcessLookupError):
+                if hasattr(os, "killpg"):
+                    os.killpg(process.pid, signal.SIGKILL)  # a session of its own
+                else:
+                    process.kill()
+            await process.wait()
 
 
 class Served:

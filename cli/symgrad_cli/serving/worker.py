@@ -17,8 +17,7 @@ import symgrad
 from symgrad.errors import Frontend, InputError, SymgradError, for_frontend
 from symgrad.language import parse_value
 from symgrad_cli import options
-from symgrad_cli.serving.family import adopt_orphans
-from symgrad_cli.serving.script import run_script
+from symgrad_cli.serving.script import adopt_orphans, run_script
 
 SPARE = 4096
 """Megabytes of addresses beside the memory: what libraries reserve and never use."""

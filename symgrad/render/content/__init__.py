@@ -21,19 +21,34 @@ from symgrad.explanation.formulas import Derived, sample
 from symgrad.language import arguments, format_definition
 from symgrad.program import Program, Stated
 from symgrad.render.content.answer import answer_of, line_by_line
-from symgrad.render.content.first_lines import ALONE, OPENING, Room, first_lines, readable, short_forms, with_constants
-from symgrad.render.content.forward import forward_equations, forward_section
-from symgrad.render.content.jacobian import LONGEST, jacobian_section, left_of, structure_words, too_long
+from symgrad.render.content.first_lines import (
+    ALONE,
+    OPENING,
+    Room,
+    has_readable_lines,
+    opening_lines,
+    short_forms,
+    with_constants,
+)
+from symgrad.render.content.forward_section import forward_equations, forward_section
+from symgrad.render.content.jacobian_matrix import LONGEST, jacobian_section, left_of, structure_words, too_long
 from symgrad.render.content.one_entry import entry_sections
-from symgrad.render.content.proof import curvature, proof_section, second_lines, second_order_section
+from symgrad.render.content.proof import proof_section, second_derivative_blocks, second_lines, second_order_section
 from symgrad.render.content.pullback import pullback_section, sweep_blocks
-from symgrad.render.content.seed import seed_section, slope_of
-from symgrad.render.content.singular import rows_without_value
-from symgrad.render.content.teller import Teller, formula_of, teller_of
-from symgrad.render.content.words import left_out, made_here, renamed, size_text
-from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Page, Paragraph, Section, Words
+from symgrad.render.content.seed import seed_formula_blocks, seed_section
+from symgrad.render.content.singular_words import rows_without_value
+from symgrad.render.content.speaker import created_tensors_note, data_inputs_note, renamed_note, size_text
+from symgrad.render.content.teller import Teller, gradient_formula, teller_of
+from symgrad.render.page import Block, Code, EquationRow, Equations, Formula, Listing, Page, Paragraph, Section, Words
 
-__all__ = ["derivation_page", "derivatives", "lines_of", "page_of", "pullbacks", "second_order_section"]
+__all__ = [
+    "derivation_page",
+    "derivatives",
+    "derive_lines",
+    "derived_pullbacks",
+    "explanation_page",
+    "second_order_section",
+]
 
 
 MOST_STEPS = 12
@@ -43,13 +58,13 @@ ROOM = Room(others="in section 3")
 
 def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
     """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
-    teller, lines = teller_of(program, symbolic=True), lines_of(program, derived)
+    teller, lines = teller_of(program, symbolic=True), derive_lines(program, derived)
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
-        (Code(title_of(program)),), tuple(facts),
-        (*answer(program, lines, derived), *where_it_holds(program), *renamed(program), *made_here(program),
-         *left_out(program, [d.name for d in derived])),
-        (*derivatives(teller, derived), pullbacks(teller, derived, lines),
+        (Code(program_title(program)),), tuple(facts),
+        (*gradient_listing(program, lines, derived), *where_it_holds(program), *renamed_note(program),
+         *created_tensors_note(program), *data_inputs_note(program, [d.name for d in derived])),
+        (*derivatives(teller, derived), derived_pullbacks(teller, derived, lines),
          *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
     )  # fmt: skip
 
@@ -62,12 +77,14 @@ def where_it_holds(program: Program) -> Iterator[Paragraph]:
         yield Paragraph((told,))
 
 
-def answer(program: Program, lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:
+def gradient_listing(program: Program, lines: Backward | None, derived: Sequence[Derived]) -> Iterator[Listing]:
     """The line of each gradient, and what it reads."""
     if lines is None:
         return
     told, _ = short_forms({d.name: None if d.form is None else d.form.text for d in derived}, lines, ROOM)
-    told = told or first_lines(lines, program, [d.name for d in derived if readable(lines, d.name)], ROOM)[0]
+    told = (
+        told or opening_lines(lines, program, [d.name for d in derived if has_readable_lines(lines, d.name)], ROOM)[0]
+    )
     if told:
         yield Listing("\n".join(with_constants(told, lines)))
 
@@ -80,17 +97,17 @@ def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Se
     return forward, Section(teller.say("The Jacobian {J}"), tuple(jacobians))
 
 
-def pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backward | None) -> Section:
+def derived_pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backward | None) -> Section:
     """What flows back to every input: lines, formulas, forms."""
     told = set[str]()
     apart = lines is not None and says_more(lines, derived)
     found = [*line_by_line(lines)] if lines is not None and apart else []
     for d in derived:
-        found += _pullback(teller, d, told, lines is not None and apart and readable(lines, d.name))
+        found += _pullback(teller, d, told, lines is not None and apart and has_readable_lines(lines, d.name))
     return Section(teller.say("{vJ}: what `out.backward(v)` computes"), tuple(found))
 
 
-def title_of(program: Program) -> str:
+def program_title(program: Program) -> str:
     """The program as one line: ``out = x @ a``; where the text states its output by an equation, that."""
     last = next((step.op for step in program.steps if step.result.name == program.output), None)
     return last.text if isinstance(last, Stated) else f"{program.output} = {source_of(program)}"
@@ -106,7 +123,7 @@ def source_of(program: Program) -> str:
         return "…"
 
 
-def lines_of(program: Program, derived: Sequence[Derived]) -> Backward | None:
+def derive_lines(program: Program, derived: Sequence[Derived]) -> Backward | None:
     """The gradients line by line; None where no numbers were found at which they can be proven."""
     point = sample(program, {})
     if point is None:
@@ -118,7 +135,7 @@ def lines_of(program: Program, derived: Sequence[Derived]) -> Backward | None:
 def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:
     """Whether there are steps on the way to the gradients, or a line says what no form does."""
     between = lines.lines and any(line.text is not None for line in lines.statements)
-    return bool(between) or any(d.form is None and readable(lines, d.name) for d in derived)
+    return bool(between) or any(d.form is None and has_readable_lines(lines, d.name) for d in derived)
 
 
 def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
@@ -129,7 +146,7 @@ def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
     if formula is None or not formula.fits(LONGEST):
         yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
         return
-    yield Equations((Equation((left_of(names, output, derived.name, axes, inner), formula)),))
+    yield Equations((EquationRow((left_of(names, output, derived.name, axes, inner), formula)),))
     yield from structure_words(derived.structure, teller)
     yield from teller.aside(formula)
 
@@ -145,7 +162,7 @@ STATED = re.compile(r"[^()=]*=[^=]")
 """A statement that has a left side."""
 
 
-def page_of(
+def explanation_page(
     explanation: Explanation,
     entry: tuple[str, tuple[int, ...]] | None = None,
     brief: bool = False,
@@ -166,7 +183,7 @@ def page_of(
         sections = entry_sections(teller, explanation, *entry)
     else:
         answer = answer_of(explanation, teller, ALONE if brief else OPENING)
-        opening = (*_slope(explanation), *answer.blocks(), *curvature(teller, explanation))
+        opening = (*seed_opening(explanation), *answer.blocks(), *second_derivative_blocks(teller, explanation))
         if paper and brief:
             opening = (*index_formulas(teller, explanation), *opening)
     if entry is None and not brief:
@@ -182,7 +199,7 @@ def page_of(
         sections = tuple(write() for place, write in enumerate(writers) if only is None or place in only)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
     facts.append((explanation.program.output, size_text(explanation.output.shape)))
-    heading, later = title(explanation.expression, explanation.program.output), explanation.downstream
+    heading, later = expression_title(explanation.expression, explanation.program.output), explanation.downstream
     if later is not None:
         known = dict(facts)
         facts += [(g.name, size_text(g.value.shape)) for g in later.inputs if g.name not in known]
@@ -193,24 +210,24 @@ def page_of(
 
 def index_formulas(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     """The formula of each gradient that is short enough to be read, and its notation."""
-    rows: list[Equation] = []
+    rows: list[EquationRow] = []
     formulas: list[Formula] = []
     for name, sweep in [(name, g.sweep) for name, g in explanation.gradients.items() if g.sweep.whole]:
         names = teller.names.inner(sweep.equation.axes)
-        formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
+        formula, left = gradient_formula(teller, f"{name}.grad", sweep.equation, names)
         if formula.fits(LONGEST):
-            rows.append(Equation((left, formula)))
+            rows.append(EquationRow((left, formula)))
             formulas.append(formula)
     if rows:
         yield Equations(tuple(rows))
         yield from teller.aside(*formulas)
 
 
-def _slope(explanation: Explanation) -> Iterator[Block]:
+def seed_opening(explanation: Explanation) -> Iterator[Block]:
     """What v is where a loss says it: as code, else by its formula."""
     if explanation.seed_info.origin == "downstream":
         form = explanation.seed_info.closed_form
-        yield from (Listing(f"{explanation.program.seed} = {form}"),) if form else slope_of(explanation)
+        yield from (Listing(f"{explanation.program.seed} = {form}"),) if form else seed_formula_blocks(explanation)
 
 
 def _jacobians(teller: Teller, explanation: Explanation) -> Section:
@@ -221,7 +238,7 @@ def _jacobians(teller: Teller, explanation: Explanation) -> Section:
     return section if said is None else replace(section, blocks=(*section.blocks, said))
 
 
-def title(expression: str, output: str) -> Words:
+def expression_title(expression: str, output: str) -> Words:
     """out = x@a."""
     return (Code(format_definition(expression, output)),)
 
@@ -251,8 +268,8 @@ def _lead(explanation: Explanation, *, hints: bool) -> Iterator[Block]:
         if later is not None and name in {t.name for t in later.program.inputs} and flows(later.program, name):
             words = ("The loss uses ", Code(name), " directly as well as through out. This page leaves out what that ")
             yield Paragraph((*words, "direct use adds to ", Code(f"{name}.grad"), "."))
-    yield from renamed(explanation.program)
-    yield from made_here(explanation.program)
-    yield from left_out(explanation.program, explanation.gradients)
+    yield from renamed_note(explanation.program)
+    yield from created_tensors_note(explanation.program)
+    yield from data_inputs_note(explanation.program, explanation.gradients)
     if explanation.conventions:
         yield Paragraph(("; ".join(said.removesuffix(".") for said in explanation.conventions), "."))

@@ -36,11 +36,11 @@ from symgrad.ops.lookup import has_role
 from symgrad.oracles.comparisons import NO_GRADIENT, REFUSES, TURNED, Check, CheckVerdict, TextOutcome
 from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers
-from symgrad.render.content.first_lines import Room, first_lines, formulas_instead, short_forms, with_constants
-from symgrad.render.content.singular import singular_blocks, why_zero
+from symgrad.render.content.first_lines import Room, formulas_instead, opening_lines, short_forms, with_constants
+from symgrad.render.content.singular_words import singular_blocks, why_zero
+from symgrad.render.content.speaker import join_words, speaker_of
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import listed, speaker_of
-from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Paragraph, Words
+from symgrad.render.page import Block, Code, EquationRow, Equations, Formula, Listing, Paragraph, Words
 
 MOST_SAID = 160
 """Characters of the calls that are said to have been run."""
@@ -60,7 +60,7 @@ class Answer:
     lines: tuple[str, ...]
     cut: bool
     by_line: bool
-    formulas: tuple[Equation, ...]
+    formulas: tuple[EquationRow, ...]
     places: tuple[Paragraph, ...]
     agreement: Words
     special: Words
@@ -98,7 +98,7 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     told = next(iter((*kinks, *moving, *cut_off)), ())
     special = (
         ((f"{explanation.out_of_range}.",) if explanation.out_of_range else ())
-        or _undefined(explanation, teller)
+        or undefined_sentence(explanation, teller)
         or _declared(explanation)
         or _torchs_rule(explanation)
     )
@@ -108,11 +108,11 @@ def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
     forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
     lines, cut = short_forms(forms, explanation.backward, room)
     by_line = not lines
-    formulas = dict[str, Equation]()
+    formulas = dict[str, EquationRow]()
     if not lines:
         formulas = dict(islice(formulas_instead(explanation, teller), room.lines - 1))
         wanted = [name for name, g in explanation.gradients.items() if name not in formulas and not nothing_left(g)]
-        lines, cut = first_lines(
+        lines, cut = opening_lines(
             explanation.backward, explanation.program, wanted, room.without(len(formulas) + bool(formulas))
         )
     places = tuple(found_places(teller, tuple(formulas.values())))
@@ -132,17 +132,17 @@ def kink_sentence(explanation: Explanation, tie: Tie, teller: Teller) -> str:
     program = explanation.program
     total = program.output if explanation.output.size == 1 else f"Σ {program.seed}·{program.output}"
     step = teller.code(tie.step) or tie.step.called if tie.whole else tie.step.called
-    return f"{tie.says(spoken(explanation, tie.name, teller), step, total)}."
+    return f"{tie.says(name_in_sentence(explanation, tie.name, teller), step, total)}."
 
 
-def spoken(explanation: Explanation, name: str, teller: Teller) -> str:
+def name_in_sentence(explanation: Explanation, name: str, teller: Teller) -> str:
     """What a tensor is called in a sentence: one without a name by its code."""
     made = (step for step in explanation.program.steps if step.result.name == name)
     code = teller.code(next(made)) if UNNAMED.fullmatch(name) else None
     return f"({code})" if code else name
 
 
-def found_places(teller: Teller, formulas: Sequence[Equation]) -> Iterator[Paragraph]:
+def found_places(teller: Teller, formulas: Sequence[EquationRow]) -> Iterator[Paragraph]:
     """What the letters of a formula stand for that are no tensors of the page."""
     said = [part for equation in formulas for part in equation.parts if isinstance(part, Formula)]
     read = dict(entry for formula in said for entry in teller.read_by(formula))
@@ -193,7 +193,7 @@ def _agreement(explanation: Explanation) -> Words:
     where = ", except for the signs of some vectors" if any(c.note == TURNED for c in made) else " in every entry"
     read = explanation.outcome is TextOutcome.AS_READ or (asked is not None and bool(asked.unread))
     none: Words = (
-        (", but for ", *listed([(Code(name),) for name in data]), ": torch has no derivative with respect to that")
+        (", but for ", *join_words([(Code(name),) for name in data]), ": torch has no derivative with respect to that")
         if data
         else ()
     )
@@ -227,14 +227,14 @@ def _by_torch(gradient: Gradient) -> Check | None:
     return next((check for check in gradient.checks if check.oracle.startswith("out.backward")), None)
 
 
-def _undefined(explanation: Explanation, teller: Teller) -> Words:
+def undefined_sentence(explanation: Explanation, teller: Teller) -> Words:
     """A derivative that there is not, or that the steps lose."""
     for name, gradient in explanation.gradients.items():
         words = next((b.words for b in singular_blocks(teller, gradient) if isinstance(b, Paragraph)), None)
         if words is not None:
             met, rest = gradient.singular, {n: g.singular for n, g in explanation.gradients.items() if n != name}
             others = [n for n, own in rest.items() if met is not None and own is not None and met.like(own)]
-            same = (" The same goes for ", *listed([(Code(n),) for n in others]), ".") if others else ()
+            same = (" The same goes for ", *join_words([(Code(n),) for n in others]), ".") if others else ()
             return (*words, *same)
     return ()
 
@@ -269,7 +269,7 @@ def _paired(explanation: Explanation, teller: Teller) -> Words:
     """A loss that compares every prediction with every target."""
     found = pairs_compared(explanation.program.steps, lambda name: np.shape(explanation.values[name]))
     for step, *sides in found:
-        one, other = ((spoken(explanation, name, teller), shape) for name, shape in sides)
+        one, other = ((name_in_sentence(explanation, name, teller), shape) for name, shape in sides)
         return (f"{pairs_in_words(step, one, other)}.",)
     return ()
 
@@ -302,7 +302,7 @@ def _shared(explanation: Explanation) -> Words:
     names = [name for name in explanation.gradients if is_broadcast(explanation, name)]
     if names:
         are, its = ("is", "its") if len(names) == 1 else ("are", "their")
-        told = listed([(Code(name),) for name in names])
+        told = join_words([(Code(name),) for name in names])
         return say(
             "{told} {are} broadcast, so {its} gradient is the sum over all uses.",
             told=told,

@@ -21,8 +21,8 @@ from symgrad.explanation import Explanation
 from symgrad.explanation.notable import listed
 from symgrad.indexing.symbols import mentions
 from symgrad.program import Program
-from symgrad.render.content.teller import Teller, formula_of
-from symgrad.render.page import Equation
+from symgrad.render.content.teller import Teller, gradient_formula
+from symgrad.render.page import EquationRow
 
 SHORT, SHORTER, LESS = 56, 110, 0.8
 """Characters of a gradient in the inputs alone: of a short one, and of one so much shorter than the lines."""
@@ -49,7 +49,7 @@ def short_forms(forms: Mapping[str, str | None], lines: Backward, room: Room) ->
     if not all(form is not None and "; " not in form for form in forms.values()):
         return (), False
     longest = max(len(str(form)) for form in forms.values())
-    if longest > SHORT and not (longest <= SHORTER and shorter(lines, [*map(str, forms.values())])):
+    if longest > SHORT and not (longest <= SHORTER and are_forms_shorter(lines, [*map(str, forms.values())])):
         return (), False
     texts = tuple(assign_form(f"{name}.grad", str(form))[0] for name, form in forms.items())
     if len(texts) <= room.lines:
@@ -63,17 +63,17 @@ def with_constants(told: Sequence[str], lines: Backward) -> tuple[str, ...]:
     return (*told, *(f"  with {name} = {own.code}" for name, own in lines.constants.items() if name in read))
 
 
-def shorter(lines: Backward, forms: Sequence[str]) -> bool:
+def are_forms_shorter(lines: Backward, forms: Sequence[str]) -> bool:
     """Whether forms are a good deal shorter than the lines, and the user gave none of these a name."""
     told = [*lines.gradients.values(), *lines.lines]
-    told += forward_lines(lines, told, frozenset({lines.source.output}))
+    told += forward_lines_read(lines, told, frozenset({lines.source.output}))
     if not all(line.of in lines.gradients or UNNAMED.fullmatch(line.of) for line in told):
         return False
     spoken = sum(len(line.shown) for line in told)
     return any(line.text is None for line in told) or sum(map(len, forms)) < LESS * spoken
 
 
-def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, Equation]]:
+def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, EquationRow]]:
     """The index formula of each gradient that has no line, or one too long to be read, where that is short.
 
     It may not read what stands inside an opened step: nothing here says what that is.
@@ -82,14 +82,14 @@ def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple
     for name in explanation.backward.gradients:
         sweep = explanation.gradients[name].sweep
         unsaid = any(mentions(sweep.equation.right, tensor) for tensor in inside)
-        if sweep.whole and not unsaid and not readable(explanation.backward, name):
+        if sweep.whole and not unsaid and not has_readable_lines(explanation.backward, name):
             names = teller.names.inner(sweep.equation.axes)
-            formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
+            formula, left = gradient_formula(teller, f"{name}.grad", sweep.equation, names)
             if formula.fits(LONG):
-                yield name, Equation((left, formula))
+                yield name, EquationRow((left, formula))
 
 
-def readable(lines: Backward, name: str) -> bool:
+def has_readable_lines(lines: Backward, name: str) -> bool:
     """Whether a gradient has a line that can be read, and so has each cotangent that it reads."""
     line = lines.gradients[name]
     return (
@@ -99,7 +99,7 @@ def readable(lines: Backward, name: str) -> bool:
     )
 
 
-def first_lines(lines: Backward, program: Program, wanted: Sequence[str], room: Room) -> tuple[tuple[str, ...], bool]:
+def opening_lines(lines: Backward, program: Program, wanted: Sequence[str], room: Room) -> tuple[tuple[str, ...], bool]:
     """The line of each gradient that is wanted, then what they read; and whether some had to go elsewhere.
 
     Tensors of ``program`` with names of their own are the reader's; those inside an opened step (x̂, P) are said here.
@@ -109,34 +109,34 @@ def first_lines(lines: Backward, program: Program, wanted: Sequence[str], room: 
         return (), False
     needed = {line.target for name in wanted for line in lines.needed(name)}
     told = [line for line in lines.lines if line.target in needed]
-    found = forward_lines(lines, (*said, *told), of_the_reader(program))
+    found = forward_lines_read(lines, (*said, *told), of_the_reader(program))
     every = [line for line in (*said, *told, *found) if line.text is not None]
     unsaid = [*without_line([line for line in (*said, *told) if line.text is None], room)]
     unsaid += found_ahead([line for line in found if line.text is None])
     kept = every if len(every) + bool(unsaid) <= room.lines else every[: room.lines - 1]
     texts = [line.shown if line in said else f"  with {line.shown}" for line in kept]
-    words = [*elsewhere(kept, every[len(kept) :], room), *unsaid]
+    words = [*remaining_lines_words(kept, every[len(kept) :], room), *unsaid]
     return (*texts, *((f"  {'; '.join(words)}",) if words else ())), len(kept) < len(every)
 
 
 def of_the_reader(program: Program) -> frozenset[str]:
     """The tensors that the reader named."""
-    return named(program) - inside_opened(program)
+    return named_tensors(program) - inside_opened(program)
 
 
 def inside_opened(program: Program) -> frozenset[str]:
     """The tensors with a name inside an opened step: its steps all have its place, only the last is the reader's."""
     last = {step.span: step.result.name for step in program.steps}
     inside = {s.result.name for s in program.steps if s.span is not None and last[s.span] != s.result.name}
-    return named(program) & inside
+    return named_tensors(program) & inside
 
 
-def named(program: Program) -> frozenset[str]:
+def named_tensors(program: Program) -> frozenset[str]:
     """The tensors with a name that is more than a number."""
     return frozenset(tensor.name for tensor in program.tensors() if not UNNAMED.fullmatch(tensor.name))
 
 
-def forward_lines(lines: Backward, readers: Iterable[Line], known: frozenset[str]) -> list[Line]:
+def forward_lines_read(lines: Backward, readers: Iterable[Line], known: frozenset[str]) -> list[Line]:
     """The lines of the forward pass that others read, in order, but for those of tensors that the user named."""
     read, found = set[str]().union(*(line.names for line in readers)), list[Line]()
     for line in reversed(lines.forward):
@@ -146,7 +146,7 @@ def forward_lines(lines: Backward, readers: Iterable[Line], known: frozenset[str
     return found
 
 
-def elsewhere(kept: Sequence[Line], rest: Sequence[Line], room: Room) -> Iterator[str]:
+def remaining_lines_words(kept: Sequence[Line], rest: Sequence[Line], room: Room) -> Iterator[str]:
     """How many more lines there are; what of them is read here is named."""
     if not rest:
         return

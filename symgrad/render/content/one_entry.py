@@ -14,25 +14,25 @@ from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Gradient
 from symgrad.numeric import Array, as_float, as_fractions, is_exact, numeric_pushforward, without_fractions
 from symgrad.render.arrange import reading
-from symgrad.render.content.forward import forward_equations, heading
-from symgrad.render.content.jacobian import formula_of, jacobian_blocks
+from symgrad.render.content.forward_section import forward_equations, heading
+from symgrad.render.content.jacobian_matrix import jacobian_blocks, jacobian_formula
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import entry_rows, formula_blocks
 from symgrad.render.content.seed import seed_section
-from symgrad.render.content.singular import singular_blocks
+from symgrad.render.content.singular_words import singular_blocks
 from symgrad.render.content.teller import Teller
 from symgrad.render.page import (
     Block,
-    Equation,
+    EquationRow,
     Equations,
     Formula,
     Section,
     Table,
     Words,
-    entry,
-    named,
-    number,
-    partial,
+    entry_label,
+    number_math,
+    partial_derivative,
+    tensor_label,
 )
 
 MOST_ROWS = 24
@@ -49,13 +49,13 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
     story = gradient.entry(at)
     formulas, equations = forward_equations(teller)
     forward = Section(heading(teller), (equations, *teller.aside(*formulas)))
-    it = entry(name, at, teller.names)
+    it = entry_label(name, at, teller.names)
     if name not in teller.program.relevant:
         nothing = Section(say("What moves with {it}", it=it), tuple(jacobian_blocks(teller, gradient.jacobian)))
         return forward, nothing, proof_section(explanation, name)
     moving = say("Which outputs depend on {it}: one column of {J}", it=it)
     moves = Section(moving, tuple(_column(teller, explanation, gradient, at)))
-    place = named(f"{name}.grad", [str(i) for i in at])
+    place = tensor_label(f"{name}.grad", [str(i) for i in at])
     rows = tuple(entry_rows(teller, gradient, story, in_full=True, whole=True))
     total: list[Block] = [
         say.paragraph(
@@ -65,7 +65,7 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
             place=place,
         ),
         *formula_blocks(teller, gradient),
-        Equations(rows or (Equation((place, number(story.total))),)),
+        Equations(rows or (EquationRow((place, number_math(story.total))),)),
         *singular_blocks(teller, gradient),
     ]
     return (
@@ -85,7 +85,7 @@ def gradient_of(explanation: Explanation, name: str) -> Gradient:
     return explanation.gradients[name]
 
 
-def column_of(explanation: Explanation, gradient: Gradient, at: tuple[int, ...]) -> Array:
+def jacobian_column(explanation: Explanation, gradient: Gradient, at: tuple[int, ...]) -> Array:
     """∂out/∂x[at] for every output: J times the unit change of that entry, J never formed."""
     unit = np.zeros(gradient.value.shape, dtype=np.int64)
     unit[at] = 1
@@ -98,15 +98,15 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     """A table: output, derivative in symbols and in numbers, weight, product; the sum below."""
     say = teller.say
     jacobian = gradient.jacobian
-    formula, names = formula_of(teller, jacobian)
+    formula, names = jacobian_formula(teller, jacobian)
     if formula is not None:
         outer = [names.letter(i) for i in jacobian.axes]
         inner = [names.letter(i) for i in jacobian.inner]
-        left = partial(named(teller.program.output, outer), named(gradient.name, inner))
-        yield Equations((Equation((left, formula)),))
+        left = partial_derivative(tensor_label(teller.program.output, outer), tensor_label(gradient.name, inner))
+        yield Equations((EquationRow((left, formula)),))
         yield from teller.aside(formula)
         names = names.ordered(list(reading(formula.expression, names)))
-    numbers = column_of(explanation, gradient, at)
+    numbers = jacobian_column(explanation, gradient, at)
     axes = (*jacobian.axes, *jacobian.inner)
     seed = without_fractions(explanation.seed)
     rows: list[tuple[Words, ...]] = []
@@ -123,11 +123,13 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
         moved, still = moved + 1, still + bool(numbers[place] == 0)
         if len(rows) < MOST_ROWS:
             shown: Words = (cell,) if cell is not None and cell.fits(LONGEST) else ()
-            output = named(teller.program.output, [str(i) for i in place])
+            output = tensor_label(teller.program.output, [str(i) for i in place])
             product = seed[place] * numbers[place]
-            rows.append(((output,), shown, (number(numbers[place]),), (number(seed[place]),), (number(product),)))
+            rows.append(
+                ((output,), shown, (number_math(numbers[place]),), (number_math(seed[place]),), (number_math(product),))
+            )
     count = explanation.output.size
-    it = entry(gradient.name, at, teller.names)
+    it = entry_label(gradient.name, at, teller.names)
     if not moved:
         yield say.paragraph("None of the {count} outputs depends on {it}.", count=count, it=it)
         return
@@ -137,8 +139,8 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
         "{moved} of {count} outputs {verb} on {it}{first}", moved=moved, count=count, verb=verb, it=it, first=first
     )
     total = np.sum(seed * numbers)
-    rows.append((("sum",), (), (), (), (number(total),)))
-    by = partial(say.out, it)
+    rows.append((("sum",), (), (), (), (number_math(total),)))
+    by = partial_derivative(say.out, it)
     symbols = [part for row in rows for part in row[1] if isinstance(part, Formula)]
     titles: tuple[Words, ...] = (("output",), (by,), ("in numbers",), say("weight {v}"), ("product",))
     if all(isinstance(part.expression, sp.Number) for part in symbols):

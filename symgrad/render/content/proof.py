@@ -21,13 +21,13 @@ from symgrad.explanation.formulas import Sample, sample
 from symgrad.explanation.given import Seed
 from symgrad.oracles.comparisons import Check, CheckVerdict
 from symgrad.render import numbers
-from symgrad.render.content.jacobian import LONGEST, MOST_COLUMNS, MOST_ROWS
+from symgrad.render.content.jacobian_matrix import LONGEST, MOST_COLUMNS, MOST_ROWS
+from symgrad.render.content.speaker import Speaker, as_code, join_words, speaker_of
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import Speaker, as_code, listed, speaker_of
 from symgrad.render.page import (
     Block,
     Code,
-    Equation,
+    EquationRow,
     Equations,
     Listing,
     Matrix,
@@ -36,9 +36,9 @@ from symgrad.render.page import (
     Section,
     Table,
     Words,
-    entry,
-    named,
-    number,
+    entry_label,
+    number_math,
+    tensor_label,
 )
 
 PLACED = ("out.backward", "central differences", "the index formula", "the closed form")
@@ -58,9 +58,9 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
         seed = explanation.program.seed
         columns.insert(0, (say("{v}"), seed, explanation.downstream.gradients[explanation.program.output]))
     oracles = dict.fromkeys(check.oracle for *_, g in columns for check in g.checks)
-    found = {(oracle, name): _check(g, oracle) for oracle in oracles for _, name, g in columns}
+    found = {(oracle, name): find_check(g, oracle) for oracle in oracles for _, name, g in columns}
     rows = tuple(
-        ((say.oracle(oracle),), *((verdict(found[oracle, name]),) for _, name, _ in columns)) for oracle in oracles
+        ((say.oracle(oracle),), *((verdict_text(found[oracle, name]),) for _, name, _ in columns)) for oracle in oracles
     )
     blocks = [Table((("compared with",), *(title for title, _, _ in columns)), rows)]
     blocks += remarks(say, [(name, check) for (_, name), check in found.items() if check is not None])
@@ -71,14 +71,16 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
                 "Undefined is not a disagreement: where {names} {are} undefined there is nothing to compare. All "
                 "other entries agree.",
                 are="is" if len(undefined) == 1 else "are",
-                names=listed([(Code(f"{name}.grad"),) for name in undefined]),
+                names=join_words([(Code(f"{name}.grad"),) for name in undefined]),
             )
         )
     if explanation.refused:
         blocks.append(Paragraph((f"PyTorch rejects this code: {explanation.refused.rstrip('.')}.",), alarm=True))
     elif not explanation.passed:
         blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
-    exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))
+    exactly = all(
+        check.exact for check in found.values() if check is not None and check.passed and is_about_numbers(check)
+    )
     if exactly and explanation.exact and explanation.passed:
         whole = all(np.issubdtype(np.asarray(g.value).dtype, np.integer) for g in explanation.gradients.values())
         kind = "integers" if whole else "fractions"
@@ -89,7 +91,7 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     return Section(heading, tuple(blocks))
 
 
-def verdict(check: Check | None) -> str:
+def verdict_text(check: Check | None) -> str:
     """equal, the largest difference, undefined here, DIFFERS, skipped."""
     if check is None:
         return ""
@@ -102,11 +104,12 @@ def verdict(check: Check | None) -> str:
     return f"{check.max_error:.0e}".replace("e-0", "e-")
 
 
-def _check(gradient: Gradient, oracle: str) -> Check | None:
+def find_check(gradient: Gradient, oracle: str) -> Check | None:
+    """What an oracle said of a gradient."""
     return next((check for check in gradient.checks if check.oracle == oracle), None)
 
 
-def _derived(check: Check) -> bool:
+def is_about_numbers(check: Check) -> bool:
     """Whether a check is about the numbers shown, not about the text of a closed form at a random point."""
     return not check.oracle.startswith("the closed form")
 
@@ -130,7 +133,7 @@ def remarks(say: Speaker, found: list[tuple[str, Check]]) -> Iterator[Block]:
     for (oracle, note), names in reasons.items():
         yield Paragraph((f"Skipped for {', '.join(names)}: {say.oracle(oracle)} ({note}).",))
     for name, check in found:
-        if check.passed and check.note and _derived(check):
+        if check.passed and check.note and is_about_numbers(check):
             yield say.paragraph(
                 "For `{name}`, {oracle}: {note}.", name=name, oracle=say.oracle(check.oracle), note=check.note
             )
@@ -197,9 +200,9 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
         )
     if 0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS and hessian.formula != 0:
         dense = np.asarray(hessian.value).reshape(rows, columns)
-        cells = tuple(tuple(number(v) if v != 0 else None for v in row) for row in dense)
-        above = tuple(entry(second, at, names) for at in np.ndindex(*matrix.in_shape))
-        beside = tuple(entry(first, at, names) for at in np.ndindex(*matrix.out_shape))
+        cells = tuple(tuple(number_math(v) if v != 0 else None for v in row) for row in dense)
+        above = tuple(entry_label(second, at, names) for at in np.ndindex(*matrix.in_shape))
+        beside = tuple(entry_label(first, at, names) for at in np.ndindex(*matrix.out_shape))
         yield Matrix(beside, above, cells)
     if hessian.digits:
         yield say.paragraph(
@@ -208,16 +211,16 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
             digits=str(hessian.digits),
         )
     if hessian.checks:
-        rows_of = tuple(((say.oracle(check.oracle),), (verdict(check),)) for check in hessian.checks)
+        rows_of = tuple(((say.oracle(check.oracle),), (verdict_text(check),)) for check in hessian.checks)
         yield Table((("compared with",), pair), rows_of)
         yield from remarks(say, [(first, check) for check in hessian.checks])
 
 
-def curvature(teller: Teller, explanation: Explanation) -> Iterator[Block]:
+def second_derivative_blocks(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     """What a page opens with beside its gradients: each second derivative as code, else as a formula of one line."""
     pairs = sorted(explanation.hessians.values(), key=lambda pair: (pair.formula == 0, pair.first != pair.second))
     for hessian in pairs[:MOST_PAIRS]:
-        left = second_partial(teller.say.L, named(hessian.first, ()), named(hessian.second, ()))
+        left = second_partial(teller.say.L, tensor_label(hessian.first, ()), tensor_label(hessian.second, ()))
         if hessian.closed_form is not None:
             yield Paragraph((left, " = ", *as_code("", hessian.closed_form)))
         else:
@@ -238,8 +241,10 @@ def _formula(teller: Teller, hessian: Hessian) -> Iterator[Block]:
         return
     letters, rank = [names.letter(i) for i in axes], len(matrix.axes)
     rows, columns = matrix.shape
-    left = second_partial(teller.say.L, named(hessian.first, letters[:rank]), named(hessian.second, letters[rank:]))
-    yield Equations((Equation((left, formula), (f"{rows}×{columns}",)),))
+    left = second_partial(
+        teller.say.L, tensor_label(hessian.first, letters[:rank]), tensor_label(hessian.second, letters[rank:])
+    )
+    yield Equations((EquationRow((left, formula), (f"{rows}×{columns}",)),))
     yield from teller.aside(formula)
 
 
@@ -277,7 +282,7 @@ def _as_code(teller: Teller, point: Sample, wanted: Sequence[str]) -> Iterator[B
     for first, second in pairs:
         form = second_of(program, values, seed, first, second, None).closed_form
         if form is not None:
-            left = second_partial(teller.say.L, named(first, ()), named(second, ()))
+            left = second_partial(teller.say.L, tensor_label(first, ()), tensor_label(second, ()))
             yield Paragraph((left, " = ", *as_code("", form)))
 
 

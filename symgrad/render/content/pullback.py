@@ -19,15 +19,15 @@ from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.answer import Answer, all_lines, uses_of
-from symgrad.render.content.first_lines import readable
-from symgrad.render.content.singular import singular_blocks
-from symgrad.render.content.teller import Teller, formula_of
-from symgrad.render.content.words import DOTS, PLUS, as_code, shape_words
+from symgrad.render.content.first_lines import has_readable_lines
+from symgrad.render.content.singular_words import singular_blocks
+from symgrad.render.content.speaker import DOTS, PLUS, as_code, shape_words
+from symgrad.render.content.teller import Teller, gradient_formula
 from symgrad.render.page import (
     Block,
     Chained,
     Code,
-    Equation,
+    EquationRow,
     Equations,
     Formula,
     Grid,
@@ -37,9 +37,9 @@ from symgrad.render.page import (
     Ready,
     Section,
     Words,
-    named,
-    number,
-    partial,
+    number_math,
+    partial_derivative,
+    tensor_label,
 )
 
 LONGEST = 600
@@ -72,8 +72,8 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
         return
     names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
     at, inner = ([names.letter(i) for i in axes] for axes in (jacobian.axes, jacobian.inner))
-    weight = named(teller.program.seed, at)
-    derivative = partial(named(teller.program.output, at), named(jacobian.name, inner))
+    weight = tensor_label(teller.program.seed, at)
+    derivative = partial_derivative(tensor_label(teller.program.output, at), tensor_label(jacobian.name, inner))
     many = ",".join(at)
     total = Ready(
         f"Σ_{many if len(at) == 1 else '{' + many + '}'} {weight.text}·{derivative.text}",
@@ -89,7 +89,7 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
         name=jacobian.name,
         shape=shape_words(jacobian.in_shape),
     )
-    yield Equations((Equation((named(f"{jacobian.name}.grad", inner), total)),))
+    yield Equations((EquationRow((tensor_label(f"{jacobian.name}.grad", inner), total)),))
     contracted = any(g.jacobian.formula is not None and g.jacobian.formula.has(sp.KroneckerDelta) for g in reaching)
     met = contracted and "δ" in teller.told
     effect = "; δ leaves only the terms whose indices agree." if met else "."
@@ -109,13 +109,14 @@ def gradient_blocks(
         )
         return
     lines, name = explanation.backward, gradient.name
-    said, text, rules = readable(lines, name), gradient.closed_form, [step.rule for step in gradient.form_steps]
+    said = has_readable_lines(lines, name)
+    text, rules = gradient.closed_form, [step.rule for step in gradient.form_steps]
     if answer.by_line and said:
         line = lines.gradients[name]
         text, rules = line.text, [r for one in (*lines.needed(name), line) for part in one.parts for r in part.rules]
     yield from sweep_blocks(teller, name, gradient.sweep, text, told, rules, said)
-    yield from _entries(teller, gradient)
-    yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.shown),))
+    yield from gradient_entry_blocks(teller, gradient)
+    yield Grids((Grid(tensor_label(f"{gradient.name}.grad"), gradient.shown),))
     yield from _one_variable(teller, gradient)
     yield from singular_blocks(teller, gradient)
 
@@ -171,10 +172,10 @@ def sweep_blocks(
                 stage=stage,
                 tensor=tensor,
             )
-        formula, left = formula_of(teller, stage, equation, teller.names.entry(equation.axes, tensor))
+        formula, left = gradient_formula(teller, stage, equation, teller.names.entry(equation.axes, tensor))
         formulas.append(formula)
-        yield Equations((Equation((left, formula)),))
-    uses = _uses(teller, name, sweep) if len(sweep.uses) > 1 else []
+        yield Equations((EquationRow((left, formula)),))
+    uses = use_equations(teller, name, sweep) if len(sweep.uses) > 1 else []
     if uses:
         every = uses_of(teller.program, name, len(uses))
         words = "Its gradient is the sum over these uses:"
@@ -184,11 +185,11 @@ def sweep_blocks(
         yield Equations(tuple(uses))
         formulas += [row.parts[1] for row in uses if isinstance(row.parts[1], Formula)]
     names = teller.names.inner(sweep.equation.axes)
-    formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
+    formula, left = gradient_formula(teller, f"{name}.grad", sweep.equation, names)
     formulas.append(formula)
     remark: Words = as_code(f"{name}.grad", closed_form) if closed_form else ()
     if formula.fits(LONGEST):
-        yield Equations((Equation((left, formula), remark),))
+        yield Equations((EquationRow((left, formula), remark),))
         yield from teller.aside(*formulas)
     else:
         yield say.paragraph("`{name}.grad`: the index formula is too long to show.", name=name)
@@ -201,22 +202,22 @@ def sweep_blocks(
         yield Paragraph((f"(No short matrix notation was found{instead}.)",), aside=True)
 
 
-def _uses(teller: Teller, name: str, sweep: Sweep) -> list[Equation]:
+def use_equations(teller: Teller, name: str, sweep: Sweep) -> list[EquationRow]:
     """One row for each use: its share, and where in the program it is."""
-    rows: list[Equation] = []
+    rows: list[EquationRow] = []
     for where, equation in sweep.uses:
         names = teller.names.inner(equation.axes)
-        formula, _ = formula_of(teller, name, equation, names)
+        formula, _ = gradient_formula(teller, name, equation, names)
         result, _, argument = where.partition(", argument ")
         letters = [names.letter(i) for i in equation.axes]
         step = next((s for s in teller.program.steps if s.result.name == result), None)
-        code = (_written(teller, step) if step else "") or result
+        code = (step_source(teller, step) if step else "") or result
         remark: Words = ("as argument ", argument, " of ", Code(code)) if argument else ("from ", Code(where))
-        rows.append(Equation((_share(named(f"{name}.grad", letters), len(rows) + 1), formula), remark))
+        rows.append(EquationRow((share_label(tensor_label(f"{name}.grad", letters), len(rows) + 1), formula), remark))
     return rows
 
 
-def _written(teller: Teller, step: Apply) -> str:
+def step_source(teller: Teller, step: Apply) -> str:
     """A step as the user wrote it; where it stands inside an opened one, what it is applied to."""
     if teller.source or not UNNAMED.fullmatch(step.result.name):
         return teller.code(step)
@@ -226,7 +227,7 @@ def _written(teller: Teller, step: Apply) -> str:
         return ""
 
 
-def _share(left: Ready, place: int) -> Ready:
+def share_label(left: Ready, place: int) -> Ready:
     """The left-hand side of one use's share."""
     return Ready(f"use {place}: {left.text}", f"\\text{{use {place}: }} {left.latex}")
 
@@ -234,7 +235,7 @@ def _share(left: Ready, place: int) -> Ready:
 # Entries --------------------------------------------------------------------------------------------
 
 
-def _entries(teller: Teller, gradient: Gradient) -> Iterator[Block]:
+def gradient_entry_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     """The first entry in full, and the first of the next row."""
     shape = gradient.value.shape
     if 0 in shape:
@@ -251,12 +252,12 @@ def _entries(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 def entry_rows(
     teller: Teller, gradient: Gradient, story: Entry, in_full: bool, whole: bool = False
-) -> Iterator[Equation]:
+) -> Iterator[EquationRow]:
     """x.grad[0,0] = 1·a00 + 2·a01 = 1·1 + 2·1 = 3; without ``in_full`` the products are done at once.
 
     Many terms are shortened unless ``whole``.
     """
-    left = named(f"{gradient.name}.grad", [str(i) for i in story.at])
+    left = tensor_label(f"{gradient.name}.grad", [str(i) for i in story.at])
     if not story.terms:
         return
     scope = teller.names.inner(gradient.inner)
@@ -267,9 +268,9 @@ def entry_rows(
     terms = [term for term, _ in pairs]
     if sum(sp.count_ops(t) for t in terms) > LONGEST_ENTRY:
         return
-    seeded = added([Formula(t, names.written({seed: values[seed]})) for t in terms], whole)
-    in_numbers = added([Formula(t, names.written(values.arrays)) for t in terms], whole)
-    done = added([number(value) for _, value in pairs], whole)
+    seeded = shortened_sum([Formula(t, names.written({seed: values[seed]})) for t in terms], whole)
+    in_numbers = shortened_sum([Formula(t, names.written(values.arrays)) for t in terms], whole)
+    done = shortened_sum([number_math(value) for _, value in pairs], whole)
     parts: list[Math] = [left]
     total = gradient.shown[story.at]
     remark: Words = ()
@@ -278,14 +279,14 @@ def entry_rows(
             total = sum(value for _, value in pairs)
         same = np.array_equal(as_float(total), as_float(story.total), equal_nan=True)
         remark = () if same else (f"step by step it is {numbers.text(story.total)}: see below",)
-    for part in (seeded, in_numbers if in_full else done, number(total)):
+    for part in (seeded, in_numbers if in_full else done, number_math(total)):
         if part.text != parts[-1].text:
             parts.append(part)
     if whole or len(seeded.text) <= LONGEST_ENTRY:
-        yield Equation(tuple(parts), remark)
+        yield EquationRow(tuple(parts), remark)
 
 
-def added(terms: Sequence[Math], whole: bool) -> Chained:
+def shortened_sum(terms: Sequence[Math], whole: bool) -> Chained:
     """A sum; the middle of many terms is left out unless it is wanted ``whole``."""
     shown = terms if whole or len(terms) <= MOST_TERMS else (*terms[:3], DOTS, terms[-1])
     return Chained(tuple(shown), PLUS)

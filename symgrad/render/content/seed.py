@@ -15,14 +15,14 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing.symbols import access
 from symgrad.numeric import without_fractions
 from symgrad.numeric.arranged import ONES
-from symgrad.render.content.forward import forward_equations
+from symgrad.render.content.forward_section import forward_equations
+from symgrad.render.content.speaker import DOTS, PLUS, SUM, Speaker, as_code, join_words, shape_words, speaker_of
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import DOTS, PLUS, SUM, Speaker, as_code, listed, shape_words, speaker_of
 from symgrad.render.letters import letters_of
 from symgrad.render.page import (
     Block,
     Chained,
-    Equation,
+    EquationRow,
     Equations,
     Formula,
     Grid,
@@ -33,9 +33,9 @@ from symgrad.render.page import (
     Ready,
     Section,
     Words,
-    named,
-    number,
-    partial,
+    number_math,
+    partial_derivative,
+    tensor_label,
 )
 
 MOST_TERMS = 8
@@ -87,7 +87,7 @@ def _origin(explanation: Explanation) -> Words:
 
 def _partials(explanation: Explanation, of: Math) -> Words:
     """∂L/∂x and ∂L/∂a."""
-    return listed([(partial(of, named(name)),) for name in explanation.gradients])
+    return join_words([(partial_derivative(of, tensor_label(name)),) for name in explanation.gradients])
 
 
 def _loss(explanation: Explanation) -> Block:
@@ -102,12 +102,12 @@ def _loss(explanation: Explanation) -> Block:
     say = speaker_of(explanation.program)
     weighed = Chained((SUM, say.weighed), Ready(" ", " "))
     terms = (Chained(tuple(parts), PLUS),) if parts else ()
-    return Equations((Equation((say.L, weighed, *terms, number(total))),))
+    return Equations((EquationRow((say.L, weighed, *terms, number_math(total))),))
 
 
 def _weighed(output: str, weight: object, at: tuple[int, ...]) -> Math:
     """2·out[0,1]; a negative weight in brackets."""
-    value, place = number(weight), named(output, [str(i) for i in at])
+    value, place = number_math(weight), tensor_label(output, [str(i) for i in at])
     text, latex = value.text, value.latex
     if text.startswith("−"):
         text, latex = f"({text})", f"({latex})"
@@ -161,13 +161,13 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
     )
     formulas, equations = forward_equations(teller)
     *rows, last = equations.rows
-    yield Equations((*rows, Equation((say.L, *last.parts[1:], number(without_fractions(later.output)[()])))))
+    yield Equations((*rows, EquationRow((say.L, *last.parts[1:], number_math(without_fractions(later.output)[()])))))
     yield from teller.aside(*formulas)
     known = {g.name for g in explanation.inputs} | {output}
-    extra = tuple(Grid(named(g.name), g.value) for g in later.inputs if g.value_given and g.name not in known)
+    extra = tuple(Grid(tensor_label(g.name), g.value) for g in later.inputs if g.value_given and g.name not in known)
     if extra:
         yield Grids(extra)
-    yield from slope_of(explanation, teller)
+    yield from seed_formula_blocks(explanation, teller)
     yield Grids((Grid(say.v, explanation.seed),))
     yield say.paragraph(
         "`out.backward(v)` with this {v} does what `L.backward()` does from here on: it weighs the rows of {J} "
@@ -175,7 +175,7 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
     )
 
 
-def slope_of(explanation: Explanation, teller: Teller | None = None) -> Iterator[Block]:
+def seed_formula_blocks(explanation: Explanation, teller: Teller | None = None) -> Iterator[Block]:
     """v[i,j] = ∂L/∂out[i,j] = …, and as code; line by line where that is too long for one formula."""
     later = explanation.downstream
     assert later is not None
@@ -186,17 +186,17 @@ def slope_of(explanation: Explanation, teller: Teller | None = None) -> Iterator
         yield Listing("\n".join([*told, f"{letters.seed} = {output}.grad"]))
         return
     teller = teller or teller_of(later.program, later.expression)
-    equation = unfolded(teller, gradient.sweep.equation)
+    equation = inline_short_steps(teller, gradient.sweep.equation)
     names = teller.names.entry(equation.axes, output)
     at = [names.letter(i) for i in equation.axes]
     formula = Formula(equation.right.xreplace({access(later.program.seed, ()): sp.S.One}), names)  # a scalar's is 1
     remark: Words = as_code(letters.seed, form) if form else ()
-    slope = partial(Speaker(letters).L, named(output, at))
-    yield Equations((Equation((named(letters.seed, at), slope, formula), remark),))
+    slope = partial_derivative(Speaker(letters).L, tensor_label(output, at))
+    yield Equations((EquationRow((tensor_label(letters.seed, at), slope, formula), remark),))
     yield from teller.aside(formula)
 
 
-def unfolded(teller: Teller, equation: IndexEquation) -> IndexEquation:
+def inline_short_steps(teller: Teller, equation: IndexEquation) -> IndexEquation:
     """``equation`` with the unnamed steps put in that are short and add nothing up: 2·(out[i] − y[i]) for 2·t1[i]."""
     short = {step.result.name: e for step, e in teller.steps if re.fullmatch(r"t\d+", step.result.name)}
     short = {name: e for name, e in short.items() if not e.right.has(sp.Sum, sp.Product)}

@@ -21,10 +21,10 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
 from symgrad.numeric import Values, written_out_at
 from symgrad.program import Apply, Program
-from symgrad.render.arrange import delta_sides, parts
-from symgrad.render.content.words import Speaker, speaker_of
-from symgrad.render.letters import Names, names_of, visible
-from symgrad.render.page import Formula, Paragraph, Ready, Words, named
+from symgrad.render.arrange import delta_sides, reading_parts
+from symgrad.render.content.speaker import Speaker, speaker_of
+from symgrad.render.letters import Names, choose_names, visible
+from symgrad.render.page import Formula, Paragraph, Ready, Words, tensor_label
 from symgrad.shapes import Size
 
 
@@ -67,7 +67,7 @@ class Teller:
 
     def left(self, name: str, axes: tuple[Index, ...], names: Names) -> Ready:
         """``out[i,k]``."""
-        return named(names.name(name), [names.letter(i) for i in axes])
+        return tensor_label(names.name(name), [names.letter(i) for i in axes])
 
     def numbered(self, expression: Expr, places: Mapping[Index, Expr], values: Values) -> Expr:
         """``expression`` at numbered places: sums written out, folded tensors put in."""
@@ -79,7 +79,7 @@ class Teller:
         """The notation of ``formulas``, explained where it is met for the first time."""
         fresh: dict[str, Words] = {}
         for formula in formulas:
-            for kind, words in explained(formula.expression, formula.names):
+            for kind, words in notation_words(formula.expression, formula.names):
                 if kind not in self.told:
                     fresh.setdefault(kind, words)
         sizes = self.sizes_in(formulas)
@@ -110,14 +110,14 @@ def teller_of(program: Program, source: str | None = None, symbolic: bool = Fals
     """Everything a page about ``program`` needs to know first."""
     seen = find_views(program).items()
     folded = {n: e for n, e in seen if re.fullmatch(r"t\d+", n) and not mentions(e.right, program.output)}
-    return Teller(program, source, names_of(program), folded, {} if symbolic else program.sizes)
+    return Teller(program, source, choose_names(program), folded, {} if symbolic else program.sizes)
 
 
-def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
+def notation_words(expression: Expr, names: Names) -> list[tuple[str, Words]]:
     """The marks in a formula that have to be read aloud once, by kind."""
     found: dict[str, Words] = {}
     deltas: dict[str, Words] = {}
-    for node, here in scoped(expression, names):
+    for node, here in nodes_with_names(expression, names):
         if isinstance(node, sp.KroneckerDelta) and all(isinstance(a, Index) for a in node.args):
             i, p = (here.letter(side) for side in delta_sides(node, here))
             deltas[i + p] = (Formula(node, here), " is 1 where ", Ready(f"{i} = {p}", f"{i} = {p}"), " and 0 elsewhere")
@@ -143,21 +143,21 @@ def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
     return [*first, *found.items()]
 
 
-def scoped(expression: Expr, names: Names) -> Iterator[tuple[Expr, Names]]:
+def nodes_with_names(expression: Expr, names: Names) -> Iterator[tuple[Expr, Names]]:
     """Every visible node with the names that are in scope there."""
     yield expression, names
     if isinstance(expression, (sp.Sum, sp.Product)):
-        yield from scoped(
+        yield from nodes_with_names(
             expression.function, names.bound([limit[0] for limit in expression.limits], expression.function)
         )
     elif isinstance(expression, sp.KroneckerDelta):
         return
     else:
-        for part in indices_of(expression) if is_access(expression) else parts(expression, names):
-            yield from scoped(part, names)
+        for part in indices_of(expression) if is_access(expression) else reading_parts(expression, names):
+            yield from nodes_with_names(part, names)
 
 
-def formula_of(teller: Teller, name: str, equation: Equation, names: Names) -> tuple[Formula, Ready]:
+def gradient_formula(teller: Teller, name: str, equation: Equation, names: Names) -> tuple[Formula, Ready]:
     """A gradient's formula with folded tensors put in, and its left-hand side."""
-    left = named(name, [names.letter(i) for i in equation.axes])
+    left = tensor_label(name, [names.letter(i) for i in equation.axes])
     return teller.formula(equation.axes, equation.right, names), left

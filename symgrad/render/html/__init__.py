@@ -20,25 +20,25 @@ from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Array, as_float, reads_positions
 from symgrad.program import Program, Stated
 from symgrad.render import numbers
-from symgrad.render.content import page_of
-from symgrad.render.content.jacobian import block_sizes
+from symgrad.render.content import explanation_page
+from symgrad.render.content.jacobian_matrix import block_sizes
+from symgrad.render.content.speaker import structure_math
 from symgrad.render.content.teller import teller_of
-from symgrad.render.content.words import structure_math
 from symgrad.render.formula_alphabets import label_text
+from symgrad.render.html.formula_trees import MOST_ENTRIES, editable_inputs, page_data
 from symgrad.render.html.pieces import environment, inline_picture, need_packages
-from symgrad.render.html.travel import MOST_ENTRIES, inputs_of, travelling
-from symgrad.render.page import CodeLine, Formula, Page, text_of
-from symgrad.render.picture import (
+from symgrad.render.jacobian_picture import (
     SIGNS,
     Cell,
     cells_of,
+    is_drawn_entrywise,
     lit_column,
     product_picture,
     short_labels,
-    small,
     symbols_in,
     tells_signs,
 )
+from symgrad.render.page import CodeLine, Formula, Page, text_of
 from symgrad.render.program_picture import program_picture
 
 __all__ = ["need_packages", "to_html"]
@@ -94,7 +94,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     jacobian = gradient.jacobian
     (rows, columns), notation = jacobian.shape, jacobian.structure.notation
     notation = structure_math(notation, explanation.program.sizes).text if notation else ""
-    if not small(jacobian):
+    if not is_drawn_entrywise(jacobian):
         picture = inline_picture(product_picture(explanation, gradient.name), f"product-{gradient.name}")
         return Panel(gradient.name, notation, (rows, columns), (), (), (), 0, 0, 0, picture)
     found, dense, formula = cells_of(jacobian), jacobian.shown(), jacobian.formula
@@ -116,7 +116,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
 
 def sheets(explanation: Explanation) -> Iterator[Sheet]:
     """The inputs, as far as they can be edited."""
-    yield from (sheet(g.name, g.value) for g in inputs_of(explanation) if g.value.size <= MOST_ENTRIES)
+    yield from (sheet(g.name, g.value) for g in editable_inputs(explanation) if g.value.size <= MOST_ENTRIES)
 
 
 def sheet(name: str, array: Array) -> Sheet:
@@ -149,13 +149,13 @@ def to_html(
     the answers are hidden.
     """
     need_packages()
-    page = page_of(explanation, entry, brief)
+    page = explanation_page(explanation, entry, brief)
     if entry is not None or brief:
-        return rendered(page, version=explanation.torch_version)
+        return render_page(page, version=explanation.torch_version)
     question = (
         None if asked is None else dict(asked) | {"json": in_page(asked), "hidden": hidden is not None, "wrt": hidden}
     )
-    return rendered(
+    return render_page(
         page, explanation=explanation, version=explanation.torch_version, **live(explanation), asked=question
     )  # fmt: skip
 
@@ -167,7 +167,7 @@ def in_page(data: Mapping[str, Any]) -> str:
 
 def live(explanation: Explanation) -> dict[str, Any]:
     """What can be edited and pointed at."""
-    data, lines = travelling(explanation), explanation.backward
+    data, lines = page_data(explanation), explanation.backward
     backward = [line for line in lines.statements if line.text is not None]
     return {
         "data": in_page(data),
@@ -182,20 +182,20 @@ def live(explanation: Explanation) -> dict[str, Any]:
         "out": sheet(explanation.program.output, explanation.shown)
         if explanation.output.size <= MOST_ENTRIES else None,
         "why": data["why"],
-        "forward": [told(line, explanation.program, entrywise(line, explanation)) for line in lines.forward],
-        "backward": [told(line, explanation.program) for line in backward],
+        "forward": [code_line(line, explanation.program, entry_equation(line, explanation)) for line in lines.forward],
+        "backward": [code_line(line, explanation.program) for line in backward],
         "meaning": "The seed is 1 here and is not shown." if None in lines.seeds.values() else "",
         "program": inline_picture(program_picture(explanation), "program") if explanation.program.steps else None,
     }  # fmt: skip
 
 
-def told(line: Line, program: Program, code: str = "") -> CodeLine:
+def code_line(line: Line, program: Program, code: str = "") -> CodeLine:
     """A line of the forward or of the backward, its ``code`` another one than its own."""
     shape = None if line.shape is None else shape_text(program.numbers(line.shape), "a number")
     return CodeLine(code or line.shown, shape, line.of or line.name, line.name, " ".join(sorted(line.names)))
 
 
-def entrywise(line: Line, explanation: Explanation) -> str:
+def entry_equation(line: Line, explanation: Explanation) -> str:
     """The equation of a forward line: where it was given as one, and where no code of torch says it in one line."""
     stated = any(s.result.name == line.name and isinstance(s.op, Stated) for s in explanation.program.steps)
     if line.text is not None and not stated:
@@ -209,7 +209,7 @@ def entrywise(line: Line, explanation: Explanation) -> str:
     return ""
 
 
-def rendered(page: Page, explanation: Explanation | None = None, version: str | None = None, **more: Any) -> str:
+def render_page(page: Page, explanation: Explanation | None = None, version: str | None = None, **more: Any) -> str:
     """The template with a page in it."""
     title = text_of(page.title)
     absent: dict[str, Any] = {"data": None, "panels": [], "inputs": [], "seed": None, "weights": [], "results": [],

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from symgrad.numeric import without_fractions
 from symgrad.render import mathmode, numbers
-from symgrad.render.page import Code, Equation, Grid, Math
+from symgrad.render.page import Code, EquationRow, Grid, Math
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -40,7 +40,7 @@ PLAIN = (
 BACK = {ord(stand_in): sign[-1] for sign, stand_in in STAND_INS.items()}
 
 
-def missing(package: str) -> InputError:
+def missing_package(package: str) -> InputError:
     """What is said where the packages of pages are not installed."""
     return InputError(
         "pages need packages that a plain installation leaves out", found=(f"{package} is not installed",),
@@ -60,7 +60,7 @@ def mathml(latex: str, display: str = "inline", annotated: bool = False) -> str:
     try:
         from latex2mathml.converter import convert
     except ImportError:
-        raise missing("latex2mathml") from None
+        raise missing_package("latex2mathml") from None
     ElementTree.register_namespace("", NAMESPACE)
     written = latex.strip()
     latex, codes = without_code(written)
@@ -138,7 +138,7 @@ def need_packages() -> None:
     """Raise `InputError` where a package of pages is missing, before any work."""
     for module, package in (("jinja2", "Jinja2"), ("latex2mathml", "latex2mathml")):
         if find_spec(module) is None:
-            raise missing(package)
+            raise missing_package(package)
 
 
 @cache
@@ -147,7 +147,7 @@ def environment() -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError:
-        raise missing("Jinja2") from None
+        raise missing_package("Jinja2") from None
     found = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
@@ -158,12 +158,17 @@ def environment() -> Environment:
         "kind": lambda part: type(part).__name__,
         "number": numbers.text,
     }
-    found.globals |= {"rows_of": rows_of, "grid_of": grid_of, "cell_latex": mathmode.cell, "file": whole}
+    found.globals |= {
+        "rows_of": equation_data,
+        "grid_of": grid_data,
+        "cell_latex": mathmode.cell_latex,
+        "file": template_file,
+    }
     found.tests |= {"code": lambda part: isinstance(part, Code), "text": lambda part: isinstance(part, str)}
     return found
 
 
-def whole(name: str) -> Any:
+def template_file(name: str) -> Any:
     """A file of ours that stands in the page as it is."""
     from markupsafe import Markup
 
@@ -198,7 +203,7 @@ def symbols(code: str) -> Any:
     return found + escape(code[last:])
 
 
-def rows_of(row: Equation) -> dict[str, Any]:
+def equation_data(row: EquationRow) -> dict[str, Any]:
     """One equation: its lines, each a list of formulas, and itself as LaTeX and as code."""
     head, *rest = row.parts
     joined = row.text
@@ -206,16 +211,16 @@ def rows_of(row: Equation) -> dict[str, Any]:
         lines: list[list[Math]] = [list(row.parts)]
     else:
         lines = [[head, rest[0]], *([part] for part in rest[1:])]
-    return {"lines": lines, "latex": mathmode.aligned(mathmode.equation(row)), "code": joined}
+    return {"lines": lines, "latex": mathmode.aligned_environment(mathmode.equation_lines(row)), "code": joined}
 
 
-def grid_of(grid: Grid) -> dict[str, Any]:
+def grid_data(grid: Grid) -> dict[str, Any]:
     """An array of numbers: its formulas, and itself as code."""
     values = without_fractions(grid.values)
     code = ""
     if values.size <= MOST_COPIED:
         code = f"{grid.name.text} = {numbers.data(values)}".replace("'", "")
-    return {"formulas": mathmode.grids(grid), "code": code}
+    return {"formulas": mathmode.grid_formulas(grid), "code": code}
 
 
 def inline_picture(svg: str, key: str) -> Any:

@@ -30,7 +30,7 @@ from symgrad.numeric.vector_products import push
 from symgrad.oracles.forms import check_form
 from symgrad.program import Program
 from symgrad.render import WRITERS
-from symgrad.render.program_picture import Watched
+from symgrad.render.program_picture import CotangentSums
 from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.planned import SweepCache
 from symgrad.tracing.captured.step_text import (
@@ -183,7 +183,7 @@ class Capture(RecordedProgram, Listed):
 
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
         """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
-        seeds, watched = self._seeds(seed), Watched()
+        seeds, watched = self._seeds(seed), CotangentSums()
         self.pull(seeds, self._names(wrt), seen=watched)
         return draw_sweep(self, seeds, watched)
 

@@ -29,8 +29,8 @@ from symgrad.numeric import Array, Values
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Pullback, Role
-from symgrad.render.content.words import counted
-from symgrad.render.program_picture import Watched, drawn
+from symgrad.render.content.speaker import count_noun
+from symgrad.render.program_picture import CotangentSums, draw_program
 from symgrad.tracing.lift.call_sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS, pull_calls
 from symgrad.tracing.lift.lifted import (
     HIDDEN,
@@ -141,10 +141,10 @@ class RecordedProgram:
         return found
 
 
-def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: Watched) -> str:
+def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: CotangentSums) -> str:
     """The picture of a sweep from ``seeds`` that was ``watched``."""
     steps, unsaid = skip_broadcast_steps(program.recording, program.labels, seeds)
-    return drawn(
+    return draw_program(
         program.recording, steps, watched.past(unsaid).lengths, seeds, labels=program.labels,
         shape_of=lambda name: np.shape(program.arrays[name]), seed=program.recording.seed,
         band=4,  # columns that have room beside the source
@@ -281,9 +281,8 @@ def list_program(program: RecordedProgram) -> str:
     """The whole program: inputs, data, operations with shapes, outputs, and what is torch's own."""
     arrays, labels, recording = program.arrays, program.labels, program.recording
     title = program.title.strip("<>") or "program"
-    shown = [
-        f"{title}: {counted(len(program.told), 'operation')}, {counted(len(program.wanted), 'input')}, as it ran once"
-    ]
+    operations, inputs = count_noun(len(program.told), "operation"), count_noun(len(program.wanted), "input")
+    shown = [f"{title}: {operations}, {inputs}, as it ran once"]
     given = []
     for tensor in recording.inputs:
         array = np.asarray(arrays[tensor.name])

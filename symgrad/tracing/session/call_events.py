@@ -14,7 +14,7 @@ from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
-from symgrad.render.program_picture import Watched
+from symgrad.render.program_picture import CotangentSums
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.step_text import (
     NOT_CHECKED,
@@ -111,7 +111,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
     seeds = scene.weights(lifted)
     judge = Judge(program, seeds, scene.types(lifted))
     met, letter = zero_reasons.KinkPassages(), program.recording.seed
-    ways = Watched()
+    ways = CotangentSums()
     drawn = [ways] if scene.watch.pictures and not repeated else []
     judge.pull(chain_watchers(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
     scene.passed = flow.small_of(scene.order, lifted.refs)

@@ -26,7 +26,7 @@ from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
-from symgrad.render.content.words import counted
+from symgrad.render.content.speaker import count_noun
 from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.boxes import Observed, is_hook_call
@@ -118,8 +118,8 @@ def explain_returned_count(call: TorchCall, seen: ReturnedParts) -> Iterator[str
     if given < wanted or any(part is not None for part in seen.parts[wanted:]):
         name = call.spelling.removesuffix(".apply")
         yield (
-            f"{name}.backward returned {counted(given, 'gradient')} ({seen.where}), and {name}.forward has "
-            f"{counted(wanted, 'input')}: return one for each, in their order, None for inputs without one"
+            f"{name}.backward returned {count_noun(given, 'gradient')} ({seen.where}), and {name}.forward has "
+            f"{count_noun(wanted, 'input')}: return one for each, in their order, None for inputs without one"
         )
 
 

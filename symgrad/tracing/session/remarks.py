@@ -16,8 +16,8 @@ import numpy as np
 from symgrad.explanation.notable import pairs_compared, pairs_in_words
 from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Pullback
-from symgrad.render.flow import shortened
 from symgrad.render.numbers import format_array, format_digits
+from symgrad.render.wrapping import truncate_end
 from symgrad.tracing.captured.step_text import torch_choices
 from symgrad.tracing.lift.boxes import format_change
 from symgrad.tracing.lift.call_sweeps import OVERFLOWS, settle_singular
@@ -238,7 +238,7 @@ def quote_making_text(node: Node) -> str | None:
     tree = parse_one(text or "")
     if node.where is None or tree is None:
         return None
-    quoted = shortened(source_segment(tree, text or ""), LONGEST)
+    quoted = truncate_end(source_segment(tree, text or ""), LONGEST)
     if called_name_at(node.where) in (None, node.made_by.rpartition(".")[2]):
         return quoted
     return ", ".join(part for part in (describe_values(as_numbers(node.held), ""), f"made inside {quoted}") if part)

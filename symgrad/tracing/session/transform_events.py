@@ -18,7 +18,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import forward as run_forward
 from symgrad.oracles.second_order import two_sided_slope
 from symgrad.oracles.typed_text import torch_second
-from symgrad.render.content.words import counted
+from symgrad.render.content.speaker import count_noun
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
 from symgrad.tracing.record.spelling import BackwardArgs
@@ -80,7 +80,7 @@ def vmap_event(watch: History, ask: DerivativeRequest, inner: DerivativeRequest,
     event = transform_event(watch, inner, [node.held for node in inner.results], ask.title)
     batches = 1 + len(ask.inside.around(inner))  # each has an axis of its own
     sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
-    count = counted(int(np.prod(sizes, dtype=object)), "example")
+    count = count_noun(int(np.prod(sizes, dtype=object)), "example")
     said = f"vmap runs all {count} at once; only the first is shown"
     if isinstance(event, Note):
         return replace(event, more=(f"  {said}", *event.more))

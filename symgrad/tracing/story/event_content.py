@@ -13,11 +13,11 @@ import numpy as np
 from symgrad.backward import Backward as Lines
 from symgrad.backward import Line
 from symgrad.errors import Setting
-from symgrad.render.content.words import counted
-from symgrad.render.flow import cut
+from symgrad.render.content.speaker import count_noun
 from symgrad.render.numbers import MOST as FEW
 from symgrad.render.numbers import format_array
-from symgrad.render.page import Block, Both, Code, CodeLine, Listing, Notes, Paragraph, Section, Table, Words
+from symgrad.render.page import Block, Both, Code, CodeLine, Listing, Paragraph, Remarks, Section, Table, Words
+from symgrad.render.wrapping import elide_lines
 from symgrad.tracing.captured.step_text import NOT_CHECKED, format_step_shape
 from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.events import (
@@ -56,10 +56,10 @@ def event_section(event: CallEvent | Note, lit: bool = False) -> Section:
 def event_blocks(event: CallEvent | Note, lit: bool) -> Iterator[Block]:
     """What is said of an event."""
     if isinstance(event, Note):
-        yield Notes((event.text, *event.more))
+        yield Remarks((event.text, *event.more))
     elif event.repeated and not event.failure:
         wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
-        yield Notes((repeat_line(event),))
+        yield Remarks((repeat_line(event),))
         yield from [leaf_table(event, wrong[:NAMED], bare=True)] if wrong else []
         yield from note_blocks(event.notes)
     elif event.failure or not event.explained:
@@ -77,7 +77,7 @@ def event_blocks(event: CallEvent | Note, lit: bool) -> Iterator[Block]:
 
 def note_blocks(items: Sequence[str], alarm: bool = False) -> list[Block]:
     """Remarks, where there are any."""
-    return [Notes(tuple(items), alarm)] if items else []
+    return [Remarks(tuple(items), alarm)] if items else []
 
 
 def repeat_line(event: CallEvent) -> str:
@@ -124,7 +124,7 @@ def cotangent_meaning(event: CallEvent) -> str:
 def shorten_program(event: CallEvent, lit: bool) -> list[str]:
     """The program alone, shortened in the middle."""
     told, most = event.told.forward, PAGE if lit else LONGEST
-    return list(told) if 0 < len(told) <= most else cut(event.program, most)
+    return list(told) if 0 < len(told) <= most else elide_lines(event.program, most)
 
 
 def write_roles(event: CallEvent) -> str:
@@ -137,7 +137,7 @@ def write_inputs(event: CallEvent) -> str:
     given = list(event.roles[:-1])
     if len("   ".join(given)) > SHORT:
         given = [role for role in given if not role.endswith((" (leaf)", " (differentiated)"))]
-    return counted(len(given), "input") if len(given) > HANDFUL else "   ".join(given)
+    return count_noun(len(given), "input") if len(given) > HANDFUL else "   ".join(given)
 
 
 def is_long_program(event: CallEvent) -> bool:
@@ -152,7 +152,7 @@ def forward_code_lines(event: CallEvent) -> list[CodeLine]:
         return []
     pairs = told.ahead() if is_long_program(event) else [*zip(told.forward, source.forward, strict=True)]
     if len(pairs) > MOST:
-        return [CodeLine(line) for line in cut(event.program, PAGE)]
+        return [CodeLine(line) for line in elide_lines(event.program, PAGE)]
     made = source_places(event)
     shapes = [format_step_shape(line.shape) if line is not None and line.shape is not None else "" for _, line in pairs]
     return [make_code_line(text, line, made, shape) for (text, line), shape in zip(pairs, shapes, strict=True)]
@@ -173,7 +173,7 @@ def backward_code_lines(event: CallEvent, lit: bool) -> list[CodeLine]:
         pairs = [(line.shown, line) for line in source.lines if line.is_told and (lit or line.shown in told.lines)]
         pairs += [*gradient_lines(event, source)] if lit else []
     found, made = dict(pairs), source_places(event)
-    return [make_code_line(text, found.get(text), made) for text in cut([text for text, _ in pairs], MOST)]
+    return [make_code_line(text, found.get(text), made) for text in elide_lines([text for text, _ in pairs], MOST)]
 
 
 def gradient_lines(event: CallEvent, source: Lines) -> Iterator[tuple[str, Line | None]]:
@@ -213,7 +213,7 @@ def make_code_line(text: str, line: Line | None, made: Mapping[str, SourceLine |
 def leaf_blocks(event: CallEvent) -> Iterator[Block]:
     """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
     if not event.leaves:
-        yield Notes((explain_no_leaf(event),))
+        yield Remarks((explain_no_leaf(event),))
     elif len(event.leaves) <= MANY:
         several = len(event.leaves) > HANDFUL
         told_above = is_long_program(event) and bool(event.told.lines)
@@ -225,7 +225,7 @@ def leaf_blocks(event: CallEvent) -> Iterator[Block]:
         yield from [leaf_table(event, wrong, bare=True)] if wrong else []
         one = Setting("run", value="--only NAME")
         said = [summarize_leaves(event)] if wrong else []
-        yield Notes((*said, *leaf_summary_lines(event), f"({one} shows one of them, with its formula)"))
+        yield Remarks((*said, *leaf_summary_lines(event), f"({one} shows one of them, with its formula)"))
 
 
 def explain_no_leaf(event: CallEvent) -> str:
@@ -312,7 +312,7 @@ def closing_text(session: Session) -> str:
         asked = Setting("run", value="--call N")
         known, other = session.counting.get(line, ("", ""))
         lines.append(
-            f"{line}: {counted(count, 'further call')}{known}, counted only ({asked} explains one){told}{other}"
+            f"{line}: {count_noun(count, 'further call')}{known}, counted only ({asked} explains one){told}{other}"
         )
     wrong = [call for call in session.calls if not call.agrees]
     derived = [c for c in wrong if any(leaf.agrees is False and not leaf.boxed for leaf in c.leaves)]

@@ -19,7 +19,7 @@ from sympy import Integer
 
 from symgrad.backward import Line
 from symgrad.program import Apply, Program
-from symgrad.render.flow import shortened
+from symgrad.render.wrapping import truncate_end
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.step_text import StepWriter
 from symgrad.tracing.record import frames
@@ -320,7 +320,7 @@ def locate_turn(turn: Sequence[Apply], program: Capture) -> str:
     place = f", line {numbers[0]}" if len(numbers) == 1 else f", lines {numbers[0]} to {numbers[-1]}"
     place += "" if program.file in ("", file) else f" of {file.rpartition('/')[2]}"
     loop = frames.find_enclosing_loop(file, numbers[0], numbers[-1])
-    return f"{place} in “{shortened(loop, LONGEST)}”," if loop is not None else f"{place},"
+    return f"{place} in “{truncate_end(loop, LONGEST)}”," if loop is not None else f"{place},"
 
 
 def shorten_list(text: str) -> str:

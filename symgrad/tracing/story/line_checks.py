@@ -36,7 +36,7 @@ from symgrad.program import Apply
 from symgrad.reference import run_reference
 from symgrad.reference.bounds import TextRejected, UnsupportedText
 from symgrad.render.letters import loose_names
-from symgrad.render.page import Equation, Equations, Formula, named
+from symgrad.render.page import EquationRow, Equations, Formula, tensor_label
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.step_text import right_side, with_labels
 from symgrad.tracing.lift.call_sweeps import pull_random_seeds
@@ -239,7 +239,7 @@ def write_entry_equations(program: Capture, lines: Backward | None) -> Equations
         names = loose_names(right, found.axes)
         told = Formula(right, names)
         if len(told.text) <= CHARACTERS:
-            rows.append(Equation((named(line.name, [names.letter(axis) for axis in found.axes]), told)))
+            rows.append(EquationRow((tensor_label(line.name, [names.letter(axis) for axis in found.axes]), told)))
     return Equations(tuple(rows)) if rows else None
 
 

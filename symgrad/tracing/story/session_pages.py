@@ -19,14 +19,14 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.render import numbers
-from symgrad.render.flow import shortened, wrapped
 from symgrad.render.html.pieces import environment, inline_picture
 from symgrad.render.json import dumped
 from symgrad.render.markdown import section_markdown
 from symgrad.render.numbers import KEPT
 from symgrad.render.numbers import MOST as FEW
-from symgrad.render.page import Block, Grid, Grids, Listing, Notes, Page, Section, named, text_of
+from symgrad.render.page import Block, Grid, Grids, Listing, Page, Remarks, Section, tensor_label, text_of
 from symgrad.render.text import blocks_text
+from symgrad.render.wrapping import truncate_end, wrap_lines
 from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.event_content import closing_text, event_section, legend_text, repeat_line
 from symgrad.tracing.story.events import MANY, NAMED, CallEvent, Note, Session, summarize_leaves
@@ -41,10 +41,10 @@ def event_text(event: CallEvent | Note, width: int = WIDTH) -> str:
     section = event_section(event)
     title, blocks = text_of(section.heading), section.blocks
     if isinstance(event, CallEvent) and event.failure:
-        title = shortened(title.ljust(60), width - 7) + "  fails"
+        title = truncate_end(title.ljust(60), width - 7) + "  fails"
     elif isinstance(event, CallEvent) and event.repeated and len(one := f"{title}   {repeat_line(event)}") <= width:
         title, blocks = one, blocks[1:]
-    lines = [wrapped(shortened(title, width), width), blocks_text(blocks, width=width, indent=2, close=True)]
+    lines = [wrap_lines(truncate_end(title, width), width), blocks_text(blocks, width=width, indent=2, close=True)]
     return "\n".join(line for line in lines if line) + "\n"
 
 
@@ -68,7 +68,7 @@ def with_number(event: CallEvent | Note) -> Section:
 def end_sections(session: Session) -> list[Section]:
     """What is said at the end, where there is something."""
     said = (*closing_text(session).splitlines(), *legend_text(session).splitlines())
-    return [Section(("In all",), (Notes(said),))] if said else []
+    return [Section(("In all",), (Remarks(said),))] if said else []
 
 
 def closing_markdown(session: Session) -> str:
@@ -246,7 +246,7 @@ def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
     many = len(event.leaves) > MANY
     leaves = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED] if many else event.leaves
     grids = tuple(
-        Grid(named(f"{leaf.name}.grad"), leaf.added)
+        Grid(tensor_label(f"{leaf.name}.grad"), leaf.added)
         for leaf in leaves
         if leaf.added is not None and FEW < leaf.added.size <= KEPT
     )
@@ -326,5 +326,5 @@ def list_source_rows(lines: Sequence[str], marks: set[int]) -> Iterator[SourceRo
     near = {n for mark in marks for n in range(mark - AROUND, mark + AROUND + 1)} if marks else set(range(2 * AROUND))
     for number, line in enumerate(lines, 1):
         if (whole or number in near) and count < MOST_LINES:
-            yield SourceRow(number, shortened(line, LONGEST), number - before - 1, number in marks)
+            yield SourceRow(number, truncate_end(line, LONGEST), number - before - 1, number in marks)
             before, count = number, count + 1

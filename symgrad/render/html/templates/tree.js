@@ -1,4 +1,4 @@
-// Index equations in numbers: what symgrad/render/html/travel.py wrote down, evaluated entry by entry.
+// Index equations in numbers: what symgrad/render/html/formula_trees.py wrote down, evaluated entry by entry.
 // A tensor is {shape, values}; an equation {name, axes, shape, tree}. A condition that does not hold ends its product.
 "use strict";
 const symgradTree = (() => {

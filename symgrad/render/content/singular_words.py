@@ -25,9 +25,9 @@ from symgrad.oracles.comparisons import NO_GRADIENT, NO_PATH
 from symgrad.oracles.digits import LARGEST
 from symgrad.program import Apply
 from symgrad.render import numbers
-from symgrad.render.content.jacobian import COUNTABLE
+from symgrad.render.content.jacobian_matrix import COUNTABLE
+from symgrad.render.content.speaker import join_words, speaker_of
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import listed, speaker_of
 from symgrad.render.formula_alphabets import label_text
 from symgrad.render.page import Block, Code, Paragraph, Words
 
@@ -45,17 +45,17 @@ def singular_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     if met.torch is not None and met.lost_by_torch.any():
         yield teller.say.paragraph(
             "At {at} the derivative is {value}, which torch loses on the way: its steps compute {torch}.",
-            at=places(gradient.name, places_of(met.lost_by_torch)),
-            value=_numbers(met.steps[met.lost_by_torch]),
-            torch=_numbers(met.torch[met.lost_by_torch]),
+            at=place_words(gradient.name, nonzero_places(met.lost_by_torch)),
+            value=summarize_numbers(met.steps[met.lost_by_torch]),
+            torch=summarize_numbers(met.torch[met.lost_by_torch]),
             alarm=True,
         )
     apart = met.undefined & ~met.standing.void if met.without_value else np.zeros_like(met.undefined)
     for where in (met.undefined & ~apart, apart):
         if where.any():
-            yield Paragraph(_undefined(teller, gradient, met, where), alarm=True)
+            yield Paragraph(undefined_entry_words(teller, gradient, met, where), alarm=True)
     if met.beyond.any():
-        at = places(gradient.name, places_of(met.beyond))
+        at = place_words(gradient.name, nonzero_places(met.beyond))
         told = "At {at} the derivative is larger than any float: it evaluates to {steps}."
         yield teller.say.paragraph(told, at=at, steps=made_of(met, met.beyond), alarm=True)
 
@@ -65,7 +65,7 @@ def rows_without_value(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     met = gradient.singular
     if met is None or not met.without_value or not met.undefined.any():
         return
-    rows = places(teller.program.output, met.without_value)
+    rows = place_words(teller.program.output, met.without_value)
     yield teller.say.paragraph(
         "{rows} {have} no finite value here. Where there is no value there is no derivative: what stands in {that} "
         "of {J} is only what floating point evaluates to.",
@@ -77,7 +77,7 @@ def rows_without_value(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 def _lost(teller: Teller, gradient: Gradient, met: Singular) -> Words:
     """At x[0] the derivative is 1; the steps give nan, and where."""
-    where = places_of(met.lost)
+    where = nonzero_places(met.lost)
     values = met.standing.mathematics[met.lost]
     steps = made_of(met, met.lost)
     births = met.born(met.lost)
@@ -89,20 +89,22 @@ def _lost(teller: Teller, gradient: Gradient, met: Singular) -> Words:
         why = teller.say(by_nothing if born.of_nothing else alone, step=_step(teller, born.step))
     return (
         *teller.say(
-            "At {where} the derivative is {value}. ", where=places(gradient.name, where), value=_numbers(values)
+            "At {where} the derivative is {value}. ",
+            where=place_words(gradient.name, where),
+            value=summarize_numbers(values),
         ),
         *teller.say("The program's steps compute {steps} there", steps=steps),
         *why,
     )
 
 
-def _undefined(teller: Teller, gradient: Gradient, met: Singular, where: Array) -> Words:
+def undefined_entry_words(teller: Teller, gradient: Gradient, met: Singular, where: Array) -> Words:
     """At x[0] there is no derivative, why, and what the arithmetic makes of it."""
     why: Words = ()
     if met.standing.void[where].any() and met.without_value:
         why = teller.say(
             ", because {rows} {have} no finite value",
-            rows=places(teller.program.output, met.without_value),
+            rows=place_words(teller.program.output, met.without_value),
             have="has" if len(met.without_value) == 1 else "have",
         )
         cause = nothing_by_nothing(gradient.program, gradient.values)
@@ -110,7 +112,9 @@ def _undefined(teller: Teller, gradient: Gradient, met: Singular, where: Array) 
     elif births := met.born(where):
         why = teller.say(", where the slope of {step} is infinite or undefined", step=_step(teller, births[0].step))
     return (
-        *teller.say("Undefined here: there is no derivative at {at}", at=places(gradient.name, places_of(where))),
+        *teller.say(
+            "Undefined here: there is no derivative at {at}", at=place_words(gradient.name, nonzero_places(where))
+        ),
         *why,
         *teller.say(". Floating-point arithmetic gives {steps}.", steps=made_of(met, where)),
     )
@@ -118,14 +122,14 @@ def _undefined(teller: Teller, gradient: Gradient, met: Singular, where: Array) 
 
 def made_of(met: Singular, where: Array) -> str:
     """nan, as torch's do; or both numbers."""
-    ours = _numbers(met.steps[where])
+    ours = summarize_numbers(met.steps[where])
     if met.torch is None:
         return ours
     same = np.array_equal(met.steps[where], met.torch[where], equal_nan=True)
-    return f"{ours} (in torch as well)" if same else f"{ours} (in torch: {_numbers(met.torch[where])})"
+    return f"{ours} (in torch as well)" if same else f"{ours} (in torch: {summarize_numbers(met.torch[where])})"
 
 
-def _numbers(values: Array) -> str:
+def summarize_numbers(values: Array) -> str:
     """One number if all are the same, else the first ones."""
     texts = [numbers.text(v) for v in values.reshape(-1)]
     if len(set(texts)) == 1:
@@ -133,17 +137,17 @@ def _numbers(values: Array) -> str:
     return ", ".join(texts[:MOST]) + (", …" if len(texts) > MOST else "")
 
 
-def places_of(where: Array) -> list[tuple[int, ...]]:
+def nonzero_places(where: Array) -> list[tuple[int, ...]]:
     """The entries at which something holds."""
     return [tuple(int(i) for i in at) for at in np.argwhere(where)]
 
 
-def places(name: str, where: Sequence[tuple[int, ...]]) -> Words:
+def place_words(name: str, where: Sequence[tuple[int, ...]]) -> Words:
     """x[0], x[1] and 7 more."""
     shown: list[Words] = [(Code(label_text(name, at)),) for at in where[:MOST]]
     if len(where) > MOST:
         shown.append((f"{len(where) - MOST} more",))
-    return listed(shown)
+    return join_words(shown)
 
 
 def _step(teller: Teller, step: Apply) -> Code:

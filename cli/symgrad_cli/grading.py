@@ -1,7 +1,11 @@
-"""``symgrad check MODULE:FUNCTION EXPR``: is its backward the derived one?"""
+"""The verbs that hold what somebody wrote against what is derived: ``check`` a backward, ``exercise`` with a gradient.
+
+Comes in: a function of the user's, or the lines typed. Goes out: a verdict, and in the exit status whether it is right.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -24,17 +28,9 @@ TYPES = ("float64", "float32", "float16", "bfloat16")
 @click.command(cls=options.OfExpression, epilog=EPILOG)
 @click.argument("target", metavar="MODULE:FUNCTION")
 @options.expression_argument(required=False)
-@click.option(
-    "--let",
-    "lets",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="The value of an input, in the order of the arguments. Repeatable.",
-)
+@options.let_option("The value of an input, in the order of the arguments. Repeatable.")
 @options.wrt_option
-@click.option(
-    "--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: also check the double backward."
-)
+@options.order_option("2: also check the double backward.")
 @click.option("--only", metavar="BATTERY,…", help="Only these batteries.")
 @click.option("--skip", metavar="BATTERY,…", help="Skip these batteries.")
 @click.option("--dtype", type=click.Choice(TYPES), default="float64", show_default=True, help="Dtype of the inputs.")
@@ -76,3 +72,50 @@ def check(
         usual = {"order": None if order == 1 else order, "only": only, "skip": skip, "seed": seed}
         write_whole(emit_test, write_test(target, expression, values, names, dtype, usual))
     return 0 if report.passed else DISAGREED
+
+
+@click.command(cls=options.OfExpression)
+@options.expression_argument()
+@options.shape_option
+@click.option("--wrt", metavar="x", help="The input whose gradient you have to find.  [default: the first]")
+@click.option("--answer", metavar="LINE", help="Check this line and stop: exit status 0 where it is exact, else 1.")
+@click.option(
+    "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the exercise as a page (HTML, one file) that checks lines by itself.",
+)  # fmt: skip
+@options.open_option
+@options.traceback_option
+@reporting
+def exercise(
+    expression: str, shapes: tuple[str, ...], wrt: str | None, answer: str | None, path: Path | None, opened: bool,
+    traceback: bool,
+) -> int:  # fmt: skip
+    """Ask for the gradient of EXPRESSION, and check your answer.
+
+    The answer is one line of Python in v, out and the inputs, such as "v @ a.T". It is exact, approximate, or wrong,
+    and then the mistake is named. An empty line shows the closed form.
+    """
+    from symgrad.exercises import exercise as asked
+
+    _, path = output.page_place("html", path, opened)
+    output.check(path)
+    with output.patience("deriving"):
+        question = asked(expression, wrt=wrt, shapes=options.shapes_of(shapes))
+    if path is not None:
+        output.deliver(question.to_html(), path, "html", opened)
+        return 0
+    if answer is not None:
+        verdict = question.check(answer)
+        click.echo(output.broken(str(verdict)))
+        return 0 if verdict.right else DISAGREED
+    click.echo(output.broken(question.question))
+    while True:
+        click.echo(f"{question.name}.grad = ", nl=False)
+        line = sys.stdin.readline()
+        if not line.strip():
+            click.echo(question.solution or "(there is no short closed form)")
+            return DISAGREED
+        verdict = question.check(line)
+        click.echo(output.broken(f"  {verdict}"))
+        if verdict.right:
+            return 0

@@ -42,8 +42,8 @@ def as_code(target: str, form: str) -> Words:
 def size_text(shape: Sequence[Any]) -> str:
     """``2×3``, ``m×(n − 1)``; a tensor without axes is one number."""
     if len(shape) == 1:
-        return _written(shape[0])
-    return "×".join(_size(s) for s in shape) if shape else "1 number"
+        return one_size_text(shape[0])
+    return "×".join(bracketed_size(s) for s in shape) if shape else "1 number"
 
 
 def shape_words(shape: Sequence[Any]) -> str:
@@ -53,18 +53,18 @@ def shape_words(shape: Sequence[Any]) -> str:
     return f"{shape[0]} {'entry' if shape[0] == 1 else 'entries'}" if len(shape) == 1 else size_text(shape)
 
 
-def _size(size: Any) -> str:
+def bracketed_size(size: Any) -> str:
     """A size among others, in brackets if it is a sum."""
-    text = _written(size)
+    text = one_size_text(size)
     return f"({text})" if re.search("[+−]", text) else text
 
 
-def _written(size: Any) -> str:
+def one_size_text(size: Any) -> str:
     """A size; a symbolic one as formulas are written."""
     return formula_text(size, ()) if isinstance(size, sp.Expr) else str(size)
 
 
-def listed(parts: Sequence[Words]) -> Words:
+def join_words(parts: Sequence[Words]) -> Words:
     """a, b and c."""
     result: Words = ()
     for place, part in enumerate(parts):
@@ -120,7 +120,7 @@ def _notation_latex(notation: str) -> str:
     return r" \otimes ".join(parts)
 
 
-def counted(count: int, what: str) -> str:
+def count_noun(count: int, what: str) -> str:
     """``1 input``, ``1,000 inputs``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
@@ -211,7 +211,7 @@ class Speaker:
         return Ready(f"{self.v.text}∘{self.out.text}", f"{self.v.latex} \\circ {self.out.latex}")
 
 
-def renamed(program: Program) -> Iterator[Paragraph]:
+def renamed_note(program: Program) -> Iterator[Paragraph]:
     """What is called otherwise on this page than on others because something else has its name: v is an input."""
     ours, usual, taken = letters_of(program), Letters(), program.names | program.spoken
     what = (
@@ -225,21 +225,21 @@ def renamed(program: Program) -> Iterator[Paragraph]:
         yield Paragraph((f"On this page {'; '.join(told)}.",))
 
 
-def made_here(program: Program) -> Iterator[Paragraph]:
+def created_tensors_note(program: Program) -> Iterator[Paragraph]:
     """The tensors that the text makes itself."""
     for name, own in program.made.items():
         drawn = "" if own.seed is None else f", drawn once with NumPy's generator, seed {own.seed}"
         yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}, a constant: it gets no gradient."))
 
 
-def left_out(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
+def data_inputs_note(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
     """The inputs that are positions, classes or a mask, where nobody asked for their gradients; constants are said."""
     read = [name for name in only_read(program) if name not in shown and name not in program.made]
     if read:
         many = len(read) > 1
         said = f"{' are' if many else ' is'} read as positions, classes or a mask: "
         yield Paragraph(
-            (*listed([(Code(name),) for name in read]), said, f"{'they get' if many else 'it gets'} no gradient.")
+            (*join_words([(Code(name),) for name in read]), said, f"{'they get' if many else 'it gets'} no gradient.")
         )
 
 

@@ -18,9 +18,9 @@ from symgrad.explanation.evidence import Rounding
 from symgrad.indexing.symbols import accesses, is_access
 from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
-from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_sizes, formula_of, symbols_of
+from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS, block_sizes, jacobian_formula, symbols_of
+from symgrad.render.content.speaker import count_noun, size_text, structure_math
 from symgrad.render.content.teller import teller_of
-from symgrad.render.content.words import counted, size_text, structure_math
 from symgrad.render.drawing import LEAST, PALETTE, WIDE, Drawing, ink_on
 from symgrad.render.page import Formula
 
@@ -65,19 +65,19 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     below = f"{explanation.expression.strip()}, with {shapes}, {out} {size_text(explanation.output.shape)}"
     top = drawing.headed(LEFT, TOP, heading, below) + 34
     rows, columns = jacobian.shape
-    if not small(jacobian):
-        told = density(drawing, jacobian, top)
+    if not is_drawn_entrywise(jacobian):
+        told = draw_density(drawing, jacobian, top)
         return drawing.finished(title, f"{told} {given} has {rows:,} weights, {chosen}.grad {columns:,} entries.")
     weights = as_float(explanation.seed).reshape(-1)
     top += label_room(jacobian)
-    told = table(drawing, jacobian, top, weights, given)
+    told = draw_matrix(drawing, jacobian, top, weights, given)
     shown = gradient.shown
-    told += result(drawing, jacobian, explanation.seed, shown, top + 10)
+    told += draw_gradient(drawing, jacobian, explanation.seed, shown, top + 10)
     values = ", ".join(map(numbers.signed, np.asarray(shown, dtype=object).reshape(-1)))
     return drawing.finished(title, f"{told} {chosen}.grad is {values}.")
 
 
-def small(jacobian: Jacobian) -> bool:
+def is_drawn_entrywise(jacobian: Jacobian) -> bool:
     """Whether J is drawn entry by entry."""
     rows, columns = jacobian.shape
     return 0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS
@@ -87,7 +87,7 @@ def matrix_picture(jacobian: Jacobian) -> str:
     """J alone."""
     drawing = Drawing()
     top = drawing.headed(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}") + 34 + label_room(jacobian)
-    told = table(drawing, jacobian, top) if small(jacobian) else density(drawing, jacobian, top)
+    told = draw_matrix(drawing, jacobian, top) if is_drawn_entrywise(jacobian) else draw_density(drawing, jacobian, top)
     return drawing.finished(f"the Jacobian of {jacobian.program.output} with respect to {jacobian.name}", told)
 
 
@@ -123,7 +123,7 @@ def symbols_in(jacobian: Jacobian) -> Symbols | None:
     if jacobian.formula is None:
         return None
     teller = teller_of(jacobian.program)
-    _, names = formula_of(teller, jacobian)
+    _, names = jacobian_formula(teller, jacobian)
     return symbols_of(teller, jacobian, names)
 
 
@@ -174,7 +174,7 @@ def columns_at(jacobian: Jacobian) -> float:
 
 def label_room(jacobian: Jacobian) -> float:
     """What a name takes above the columns where it is too long to stand over each of them."""
-    return 18 if small(jacobian) and short_labels(jacobian) != jacobian.column_labels else 0
+    return 18 if is_drawn_entrywise(jacobian) and short_labels(jacobian) != jacobian.column_labels else 0
 
 
 def short_labels(jacobian: Jacobian) -> tuple[str, ...]:
@@ -185,7 +185,9 @@ def short_labels(jacobian: Jacobian) -> tuple[str, ...]:
     return tuple(label.removeprefix(jacobian.name) for label in labels)
 
 
-def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | None = None, given: str = "v") -> str:
+def draw_matrix(
+    drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | None = None, given: str = "v"
+) -> str:
     """The weights, the labelled matrix, and what somebody who hears it is told."""
     at, cells, labels = columns_at(jacobian), cells_of(jacobian), short_labels(jacobian)
     if labels != jacobian.column_labels:
@@ -197,7 +199,7 @@ def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | Non
     for r, (label, row) in enumerate(zip(jacobian.row_labels, cells, strict=True)):
         y = top + 10 + r * HIGH
         if weights is not None:
-            number(drawing, LEFT, y, brief(weights[r], digits_of(weights)), bold=True)
+            draw_number(drawing, LEFT, y, brief(weights[r], digits_of(weights)), bold=True)
             drawing.text(LEFT + SIDE + 12, y + BASE, "×", anchor="middle", kind="soft")
         drawing.text(at - 10, y + BASE, label, size=12, anchor="end")
         for c, cell in enumerate(row):
@@ -210,7 +212,7 @@ def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | Non
                 drawing.text(
                     x + SIDE / 2, y + BASE, cell.text, anchor="middle", kind="ink code", room=SIDE - 6, fill=ink
                 )
-    blocks(drawing, jacobian, at, top + 10)
+    draw_block_lines(drawing, jacobian, at, top + 10)
     filled, (rows, columns) = sum(cell is not None for row in cells for cell in row), jacobian.shape
     found = jacobian.structure.notation
     structure = f", {structure_math(found, jacobian.values.sizes).text}" if found else ""
@@ -219,7 +221,7 @@ def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | Non
     return f"{lead}J is {rows} by {columns}, {filled} of {rows * columns} entries {known}{structure}."
 
 
-def blocks(drawing: Drawing, jacobian: Jacobian, at: float, top: float) -> None:
+def draw_block_lines(drawing: Drawing, jacobian: Jacobian, at: float, top: float) -> None:
     """Lines between the blocks, where J falls into blocks."""
     (rows, columns), (high, wide) = jacobian.shape, block_sizes(jacobian)
     for row in range(high, rows, high) if high else ():
@@ -228,7 +230,7 @@ def blocks(drawing: Drawing, jacobian: Jacobian, at: float, top: float) -> None:
         drawing.line(at + column * SIDE, top - 6, at + column * SIDE, top + rows * HIGH + 6)
 
 
-def number(drawing: Drawing, x: float, y: float, text: str, bold: bool = False) -> None:
+def draw_number(drawing: Drawing, x: float, y: float, text: str, bold: bool = False) -> None:
     """A cell with a number."""
     drawing.cell(x, y, SIDE, HIGH)
     drawing.text(x + SIDE / 2, y + BASE, text, size=15 if bold else 14, anchor="middle", bold=bold, room=SIDE - 6)
@@ -239,7 +241,7 @@ def lit_column(jacobian: Jacobian) -> int:
     return int(np.argmax(np.bincount(jacobian.clear()[0].col, minlength=jacobian.shape[1])))
 
 
-def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, top: float) -> str:
+def draw_gradient(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, top: float) -> str:
     """vᵀJ below the columns, the lit one with its sum, and the gradient in the shape of the input."""
     at, lit = columns_at(jacobian), lit_column(jacobian)
     rows, columns = jacobian.shape
@@ -248,14 +250,14 @@ def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, t
     drawing.frame(at + lit * SIDE - 1.5, top - 1.5, SIDE + 3, rows * HIGH + 3)
     drawing.text(at - 10, below + BASE, "added up: vᵀJ" if rows > 1 else "vᵀJ", size=12, anchor="end")
     for c in range(columns):
-        number(drawing, at + c * SIDE, below, brief(flat[c], digits), bold=True)
+        draw_number(drawing, at + c * SIDE, below, brief(flat[c], digits), bold=True)
     drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
     told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.signed(flat[lit]))))
     told = told.replace("= ≈", "≈ ")
     last = drawing.lines(LEFT, below + HIGH + 30, told, size=14, kind="ink code")
     if len(jacobian.in_shape) == 2:
-        in_shape(drawing, jacobian, flat, last + 44)
+        draw_in_shape(drawing, jacobian, flat, last + 44)
     return f" The lit column: {told}."
 
 
@@ -274,16 +276,16 @@ def factor(value: object) -> str:
     return f"({text})" if text.startswith("−") or "/" in text else text
 
 
-def in_shape(drawing: Drawing, jacobian: Jacobian, flat: Array, top: float) -> None:
+def draw_in_shape(drawing: Drawing, jacobian: Jacobian, flat: Array, top: float) -> None:
     """The gradient in the shape of its input."""
     (high, wide), digits = jacobian.in_shape, digits_of(flat)
     drawing.text(LEFT, top - 8, f"{jacobian.name}.grad, in the shape of {jacobian.name}:", size=12, kind="soft")
     for place in range(high * wide):
         row, column = divmod(place, wide)
-        number(drawing, columns_at(jacobian) + column * SIDE, top + row * HIGH, brief(flat[place], digits))
+        draw_number(drawing, columns_at(jacobian) + column * SIDE, top + row * HIGH, brief(flat[place], digits))
 
 
-def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
+def draw_density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
     """Where the entries of a large matrix are that are not zero: the more in a place, the darker it is."""
     rows, columns = jacobian.shape
     if not rows * columns:
@@ -294,11 +296,11 @@ def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
     counts = binned(found.row, found.col, (rows, columns))
     alpha = (255 * (counts > 0) * (0.35 + 0.65 * counts / (counts.max() or 1))).astype(np.uint8)
     scale = LARGE / max(rows, columns)
-    beside = counted(rows, "row")
+    beside = count_noun(rows, "row")
     across, down, left = max(columns * scale, 24), max(rows * scale, 24), LEFT + 12 + 12 * WIDE * len(beside)
     drawing.image(left, top + 10, across, down, alpha, PALETTE[0])
     drawing.cell(left, top + 10, across, down)
-    drawing.text(left, top, f"{counted(columns, 'column')}: the entries of {jacobian.name}", size=12)
+    drawing.text(left, top, f"{count_noun(columns, 'column')}: the entries of {jacobian.name}", size=12)
     drawing.text(LEFT, top + 10 + down / 2, beside, size=12)
     share = "every entry" if found.nnz == rows * columns else f"{found.nnz:,} of {rows * columns:,} entries"
     said = f"{share} {'is' if share == 'every entry' else 'are'} not 0 here"

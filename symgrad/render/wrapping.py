@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, zip_longest
 
-from symgrad.render.page import Code, CodeLine, Words, aligned, text_of
+from symgrad.render.page import Code, CodeLine, Words, align_equal_signs, text_of
 
 Piece = tuple[str, str]
 Line = list[Piece]
@@ -30,17 +30,17 @@ BETWEEN = 4
 COLORS = {"heading": "bold", "code": "cyan", "aside": "dim", "alarm": "bold red", "good": "green"}
 
 
-def plain(line: Line) -> str:
+def line_text(line: Line) -> str:
     """The text of a line."""
     return "".join(text for text, _ in line)
 
 
 def width_of(line: Line) -> int:
     """The columns a line takes."""
-    return len(plain(line))
+    return len(line_text(line))
 
 
-def painted(line: Line) -> str:
+def color_line(line: Line) -> str:
     """A line with the colours of a terminal."""
     from rich.color import ColorSystem
     from rich.style import Style
@@ -54,7 +54,7 @@ def painted(line: Line) -> str:
     )
 
 
-def flow(words: Words, width: int, indent: int, hanging: int, style: str = "") -> list[Line]:
+def flow_words(words: Words, width: int, indent: int, hanging: int, style: str = "") -> list[Line]:
     """``words`` as lines: the first one indented by ``indent``, the others by ``hanging``."""
     text, styles = "", []
     for part in words:
@@ -97,7 +97,7 @@ def _line(text: str, styles: list[str], start: int, end: int, margin: int) -> Li
     return line
 
 
-def spread(formula: str, width: int) -> list[str]:
+def wrap_formula(formula: str, width: int) -> list[str]:
     """A long formula over several lines, broken before + and −, else at any space, outermost brackets first."""
     if len(formula) <= width:
         return [formula]
@@ -105,36 +105,36 @@ def spread(formula: str, width: int) -> list[str]:
         places = [m.start() if pattern != r"(?<=·)(?=[(\[Σ])" else m.end() for m in re.finditer(pattern, formula)]
         fitting = [p for p in places if 0 < p <= width]
         if fitting:
-            shallow = min(_depth(formula, p) for p in fitting)
-            cut = max(p for p in fitting if _depth(formula, p) == shallow)
+            shallow = min(bracket_depth(formula, p) for p in fitting)
+            cut = max(p for p in fitting if bracket_depth(formula, p) == shallow)
             if cut > width // 3 or pattern == r" ":
-                return [formula[:cut].rstrip(), *spread(formula[cut:].lstrip(), width)]
-    return [formula[:width], *spread(formula[width:], width)]
+                return [formula[:cut].rstrip(), *wrap_formula(formula[cut:].lstrip(), width)]
+    return [formula[:width], *wrap_formula(formula[width:], width)]
 
 
-def _depth(text: str, place: int) -> int:
+def bracket_depth(text: str, place: int) -> int:
     """How many brackets are open at ``place``."""
     before = text[:place]
     return before.count("(") + before.count("[") - before.count(")") - before.count("]")
 
 
-def wrapped(text: str, width: int) -> str:
+def wrap_lines(text: str, width: int) -> str:
     """Every line of ``text`` on lines of at most ``width`` signs; what is carried over is set in.
 
-    >>> print(wrapped("  h = relu(first) + second", 20))
+    >>> print(wrap_lines("  h = relu(first) + second", 20))
       h = relu(first) +
           second
     """
-    return "\n".join("\n".join(folded(line, max(width, NARROWEST))) for line in text.split("\n"))
+    return "\n".join("\n".join(wrap_line(line, max(width, NARROWEST))) for line in text.split("\n"))
 
 
-def folded(line: str, width: int) -> list[str]:
+def wrap_line(line: str, width: int) -> list[str]:
     """One line as several: at a space, else behind a comma or sign, else anywhere."""
     indent = len(line) - len(line.lstrip())
     inner = " " * min(indent + 4, width // 2)
     parts = []
     while len(line) > width:
-        at = space(line, len(line) - len(line.lstrip()) + 1, width)
+        at = last_space(line, len(line) - len(line.lstrip()) + 1, width)
         if at < width // 2:
             places = [m.start() for m in BREAKS.finditer(line, 0, width) if m.start() > len(inner)]
             at = max([at, *places])
@@ -145,7 +145,7 @@ def folded(line: str, width: int) -> list[str]:
     return [*parts, line]
 
 
-def space(line: str, least: int, width: int) -> int:
+def last_space(line: str, least: int, width: int) -> int:
     """The last space before ``width`` that stands in no brackets of numbers; any space where there is none."""
     depth, outside = 0, -1
     for at, sign in enumerate(line[: width + 1]):
@@ -155,19 +155,19 @@ def space(line: str, least: int, width: int) -> int:
     return outside if outside >= width // 2 else line.rfind(" ", least, width + 1)
 
 
-def shortened(text: str, width: int) -> str:
+def truncate_end(text: str, width: int) -> str:
     """``text`` cut at ``width`` signs.
 
-    >>> shortened("hidden_state", 7), shortened("hidden", 7)
+    >>> truncate_end("hidden_state", 7), truncate_end("hidden", 7)
     ('hidden…', 'hidden')
     """
     return text if len(text) <= width else text[: max(width - 1, 0)].rstrip() + "…"
 
 
-def cut(lines: Sequence[str], most: int) -> list[str]:
+def elide_lines(lines: Sequence[str], most: int) -> list[str]:
     """At most about ``most`` of ``lines``: the ends, and between them those with names of the script's own.
 
-    >>> cut(["t1 = x * 2", *[f"t{n} = t{n - 1} * 2" for n in range(2, 9)], "h = tanh(t8)", "t9 = h + 1"], 5)
+    >>> elide_lines(["t1 = x * 2", *[f"t{n} = t{n - 1} * 2" for n in range(2, 9)], "h = tanh(t8)", "t9 = h + 1"], 5)
     ['t1 = x * 2', 't2 = t1 * 2', '… 6 more …', 'h = tanh(t8)', 't9 = h + 1']
     """
     if len(lines) <= most + 2:
@@ -209,19 +209,19 @@ def in_columns(rows: Sequence[Sequence[str]], width: int, first: int) -> list[st
 
 def with_shapes(lines: Sequence[CodeLine], width: int) -> list[str]:
     """Lines of code with their shapes in a column; where a line has no room for its shape, that stands below."""
-    codes, shapes = aligned([line.code for line in lines]), [line.shape or "" for line in lines]
+    codes, shapes = align_equal_signs([line.code for line in lines]), [line.shape or "" for line in lines]
     room = width - 2 - max(map(len, shapes), default=0)
     column = max((len(code) for code in codes if len(code) <= room), default=0)
     found: list[str] = []
     for code, shape in zip(codes, shapes, strict=True):
-        *before, last = folded(code, width)
+        *before, last = wrap_line(code, width)
         if len(f"{last}  {shape}") > width:
             before, last = [*before, last], ""  # the shape alone, still in its column
         found += [*before, f"{last.ljust(column)}  {shape}".rstrip()]
     return found
 
 
-def beside(left: Sequence[str], right: Sequence[str], width: int) -> list[str] | None:
+def two_columns(left: Sequence[str], right: Sequence[str], width: int) -> list[str] | None:
     """Two columns of lines; None where they do not fit."""
     side = max(map(len, left)) + BETWEEN
     if side + max(map(len, right)) > width:

@@ -15,12 +15,12 @@ from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.lowering.reading import number as size_in_numbers
 from symgrad.render.arrange import reading
+from symgrad.render.content.speaker import Speaker, structure_math
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import Speaker, structure_math
 from symgrad.render.letters import Names
 from symgrad.render.page import (
     Block,
-    Equation,
+    EquationRow,
     Equations,
     Formula,
     Math,
@@ -29,10 +29,10 @@ from symgrad.render.page import (
     Ready,
     Section,
     Words,
-    entry,
-    named,
-    number,
-    partial,
+    entry_label,
+    number_math,
+    partial_derivative,
+    tensor_label,
 )
 from symgrad.shapes import Size
 
@@ -73,14 +73,14 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
         )
         return
     size = _count(jacobian)
-    formula, names = formula_of(teller, jacobian)
+    formula, names = jacobian_formula(teller, jacobian)
     if formula is None or not formula.fits(LONGEST):
         yield Paragraph(too_long(say, name, f"{size}; ", jacobian.structure))
     else:
         yield say.paragraph("For `{name}`:", name=name)
         yield Equations(
             (
-                Equation(
+                EquationRow(
                     (left_of(names, jacobian.program.output, name, jacobian.axes, jacobian.inner), formula), (size,)
                 ),
             )
@@ -90,7 +90,7 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     yield from _explicit(teller, jacobian, formula, names)
 
 
-def formula_of(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Names]:
+def jacobian_formula(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Names]:
     """∂out[i,k]/∂x[p,q] with folded tensors put in, and the names it is under."""
     names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
     if jacobian.formula is None:
@@ -137,7 +137,9 @@ def countable(jacobian: Jacobian) -> bool:
 
 def left_of(names: Names, output: str, name: str, axes: Sequence[Index], inner: Sequence[Index]) -> Ready:
     """∂out[i,k]/∂x[p,q]."""
-    return partial(named(output, [names.letter(i) for i in axes]), named(name, [names.letter(i) for i in inner]))
+    return partial_derivative(
+        tensor_label(output, [names.letter(i) for i in axes]), tensor_label(name, [names.letter(i) for i in inner])
+    )
 
 
 def _count(jacobian: Jacobian) -> str:
@@ -194,14 +196,17 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
             if len(set(map(repr, dense[possible]))) == 1:
                 only = dense[possible][0]
                 floats = " in floats" if np.any(only == 0) and jacobian.hidden else ""
-                yield say.paragraph(f"In numbers: every entry written out above is {{n}} here{floats}.", n=number(only))
+                yield say.paragraph(
+                    f"In numbers: every entry written out above is {{n}} here{floats}.", n=number_math(only)
+                )
                 return
             if not possible.any():
                 return
             some = "; some zeros are only due to rounding" if jacobian.hidden else ""
             yield Paragraph((f"In numbers{some}:",))
     cells = tuple(
-        tuple(number(v) if possible[r, c] or v != 0 else None for c, v in enumerate(row)) for r, row in enumerate(dense)
+        tuple(number_math(v) if possible[r, c] or v != 0 else None for c, v in enumerate(row))
+        for r, row in enumerate(dense)
     )
     yield _matrix(jacobian, cells, names)
 
@@ -237,8 +242,8 @@ def symbols_of(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[
 
 def _matrix(jacobian: Jacobian, cells: tuple[tuple[Math | None, ...], ...], names: Names) -> Matrix:
     """The matrix with its labels, and lines between the blocks where it falls into blocks."""
-    rows = tuple(named(jacobian.program.output, [str(i) for i in at]) for at in np.ndindex(*jacobian.out_shape))
-    columns = tuple(entry(jacobian.name, at, names) for at in np.ndindex(*jacobian.in_shape))
+    rows = tuple(tensor_label(jacobian.program.output, [str(i) for i in at]) for at in np.ndindex(*jacobian.out_shape))
+    columns = tuple(entry_label(jacobian.name, at, names) for at in np.ndindex(*jacobian.in_shape))
     return Matrix(rows, columns, cells, *block_sizes(jacobian))
 
 

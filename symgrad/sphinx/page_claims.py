@@ -35,7 +35,7 @@ class UntrueError(SphinxError):
     category = "symgrad"
 
 
-def kept(env: Any) -> dict[str, dict[str, Any]]:
+def page_records(env: Any) -> dict[str, dict[str, Any]]:
     """What each page left: ``untrue`` sentences, and facts about operations."""
     if not hasattr(env, KEPT):
         setattr(env, KEPT, {})
@@ -43,44 +43,44 @@ def kept(env: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def untrue(where: SphinxDirective | SphinxRole, sentence: str) -> None:
+def record_untrue(where: SphinxDirective | SphinxRole, sentence: str) -> None:
     """Remember that what a directive or a role claims does not hold."""
-    remember(where.env, ":".join(map(str, where.get_source_info())), sentence)
+    record_untrue_at(where.env, ":".join(map(str, where.get_source_info())), sentence)
 
 
-def remember(env: Any, place: str, sentence: str) -> None:
+def record_untrue_at(env: Any, place: str, sentence: str) -> None:
     """Remember that at ``place`` of the page that is being read something does not hold."""
-    kept(env).setdefault(env.docname, {}).setdefault("untrue", []).append(f"{place}: {sentence}")
+    page_records(env).setdefault(env.docname, {}).setdefault("untrue", []).append(f"{place}: {sentence}")
 
 
-def unread(app: Any, doctree: nodes.document) -> None:
+def find_unread_directives(app: Any, doctree: nodes.document) -> None:
     """A directive that stayed a paragraph, because MyST reads colons as a fence only where it is told to."""
     for paragraph in doctree.findall(nodes.paragraph):
         text = paragraph.astext()
         if re.match(r":{3,}\s*\{symgrad[\w-]*\}", text):
             sentence = f'{text.splitlines()[0]} was not read: use ``` or myst_enable_extensions = ["colon_fence"]'
-            remember(app.env, f"{paragraph.source}:{paragraph.line}", sentence)
+            record_untrue_at(app.env, f"{paragraph.source}:{paragraph.line}", sentence)
 
 
-def again(app: Any, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
+def pages_to_reread(app: Any, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
     """The pages that were not true when they were last read."""
-    return [name for name, left in kept(env).items() if "untrue" in left and name not in removed]
+    return [name for name, left in page_records(env).items() if "untrue" in left and name not in removed]
 
 
-def forget(app: Any, env: Any, docname: str) -> None:
+def forget_page(app: Any, env: Any, docname: str) -> None:
     """A page that is read again begins anew."""
-    kept(env).pop(docname, None)
+    page_records(env).pop(docname, None)
 
 
-def merged(app: Any, env: Any, docnames: Iterable[str], other: Any) -> None:
+def merge_records(app: Any, env: Any, docnames: Iterable[str], other: Any) -> None:
     """What another process found."""
-    found = kept(other)
-    kept(env).update({name: found[name] for name in docnames if name in found})
+    found = page_records(other)
+    page_records(env).update({name: found[name] for name in docnames if name in found})
 
 
-def told(app: Any, env: Any) -> None:
+def fail_if_untrue(app: Any, env: Any) -> None:
     """Everything that is not true, and the end of the build."""
-    sentences = [sentence for page in kept(env).values() for sentence in page.get("untrue", ())]
+    sentences = [sentence for page in page_records(env).values() for sentence in page.get("untrue", ())]
     for sentence in sentences:
         logger.error("%s", sentence)
     if sentences:
@@ -91,10 +91,10 @@ def told(app: Any, env: Any) -> None:
 SHAPE = re.compile(r"(\d+)\s*[×x]\s*(\d+)")
 
 
-def unsaid(page: str, sentences: Iterable[str]) -> Iterator[str]:
+def missing_sentences(page: str, sentences: Iterable[str]) -> Iterator[str]:
     r"""The sentences that a page does not hold; how its lines are broken does not count.
 
-    >>> list(unsaid("x.grad = v\n  @ a.T", ["v @ a.T", "a.T @ v"]))
+    >>> list(missing_sentences("x.grad = v\n  @ a.T", ["v @ a.T", "a.T @ v"]))
     ['a.T @ v: the page does not say this']
     """
     whole = " ".join(page.split())
@@ -103,7 +103,7 @@ def unsaid(page: str, sentences: Iterable[str]) -> Iterator[str]:
             yield f"{sentence}: the page does not say this"
 
 
-def unclaimed(story: Explanation, claims: Iterable[str]) -> Iterator[str]:
+def failed_claims(story: Explanation, claims: Iterable[str]) -> Iterator[str]:
     """The claims that do not hold: ``x.grad = …`` a closed form or a value, ``out = …``, ``x.jacobian = 8×6``."""
     for claim in claims:
         left, equals, right = (part.strip() for part in claim.partition("="))
@@ -119,10 +119,10 @@ def unclaimed(story: Explanation, claims: Iterable[str]) -> Iterator[str]:
             value = story.gradients[name].value if what else story.output
             form = story.gradients[name].closed_form if what else None
             if right not in (form, *(line.partition(" = ")[2] for line in assign_form(left, form or ""))):
-                yield from unequal(claim, right, value, form)
+                yield from value_mismatch(claim, right, value, form)
 
 
-def unequal(claim: str, text: str, value: Array, form: str | None) -> Iterator[str]:
+def value_mismatch(claim: str, text: str, value: Array, form: str | None) -> Iterator[str]:
     """Nothing where ``text`` is ``value``, to the digits that it is written with."""
     try:
         stated = as_float(parse_value(text).array(value.shape))

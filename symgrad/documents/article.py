@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from symgrad.explanation import Explanation
 from symgrad.ops import Op
-from symgrad.render.markdown import blocks, section_markdown, words
+from symgrad.render.jacobian_picture import is_drawn_entrywise
+from symgrad.render.markdown import section_markdown, write_blocks, write_words
 from symgrad.render.page import Block, Code, Equations, Listing, Paragraph, Picture, Section, Words
-from symgrad.render.picture import small
 
 LONGEST = 300
 """Characters of a formula or of a line of code that a page shows."""
@@ -34,10 +34,10 @@ class Article:
 def picture_of(story: Explanation, name: str) -> Picture | None:
     """v × J = vᵀJ by one input, where J is small enough to be drawn entry by entry."""
     jacobian = story.gradients[name].jacobian
-    return Picture(name, story.to_svg(name)) if small(jacobian) else None
+    return Picture(name, story.to_svg(name)) if is_drawn_entrywise(jacobian) else None
 
 
-def readable(blocks: Iterable[Block], expression: str) -> Iterator[Block]:
+def readable_blocks(blocks: Iterable[Block], expression: str) -> Iterator[Block]:
     """The blocks without the formulas and lines that nobody would read, and how to have those.
 
     What explains their notation waits for the next formula that is shown; what is left out in a row is told once.
@@ -47,9 +47,9 @@ def readable(blocks: Iterable[Block], expression: str) -> Iterator[Block]:
         if gone and isinstance(block, Paragraph) and block.notation:
             owed.append(block)
             continue
-        kept, left = parted(block)
+        kept, left = split_readable(block)
         if kept is not None:
-            yield from left_out(missing, expression)
+            yield from omission_note(missing, expression)
             missing = []
             yield kept
         if not isinstance(block, Equations):
@@ -60,10 +60,10 @@ def readable(blocks: Iterable[Block], expression: str) -> Iterator[Block]:
             yield from owed
             gone, owed = False, []
         missing += left
-    yield from left_out(missing, expression)
+    yield from omission_note(missing, expression)
 
 
-def parted(block: Block) -> tuple[Block | None, list[tuple[str, int]]]:
+def split_readable(block: Block) -> tuple[Block | None, list[tuple[str, int]]]:
     """What of a block is short enough to be read, and what else there is: its kind and its length."""
     if isinstance(block, Equations):
         lengths = [max(len(part.text) for part in row.parts) for row in block.rows]
@@ -75,7 +75,7 @@ def parted(block: Block) -> tuple[Block | None, list[tuple[str, int]]]:
     return block, []
 
 
-def left_out(missing: Sequence[tuple[str, int]], expression: str) -> Iterator[Block]:
+def omission_note(missing: Sequence[tuple[str, int]], expression: str) -> Iterator[Block]:
     """What is said in place of what is too long; nothing of nothing."""
     if not missing:
         return
@@ -100,7 +100,7 @@ def article_markdown(article: Article, stem: str) -> tuple[str, Mapping[str, str
         Section(part.heading, tuple(fitted(part.blocks, stem)), part.folded)
         for part in (Section((), article.box), *article.parts)
     )
-    lead = [f"# {op.name}", words(article.opening), f"```text\n{op.definition}\n```", *blocks(box.blocks)]
+    lead = [f"# {op.name}", write_words(article.opening), f"```text\n{op.definition}\n```", *write_blocks(box.blocks)]
     text = "\n\n".join([*lead, *(section_markdown(part).rstrip("\n") for part in parts)])
     drawn = (block for part in (box, *parts) for block in part.blocks if isinstance(block, Picture))
     return "\n".join(narrow(text)), {f"{picture.name}.svg": picture.svg for picture in drawn}
@@ -111,7 +111,7 @@ def fitted(found: Iterable[Block], stem: str) -> Iterator[Block]:
     for block in found:
         if isinstance(block, Picture):
             yield replace(block, name=f"{stem}-{block.name}")
-        elif any(map(is_wide, blocks([block]))):
+        elif any(map(is_wide, write_blocks([block]))):
             yield Paragraph(("(This matrix is drawn in the picture.)",))
         else:
             yield block

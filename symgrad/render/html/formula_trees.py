@@ -28,8 +28,8 @@ from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
 from symgrad.ops import Op, entry_of
 from symgrad.program import Apply, Program
-from symgrad.render.content.forward import without_itself
-from symgrad.render.picture import small
+from symgrad.render.content.forward_section import without_itself
+from symgrad.render.jacobian_picture import is_drawn_entrywise
 from symgrad.shapes import Size
 
 MOST_WORK = 400_000
@@ -50,22 +50,23 @@ class NotHereError(Exception):
     """A formula that the page cannot evaluate; its text is the reason."""
 
 
-def travelling(explanation: Explanation) -> dict[str, Any]:
+def page_data(explanation: Explanation) -> dict[str, Any]:
     """All that the page computes with; ``why`` says what it cannot, and then only the seed is edited, or nothing."""
     program, values = explanation.program, explanation.values
     data: dict[str, Any] = {
         "seed": program.seed,
         "output": program.output,
         "inputs": [
-            {"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)} for g in inputs_of(explanation)
+            {"name": g.name, "shape": list(g.value.shape), "values": small_array_values(g.value)}
+            for g in editable_inputs(explanation)
         ],
-        "v": {"shape": list(explanation.seed.shape), "values": flat(explanation.seed)},
-        "out": {"values": flat(explanation.output)} | rounding_in(explanation.shown),
+        "v": {"shape": list(explanation.seed.shape), "values": small_array_values(explanation.seed)},
+        "out": {"values": small_array_values(explanation.output)} | rounding_in(explanation.shown),
         "gradients": [
-            {"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)} | rounding_in(g.shown)
+            {"name": g.name, "shape": list(g.value.shape), "values": small_array_values(g.value)} | rounding_in(g.shown)
             for g in explanation.gradients.values()
         ],
-        "jacobians": [numbers_of(g.jacobian) for g in explanation.gradients.values()],
+        "jacobians": [jacobian_numbers(g.jacobian) for g in explanation.gradients.values()],
         "steps": [], "stages": [], "loss": None, "why": "", "unit": None in explanation.backward.seeds.values(),
     }  # fmt: skip
     too_many = [n for n, shape in shapes(explanation) if math.prod(shape) > MOST_ENTRIES]
@@ -78,20 +79,20 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
         for gradient in explanation.gradients.values():
             data["stages"] += taken.stages(gradient)
         if explanation.downstream is not None:
-            data["loss"] = loss_of(explanation.downstream, taken)
+            data["loss"] = loss_trees(explanation.downstream, taken)
         back, by_rows = taken.work - forward, False
         for found, gradient in zip(data["jacobians"], explanation.gradients.values(), strict=True):
             jacobian = gradient.jacobian
-            if small(jacobian) and jacobian.formula is not None:
+            if is_drawn_entrywise(jacobian) and jacobian.formula is not None:
                 axes = (*jacobian.axes, *jacobian.inner)
                 found["formula"] = taken.equation(found["by"], Equation(axes, jacobian.formula))
-            elif small(jacobian):
+            elif is_drawn_entrywise(jacobian):
                 found["rows"] = by_rows = True
         taken.work += back * explanation.output.size if by_rows else 0
         if taken.work > MOST_WORK:
             raise NotHereError("it is too much to recompute at every keystroke")
         steps = [*data["steps"], *(data["loss"]["steps"] if data["loss"] else [])]
-        placed = positions(steps, {x["name"]: x["shape"] for x in data["inputs"]})
+        placed = position_limits(steps, {x["name"]: x["shape"] for x in data["inputs"]})
         for x in data["inputs"]:
             x |= {"below": placed[x["name"]]} if x["name"] in placed else {}
     except ComputedError:
@@ -109,14 +110,14 @@ def give_up(data: dict[str, Any], why: str) -> None:
         found.pop("rows", None)
 
 
-def inputs_of(explanation: Explanation) -> list[Given]:
+def editable_inputs(explanation: Explanation) -> list[Given]:
     """What goes in, and after it what a loss reads beside it."""
     known = {g.name for g in explanation.inputs} | {explanation.program.output}
     later = explanation.downstream.inputs if explanation.downstream is not None else ()
     return [*explanation.inputs, *(g for g in later if g.name not in known)]
 
 
-def loss_of(later: Explanation, before: Trees) -> dict[str, Any]:
+def loss_trees(later: Explanation, before: Trees) -> dict[str, Any]:
     """A loss as trees: its steps, and the way back from it to the output that it reads, which is the seed."""
     taken, (gradient,) = Trees(later.program, later.values.sizes), later.gradients.values()
     steps = [taken.step(step, later.program) for step in later.program.steps]
@@ -127,21 +128,21 @@ def loss_of(later: Explanation, before: Trees) -> dict[str, Any]:
 
 def shapes(explanation: Explanation) -> Iterable[tuple[str, tuple[int, ...]]]:
     """The tensors that stand in the page."""
-    yield from ((g.name, g.value.shape) for g in inputs_of(explanation))
+    yield from ((g.name, g.value.shape) for g in editable_inputs(explanation))
     yield explanation.program.output, explanation.output.shape
 
 
-def flat(array: Array) -> list[float | str]:
+def small_array_values(array: Array) -> list[float | str]:
     """All entries, row by row, where they are few."""
-    return [] if array.size > MOST_ENTRIES else listed(array)
+    return [] if array.size > MOST_ENTRIES else json_values(array)
 
 
-def listed(array: Array) -> list[float | str]:
+def json_values(array: Array) -> list[float | str]:
     """All entries, row by row; what JSON has no number for by name."""
     return [v if math.isfinite(v) else str(v) for v in as_float(array).reshape(-1).tolist()]
 
 
-def numbers_of(jacobian: Jacobian) -> dict[str, Any]:
+def jacobian_numbers(jacobian: Jacobian) -> dict[str, Any]:
     """One Jacobian: its size, and its numbers where the seed can be edited and the gradient follows."""
     rows, columns = jacobian.shape
     found: dict[str, Any] = {"by": jacobian.name, "shape": [rows, columns], "cells": None}
@@ -270,20 +271,20 @@ class ComputedError(Exception):
     """A position is no input: what may be edited cannot be said."""
 
 
-def positions(equations: Sequence[Mapping[str, Any]], inputs: Mapping[str, Sequence[int]]) -> dict[str, int]:
+def position_limits(equations: Sequence[Mapping[str, Any]], inputs: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """For each of the inputs, by their shapes, that holds positions, how many places it may name.
 
     Raises `ComputedError` where a position is computed on the way.
 
     >>> gather = {"name": "out", "axes": [0], "shape": [2], "tree": ["at", "x", ["at", "n", ["i", 0]]]}
-    >>> positions([gather], {"x": [4], "n": [2]})
+    >>> position_limits([gather], {"x": [4], "n": [2]})
     {'n': 4}
     """
     found: dict[str, int] = {}
     shapes = dict(inputs)
     for equation in equations:
         along = dict(zip(equation["axes"], equation["shape"], strict=True))
-        for place, size in read(equation["tree"], along, shapes):
+        for place, size in data_positions(equation["tree"], along, shapes):
             if place[0] != "at" or place[1] not in inputs:
                 raise ComputedError
             found[place[1]] = min(size, found.get(place[1], size))
@@ -291,7 +292,7 @@ def positions(equations: Sequence[Mapping[str, Any]], inputs: Mapping[str, Seque
     return found
 
 
-def read(tree: Any, along: dict[int, int], shapes: Mapping[str, Sequence[int]]) -> Iterator[tuple[Any, int]]:
+def data_positions(tree: Any, along: dict[int, int], shapes: Mapping[str, Sequence[int]]) -> Iterator[tuple[Any, int]]:
     """What stands in the place of an index and is data, with the size of its axis."""
     if not isinstance(tree, list):
         return
@@ -304,7 +305,7 @@ def read(tree: Any, along: dict[int, int], shapes: Mapping[str, Sequence[int]]) 
             if isinstance(one, list) and one[0] == "i" and is_data(other):
                 yield other, along[one[1]]
     for part in tree[1:]:
-        yield from read(part, along, shapes)
+        yield from data_positions(part, along, shapes)
 
 
 def is_data(tree: Any) -> bool:

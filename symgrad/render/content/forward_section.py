@@ -23,12 +23,12 @@ from symgrad.ops import entry_named as named_op
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading
+from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import speaker_of
 from symgrad.render.page import (
     Block,
     Code,
-    Equation,
+    EquationRow,
     Equations,
     Formula,
     Grid,
@@ -37,9 +37,9 @@ from symgrad.render.page import (
     Paragraph,
     Section,
     Words,
-    entry,
-    named,
-    number,
+    entry_label,
+    number_math,
+    tensor_label,
 )
 
 MOST_ENTRIES = 8
@@ -63,10 +63,10 @@ def heading(teller: Teller) -> Words:
 def forward_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
     formulas, equations = forward_equations(teller)
-    blocks: list[Block] = [equations, *teller.aside(*formulas), *_solved(teller)]
+    blocks: list[Block] = [equations, *teller.aside(*formulas), *solved_blocks(teller)]
     if teller.steps:
-        blocks += _entries(teller, explanation, *teller.steps[-1])
-    blocks += [_numbers(teller, explanation), *_rounding(explanation), *_scalar_only(explanation)]
+        blocks += output_entry_blocks(teller, explanation, *teller.steps[-1])
+    blocks += [forward_grids(teller, explanation), *_rounding(explanation), *_scalar_only(explanation)]
     return Section(heading(teller), tuple(blocks))
 
 
@@ -82,7 +82,7 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
             remark: Words = (Code(code),) if code and code != teller.source and len(teller.steps) > 1 else ()
             formulas.append(formula)
             left = teller.left(step.result.name, shown.axes, names)
-            rows.append(Equation((formula, number(0)) if solved else (left, formula), remark))
+            rows.append(EquationRow((formula, number_math(0)) if solved else (left, formula), remark))
     return formulas, Equations(tuple(rows))
 
 
@@ -96,7 +96,7 @@ def without_itself(equation: IndexEquation, name: str) -> IndexEquation:
     return IndexEquation(equation.axes, rebuild(equation.right, changed))
 
 
-def _solved(teller: Teller) -> Iterator[Block]:
+def solved_blocks(teller: Teller) -> Iterator[Block]:
     """What is not computed by a formula but solves one: the identity, its differential, what is read beside."""
     say = teller.say
     steps = {step.result.name: step for step in teller.program.steps}
@@ -137,13 +137,15 @@ def _differential(teller: Teller, step: Apply) -> Iterator[Block]:
         if not formula.fits(LONGEST_DIFFERENTIAL):
             continue
         left = teller.left(small_change(name), equation.axes, names)
-        rows.append(Equation((left, formula) if whole is found.solved else (formula, number(0))))
+        rows.append(EquationRow((left, formula) if whole is found.solved else (formula, number_math(0))))
     if rows:
         yield Paragraph(("Differentiate this, and solve for the change of the result:",))
         yield Equations(tuple(rows))
 
 
-def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: IndexEquation) -> Iterator[Block]:
+def output_entry_blocks(
+    teller: Teller, explanation: Explanation, step: Apply, equation: IndexEquation
+) -> Iterator[Block]:
     """Every output as a formula in numbered entries, and its number."""
     say = teller.say
     output, values = explanation.output, explanation.values
@@ -163,18 +165,18 @@ def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: In
         folded = found.is_number and not np.isfinite(as_float(output[at]))  # 0·log(0), of which 0 is left
         if folded or not formula.fits(LONGEST):
             return
-        rows.append(Equation((entry(step.result.name, at, names), formula, number(output[at]))))
+        rows.append(EquationRow((entry_label(step.result.name, at, names), formula, number_math(output[at]))))
     yield Equations(tuple(rows))
     if count < output.size:
         yield say.paragraph("… and {more} more like these", more=output.size - count, aside=True)
 
 
-def _numbers(teller: Teller, explanation: Explanation) -> Block:
+def forward_grids(teller: Teller, explanation: Explanation) -> Block:
     """The inputs that were given, what the forward pass found, and the output."""
-    grids = [Grid(named(g.name), g.value) for g in explanation.inputs if g.value_given]
+    grids = [Grid(tensor_label(g.name), g.value) for g in explanation.inputs if g.value_given]
     held = [(called, explanation.values.arrays.get(name)) for name, called in teller.names.called.items()]
-    grids += [Grid(named(called), places) for called, places in held if places is not None]
-    return Grids((*grids, Grid(named(teller.program.output), explanation.shown)))
+    grids += [Grid(tensor_label(called), places) for called, places in held if places is not None]
+    return Grids((*grids, Grid(tensor_label(teller.program.output), explanation.shown)))
 
 
 def _rounding(explanation: Explanation) -> Iterator[Block]:
@@ -182,7 +184,7 @@ def _rounding(explanation: Explanation) -> Iterator[Block]:
     say = speaker_of(explanation.program)
     arrays: list[Array] = [explanation.output, explanation.seed, *(g.value for g in explanation.inputs)]
     arrays += [g.value for g in explanation.gradients.values()]
-    if any(numbers.rounded(array) for array in arrays):
+    if any(numbers.is_rounded(array) for array in arrays):
         yield say.paragraph("(decimals are shown with {digits} digits)", digits=numbers.DIGITS, aside=True)
 
 
