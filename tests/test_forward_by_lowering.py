@@ -12,8 +12,8 @@ import scipy.special
 from symgrad.calculus import standard
 from symgrad.calculus.local_derivatives import OUT, derive_local
 from symgrad.indexing import Equation
+from symgrad.indexing.symbols import names_read, number
 from symgrad.language import read_program
-from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.forward_pass import constant, forward, options_of
 from symgrad.numeric.playing import play
 from symgrad.ops import entry_named

@@ -24,11 +24,11 @@ from symgrad.calculus import back, flowing_places, local_pullback, standard
 from symgrad.calculus.local_derivatives import SEED, derive_local, local_jacobian
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation, access, fresh
+from symgrad.indexing.symbols import names_read, number
 from symgrad.language import read_program
 from symgrad.lowering.arrays import placed
 from symgrad.lowering.graph import EDGES
-from symgrad.lowering.plan import lowered, planned
-from symgrad.lowering.reading import names_read, number
+from symgrad.lowering.plan import lowered, make_plan
 from symgrad.numeric import as_float, forward
 from symgrad.numeric.playing import evaluate, evaluate_forward, in_type, plan_for, played
 from symgrad.tracing.captured.on_torch import torch_engine
@@ -64,7 +64,7 @@ def by_plan(equation: Equation, arrays: dict, sizes: dict) -> np.ndarray:
     """An equation by its plan."""
     shapes = {name: array.shape for name, array in arrays.items()}
     holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}
-    plan = planned(*lowered([equation], sizes, shapes, holds))
+    plan = make_plan(*lowered([equation], sizes, shapes, holds))
     before = [np.array(arrays[name]) for name in plan.inputs]
     with np.errstate(all="ignore"):
         (found,) = plan.play([arrays[name] for name in plan.inputs])
@@ -359,7 +359,7 @@ def test_the_table_on_tensors(case: Case) -> None:
         holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}
         graph, wanted = lowered([equation], sizes, shapes, holds)
         try:
-            plan = planned(graph, wanted, on)
+            plan = make_plan(graph, wanted, on)
         except Unplanned as refusal:
             assert str(refusal) in ("besseli", "gamma"), refusal
             continue

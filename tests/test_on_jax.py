@@ -11,7 +11,7 @@ import torch
 
 from symgrad import capture
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.lowering.plan import lowered, planned
+from symgrad.lowering.plan import lowered, make_plan
 from symgrad.tracing.captured.planned import Unplanned
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
@@ -66,7 +66,7 @@ def test_the_table_on_jax(case: Case) -> None:
             holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}
             graph, wanted = lowered([equation], sizes, shapes, holds)
             try:
-                plan = planned(graph, wanted, on)
+                plan = make_plan(graph, wanted, on)
             except Unplanned as refusal:
                 assert str(refusal) in ("polygamma", "besseli"), refusal
                 continue

@@ -20,7 +20,7 @@ import symgrad
 from symgrad.calculus import pullback
 from symgrad.closed_form import rewriting
 from symgrad.explanation.proofs import turn
-from symgrad.indexing import deltas
+from symgrad.indexing import sums
 from symgrad.language import read_program
 from symgrad.lowering.terms import Products
 from symgrad.numeric import forward, playing
@@ -87,7 +87,7 @@ def test_a_scalar_rule_with_the_wrong_sign_is_seen(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_delta_that_is_dropped_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = deltas.add_up
+    right = sums.add_up
 
     def careless(body: Any, indices: Any) -> Any:
         return right(body.replace(lambda n: isinstance(n, sp.KroneckerDelta), lambda n: sp.S.One), indices)

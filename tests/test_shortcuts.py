@@ -14,7 +14,7 @@ from sympy.core.assumptions import _assume_defined
 
 from symgrad.calculus.differentiate import scalar_derivative, tidied
 from symgrad.indexing import Bracket, Index, Ravel, access, fresh
-from symgrad.indexing.brackets import extremes, sides
+from symgrad.indexing.brackets import bounds_reached, extremes
 from symgrad.indexing.equation import relabel
 from symgrad.indexing.symbols import over, tensor
 
@@ -95,8 +95,8 @@ def test_powers_are_tidied_as_sympy_does(scalar: sp.Expr) -> None:
 
 
 def test_bounds_of_sizes_are_reached_where_every_size_is_one() -> None:
-    assert sides(n + m - 2, 3 - n) == (0, 2)
-    assert sides(n - m, n - m) == (-sp.oo, sp.oo)
-    assert sides(n * m, n**2) == (n * m, n**2), "left to SymPy"
-    assert sides(*extremes(i - j)) == (-sp.oo, sp.oo)
-    assert sides(*extremes(i + 1)) == (1, sp.oo)
+    assert bounds_reached(n + m - 2, 3 - n) == (0, 2)
+    assert bounds_reached(n - m, n - m) == (-sp.oo, sp.oo)
+    assert bounds_reached(n * m, n**2) == (n * m, n**2), "left to SymPy"
+    assert bounds_reached(*extremes(i - j)) == (-sp.oo, sp.oo)
+    assert bounds_reached(*extremes(i + 1)) == (1, sp.oo)

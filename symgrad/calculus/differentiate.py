@@ -23,10 +23,9 @@ import sympy as sp
 
 from symgrad.functions import sign
 from symgrad.indexing.brackets import Bracket, Unravel, ravel
-from symgrad.indexing.canonical import canonical, canonical_at
-from symgrad.indexing.deltas import add_up, delta, is_delta
 from symgrad.indexing.equation import Equation
-from symgrad.indexing.sums import over_same, over_terms, split_factors
+from symgrad.indexing.standard_names import canonical, canonical_at
+from symgrad.indexing.sums import add_up, delta, is_delta, over_same, over_terms, split_factors
 from symgrad.indexing.symbols import Expr, Index, access, accesses, fresh, indices_of, is_access, mentions, name_of
 
 

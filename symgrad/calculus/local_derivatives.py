@@ -21,7 +21,7 @@ import sympy as sp
 from symgrad.calculus.differentiate import Rewrite, differentiate, reuse_output
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, replace_accesses
-from symgrad.indexing.canonical import canonical
+from symgrad.indexing.standard_names import canonical
 from symgrad.indexing.symbols import WEIGHTS, Expr, access
 from symgrad.ops import HeldTensor, View, auxiliary_letters, entry_named, is_data_argument
 from symgrad.ops.lookup import entry_of

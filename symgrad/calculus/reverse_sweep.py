@@ -38,8 +38,8 @@ from symgrad.calculus.local_derivatives import (
 )
 from symgrad.calculus.propagation import carry_back
 from symgrad.indexing import Equation, Index, access, accesses, add_up, delta, fresh_axes, instantiate, replace_accesses
-from symgrad.indexing.brackets import Bracket, told_once, within
-from symgrad.indexing.canonical import canonical
+from symgrad.indexing.brackets import Bracket, within, without_implied
+from symgrad.indexing.standard_names import canonical
 from symgrad.indexing.symbols import Expr, name_of, weight
 from symgrad.ops import is_data_argument
 from symgrad.program import Apply, Program, Pullback
@@ -139,7 +139,7 @@ def reverse(
             through, moves = (
                 named_pull(step, program, position) if named else formula_pull(carried, step, program, position)
             )
-            grown = Equation(through.axes, told_once(within(program.required, through.right)))
+            grown = Equation(through.axes, without_implied(within(program.required, through.right)))
             weighed = Rewrite("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")
             steps.extend((argument, made) for made in (*moves, weighed))
             yield argument, ((f"{name}, argument {position + 1}", grown),)

@@ -22,7 +22,7 @@ from symgrad.closed_form.rewriting.conditions import SAYS, floor_rule
 from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred
 from symgrad.closed_form.rewriting.sum_rules import pull_out_factors
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, is_guard
-from symgrad.indexing.canonical import canonical, canonical_at, values_of
+from symgrad.indexing.standard_names import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.calls.call_texts import sign_of

@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.calculus import moving
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.deltas import is_delta
+from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
 from symgrad.numeric.exact import euclidean, is_exact, largest_finite, unit_at

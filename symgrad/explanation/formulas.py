@@ -24,8 +24,8 @@ from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence
 from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Equation, Index, fresh_axes
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, weight
-from symgrad.lowering.reading import is_mask, number
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, number, weight
+from symgrad.lowering.choices import is_mask
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_fractions, written_out_at
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
 from symgrad.numeric.forward_pass import check_program

@@ -25,8 +25,8 @@ from symgrad.calculus import carry_back, flowing_places, local_jacobian, moving
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import Evidence, shape_text, size_of
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, over_terms
-from symgrad.indexing.canonical import canonical
-from symgrad.indexing.deltas import is_delta
+from symgrad.indexing.standard_names import canonical
+from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
 from symgrad.lowering.graph import MEMORY, memory
 from symgrad.numeric import Values, forward, is_finite

@@ -22,7 +22,7 @@ from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain
 from symgrad.indexing import Bracket, Index, over_terms
-from symgrad.indexing.deltas import is_delta
+from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
 from symgrad.ops import entry_of, is_data_argument
 from symgrad.ops.calls.call_texts import sign_of

@@ -85,7 +85,7 @@ def extremes(expression: Expr) -> tuple[Expr, Expr]:
     return low, high
 
 
-def sides(low: Expr, high: Expr) -> tuple[Expr, Expr]:
+def bounds_reached(low: Expr, high: Expr) -> tuple[Expr, Expr]:
     """Two bounds, with the numbers that they reach in their place where they add up multiples of sizes."""
     least, greatest = reach(low), reach(high)
     return (low if least is None else least[0]), (high if greatest is None else greatest[1])
@@ -110,7 +110,7 @@ def bracket(condition: Expr) -> Expr:
     """
     if isinstance(condition, ORDERS) and not condition.atoms(sp.Indexed):
         gap = condition.gts - condition.lts
-        low, high = sides(*extremes(expanded(gap)))
+        low, high = bounds_reached(*extremes(expanded(gap)))
         strict = isinstance(condition, STRICT)
         if low != -sp.oo and (low.is_positive if strict else low.is_nonnegative):
             return sp.S.One
@@ -152,7 +152,7 @@ def within(required: Sequence[Size], expression: Expr) -> Expr:
     return expression.xreplace(held) if held else expression
 
 
-def told_once(expression: Expr) -> Expr:
+def without_implied(expression: Expr) -> Expr:
     """[p < 3]·[p < 4] → [p < 3]: no product has a condition on indices that follows from another."""
     if sum(map(orders_indices, expression.atoms(Bracket))) < 2:
         return expression
@@ -292,7 +292,7 @@ def taken_apart(axis: int, number: Ravel, shape: Shape) -> Expr | None:
     """
     sizes = number.shape
     there, here = len(sizes), len(shape)
-    while (groups := alike(sizes[:there], shape[:here])) is not None:
+    while (groups := common_ends(sizes[:there], shape[:here])) is not None:
         start, first = groups
         if axis >= first:
             inside = ravel(number.indices[start:there], sizes[start:there])
@@ -304,7 +304,7 @@ def taken_apart(axis: int, number: Ravel, shape: Shape) -> Expr | None:
     return unravel(ravel(number.indices[:there], sizes[:there]), shape[:here])[axis]
 
 
-def alike(sizes: Shape, others: Shape) -> tuple[int, int] | None:
+def common_ends(sizes: Shape, others: Shape) -> tuple[int, int] | None:
     """Where the shortest ends of two shapes that have as many entries begin."""
     ends = {sp.Mul(*sizes[n:]): n for n in range(len(sizes))}
     return next(((ends[own], n) for n in reversed(range(len(others))) if (own := sp.Mul(*others[n:])) in ends), None)

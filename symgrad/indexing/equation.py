@@ -18,8 +18,7 @@ import sympy as sp
 from sympy.core.relational import Relational
 from sympy.core.sorting import default_sort_key
 
-from symgrad.indexing.brackets import Bracket, bracket
-from symgrad.indexing.sums import counted
+from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.symbols import (
     Expr,
     Index,
@@ -32,7 +31,7 @@ from symgrad.indexing.symbols import (
     name_of,
     over,
 )
-from symgrad.shapes import Shape, Size, SlotSymbol
+from symgrad.shapes import Shape
 
 _in_order = cmp_to_key(sp.Basic.compare)
 """How SymPy orders the terms of a sum and the factors of a product."""
@@ -94,14 +93,14 @@ def _relabelled(node: Expr, names: Mapping[Index, Expr]) -> Expr:
         return names.get(node, node)
     if indices_in(node).isdisjoint(names):
         return node
-    return like(node, [_relabelled(a, names) for a in node.args])
+    return rebuilt_like(node, [_relabelled(a, names) for a in node.args])
 
 
-def like(node: Expr, args: Sequence[Expr]) -> Expr:
+def rebuilt_like(node: Expr, args: Sequence[Expr]) -> Expr:
     """``node`` with other names in its arguments; as SymPy writes it where one of them became something else."""
     if any(type(a) is not type(b) for a, b in zip(args, node.args, strict=True)):
         return node.func(*args)
-    if isinstance(node, (sp.Add, sp.Mul)) and _settled(node):
+    if isinstance(node, (sp.Add, sp.Mul)) and _is_flat(node):
         numbers = 1 if node.args[0].is_Number else 0
         return node._new_rawargs(*args[:numbers], *sorted(args[numbers:], key=_in_order))
     if isinstance(node, sp.KroneckerDelta):
@@ -118,7 +117,7 @@ def _keeps_its_sign(node: Expr) -> bool:
     return isinstance(node, sp.Function) and len(node.args) == 1 and not node.args[0].has(sp.Add)
 
 
-def _settled(node: Expr) -> bool:
+def _is_flat(node: Expr) -> bool:
     """Whether a sum or a product stands as SymPy would write it: nothing to flatten, no number to multiply in."""
     first, *rest = node.args
     if any(a.is_Number or a.func is node.func for a in rest):
@@ -143,7 +142,7 @@ class Equation:
         return relabel(with_fresh_sums(self.right), dict(zip(self.axes, indices, strict=True)))
 
 
-def evaluated(node: Expr, args: Sequence[Expr]) -> Expr:
+def evaluated_node(node: Expr, args: Sequence[Expr]) -> Expr:
     """``node`` on other arguments, as SymPy writes it."""
     return node.func(*args)
 
@@ -151,7 +150,7 @@ def evaluated(node: Expr, args: Sequence[Expr]) -> Expr:
 def rebuild(
     expression: Expr,
     change: Callable[[Expr], Expr | None],
-    make: Callable[[Expr, Sequence[Expr]], Expr] = evaluated,
+    make: Callable[[Expr, Sequence[Expr]], Expr] = evaluated_node,
 ) -> Expr:
     """``expression`` with each node for which ``change`` has an answer replaced by it, outermost first."""
     answer = change(expression)
@@ -173,13 +172,13 @@ def with_fresh_sums(expression: Expr) -> Expr:
         limits = [sp.Tuple(new[k], low, high) for k, low, high in node.limits]
         return over(node.func, relabel(with_fresh_sums(node.function), new), *limits)
 
-    return rebuild(expression, renamed, like) if bound_indices(expression) else expression
+    return rebuild(expression, renamed, rebuilt_like) if bound_indices(expression) else expression
 
 
 def replace_accesses(
     expression: Expr,
     change: Callable[[str, tuple[Expr, ...]], Expr | None],
-    make: Callable[[Expr, Sequence[Expr]], Expr] = evaluated,
+    make: Callable[[Expr, Sequence[Expr]], Expr] = evaluated_node,
 ) -> Expr:
     """``expression`` with each access ``name[indices]`` replaced by ``change(name, indices)``, if not None."""
 
@@ -203,26 +202,4 @@ def with_names(expression: Expr, names: Mapping[str, str]) -> Expr:
 
     read = {name_of(entry) for entry in accesses(expression)}
     apart = len({names.get(name, name) for name in read}) == len(read)  # else x·y may become x²
-    return replace_accesses(expression, renamed, like if apart else evaluated)
-
-
-def without_empty_sums(expression: Expr) -> Expr:
-    """``expression`` with 0 for sums of 0, and for those of what then is 0."""
-    while empty := [node for node in expression.atoms(sp.Sum) if node.function == 0]:
-        expression = expression.xreplace(dict.fromkeys(empty, sp.S.Zero))
-    return expression
-
-
-def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]) -> Equation:
-    """The equation with its operands renamed and its sizes replaced, on entirely new indices.
-
-    With a number for a size, conditions may hold for every index: those are left out.
-    """
-    bound = bound_indices(equation.right)
-    swap = {k: fresh(k.name, k.size.xreplace(dict(sizes))) for k in (*equation.axes, *bound)}
-    right = relabel(with_names(equation.right, names), swap)
-    right = right.xreplace({size: other for size, other in sizes.items() if size != other})
-    if right.has(Bracket) and any(isinstance(size, SlotSymbol) or other.is_Integer for size, other in sizes.items()):
-        right = rebuild(right, lambda node: bracket(node.args[0]) if isinstance(node, Bracket) else None)
-        right = without_empty_sums(rebuild(right, counted))
-    return Equation(tuple(swap[k] for k in equation.axes), right)
+    return replace_accesses(expression, renamed, rebuilt_like if apart else evaluated_node)

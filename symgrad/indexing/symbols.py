@@ -7,13 +7,14 @@ not Σ 2·x[k], because the two k are different objects whatever they are called
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import sympy as sp
 
-from symgrad.shapes import Shape, Size
+from symgrad.errors import bug
+from symgrad.shapes import Shape, Size, fill_sizes
 
 Expr = Any  # SymPy expression: SymPy carries no type information
 
@@ -161,3 +162,21 @@ def free_indices(expression: Expr) -> frozenset[Index]:
     if isinstance(expression, (sp.Sum, sp.Product)):
         return found.difference(limit[0] for limit in expression.limits)
     return found
+
+
+@lru_cache(maxsize=1024)
+def names_read(expression: Expr) -> tuple[str, ...]:
+    """The tensors that are read, in order of appearance."""
+    return tuple(dict.fromkeys(name_of(node) for node in sp.preorder_traversal(expression) if is_access(node)))
+
+
+def number(size: Size, sizes: Mapping[Size, int]) -> int:
+    """A size as a number."""
+    if size.is_Integer:
+        return int(size)
+    if size in sizes:
+        return int(sizes[size])
+    value = fill_sizes(size, sizes)
+    if not value.is_Integer:
+        raise bug(f"the size {size} has no value")
+    return int(value)

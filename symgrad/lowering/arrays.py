@@ -1,7 +1,7 @@
 """The primitives of a plan in NumPy, and what plays a plan: NumPy here, other libraries where they are at home.
 
 Comes in: what a node of a graph is told. Goes out: a function of the arrays of its operands; `Engine`, the few things
-that differ from one library of arrays to the other.
+that differ from one library of arrays to the other; and what SymPy's classes are called among the primitives.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import sympy as sp
 
-from symgrad.functions import PRIMITIVES
+from symgrad.functions import PRIMITIVES, finite, high, low, number_or_zero, sign
+from symgrad.indexing import Bracket, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, is_access
 from symgrad.lowering.windows import folded, strided
 
 Array = npt.NDArray[Any]
@@ -237,3 +240,43 @@ def is_light(value: Any) -> bool:
 
 
 ON_NUMPY = Engine(NUMPY, lambda value: value, np.add, is_light, True)
+
+
+RELATIONS = {
+    sp.Eq: "equal", sp.Ne: "not_equal", sp.Lt: "less", sp.Le: "less_equal", sp.Gt: "greater", sp.Ge: "greater_equal",
+}  # fmt: skip
+
+NAMES: dict[Any, str] = {
+    symbolic: name
+    for name, (symbolic, _) in PRIMITIVES.items()
+    if isinstance(symbolic, type) and symbolic is not sp.exp
+}
+"""Functions of floats; a power of e has rules of its own."""
+
+EITHER: dict[Any, str] = {
+    sp.Abs: "abs", sp.sign: "sign", sign: "sign", sp.floor: "floor", sp.Max: "maximum", high: "high", low: "low",
+}  # fmt: skip
+"""Functions that leave whole numbers whole, and exact ones exact."""
+
+FINITE = (finite, high, low, number_or_zero)
+"""Functions that ask whether a number is one: of an entry that is, they say nothing."""
+
+MOST_FACTORS = 8
+"""A power up to this one is a product."""
+
+RATIONAL: Any = (
+    sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, Ravel, Unravel, sp.Mod,
+    sp.Abs, sp.sign, sign, high, low, sp.floor, sp.Max, sp.Eq, sp.Ne, sp.Lt, sp.Le, sp.Gt, sp.Ge,
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def is_rational(expression: Expr) -> bool:
+    """Whether rational numbers in give rational numbers out."""
+    if is_access(expression) or expression.is_Symbol or expression.is_Rational:
+        return True
+    if expression.is_number:
+        return False
+    if expression.is_Pow:
+        return bool(expression.exp.is_Integer) and is_rational(expression.base)
+    return isinstance(expression, RATIONAL) and all(is_rational(a) for a in expression.args)

@@ -15,35 +15,25 @@ import sympy as sp
 from symgrad.functions import finite
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, is_constant, with_fresh_sums
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
-from symgrad.lowering.choices import chosen, clipped, told
-from symgrad.lowering.choices import conditions as conditions_in
+from symgrad.lowering.arrays import EITHER, FINITE, MOST_FACTORS, NAMES, RELATIONS
+from symgrad.lowering.choices import conditions_among as conditions_in
+from symgrad.lowering.choices import holds_always, in_order, lower_cases, lower_clip, with_truths
 from symgrad.lowering.exponents import (
+    ExponentialShare,
     Families,
-    Share,
-    apart,
     exponentials_only,
     one_hot,
     quarter_zeros,
-    quotient,
     rounded_once,
+    separated_sides,
     so_far,
+    split_quotient,
     stable_factors,
     with_sizes,
 )
 from symgrad.lowering.graph import FLOAT, TRUTH, Care, Graph, NoPlan
-from symgrad.lowering.places import Places, at_one_place, joined, pieces, scattered
-from symgrad.lowering.reading import (
-    EITHER,
-    FINITE,
-    FUNCTIONS,
-    MOST_FACTORS,
-    RELATIONS,
-    holds_always,
-    in_order,
-    real_number,
-    scatter_target,
-)
-from symgrad.lowering.terms import Products, Term, Terms, size_of
+from symgrad.lowering.places import TensorPlaces, at_one_place, join_pieces, scatter_target, scattered, split_in_pieces
+from symgrad.lowering.terms import Products, Term, Terms, real_number, size_of
 from symgrad.lowering.windows import Fold, absorb, between_places, moved, slices, slide
 from symgrad.shapes import Size
 
@@ -51,7 +41,7 @@ from symgrad.shapes import Size
 class Builder:
     """Lowers expressions over one graph: what was lowered before is there already."""
 
-    def __init__(self, products: Products, places: Places, sizes: Mapping[Size, int], care: Care) -> None:
+    def __init__(self, products: Products, places: TensorPlaces, sizes: Mapping[Size, int], care: Care) -> None:
         self.products, self.places, self.sizes, self.care = products, places, sizes, care
         self.terms: Terms = products.terms
         self.graph: Graph = products.graph
@@ -70,9 +60,9 @@ class Builder:
 
     def _value(self, node: Expr) -> Term:
         if is_access(node) or node.is_Add:
-            found = pieces(node, self.size)
+            found = split_in_pieces(node, self.size)
             if found is not None:
-                return joined(self.terms, *found, self.value)
+                return join_pieces(self.terms, *found, self.value)
         if is_access(node):
             return self.entry(node)
         if isinstance(node, Index):
@@ -103,15 +93,15 @@ class Builder:
     def at_once(self, node: Expr) -> Term | None:
         """What is more than its parts: exponentials, by the largest of them, and one of several cases; else None."""
         if node.is_Mul and not self.care.unknown:
-            return clipped(node, self.terms, self.value)
+            return lower_clip(node, self.terms, self.value)
         if isinstance(node, sp.Sum) and exponentials_only(node):
             return self.families.summed(node)
         if node.is_Add:
-            one = None if self.care.unknown else chosen(node, self.terms, self.value)
+            one = None if self.care.unknown else lower_cases(node, self.terms, self.value)
             return one or self.families.less(node)
         if isinstance(node, sp.exp):
             return self.families.raised(node.exp)
-        if isinstance(node, Share):
+        if isinstance(node, ExponentialShare):
             return self.families.raised(node.args[0] - sp.log(node.args[1]))
         if isinstance(node, sp.log) and exponentials_only(node.args[0]):
             return self.families.logarithm(node.args[0])
@@ -172,11 +162,11 @@ class Builder:
             return self.terms.number(1.0) if isinstance(node, finite) else self.value(node.args[0])
         if node.func in EITHER:
             return self.either(EITHER[node.func], [self.terms.numeric(self.value(a)) for a in node.args])
-        if node.func in FUNCTIONS:
+        if node.func in NAMES:
             over = rounded_once(node)
             given = [self.terms.floats(self.value(a)) for a in over or node.args]
             given = [self.terms.map("divide", *given)] if over else given
-            found = self.terms.map(FUNCTIONS[node.func], *given, holds=FLOAT)
+            found = self.terms.map(NAMES[node.func], *given, holds=FLOAT)
             return self.terms.times([found, *map(self.value, quarter_zeros(node))])
         raise NoPlan
 
@@ -198,7 +188,7 @@ class Builder:
             raise NoPlan
         if holds_always(relation, self.size):
             return self.terms.number(1)
-        left, right = (self.terms.numeric(self.value(a)) for a in apart(relation))
+        left, right = (self.terms.numeric(self.value(a)) for a in separated_sides(relation))
         return self.terms.map(RELATIONS[relation.func], left, right, holds=TRUTH)
 
     # Sums and products ----------------------------------------------------------------------------------
@@ -219,7 +209,7 @@ class Builder:
         if len(bound) != 1 or len(conditions) != 1:
             return None
         (condition,) = conditions
-        early, late = (told(node.function, {condition: sp.Integer(n)}) for n in (1, 0))
+        early, late = (with_truths(node.function, {condition: sp.Integer(n)}) for n in (1, 0))
         reached = so_far(condition, bound[0], early) if late == 1 else None
         return None if reached is None else reached.scanned("prod", self.terms.numeric(self.value(early)), self.terms)
 
@@ -286,7 +276,9 @@ class Builder:
     def summed(self, fewer: Sequence[Expr], bound: Sequence[Index], folds: Sequence[Fold], zero: bool) -> Term:
         """Σ over ``bound`` of a product and its folds: numbers are taken out, and so is what is divided by."""
         hot = [f for f in fewer if one_hot(f, fewer, bound, self.size)] if not folds else []
-        fewer, below = ([f for f in fewer if f not in hot], []) if folds else quotient(with_sizes(fewer, hot), bound)
+        fewer, below = (
+            ([f for f in fewer if f not in hot], []) if folds else split_quotient(with_sizes(fewer, hot), bound)
+        )
         number_, divisor, parts = 1.0, 1.0, []
         for factor in fewer:
             base, power = factor.as_base_exp()

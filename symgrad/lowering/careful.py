@@ -27,14 +27,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.indexing import Bracket, Index, Ravel, Unravel
+from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.lowering.arrays import FUNCTIONS, NUMPY, ON_NUMPY, Engine, Play, Primitives
+from symgrad.lowering.arrays import EITHER, FUNCTIONS, NAMES, NUMPY, ON_NUMPY, Engine, Play, Primitives
 from symgrad.lowering.build import Builder
+from symgrad.lowering.choices import is_mask
 from symgrad.lowering.exponents import in_turn
 from symgrad.lowering.graph import FLOAT, TRUTH
-from symgrad.lowering.reading import EITHER, flat, is_mask
-from symgrad.lowering.reading import FUNCTIONS as NAMES
 from symgrad.lowering.terms import Term
 from symgrad.lowering.windows import Fold
 
@@ -50,7 +49,7 @@ class Careful(Builder):
         """A sum is opened into another only where conditions ask for it: what cancels is formed in one way."""
         if not isinstance(node, sp.Sum):
             return super().gathered(node, taken)
-        function, bound = flat(node.function, [limit[0] for limit in node.limits])
+        function, bound = flatten_sums(node.function, [limit[0] for limit in node.limits])
         return list(self.factors(function) if function.is_Mul else (function,)), bound
 
     def in_turn(self, factors: Sequence[Expr]) -> Term:
@@ -134,7 +133,7 @@ class Field:
             "where": lambda: np.where,
             "masked": lambda: lambda mask, array: np.where(mask, array, 0),
             "product": lambda: self.contract,
-            "put": lambda length: lambda terms, places: put(length, terms, places),
+            "put": lambda length: lambda terms, places: add_at_object_places(length, terms, places),
         }
         return {kind: partial(arrays_of, make) for kind, make in found.items()}
 
@@ -146,16 +145,16 @@ class Field:
     def mapped(self, name: str) -> Play:
         """A function of entries."""
         if name == "float":
-            return lambda array: counted(array).astype(object)
+            return lambda array: truths_as_integers(array).astype(object)
         if name == "power":
             return self.power
         function = FUNCTIONS[name]
         if name in OF_FLOATS:
             return lambda *arrays: function(*(np.asarray(a, dtype=np.float64) for a in arrays))
-        return lambda *arrays: function(*map(counted, arrays))
+        return lambda *arrays: function(*map(truths_as_integers, arrays))
 
 
-def counted(array: Array) -> Array:
+def truths_as_integers(array: Array) -> Array:
     """Truths as 0 and 1: fractions and symbols multiply by no truth."""
     found = np.asarray(array)
     return found + 0 if found.dtype == np.bool_ else found
@@ -167,7 +166,7 @@ def arrays_of(make: Callable[..., Play], *told: Any) -> Play:
     return lambda *arrays: np.asarray(play(*arrays))
 
 
-def put(length: int, terms: Array, places: Array) -> Array:
+def add_at_object_places(length: int, terms: Array, places: Array) -> Array:
     """Row by row, each term added at its place; one that lies outside is left out."""
     found = np.zeros((len(terms), length), dtype=object)
     inside = (places >= 0) & (places < length)
@@ -245,3 +244,19 @@ class Objects(Careful):
     def applied(self, kind: str, told: tuple[Any, ...], arguments: Sequence[Expr], holds: str = FLOAT) -> Term:
         """A node of the field's own."""
         return self.terms.applied(kind, told, [self.terms.floats(self.value(a)) for a in arguments], holds)
+
+
+def flatten_sums(function: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
+    """Σ_i c(i)·Σ_j f(i,j) as Σ_i,j c(i)·f(i,j) where conditions or deltas stand among the factors."""
+    factors = sp.Mul.make_args(function)
+    sums = [f for f in factors if isinstance(f, sp.Sum)]
+    if len(sums) != 1:
+        return function, bound
+    others = [f for f in factors if f is not sums[0]]
+    inner = [limit[0] for limit in sums[0].limits]
+    every = (*others, *sp.Mul.make_args(sums[0].function))
+    if set(inner) & set(bound) or not any(isinstance(f, (Bracket, sp.KroneckerDelta)) for f in every):
+        return function, bound
+    if any(not bound_indices(f).isdisjoint(inner) for f in others):  # they bind the same names: these are theirs alone
+        return flatten_sums(sp.Mul(*others, with_fresh_sums(sums[0])), bound)
+    return flatten_sums(sp.Mul(*others, sums[0].function), [*bound, *inner])

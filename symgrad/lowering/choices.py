@@ -3,22 +3,26 @@
 Comes in: a sum with conditions among its factors, and what lowers the parts of it. Goes out: its `Cases`, what it is
 below, at and above each number that something is compared with; and a term: the larger or the smaller of two, or one of
 two by a condition. A choice is quicker than a sum of products, and an infinity that is not chosen spoils nothing. None
-where the arithmetic of the sum says something that a choice does not.
+where the arithmetic of the sum says something that a choice does not. Also what conditions say without that: factors
+that are made of them alone, and relations that hold whatever the indices are.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.indexing import Bracket
+from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses
+from symgrad.lowering.arrays import RELATIONS
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE
-from symgrad.lowering.reading import RELATIONS
 from symgrad.lowering.terms import Term, Terms
+from symgrad.shapes import Size
 
 MOST = 3
 """Numbers that one thing is compared with."""
@@ -66,26 +70,26 @@ class Cases:
         return found
 
 
-def conditions(node: Expr) -> Iterator[Expr]:
+def conditions_among(node: Expr) -> Iterator[Expr]:
     """The conditions among the terms and factors of ``node``."""
     if isinstance(node, Bracket):
         yield node
     elif node.is_Add or node.is_Mul or (node.is_Pow and node.exp.is_Integer):
         for part in node.args:
-            yield from conditions(part)
+            yield from conditions_among(part)
 
 
-def told(node: Expr, truth: Mapping[Expr, Expr]) -> Expr:
+def with_truths(node: Expr, truth: Mapping[Expr, Expr]) -> Expr:
     """``node`` with conditions among its terms and factors replaced by what they are."""
     if isinstance(node, Bracket):
         return truth.get(node, node)
     if node.is_Add or node.is_Mul or (node.is_Pow and node.exp.is_Integer):
-        parts = [told(part, truth) for part in node.args]
+        parts = [with_truths(part, truth) for part in node.args]
         return node if all(map(operator.is_, parts, node.args)) else node.func(*parts)
     return node
 
 
-def compared(condition: Expr) -> tuple[Expr, type, Expr] | None:
+def comparison_of(condition: Expr) -> tuple[Expr, type, Expr] | None:
     """What a condition compares, how, and with what: entries of tensors with a number, or with other entries."""
     relation = condition.args[0]
     kind = type(relation)
@@ -102,8 +106,8 @@ def compared(condition: Expr) -> tuple[Expr, type, Expr] | None:
 def cases(node: Expr) -> Cases | None:
     """The cases of a sum, by the first thing that its conditions compare; None where there is none."""
     groups: dict[Expr, list[tuple[Expr, type, Expr]]] = {}
-    for condition in dict.fromkeys(conditions(node)):
-        found = compared(condition)
+    for condition in dict.fromkeys(conditions_among(node)):
+        found = comparison_of(condition)
         if found is not None:
             groups.setdefault(found[0], []).append((condition, *found[1:]))
     for left, group in groups.items():
@@ -119,7 +123,7 @@ def cases(node: Expr) -> Cases | None:
 def by_bounds(node: Expr, left: Expr, bounds: Sequence[Expr], group: Sequence[tuple[Expr, type, Expr]]) -> Cases:
     """The cases of ``node`` by what ``group`` says of ``left``."""
     bodies = [
-        told(node, {c: sp.Integer(HOLDS[kind](place, 2 * bounds.index(right) + 1)) for c, kind, right in group})
+        with_truths(node, {c: sp.Integer(HOLDS[kind](place, 2 * bounds.index(right) + 1)) for c, kind, right in group})
         for place in range(2 * len(bounds) + 1)
     ]
     for at in range(1, len(bodies), 2):
@@ -128,7 +132,7 @@ def by_bounds(node: Expr, left: Expr, bounds: Sequence[Expr], group: Sequence[tu
             if same_there(bodies[at], bodies[side], left, bound):
                 bodies[at] = bodies[side]
                 break
-    unknown = told(node, {c: sp.Integer(kind is sp.Ne) for c, kind, _ in group})
+    unknown = with_truths(node, {c: sp.Integer(kind is sp.Ne) for c, kind, _ in group})
     return Cases(left, tuple(bounds), tuple(bodies), unknown)
 
 
@@ -143,7 +147,7 @@ def same_there(one: Expr, other: Expr, left: Expr, bound: Expr) -> bool:
 Value = Callable[[Expr], Term]
 
 
-def chosen(node: Expr, terms: Terms, value: Value) -> Term | None:
+def lower_cases(node: Expr, terms: Terms, value: Value) -> Term | None:
     """A sum of cases as a choice between them."""
     found = cases(node)
     if found is None:
@@ -159,7 +163,7 @@ def chosen(node: Expr, terms: Terms, value: Value) -> Term | None:
         return None
     result = value(rest)
     others = [(body, list(found.runs(body))) for body in bodies if body != rest]
-    names = [nearest(found, runs, body, rest) for body, runs in others]
+    names = [min_or_max(found, runs, body, rest) for body, runs in others]
     if sorted(map(str, names)) == ["maximum", "minimum"]:
         ends = [value(body) for (body, _), _ in sorted(zip(others, names, strict=True), key=lambda pair: str(pair[1]))]
         return terms.map("clip", terms.floats(result), *ends)
@@ -167,20 +171,22 @@ def chosen(node: Expr, terms: Terms, value: Value) -> Term | None:
         if name is not None and all(names):
             result = terms.map(name, terms.floats(result), value(body))
         else:
-            mask = anywhere([where(found, run, terms, value) for run in runs], terms)
+            mask = anywhere([mask_of_run(found, run, terms, value) for run in runs], terms)
             result = choice(mask, value(body), result, terms)
     return result
 
 
-def clipped(node: Expr, terms: Terms, value: Value) -> Term | None:
+def lower_clip(node: Expr, terms: Terms, value: Value) -> Term | None:
     """[x > 0]·x as the larger of x and 0: what is no number stays none. None for any other product."""
     found = cases(node)
     if found is None:
         return None
     bodies = list(dict.fromkeys(found.bodies))
     rest = default(found, bodies)
-    names = [nearest(found, list(found.runs(body)), body, rest) for body in bodies if body != rest] if rest else [None]
-    return chosen(node, terms, value) if names and all(names) else None
+    names = (
+        [min_or_max(found, list(found.runs(body)), body, rest) for body in bodies if body != rest] if rest else [None]
+    )
+    return lower_cases(node, terms, value) if names and all(names) else None
 
 
 def default(found: Cases, bodies: Sequence[Expr]) -> Expr | None:
@@ -199,7 +205,7 @@ def either(found: Cases, terms: Terms, value: Value) -> Term | None:
     return None if name is None else terms.map(name, *(terms.floats(value(e)) for e in (left, right)))
 
 
-def nearest(found: Cases, runs: Sequence[tuple[int, int]], body: Expr, rest: Expr) -> str | None:
+def min_or_max(found: Cases, runs: Sequence[tuple[int, int]], body: Expr, rest: Expr) -> str | None:
     """c where x > c and x elsewhere: the smaller of the two."""
     if not body.is_number or len(runs) > 1 or not grows(rest, found.left):
         return None
@@ -218,7 +224,7 @@ def grows(body: Expr, left: Expr) -> bool:
     return bool(slope.is_number and slope.is_positive and (body - slope * left).is_number)
 
 
-def where(found: Cases, run: tuple[int, int], terms: Terms, value: Value) -> Term:
+def mask_of_run(found: Cases, run: tuple[int, int], terms: Terms, value: Value) -> Term:
     """The condition for some places in a row."""
     masks = [
         terms.map(RELATIONS[relation.func], *(terms.numeric(value(side)) for side in relation.args), holds=TRUTH)
@@ -240,7 +246,7 @@ def truth(found: Cases, terms: Terms, value: Value) -> Term | None:
     if found.unknown not in (0, 1):
         return None
     other = sp.S.One - found.unknown
-    mask = anywhere([where(found, run, terms, value) for run in found.runs(other)], terms)
+    mask = anywhere([mask_of_run(found, run, terms, value) for run in found.runs(other)], terms)
     return terms.map("not", mask, holds=TRUTH) if found.unknown == 1 else mask
 
 
@@ -254,3 +260,74 @@ def choice(mask: Term, one: Term, other: Term, terms: Terms) -> Term:
     if FLOAT in holds:
         one, other = (t if terms.constant(t) is not None else terms.floats(t) for t in (one, other))
     return terms.applied("where", (), [mask, one, other], FLOAT if FLOAT in holds else WHOLE)
+
+
+def is_mask(node: Expr) -> bool:
+    """Whether ``node`` is made of conditions alone: where it is 0, so is the product, whatever stands beside it."""
+    if node.is_Add or node.is_Mul:
+        return all(part.is_Rational or is_mask(part) for part in node.args)
+    return isinstance(node, (Bracket, sp.KroneckerDelta))
+
+
+@lru_cache(maxsize=1024)
+def masks_apart(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The factors that are made of conditions alone, and the others."""
+    return tuple(f for f in factors if is_mask(f)), tuple(f for f in factors if not is_mask(f))
+
+
+@lru_cache(maxsize=1024)
+def in_order(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The terms of a sum in an order that loses nothing: numbers last, conditions and what they cancel by themselves.
+
+    x − x + ε is ε to the last digit, and so is ε·[c] + 1 − [c] where c holds.
+    """
+    counted = [part for part in terms if part.is_Integer or is_mask(part)]
+    if len(counted) in (1, len(terms)):
+        counted = []
+    rest = sorted((part for part in terms if part not in counted), key=lambda part: bool(part.is_number))
+    return (*rest, sp.Add(*counted)) if counted else tuple(rest)
+
+
+Number = Callable[[Size], int]
+
+
+def holds_always(relation: Expr, number: Number) -> bool:
+    """Whether a relation holds whatever the indices are."""
+    left, right = (least_and_greatest(a, number) for a in relation.args)
+    if left is None or right is None:
+        return False
+    kind = type(relation)
+    if kind is sp.Lt:
+        return left[1] < right[0]
+    if kind is sp.Le:
+        return left[1] <= right[0]
+    if kind is sp.Gt:
+        return left[0] > right[1]
+    return kind is sp.Ge and left[0] >= right[1]
+
+
+def least_and_greatest(node: Expr, number: Number) -> tuple[int, int] | None:
+    """The least and the greatest that an index expression can be; None for anything else."""
+    if node.is_Integer:
+        return int(node), int(node)
+    if isinstance(node, Index):
+        return 0, number(node.size) - 1
+    if isinstance(node, Ravel):
+        return 0, math.prod(map(number, node.shape)) - 1
+    if isinstance(node, Unravel):
+        return 0, number(node.shape[node.axis]) - 1
+    if node.is_Symbol:
+        return number(node), number(node)
+    if not (node.is_Add or node.is_Mul):
+        return None
+    parts = [least_and_greatest(a, number) for a in node.args]
+    found = [p for p in parts if p is not None]
+    if len(found) < len(parts):
+        return None
+    if node.is_Add:
+        return sum(p[0] for p in found), sum(p[1] for p in found)
+    least, greatest = found[0]
+    for smallest, largest in found[1:]:
+        ends = (least * smallest, least * largest, greatest * smallest, greatest * largest)
+        least, greatest = min(ends), max(ends)
+    return least, greatest

@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.functions import Stable, sign
 from symgrad.indexing import Bracket, Index, over_same
-from symgrad.indexing.canonical import Quotient, named_quotient
+from symgrad.indexing.standard_names import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import WEIGHTS, Expr, accesses, free_indices, is_access, name_of
 from symgrad.lowering.graph import TRUTH
@@ -26,7 +26,7 @@ from symgrad.lowering.windows import line
 from symgrad.shapes import Size
 
 
-class Share(sp.Function):
+class ExponentialShare(sp.Function):
     """``Share(a, c)``: exp(a)/c as exp(a − log c), which SymPy would write as a quotient again."""
 
     nargs = 2
@@ -77,7 +77,7 @@ def over_exponentials(base: Expr) -> Quotient | None:
     exponent = sp.Add(*(f.exp for f in raised))
 
     def named(at: Sequence[Expr]) -> Expr:
-        return Share(exponent.xreplace(dict(zip(bound, at, strict=True))), base)
+        return ExponentialShare(exponent.xreplace(dict(zip(bound, at, strict=True))), base)
 
     return Quotient(raised, bound, sp.S.One, named)
 
@@ -116,7 +116,7 @@ def with_sizes(factors: Sequence[Expr], without: Sequence[Expr]) -> list[Expr]:
     return found
 
 
-def quotient(factors: Sequence[Expr], bound: Sequence[Index]) -> tuple[list[Expr], list[Expr]]:
+def split_quotient(factors: Sequence[Expr], bound: Sequence[Index]) -> tuple[list[Expr], list[Expr]]:
     """The factors above, and what is below that nothing sums over."""
     below = [f for f in factors if f.is_Pow and f.exp == -1 and any(accesses(f)) and free_indices(f).isdisjoint(bound)]
     return [f for f in factors if f not in below], [f.base for f in below]
@@ -138,10 +138,10 @@ def in_turn(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ..
     if all(f.exp == -1 for f in below):
         return (), (), factors
     above = [f for f in early if f not in below]
-    return repeated(above), repeated([1 / f for f in below]), tuple(late)
+    return powers_as_factors(above), powers_as_factors([1 / f for f in below]), tuple(late)
 
 
-def repeated(factors: Sequence[Expr]) -> tuple[Expr, ...]:
+def powers_as_factors(factors: Sequence[Expr]) -> tuple[Expr, ...]:
     """y, y for y²; what is no such power is as it is."""
     counts = [int(f.exp) if f.is_Pow and f.exp.is_Integer and 0 < f.exp <= DIVISIONS else 1 for f in factors]
     return tuple(part for f, n in zip(factors, counts, strict=True) for part in ([f.base] * n if n > 1 else [f]))
@@ -167,7 +167,7 @@ def quarter_zeros(node: Expr) -> tuple[Expr, ...]:
     return (Bracket(sp.Ne(sp.Mod(above, 2 * below, evaluate=False), zero, evaluate=False)),)
 
 
-def apart(relation: Expr) -> tuple[Expr, Expr]:
+def separated_sides(relation: Expr) -> tuple[Expr, Expr]:
     """The two sides of a condition, indices that are subtracted moved to the other one: none is laid out on a grid."""
     gap = line(relation.lhs - relation.rhs)
     if gap is None or len(gap.slopes) < 2:
@@ -199,7 +199,7 @@ class Families:
         ``steady`` takes 0 for a largest one that is infinite: so is the logarithm then, as torch has it.
         """
         bound = [limit[0] for limit in node.limits]
-        raised, conditions = parted(node)
+        raised, conditions = exponent_and_conditions(node)
         exponent = self.terms.floats(self.value(raised))
         masks = [self.value(condition) for condition in conditions]
         masks = [self.held(m) for m in masks if self.terms.constant(m) != 1]
@@ -234,7 +234,7 @@ class Families:
         """log Σ_k exp(f(k)); one after the other where the condition is that k has been reached."""
         reached = reached_in(node)
         if reached is not None:
-            exponent = self.terms.floats(self.value(parted(node)[0]))
+            exponent = self.terms.floats(self.value(exponent_and_conditions(node)[0]))
             running = reached.scanned("logaddexp", exponent, self.terms)
             if running is not None:
                 return running
@@ -285,7 +285,7 @@ def of_family(part: Expr) -> bool:
     return reached_in(inner.args[0]) is None
 
 
-def parted(node: Expr) -> tuple[Expr, list[Expr]]:
+def exponent_and_conditions(node: Expr) -> tuple[Expr, list[Expr]]:
     """Of Σ_k [c]·exp(f(k)) the exponent f(k), and the conditions."""
     factors = split_factors(node.function)
     raised = [f for f in factors if isinstance(f, sp.exp)]
@@ -294,7 +294,7 @@ def parted(node: Expr) -> tuple[Expr, list[Expr]]:
 
 def reached_in(node: Expr) -> Reached | None:
     """How far Σ_k [k ≤ i]·exp(f(k)) goes; None where it is over all k."""
-    exponent, conditions = parted(node)
+    exponent, conditions = exponent_and_conditions(node)
     if len(conditions) == 1 == len(node.limits):
         return so_far(conditions[0], node.limits[0][0], exponent)
     return None

@@ -16,9 +16,8 @@ from itertools import pairwise
 import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
-from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of, number
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, NoPlan
-from symgrad.lowering.reading import number
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import Line, line
 from symgrad.shapes import Size
@@ -40,14 +39,14 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Change:
+class ConditionChange:
     """``index`` meets a condition or a remainder that is another one from each of ``places`` on."""
 
     index: Index
     places: tuple[int, ...]
 
 
-def changes(node: Expr, number: Number) -> Iterator[Change]:
+def changes(node: Expr, number: Number) -> Iterator[ConditionChange]:
     """Where the terms and factors of ``node``, or the places that it reads, become others."""
     if node.is_Add or node.is_Mul:
         for part in node.args:
@@ -60,17 +59,17 @@ def changes(node: Expr, number: Number) -> Iterator[Change]:
         yield from crossing(sp.Eq, line(node.args[0] - node.args[1]), number)
 
 
-def crossing(kind: type, gap: Line | None, number: Number) -> Iterator[Change]:
+def crossing(kind: type, gap: Line | None, number: Number) -> Iterator[ConditionChange]:
     """Where a line through one index meets 0."""
     if gap is None or len(gap.slopes) != 1 or abs(gap.slopes[0][1]) != 1:
         return
     ((index, slope),) = gap.slopes
     zero = -slope * number(gap.constant)
     ends = ENDS[kind] if slope == 1 or kind in (sp.Eq, sp.Ne) else tuple(1 - end for end in ENDS[kind])
-    yield Change(index, tuple(zero + end for end in ends))
+    yield ConditionChange(index, tuple(zero + end for end in ends))
 
 
-def remainders(node: Expr, number: Number) -> Iterator[tuple[Expr, Change]]:
+def remainders(node: Expr, number: Number) -> Iterator[tuple[Expr, ConditionChange]]:
     """The remainders among the places that an access reads, and where they begin again."""
     for place in indices_of(node):
         for rest in place.atoms(sp.Mod):
@@ -83,10 +82,10 @@ def remainders(node: Expr, number: Number) -> Iterator[tuple[Expr, Change]]:
                 continue
             low, high = sorted((first, first + slope * (number(index.size) - 1)))
             turns = [n * below for n in range(low // below, high // below + 2)]
-            yield rest, Change(index, tuple(t - first if slope == 1 else first - t + 1 for t in turns))
+            yield rest, ConditionChange(index, tuple(t - first if slope == 1 else first - t + 1 for t in turns))
 
 
-def pieces(node: Expr, number: Number) -> tuple[Index, list[Piece]] | None:
+def split_in_pieces(node: Expr, number: Number) -> tuple[Index, list[Piece]] | None:
     """An entry or a sum in pieces along one of its indices; None where it is one, or changes within a place: at 5/2."""
     try:
         rests = dict(remainders(node, number)) if is_access(node) else {}
@@ -102,23 +101,23 @@ def pieces(node: Expr, number: Number) -> tuple[Index, list[Piece]] | None:
     result = []
     for start, end in pairwise(cuts):
         inner = fresh(index.name, sp.Integer(end - start)) if end - start > 1 else None
-        turned = {rest: begun(rest, index, start, number) for rest, c in rests.items() if c.index == index}
-        body = node.xreplace(turned) if rests else settled(node, index, start, number)
+        turned = {rest: without_division(rest, index, start, number) for rest, c in rests.items() if c.index == index}
+        body = node.xreplace(turned) if rests else conditions_decided(node, index, start, number)
         at = sp.Integer(start) if inner is None else inner + start
         result.append(Piece(inner, end - start, body.xreplace({index: at})))
     return index, result
 
 
-def begun(rest: Expr, index: Index, start: int, number: Number) -> Expr:
+def without_division(rest: Expr, index: Index, start: int, number: Number) -> Expr:
     """A remainder without its division, where the index begins at ``start``."""
     first = number(rest.args[0].xreplace({index: sp.Integer(start)}))
     return rest.args[0] - first // number(rest.args[1]) * rest.args[1]
 
 
-def settled(node: Expr, index: Index, start: int, number: Number) -> Expr:
+def conditions_decided(node: Expr, index: Index, start: int, number: Number) -> Expr:
     """``node`` with the conditions on an index decided, where they are what they are at ``start``."""
     if node.is_Add or node.is_Mul:
-        parts = [part if is_access(part) else settled(part, index, start, number) for part in node.args]
+        parts = [part if is_access(part) else conditions_decided(part, index, start, number) for part in node.args]
         return node if all(map(operator.is_, parts, node.args)) else node.func(*parts)
     if not any(change.index == index for change in changes(node, number)):
         return node
@@ -132,7 +131,7 @@ def settled(node: Expr, index: Index, start: int, number: Number) -> Expr:
 Value = Callable[[Expr], Term]
 
 
-class Places:
+class TensorPlaces:
     """What is read of tensors, over one graph."""
 
     def __init__(
@@ -284,10 +283,12 @@ def scattered(
         raise NoPlan
     grid = (*kept, *inner)
     lengths = [terms.length(target) for target in targets]
-    at = Places(terms, {}, {}, {}).ravelled([Term(graph.whole(place.node), place.axes) for place in places], lengths)
+    at = TensorPlaces(terms, {}, {}, {}).ravelled(
+        [Term(graph.whole(place.node), place.axes) for place in places], lengths
+    )
     if len(places) > 1:  # a place outside in one direction is one inside in another
         for place, length in zip(places, lengths, strict=True):
-            inside = Term(Places(terms, {}, {}, {}).inside(graph.whole(place.node), length), place.axes)
+            inside = Term(TensorPlaces(terms, {}, {}, {}).inside(graph.whole(place.node), length), place.axes)
             at = terms.applied("where", (), [inside, at, terms.number(-1)], WHOLE)
     rows, columns, length = terms.length(kept), terms.length(inner), math.prod(lengths)
     rows_of = tuple(graph.reshape(terms.whole(term, grid), (rows, columns)) for term in (terms.floats(rest), at))
@@ -306,7 +307,7 @@ def at_one_place(terms: Terms, found: Term, delta: Expr) -> Term:
     return Term(node, (index, *found.axes))
 
 
-def joined(terms: Terms, index: Index, parts: Sequence[Piece], value: Value) -> Term:
+def join_pieces(terms: Terms, index: Index, parts: Sequence[Piece], value: Value) -> Term:
     """Pieces of one axis, one after the other."""
     made = []
     for part in parts:
@@ -330,3 +331,18 @@ def joined(terms: Terms, index: Index, parts: Sequence[Piece], value: Value) -> 
     if len(nodes) == 1:
         return Term(nodes[0], axes)
     return Term(terms.graph.apply("join", (axis,), nodes, terms.shape(axes), holds), axes)
+
+
+def scatter_target(d: Expr, bound: Sequence[Index], factors: Sequence[Expr]) -> tuple[tuple[Index, ...], Expr] | None:
+    """(p, f) for δ(f(i), p) where i is summed over and p is an index, or numbers an entry, and stands nowhere else."""
+    for target, place in (d.args, d.args[::-1]):
+        indices = target.indices if isinstance(target, Ravel) else (target,)
+        others = (place, *(f for f in factors if f is not d))
+        if (
+            all(isinstance(p, Index) and p not in bound for p in indices)
+            and (not isinstance(target, Ravel) or [p.size for p in indices] == list(target.shape))
+            and set(bound) & place.free_symbols
+            and not any(set(indices) & f.free_symbols for f in others)
+        ):
+            return tuple(indices), place
+    return None

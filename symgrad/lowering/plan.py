@@ -21,13 +21,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.indexing import Equation, Index, Ravel, Unravel, fresh
-from symgrad.indexing.symbols import Expr, accesses
+from symgrad.indexing.symbols import Expr, accesses, number
 from symgrad.lowering.arrays import NUMPY, ON_NUMPY, UFUNCS, Engine, Play
 from symgrad.lowering.build import Builder
 from symgrad.lowering.careful import Careful, Objects
 from symgrad.lowering.graph import FLOAT, MOST_IN_GRID, TAME, VIEWS, Care, Graph, NoPlan
-from symgrad.lowering.places import Places
-from symgrad.lowering.reading import number
+from symgrad.lowering.places import TensorPlaces
 from symgrad.lowering.terms import Lengths, Products, Terms
 from symgrad.lowering.windows import line
 from symgrad.shapes import Size
@@ -46,10 +45,10 @@ def lowered(
     found = []
     terms = Terms(graph, Lengths(sizes), {})
     kind = Objects if care.field is not None else Careful if care.ordered else Builder
-    builder = kind(Products(terms), Places(terms, shapes, holds, sizes), sizes, care)
+    builder = kind(Products(terms), TensorPlaces(terms, shapes, holds, sizes), sizes, care)
     for equation in equations:
         shape = [number(axis.size, sizes) for axis in equation.axes]
-        over = opened(equation, builder.size)
+        over = split_axes(equation, builder.size)
         terms.first = {axis: n for n, axis in enumerate(over.axes)}
         value = builder.value(over.right)
         term = terms.numeric(value) if care.whole else terms.floats(value)
@@ -62,7 +61,7 @@ def lowered(
 Number = Callable[[Size], int]
 
 
-def opened(equation: Equation, number: Number) -> Equation:
+def split_axes(equation: Equation, number: Number) -> Equation:
     """``equation`` over axes that it is read by, in the same order of entries."""
     found = numbered_through(equation, number)
     axes: list[Index] = []
@@ -70,7 +69,7 @@ def opened(equation: Equation, number: Number) -> Equation:
     for axis in found.axes:
         reads = [u for u in found.right.atoms(Unravel) if u.number == axis]
         shapes = {u.shape for u in reads}
-        if len(shapes) != 1 or not fits(shape := next(iter(shapes)), number(axis.size), number):
+        if len(shapes) != 1 or not numbers_all_entries(shape := next(iter(shapes)), number(axis.size), number):
             axes.append(axis)
             continue
         parts = [fresh(axis.name, size) for size in shape]
@@ -80,7 +79,7 @@ def opened(equation: Equation, number: Number) -> Equation:
     return Equation(tuple(axes), found.right.xreplace(swap)) if swap else found
 
 
-def fits(shape: tuple[Size, ...], length: int, number: Number) -> bool:
+def numbers_all_entries(shape: tuple[Size, ...], length: int, number: Number) -> bool:
     """Whether a shape numbers all entries of an axis."""
     return 0 < length == math.prod(number(size) for size in shape)
 
@@ -204,7 +203,7 @@ class Plan:
         return [held[slot] for slot in self.results]
 
 
-def planned(graph: Graph, wanted: Sequence[int], engine: Engine = ON_NUMPY) -> Plan:
+def make_plan(graph: Graph, wanted: Sequence[int], engine: Engine = ON_NUMPY) -> Plan:
     """The plan of some nodes."""
     needed, root = reached(graph, wanted), roots(graph)
     last = {root[operand]: place for place in needed for operand in graph.nodes[place].operands}

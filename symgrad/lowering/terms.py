@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import opt_einsum
+import sympy as sp
 
+from symgrad.functions import FLOATS_HOLD
 from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr, number
 from symgrad.lowering.graph import FLOAT, TRUTH, VIEWS, WHOLE, Graph, NoPlan
-from symgrad.lowering.reading import number
 from symgrad.shapes import Size, fill_sizes
 
 
@@ -293,3 +295,13 @@ class Products:
                 return True
             node = self.graph.nodes[node.operands[0]]
         return False
+
+
+def real_number(node: Expr) -> int | float:
+    """A constant as a number: ±∞ where it is beyond floats, NaN where it is not real, as log(−2)."""
+    if node.is_Integer and abs(node) < FLOATS_HOLD:
+        return int(node)
+    try:
+        return float(node) if node.is_extended_real else math.nan
+    except OverflowError:
+        return math.copysign(math.inf, sp.sign(node))

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Index, Mod, add_up, bracket, delta, fresh, multiply_up, ravel, row_major, unravel
-from symgrad.indexing.sums import is_guard
+from symgrad.indexing.sums import is_condition
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.notation.linear import ravel_letters
 from symgrad.notation.tree import (
@@ -200,7 +200,7 @@ class EquationMeaning:
             case "−":
                 return (
                     negate_bracket(right)
-                    if left == 1 and is_guard(right) and not any(accesses(right))
+                    if left == 1 and is_condition(right) and not any(accesses(right))
                     else left - right
                 )
             case "·":

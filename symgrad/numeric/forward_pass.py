@@ -29,9 +29,8 @@ from symgrad.calculus.local_derivatives import (
 )
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, Equation
-from symgrad.indexing.symbols import is_access, name_of
+from symgrad.indexing.symbols import is_access, name_of, names_read, number
 from symgrad.lowering.graph import allowed_by_memory
-from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.exact import (
     EXACT_LIMIT,
     MOST_BITS,

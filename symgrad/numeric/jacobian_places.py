@@ -17,10 +17,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.indexing import Bracket, Equation, Index, Ravel, fresh
-from symgrad.indexing.deltas import is_delta, solve
-from symgrad.indexing.symbols import Expr, access, accesses, free_indices
+from symgrad.indexing.sums import is_delta, solve
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices, number
 from symgrad.lowering.graph import COUNTED, MOST_IN_GRID
-from symgrad.lowering.reading import number
 from symgrad.lowering.windows import line
 from symgrad.numeric.exact import Array
 from symgrad.numeric.playing import play

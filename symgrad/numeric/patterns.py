@@ -19,9 +19,8 @@ import numpy as np
 import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, over_terms
-from symgrad.indexing.deltas import is_delta
-from symgrad.indexing.symbols import Expr, accesses, free_indices
-from symgrad.lowering.reading import number
+from symgrad.indexing.sums import is_delta
+from symgrad.indexing.symbols import Expr, accesses, free_indices, number
 from symgrad.numeric.exact import Array
 from symgrad.numeric.jacobian_places import (
     Part,

@@ -22,8 +22,8 @@ import sympy as sp
 
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, fresh
-from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.lowering.arrays import ON_NUMPY, Engine
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, names_read, number
+from symgrad.lowering.arrays import ON_NUMPY, Engine, is_rational
 from symgrad.lowering.careful import Field
 from symgrad.lowering.graph import (
     EDGES,
@@ -38,8 +38,7 @@ from symgrad.lowering.graph import (
     allowed_by_memory,
     check_grid,
 )
-from symgrad.lowering.plan import Plan, lowered, planned
-from symgrad.lowering.reading import is_rational, names_read, number
+from symgrad.lowering.plan import Plan, lowered, make_plan
 from symgrad.numeric.exact import (
     EXACT_LIMIT,
     Array,
@@ -160,7 +159,7 @@ def made(asked: Asked) -> Plan:
     shapes, holds = {name: shape for name, shape, _ in asked.told}, {name: kind for name, _, kind in asked.told}
     graph, found = lowered(asked.equations, dict(asked.sizes), shapes, holds, asked.care, asked.most)
     own = asked.care.field
-    return planned(graph, found, asked.engine if own is None else own.engine)
+    return make_plan(graph, found, asked.engine if own is None else own.engine)
 
 
 plan_for = lru_cache(maxsize=1024)(made)

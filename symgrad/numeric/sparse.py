@@ -18,10 +18,9 @@ import sympy as sp
 
 from symgrad.calculus import carry_back, carry_on, flowing, flowing_places, local_jacobian
 from symgrad.indexing import Bracket, Equation, Index, fresh, over_terms
-from symgrad.indexing.deltas import is_delta
-from symgrad.indexing.symbols import Expr, access, accesses, free_indices, over
+from symgrad.indexing.sums import is_delta
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices, number, over
 from symgrad.lowering.graph import check_grid
-from symgrad.lowering.reading import number
 from symgrad.numeric.exact import (
     Array,
     as_float,

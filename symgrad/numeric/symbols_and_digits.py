@@ -26,11 +26,10 @@ from symgrad.errors import InputError, SymgradError
 from symgrad.functions import Stable, log_ndtr, sigmoid, softplus
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, accesses, bound_indices, fresh
 from symgrad.indexing.equation import rebuild, with_names
-from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
-from symgrad.lowering.arrays import FUNCTIONS
+from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of, names_read, number
+from symgrad.lowering.arrays import FUNCTIONS, RELATIONS
 from symgrad.lowering.careful import Field
 from symgrad.lowering.graph import Care, NoPlan, TooLarge, check_grid
-from symgrad.lowering.reading import RELATIONS, names_read, number
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward_pass import Values, read_by
 from symgrad.numeric.playing import of_objects

@@ -20,8 +20,8 @@ import sympy as sp
 from symgrad.calculus.local_derivatives import derive_local, operand_name, standard
 from symgrad.functions import Stable
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.lowering.reading import masks_apart, number
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, number
+from symgrad.lowering.choices import masks_apart
 from symgrad.numeric.exact import Array, as_float, is_finite
 from symgrad.numeric.forward_pass import Values, folded, with_numbers_read
 from symgrad.ops import is_data_argument

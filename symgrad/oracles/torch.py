@@ -24,7 +24,7 @@ from symgrad.calculus.local_derivatives import derive_local, operand_name, stand
 from symgrad.errors import InputError, UnsupportedError, bug
 from symgrad.functions import Stable, side
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate, is_constant
-from symgrad.indexing.sums import is_guard
+from symgrad.indexing.sums import is_condition
 from symgrad.indexing.symbols import Expr, bound_indices, indices_of, is_access, name_of
 from symgrad.lowering.graph import check_grid
 from symgrad.numeric.exact import Array, as_float
@@ -227,13 +227,13 @@ class IndexGrid:
             return self.number(node)
         if isinstance(node, (sp.Sum, sp.Product)):
             return self.added(node)
-        if node.is_Mul and any(map(is_guard, node.args)):
-            return self.guarded([f for f in node.args if is_guard(f)], [f for f in node.args if not is_guard(f)])
+        if node.is_Mul and any(map(is_condition, node.args)):
+            return self.guarded([*filter(is_condition, node.args)], [f for f in node.args if not is_condition(f)])
         if node.is_Add or node.is_Mul:
             return reduce(add if node.is_Add else mul, map(self.of, node.args))
         if node.is_Pow:
             return self.power(node)
-        if is_guard(node):
+        if is_condition(node):
             return self.holds(node).to(self.dtype)
         return self.function(node)
 

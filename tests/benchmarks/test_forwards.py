@@ -16,8 +16,8 @@ from scipy import special
 
 from symgrad.calculus import standard
 from symgrad.calculus.local_derivatives import derive_local
+from symgrad.indexing.symbols import names_read, number
 from symgrad.language import read_program
-from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.playing import play
 from tests.compare import assert_same
 

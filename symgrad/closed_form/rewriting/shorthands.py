@@ -20,7 +20,7 @@ import sympy as sp
 
 from symgrad.functions import finite
 from symgrad.indexing import Bracket
-from symgrad.indexing.canonical import Quotient, canonical, canonical_at, named_quotient, values_of
+from symgrad.indexing.standard_names import Quotient, canonical, canonical_at, named_quotient, values_of
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, Index, free_indices, is_access
 from symgrad.shapes import Size

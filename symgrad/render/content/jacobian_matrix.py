@@ -13,7 +13,7 @@ from symgrad.errors import InputError
 from symgrad.explanation import Jacobian, Structure
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, is_access
-from symgrad.lowering.reading import number as size_in_numbers
+from symgrad.indexing.symbols import number as size_in_numbers
 from symgrad.render.arrange import reading
 from symgrad.render.content.speaker import Speaker, structure_math
 from symgrad.render.content.teller import Teller

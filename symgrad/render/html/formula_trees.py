@@ -22,9 +22,8 @@ from symgrad.explanation.evidence import Rounding
 from symgrad.functions import FLOATS_HOLD, high, low, sigmoid, softplus
 from symgrad.functions import sign as signum
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, number
 from symgrad.lowering.exponents import quarter_zeros
-from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
 from symgrad.ops import Op, entry_of
 from symgrad.program import Apply, Program

@@ -18,10 +18,10 @@ import sympy as sp
 
 from symgrad.calculus.local_derivatives import OUT, derive_local, operand_name, standard_at
 from symgrad.indexing import Bracket, Equation
+from symgrad.indexing.symbols import names_read, number
 from symgrad.language import expand_composites, why_whole
 from symgrad.lowering.graph import FORWARD, NoPlan
 from symgrad.lowering.plan import Plan
-from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
 from symgrad.numeric.playing import asked_of, left_in, plan_for

@@ -27,8 +27,7 @@ from symgrad.calculus import local_jacobian
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation as Entries
 from symgrad.indexing.equation import replace_accesses
-from symgrad.indexing.symbols import Expr, access, is_access
-from symgrad.lowering.reading import names_read
+from symgrad.indexing.symbols import Expr, access, is_access, names_read
 from symgrad.numeric.exact import Array, as_float, euclidean, furthest
 from symgrad.numeric.playing import evaluate
 from symgrad.oracles.evaluators import floats_or_integers

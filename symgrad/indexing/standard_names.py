@@ -12,17 +12,28 @@ numerator of a `Quotient` however deep it stands and puts the quotient in its pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
 import sympy as sp
 
-from symgrad.indexing.equation import like, rebuild, relabel
-from symgrad.indexing.sums import put_in, split_factors
-from symgrad.indexing.symbols import Expr, Index, accesses, free_indices, fresh, indices_of, name_of, over
-from symgrad.shapes import Size
+from symgrad.indexing.brackets import Bracket, bracket
+from symgrad.indexing.equation import Equation, rebuild, rebuilt_like, relabel, with_names
+from symgrad.indexing.sums import put_in, split_factors, sum_of_conditions
+from symgrad.indexing.symbols import (
+    Expr,
+    Index,
+    accesses,
+    bound_indices,
+    free_indices,
+    fresh,
+    indices_of,
+    name_of,
+    over,
+)
+from symgrad.shapes import Size, SlotSymbol
 
 HINTS = "jklabcd"
 _standard: dict[tuple[int, Size], Index] = {}
@@ -39,11 +50,11 @@ def standard_index(depth: int, size: Size) -> Index:
     return _standard[key]
 
 
-def _depth(expression: Expr) -> int:
+def _nesting_depth(expression: Expr) -> int:
     """How many bound indices are nested inside ``expression`` at most."""
     if not expression.has(sp.Sum, sp.Product):
         return 0
-    inside = max((_depth(a) for a in expression.args), default=0)
+    inside = max((_nesting_depth(a) for a in expression.args), default=0)
     return inside + len(expression.limits) if isinstance(expression, (sp.Sum, sp.Product)) else inside
 
 
@@ -67,7 +78,7 @@ def _remade(node: Expr, args: Sequence[Expr]) -> Expr:
         apart = {a.as_base_exp()[0] for a in args}
     else:
         apart = {a.as_coeff_Mul()[1] for a in args} if node.is_Add else set(args)
-    return like(node, args) if len(apart) == len(args) else node.func(*args)
+    return rebuilt_like(node, args) if len(apart) == len(args) else node.func(*args)
 
 
 @lru_cache(maxsize=1024)
@@ -77,7 +88,7 @@ def canonical_sum(node: Expr) -> Expr:
     body = canonical(body)
     if body == 0 and isinstance(node, sp.Sum):
         return sp.S.Zero
-    depth = _depth(body)
+    depth = _nesting_depth(body)
     limits = sorted(zip(own, node.limits, strict=True), key=lambda pair: _first_use(body, pair[0]))
     new = {index: standard_index(depth + place, index.size) for place, (index, _) in enumerate(limits)}
     renamed = (sp.Tuple(new[k], *limit[1:]) for k, limit in limits)
@@ -88,7 +99,7 @@ def _out_of_reach(node: Expr) -> tuple[tuple[Index, ...], Expr]:
     """A sum's own indices and its body, under names that no sum inside will get: it would catch them."""
     own = tuple(limit[0] for limit in node.limits)
     places = [_places[index] for index in own if index in _places]
-    if not places or min(places) >= _depth(node.function):
+    if not places or min(places) >= _nesting_depth(node.function):
         return own, node.function
     apart = {index: fresh(index.name, index.size) for index in own}
     return tuple(apart.values()), relabel(node.function, apart)
@@ -144,20 +155,22 @@ def absorbed(node: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | 
         new = dict(zip(quotient.indices, at, strict=True))
         wanted = [canonical(put_in(factor, new)) for factor in quotient.above]
         if all(factor in factors for factor in wanted):
-            return sp.Mul(*(f for f in factors if f not in wanted), quotient.named(at), *repeated(factors, wanted))
+            return sp.Mul(
+                *(f for f in factors if f not in wanted), quotient.named(at), *surplus_factors(factors, wanted)
+            )
     for place, factor in enumerate(factors):
-        inner = inside(factor, quotient, apart)
+        inner = absorbed_in_sum(factor, quotient, apart)
         if inner is not None:
             return sp.Mul(*factors[:place], inner, *factors[place + 1 :])
     return None
 
 
-def repeated(factors: Sequence[Expr], wanted: Sequence[Expr]) -> list[Expr]:
+def surplus_factors(factors: Sequence[Expr], wanted: Sequence[Expr]) -> list[Expr]:
     """What is left of factors that stand there more often than they are wanted."""
     return [f for f in dict.fromkeys(wanted) for _ in range(factors.count(f) - wanted.count(f))]
 
 
-def inside(factor: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | None:
+def absorbed_in_sum(factor: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | None:
     """A sum, or a sum of terms, that has the numerator in it."""
     if factor.is_Add:
         return absorbed(factor, quotient, apart)
@@ -182,3 +195,25 @@ def values_of(indices: Sequence[Index], patterns: Sequence[Expr], node: Expr) ->
             if name_of(entry) == name:
                 found[index][indices_of(entry)[place]] = None
     return product(*found.values())
+
+
+def without_empty_sums(expression: Expr) -> Expr:
+    """``expression`` with 0 for sums of 0, and for those of what then is 0."""
+    while empty := [node for node in expression.atoms(sp.Sum) if node.function == 0]:
+        expression = expression.xreplace(dict.fromkeys(empty, sp.S.Zero))
+    return expression
+
+
+def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]) -> Equation:
+    """The equation with its operands renamed and its sizes replaced, on entirely new indices.
+
+    With a number for a size, conditions may hold for every index: those are left out.
+    """
+    bound = bound_indices(equation.right)
+    swap = {k: fresh(k.name, k.size.xreplace(dict(sizes))) for k in (*equation.axes, *bound)}
+    right = relabel(with_names(equation.right, names), swap)
+    right = right.xreplace({size: other for size, other in sizes.items() if size != other})
+    if right.has(Bracket) and any(isinstance(size, SlotSymbol) or other.is_Integer for size, other in sizes.items()):
+        right = rebuild(right, lambda node: bracket(node.args[0]) if isinstance(node, Bracket) else None)
+        right = without_empty_sums(rebuild(right, sum_of_conditions))
+    return Equation(tuple(swap[k] for k in equation.axes), right)
