@@ -26,7 +26,7 @@ from symgrad.explanation import (
     slope_form,
     with_hessians,
 )
-from symgrad.explanation.assemble import along, is_alone, named_by_user, second_of, slope
+from symgrad.explanation.assemble import curvature_along, is_alone, named_by_user, second_of, slope
 from symgrad.explanation.evidence import shape_text
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.explanation.notable import assumptions_of, hints_of, with_room
@@ -275,7 +275,7 @@ def hvp(
     known = found.values.with_arrays({found.program.seed: where_exact(found.seed)})
     there = forward(gradient, {tensor.name: known[tensor.name] for tensor in gradient.inputs})
     moved = numeric_pushforward(gradient, there, wrt, tangent)
-    return without_fractions(along(found, wrt, tangent, moved).reshape(tangent.shape))
+    return without_fractions(curvature_along(found, wrt, tangent, moved).reshape(tangent.shape))
 
 
 def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from random import Random
 import numpy as np
 import torch
 
-from symgrad.explanation.formulas import derive
+from symgrad.explanation.formulas import derive_formulas
 from symgrad.indexing import Equation
 from symgrad.language import read_program
 from symgrad.numeric import as_float, evaluate, forward
@@ -144,7 +144,7 @@ def check(drawn: Chain, number: int, most: int = MOST) -> int:
     program = reading.program
     values = forward(program, {"x": x, **reading.made})
     assert_same(out, as_float(values["out"]), what=text, seed=number)
-    derived = derive(program, ("x",))["x"]
+    derived = derive_formulas(program, ("x",))["x"]
     if derived.whole.whole:
         raw = evaluate(derived.whole.equation, {**values.arrays, "v": seed}, values.sizes)
         assert_same(expected, as_float(raw), what=f"the formula of {text}", seed=number)

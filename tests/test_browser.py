@@ -21,7 +21,7 @@ import pytest
 import symgrad
 from symgrad.render import numbers
 from symgrad.render.html.formula_trees import page_data
-from symgrad.render.program_picture import program_picture
+from symgrad.render.program_drawing import program_picture
 from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.story.events import Note, Session
 from symgrad.tracing.story.session_pages import session_html

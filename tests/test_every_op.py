@@ -21,7 +21,7 @@ from symgrad.calculus.differentiate import differentiate
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation import derive_only
-from symgrad.indexing import Bracket, Equation, access, add_up, fresh, fresh_axes, instantiate
+from symgrad.indexing import Bracket, Equation, access, contracted_sum, fresh, fresh_axes, instantiate
 from symgrad.indexing.symbols import accesses, bound_indices, name_of
 from symgrad.language import read_program
 from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
@@ -379,7 +379,7 @@ def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
             assert_same(expected, by_loops, what=f"{step.op} with other names")
             outer, inner = again.axes[: len(d.axes)], again.axes[len(d.axes) :]
             weights = random_seed(np.shape(expected)[: len(outer)], np.random.default_rng(case.seed))
-            weighed = Equation(inner, add_up(access("v", outer) * again.right, outer))
+            weighed = Equation(inner, contracted_sum(access("v", outer) * again.right, outer))
             found = evaluate(weighed, {**case.values.arrays, "v": weights}, sizes)
             total = np.tensordot(weights, by_loops, axes=len(outer))
             assert_same(total, found, what=f"{step.op} contracted with other names")

@@ -22,9 +22,9 @@ from symgrad.indexing import (
     Equation,
     Ravel,
     access,
-    add_up,
     bracket,
     canonical,
+    contracted_sum,
     delta,
     fresh,
     fresh_axes,
@@ -115,7 +115,7 @@ def test_canonical_form_is_reached_at_once() -> None:
 def test_double_sums_are_equal_in_either_order() -> None:
     def both(flip: bool) -> sp.Expr:
         j, k = fresh("j", n), fresh("k", m)
-        return add_up(access("a", [j, k]) * access("x", [j]), [k, j] if flip else [j, k])
+        return contracted_sum(access("a", [j, k]) * access("x", [j]), [k, j] if flip else [j, k])
 
     assert canonical(both(flip=True)) == canonical(both(flip=False))
 
@@ -143,7 +143,7 @@ def test_deltas_are_contracted_until_none_is_left() -> None:
 def test_a_sum_against_a_delta_is_what_loops_find(size: int, longer: int, step: int, start: int, number: int) -> None:
     """Σ_i δ(a·i + b, p)·x[i]: where a·i + b leaves the axis of p or misses it, the result is 0."""
     i, p = fresh("i", sp.Integer(size)), fresh("p", sp.Integer(size + longer))
-    found = Equation((p,), add_up(delta(step * i + start, p) * access("x", [i]), [i]))
+    found = Equation((p,), contracted_sum(delta(step * i + start, p) * access("x", [i]), [i]))
     x = np.random.default_rng(number).normal(size=size)
     expected = np.zeros(size + longer)
     for place, value in enumerate(x):
@@ -159,7 +159,7 @@ def test_a_reshape_undone_is_the_identity(shape: list[int], other: int, number: 
     sizes = tuple(sp.Integer(s) for s in shape)
     flat = (sp.Integer(int(np.prod(shape)) * other),) if other > 1 else (sp.Integer(int(np.prod(shape))),)
     outer, inner = fresh_axes(flat), fresh_axes(sizes, "pqr")
-    whole = add_up(delta(ravel(outer, flat), ravel(inner, sizes)) * access("v", outer), outer)
+    whole = contracted_sum(delta(ravel(outer, flat), ravel(inner, sizes)) * access("v", outer), outer)
     v = np.random.default_rng(number).normal(size=int(flat[0]))
     expected = v[: int(np.prod(shape))].reshape(shape)
     assert_same(expected, Loops({"v": v}, {}).array(Equation(inner, whole)), seed=number)
@@ -170,7 +170,7 @@ def test_a_number_beyond_the_axis_is_not_met() -> None:
     """Rows of a longer tensor read row by row: only the first ones have a counterpart among the shorter's indices."""
     j, k = fresh("j", m), fresh("k", n)
     i = fresh("i", m * 2 * n)
-    read = add_up(delta(i, Ravel(j, k, m, 2 * n)) * access("y", [j, k]), [j, k])
+    read = contracted_sum(delta(i, Ravel(j, k, m, 2 * n)) * access("y", [j, k]), [j, k])
     y = np.arange(1.0, 7.0).reshape(2, 3)
     expected = np.concatenate([y, np.zeros((2, 3))], axis=1).reshape(-1)
     assert_same(expected, Loops({"y": y}, {m: 2, n: 3}).array(Equation((i,), read)))

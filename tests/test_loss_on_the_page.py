@@ -12,7 +12,7 @@ import pytest
 
 import symgrad
 from symgrad.render.html.formula_trees import page_data
-from symgrad.render.program_picture import program_picture
+from symgrad.render.program_drawing import program_picture
 from tests.browser import Opened, browser
 from tests.compare import assert_same
 

@@ -26,7 +26,7 @@ from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation, access, fresh
 from symgrad.indexing.symbols import names_read, number
 from symgrad.language import read_program
-from symgrad.lowering.arrays import placed
+from symgrad.lowering.arrays import place_in_zeros
 from symgrad.lowering.graph import EDGES
 from symgrad.lowering.plan import lowered, make_plan
 from symgrad.numeric import as_float, forward
@@ -471,8 +471,8 @@ def test_another_size_derives_nothing_anew() -> None:
 
 def test_a_bare_number_is_placed_as_an_array_is() -> None:
     """Which factors of a constant come first is not said: what is left may be a number of Python's."""
-    assert_same([0, 1], placed(1, 2, 1), what="a number")
-    assert_same([[0, 0], [3, 4]], placed(1, 2, np.array([3, 4])), what="a row")
+    assert_same([0, 1], place_in_zeros(1, 2, 1), what="a number")
+    assert_same([[0, 0], [3, 4]], place_in_zeros(1, 2, np.array([3, 4])), what="a row")
 
 
 def test_a_place_that_there_is_not_is_nowhere() -> None:

@@ -10,7 +10,7 @@ import sympy as sp
 from symgrad.calculus import local_jacobian
 from symgrad.entries.readings import parse_entry_equation
 from symgrad.entries.spec import View
-from symgrad.indexing import Equation, Index, access, accesses, add_up, canonical
+from symgrad.indexing import Equation, Index, access, accesses, canonical, contracted_sum
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.notation.meaning import EquationMeaning
 from symgrad.notation.ranges import find_ranges
@@ -87,7 +87,8 @@ def test_what_a_page_prints_of_a_derivative_reads_back(case: Case) -> None:
         jacobian = Equation((*derivative.axes, *derivative.inner), derivative.formula)
         names = choose_names(case.program).entry(derivative.axes, case.last.result.name).inner(derivative.inner)
         pulled = Equation(
-            derivative.inner, canonical(add_up(derivative.formula * access(WEIGHTS, derivative.axes), derivative.axes))
+            derivative.inner,
+            canonical(contracted_sum(derivative.formula * access(WEIGHTS, derivative.axes), derivative.axes)),
         )
         own = choose_names(case.program).entry(derivative.inner, str(case.last.arguments[position]))
         for equation, scope in ((jacobian, names), (pulled, own)):

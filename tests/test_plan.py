@@ -13,11 +13,11 @@ from scipy.sparse import csr_array
 
 import symgrad
 from symgrad.errors import InputError
-from symgrad.explanation.plan import composed_places, planned
+from symgrad.explanation.jacobian_plan import composed_places, planned
 from symgrad.indexing import fresh
 from symgrad.lowering.graph import bytes_of, memory_of
 from symgrad.numeric import chain_jacobian, patterns, sparse_jacobian
-from symgrad.numeric.jacobian_places import enumerated, parts_of, placed
+from symgrad.numeric.jacobian_places import enumerated, parts_of, solve_deltas
 from symgrad.numeric.patterns import measured, pattern_of
 from tests import torch_side
 from tests.cases import Case, first_by_default
@@ -319,7 +319,7 @@ def test_a_band_is_laid_out_without_its_square() -> None:
     matrix = symgrad.jacobian("F.conv1d(x, w)", "x", shapes={"x": (1, 1, 10**5), "w": (1, 1, 3)}, check=False)
     assert matrix.formula is not None
     (term,) = patterns.widest(matrix.formula)
-    parts = parts_of(placed(term, matrix.axes, matrix.inner), matrix.axes, matrix.inner)
+    parts = parts_of(solve_deltas(term, matrix.axes, matrix.inner), matrix.axes, matrix.inner)
     (band,) = (part for part in parts if part.conditions)
     found = enumerated(band, matrix.program.sizes, {}, most=4 * 10**5)  # the grid of both indices has 10¹⁰ points
     assert found is not None

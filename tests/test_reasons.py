@@ -15,7 +15,7 @@ from symgrad import explain
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation.reasons import Vanishing, passages, way
-from symgrad.explanation.singular import Point, nothing
+from symgrad.explanation.singular import Point, explain_zero
 from symgrad.language.inference import read_program
 from symgrad.numeric import forward, sparse, vector_products
 from symgrad.tracing import run_script
@@ -183,7 +183,7 @@ def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyP
         made.append(0)
         vanishing, point = Vanishing(program, values, weights, names), Point(program, values, names)
         for name in names:
-            assert nothing(point, name, weights, np.zeros(shapes[name])) is not None
+            assert explain_zero(point, name, weights, np.zeros(shapes[name])) is not None
             assert vanishing.reason(name) is not None
     assert made[2] <= 2.2 * made[1]
 

@@ -14,7 +14,7 @@ import symgrad
 from symgrad.explanation import Explanation
 from symgrad.explanation.evidence import Rounding, is_rounding
 from symgrad.explanation.singular import Point, vanishes
-from symgrad.render.program_picture import program_picture
+from symgrad.render.program_drawing import program_picture
 
 DRAWS = 40
 CANCELLING: dict[str, Callable[[np.random.Generator], dict[str, Any]]] = {

@@ -13,7 +13,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.explanation.formulas import derive
+from symgrad.explanation.formulas import derive_formulas
 from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops.subscripts import falls_with_size, slice_bounds
@@ -206,7 +206,7 @@ def test_of_a_part_of_a_product_only_that_part_is_read(body: str, part: str) -> 
     program = read_program(text, shapes=used).program
     values = forward(program, {name: arrays[name] for name in used})
     seed = generator.integers(-4, 5, size=values["out"].shape).astype(float)
-    for name, derived in derive(program, tuple(used)).items():
+    for name, derived in derive_formulas(program, tuple(used)).items():
         if derived.form is not None:
             proof = check_form(derived.form.text, program, derived.whole, values, seed)
             assert proof.passed, f"{text} by {name}: {derived.form.text} is withheld, {proof.note or proof.max_error}"

@@ -25,7 +25,7 @@ from symgrad.functions import sign
 from symgrad.indexing.brackets import Bracket, Unravel, ravel
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.standard_names import canonical, canonical_at
-from symgrad.indexing.sums import add_up, delta, is_delta, over_same, over_terms, split_factors
+from symgrad.indexing.sums import contracted_sum, delta, is_delta, over_same, over_terms, split_factors
 from symgrad.indexing.symbols import Expr, Index, access, accesses, fresh, indices_of, is_access, mentions, name_of
 
 
@@ -40,7 +40,7 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
     if is_access(expression):
         return access_derivative(expression, at) if name_of(expression) == name else sp.S.Zero
     if isinstance(expression, sp.Sum):
-        return add_up(differentiate(expression.function, name, at), [limit[0] for limit in expression.limits])
+        return contracted_sum(differentiate(expression.function, name, at), [limit[0] for limit in expression.limits])
     if isinstance(expression, sp.Product):
         return product_derivative(expression, name, at)
     if expression.is_Add and output is None:
@@ -164,7 +164,7 @@ def product_derivative(expression: Expr, name: str, at: Sequence[Index]) -> Expr
     same = sp.Mul(*(Bracket(sp.Eq(k, other)) for k, other in one.items()))
     others = over_same(same + (1 - same) * expression.function, expression)
     factor = differentiate(expression.function.xreplace(one), name, at)
-    return add_up(factor * others, list(one.values()))
+    return contracted_sum(factor * others, list(one.values()))
 
 
 def atomic_parts(expression: Expr) -> list[Expr]:

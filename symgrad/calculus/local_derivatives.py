@@ -20,7 +20,7 @@ import sympy as sp
 
 from symgrad.calculus.differentiate import Rewrite, differentiate, reuse_output
 from symgrad.errors import UnsupportedError
-from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, replace_accesses
+from symgrad.indexing import Equation, Index, contracted_sum, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.standard_names import canonical
 from symgrad.indexing.symbols import WEIGHTS, Expr, access
 from symgrad.ops import HeldTensor, View, auxiliary_letters, entry_named, is_data_argument
@@ -188,14 +188,14 @@ def _instantiated(
 def local_pullback(key: Key, position: int) -> Equation:
     """Σ_o v[o]·J[o, p] of one operation, v called #v: made once, like the derivative."""
     d = derive_local(key).derivatives[position]
-    return Equation(d.inner, canonical(add_up(access(SEED, d.axes) * d.formula, d.axes)))
+    return Equation(d.inner, canonical(contracted_sum(access(SEED, d.axes) * d.formula, d.axes)))
 
 
 @lru_cache(maxsize=4096)
 def local_pushforward(key: Key, position: int) -> Equation:
     """Σ_p J[o, p]·u[p] of one operation, u called #u."""
     d = derive_local(key).derivatives[position]
-    return Equation(d.axes, canonical(add_up(d.formula * access(TANGENT, d.inner), d.inner)))
+    return Equation(d.axes, canonical(contracted_sum(d.formula * access(TANGENT, d.inner), d.inner)))
 
 
 def constant_expression(value: Any) -> Expr:

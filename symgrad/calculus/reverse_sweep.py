@@ -37,7 +37,17 @@ from symgrad.calculus.local_derivatives import (
     standard,
 )
 from symgrad.calculus.propagation import carry_back
-from symgrad.indexing import Equation, Index, access, accesses, add_up, delta, fresh_axes, instantiate, replace_accesses
+from symgrad.indexing import (
+    Equation,
+    Index,
+    access,
+    accesses,
+    contracted_sum,
+    delta,
+    fresh_axes,
+    instantiate,
+    replace_accesses,
+)
 from symgrad.indexing.brackets import Bracket, within, without_implied
 from symgrad.indexing.standard_names import canonical
 from symgrad.indexing.symbols import Expr, name_of, weight
@@ -75,7 +85,7 @@ class Sweep:
 
 def pull(seed: Equation, d: Derivative) -> Expr:
     """Σ_o seed[o]·J[o, p], with the deltas contracted."""
-    return canonical(add_up(seed.at(d.axes) * d.formula, d.axes))
+    return canonical(contracted_sum(seed.at(d.axes) * d.formula, d.axes))
 
 
 Uses = tuple[tuple[str, Equation], ...]
@@ -260,7 +270,7 @@ def second_derivative(program: Program, first: str, second: str, seed: Equation 
         outer, by, sweep = moved
         at = fresh_axes(program.tensor(name).shape)
         through = Equation((*outer, *by), sweep.equation.right).at((*at, *inner))
-        right += add_up(differentiate(gradient.right, name, at) * through, at)
+        right += contracted_sum(differentiate(gradient.right, name, at) * through, at)
     return Equation((*gradient.axes, *inner), canonical(right))
 
 
@@ -293,11 +303,11 @@ def differential(step: Apply, program: Program) -> Differential:
     parts = []
     for position, d in found.derivatives.items():
         formula = d.formula.xreplace(dict(zip(d.axes, axes, strict=True)))
-        parts.append(add_up(formula * access(small_change(str(step.arguments[position])), d.inner), d.inner))
+        parts.append(contracted_sum(formula * access(small_change(str(step.arguments[position])), d.inner), d.inner))
     return Differential(identity, Equation(axes, canonical(sp.Add(*parts))))
 
 
 def _moved(equation: Equation, name: str, program: Program) -> sp.Expr:
     """Σ ∂F/∂name·dname"""
     at = fresh_axes(program.tensor(name).shape)
-    return add_up(differentiate(equation.right, name, at) * access(small_change(name), at), at)
+    return contracted_sum(differentiate(equation.right, name, at) * access(small_change(name), at), at)

@@ -21,7 +21,7 @@ from symgrad.closed_form.rewriting import FormRule, apply_rules
 from symgrad.closed_form.rewriting.conditions import SAYS, floor_rule
 from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred
 from symgrad.closed_form.rewriting.sum_rules import pull_out_factors
-from symgrad.indexing import Equation, Index, add_up, fresh_axes, is_guard
+from symgrad.indexing import Equation, Index, contracted_sum, fresh_axes, is_guard
 from symgrad.indexing.standard_names import canonical, canonical_at, values_of
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
@@ -87,7 +87,7 @@ def cancel_inverses(expression: Expr, inverses: Mapping[str, str]) -> Expr:
     bound = [limit[0] for limit in expression.limits]
     factors = list(sp.Mul.make_args(expression.function))
     if any(isinstance(f, sp.KroneckerDelta) and free_indices(f) & set(bound) for f in factors):
-        return add_up(expression.function, bound)
+        return contracted_sum(expression.function, bound)
     for k in bound:
         held = [f for f in factors if k in free_indices(f)]
         if len(held) != 2 or not all(is_access(f) and len(indices_of(f)) > 1 for f in held):
@@ -100,7 +100,7 @@ def cancel_inverses(expression: Expr, inverses: Mapping[str, str]) -> Expr:
         if batch != other or ends is None or k in ends:
             continue
         rest = sp.Mul(*(f for f in factors if f not in held), sp.KroneckerDelta(*ends))
-        return add_up(rest, [i for i in bound if i is not k])
+        return contracted_sum(rest, [i for i in bound if i is not k])
     return expression
 
 

@@ -141,7 +141,7 @@ def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
             yield from ("| operation | equation | in words |", "| --- | --- | --- |")
             for op in (row, *others):
                 link = f"[`{op.name}`]({page(op)})`{escape_bars(parameters_text(op))}`"
-                yield f"| {link} | {'<br>'.join(definition_lines(op))} | {escape_bars(op.summary)} |"
+                yield f"| {link} | {'<br>'.join(operation_definitions(op))} | {escape_bars(op.summary)} |"
             yield ""
 
 
@@ -156,7 +156,7 @@ def parameters_text(op: Op) -> str:
     return str(inspect.Signature(list(parameters)))
 
 
-def definition_lines(op: Op) -> Iterator[str]:
+def operation_definitions(op: Op) -> Iterator[str]:
     """The definition, and the ones under other options."""
     yield f"`{escape_bars(op.definition)}`"
     for condition, equation in op.variants.items():

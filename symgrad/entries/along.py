@@ -24,7 +24,7 @@ from symgrad.entries.readings import (
     exact_options,
 )
 from symgrad.entries.spec import At, HeldTensor, Options, View, shape_of_first
-from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up, unravel
+from symgrad.indexing import Index, contracted_sum, fresh, fresh_axes, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import EquationMeaning
 from symgrad.notation.tree import Access, IndexEquation, SyntaxNode, walk
@@ -281,10 +281,10 @@ class LossReading:
         axes = self.entry.axes(rest, len(whole)) if isinstance(self.entry, EquationAlongAxes) else ()
         shape = tuple(size for a, size in enumerate(whole) if a not in axes)
         inner = fresh_axes(shape)
-        total = add_up(self.entry.index(inner, views, held, rest), inner)
+        total = contracted_sum(self.entry.index(inner, views, held, rest), inner)
         weight = self.weight(views, rest)
         if reduction == "mean" and weight is not None and isinstance(self.entry, EquationAlongAxes):
-            return total / add_up(self.entry.of(weight, inner, views, held, rest), inner)
+            return total / contracted_sum(self.entry.of(weight, inner, views, held, rest), inner)
         count = shape[:1] if reduction == "batchmean" else () if reduction == "sum" else shape
         return total / sp.Mul(*count)
 

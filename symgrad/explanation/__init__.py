@@ -6,8 +6,8 @@ from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.formulas import Entry, derive_only
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian, jacobian_of
+from symgrad.explanation.jacobian_plan import JacobianPlan
 from symgrad.explanation.kinks import Kink, Tie, edges_of, kink_of
-from symgrad.explanation.plan import JacobianPlan
 
 __all__ = [
     "Entry",

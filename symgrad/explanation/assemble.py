@@ -21,7 +21,7 @@ from symgrad.closed_form import derive_closed_form
 from symgrad.errors import Hint, InputError, ShapeError
 from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation, Gradient
-from symgrad.explanation.formulas import derive, proven_form
+from symgrad.explanation.formulas import derive_formulas, proven_form
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian
 from symgrad.explanation.proofs import Proofs
@@ -69,7 +69,7 @@ def build(
     numeric = numeric_pullback(program, values, weights, wanted)
     proofs = Proofs(program, values, arrays, weights, wanted, text) if check else None
     gradients = {}
-    for name, derived in derive(program, wanted).items():
+    for name, derived in derive_formulas(program, wanted).items():
         matrix = Jacobian(
             name, program, values, derived.axes, derived.inner, derived.jacobian, derived.claims,
             values[program.output].shape, values[name].shape, writers,
@@ -183,7 +183,7 @@ def second_of(
     return Hessian(first, second, without_fractions(value), matrix, constant, (), written)
 
 
-def along(explanation: Explanation, name: str, direction: Array, moved: Array) -> Array:
+def curvature_along(explanation: Explanation, name: str, direction: Array, moved: Array) -> Array:
     """H·u, which is ``moved`` but where float64 may lose its digits on the way: H is made then, and multiplied.
 
     Where H has an entry that is no number, 0 times it is none either, and ``moved`` stays.

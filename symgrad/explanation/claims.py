@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symgrad.explanation.evidence import Evidence, size_of
+from symgrad.explanation.evidence import Evidence, shape_size
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array
 
@@ -157,14 +157,14 @@ def same_blocks(lead: int, text: str | None, as_row: bool) -> Test:
 
 def one_block(lead: int, text: str, as_row: bool) -> Test:
     """M, as the notation has it: the first axes have one place."""
-    return lambda e: size_of(e.out_shape[:lead]) == 1 and on_the_diagonal(e, lead, text, as_row)
+    return lambda e: shape_size(e.out_shape[:lead]) == 1 and on_the_diagonal(e, lead, text, as_row)
 
 
 def on_the_diagonal(e: Evidence, lead: int, text: str | None, as_row: bool) -> bool:
     """The blocks on the diagonal are the same, and that of the notation."""
     seen: dict[int, list[Array]] = {}
     for (r, _), (at, parts) in zip(e.rows, in_blocks(e, lead), strict=True):
-        seen.setdefault(r % size_of(e.out_shape[lead:]), []).append(parts[at])
+        seen.setdefault(r % shape_size(e.out_shape[lead:]), []).append(parts[at])
     return is_block(e, seen, text, as_row, e.out_shape[lead:], e.in_shape[lead:])
 
 
@@ -173,7 +173,7 @@ def same_columns(trail: int, text: str | None, as_row: bool) -> Test:
 
     def holds(e: Evidence) -> bool:
         kept = e.out_shape[len(e.out_shape) - trail :]
-        size = size_of(kept)
+        size = shape_size(kept)
         if kept != e.in_shape[len(e.in_shape) - trail :] or size < 2:
             return False
         seen: dict[int, list[Array]] = {}
@@ -200,7 +200,7 @@ def is_block(
     value = e.value_of(text)
     if value is None:
         return False
-    shape = (size_of(rows), size_of(columns))
+    shape = (shape_size(rows), shape_size(columns))
     # A vector stands for a column, a transposed one for a row: what is written may not be laid out otherwise.
     laid_out = value[None, :] if as_row and value.ndim == 1 else value[:, None] if value.ndim == 1 else value
     if laid_out.shape != shape:
@@ -227,11 +227,11 @@ def sum_of(first: Expr, one: Test, second: Expr, other: Test) -> Test:
 
 def shared(e: Evidence, lead: int) -> bool:
     """Whether output and input have their first axes in common, with more than one place."""
-    return e.out_shape[:lead] == e.in_shape[:lead] and size_of(e.out_shape[:lead]) > 1
+    return e.out_shape[:lead] == e.in_shape[:lead] and shape_size(e.out_shape[:lead]) > 1
 
 
 def in_blocks(e: Evidence, lead: int) -> list[tuple[int, Array]]:
     """For each row its place along the first axes, and the row cut at theirs."""
-    height = max(size_of(e.out_shape[lead:]), 1)
-    width = max(size_of(e.in_shape[lead:]), 1)
+    height = max(shape_size(e.out_shape[lead:]), 1)
+    width = max(shape_size(e.in_shape[lead:]), 1)
     return [(r // height, row.reshape(-1, width)) for r, row in e.rows]

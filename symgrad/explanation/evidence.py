@@ -62,7 +62,7 @@ class Evidence:
     @cached_property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of J."""
-        return size_of(self.out_shape), size_of(self.in_shape)
+        return shape_size(self.out_shape), shape_size(self.in_shape)
 
     @property
     def whole(self) -> bool:
@@ -227,7 +227,7 @@ def shape_text(shape: Sequence[object], alone: str = "a scalar") -> str:
     return "×".join(map(str, shape)) or alone
 
 
-def size_of(shape: tuple[int, ...]) -> int:
+def shape_size(shape: tuple[int, ...]) -> int:
     """How many entries a shape has."""
     return int(np.prod(shape, dtype=object))
 

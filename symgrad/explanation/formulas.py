@@ -73,7 +73,7 @@ class Derived:
     structure: Structure = UNSAID
 
 
-def derive(program: Program, wanted: Sequence[str]) -> Mapping[str, Derived]:
+def derive_formulas(program: Program, wanted: Sequence[str]) -> Mapping[str, Derived]:
     """Everything about some inputs that needs no numbers, from one sweep over the program."""
     sweeps, jacobians_ = pullbacks_by(program, wanted), jacobian_formulas(program, wanted)
     return {name: derived_by(program, name, sweeps[name], jacobians_[name]) for name in wanted}
@@ -96,7 +96,7 @@ def derived_by(program: Program, name: str, sweep: Sweep, found: Whole | None) -
 
 def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None = None) -> tuple[Derived, ...]:
     """The formulas for each of ``wanted``: what `symgrad derive` shows, forms and structures proven at some sizes."""
-    derived = derive(program, wanted)
+    derived = derive_formulas(program, wanted)
     points = tuple(islice(samples(program, shapes or {}), PLACES))
     return tuple(
         replace(d, form=shown_form(d, points), structure=proven_structure(d, points)) for d in derived.values()
@@ -240,13 +240,13 @@ def term_values(terms: Sequence[Expr], values: Values, total: Any) -> list[Any]:
     ``exp(800) / (exp(800) + exp(801))`` takes more than floats.
     """
     found = [value_of(term, values) for term in terms]
-    if not np.isfinite(as_float(total)) or add_up(found, total):
+    if not np.isfinite(as_float(total)) or sums_to(found, total):
         return found
     found = [in_digits(term, values) for term in terms]
-    return found if add_up(found, total) else []
+    return found if sums_to(found, total) else []
 
 
-def add_up(found: Sequence[Any], total: Any) -> bool:
+def sums_to(found: Sequence[Any], total: Any) -> bool:
     """Whether numbers add up to the ``total``, but for rounding."""
     each, whole = as_float(found), as_float(total)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):

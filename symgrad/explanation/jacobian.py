@@ -17,9 +17,9 @@ import numpy as np
 from symgrad.calculus import jacobian_formulas
 from symgrad.errors import InputError
 from symgrad.explanation.claims import Claim, Structure, proven
-from symgrad.explanation.evidence import Evidence, is_rounding, may_be_rounding, size_of, with_rounding_marked
+from symgrad.explanation.evidence import Evidence, is_rounding, may_be_rounding, shape_size, with_rounding_marked
 from symgrad.explanation.given import Writers, written_by
-from symgrad.explanation.plan import LARGEST_DENSE, JacobianPlan, planned
+from symgrad.explanation.jacobian_plan import LARGEST_DENSE, JacobianPlan, planned
 from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
@@ -102,7 +102,7 @@ class Jacobian:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return size_of(self.out_shape), size_of(self.in_shape)
+        return shape_size(self.out_shape), shape_size(self.in_shape)
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:

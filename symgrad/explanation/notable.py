@@ -43,7 +43,7 @@ def quotients(program: Program, values: Values) -> Iterator[tuple[Apply, float]]
         if has_role(step.op, Role.AVERAGES):
             yield step, np.size(values[str(step.arguments[0])]) / max(1, np.size(out))
         elif options.get("reduction") == "mean" and isinstance(step.op, str) and entry_of(step.op) is not None:
-            alone = reduced(step, "sum", program, values)
+            alone = loss_with_reduction(step, "sum", program, values)
             try:
                 total = forward(alone, {t.name: as_float(values[t.name]) for t in alone.inputs})[step.result.name]
             except (SymgradError, ValueError, ArithmeticError):
@@ -76,7 +76,7 @@ def mean_in_words(step: Apply, count: float, program: Program, values: Values) -
         return f"{step.op} is a mean, hence the factor 1/{number}"
     else:
         over = f"{number} numbers"
-    alone = reduced(step, "sum", program, values)
+    alone = loss_with_reduction(step, "sum", program, values)
     known = forward(alone, {name: as_float(values[name]) for name in step.tensors})
     slope = as_float(numeric_pullback(alone, known, np.ones(()), [first])[first])
     square = n == one.size and np.isclose(np.sum(slope**2), 4 * float(as_float(known[step.result.name])))
@@ -85,7 +85,7 @@ def mean_in_words(step: Apply, count: float, program: Program, values: Values) -
     return f"{step.op} is a mean over {over}, hence the factor 1/{number}{half}"
 
 
-def reduced(step: Apply, how: str, program: Program, values: Values) -> Program:
+def loss_with_reduction(step: Apply, how: str, program: Program, values: Values) -> Program:
     """A loss alone with another reduction."""
     options = tuple((key, how if key == "reduction" else value) for key, value in step.options)
     return program.alone(replace(step, options=options), values.sizes)

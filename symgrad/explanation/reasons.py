@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.calculus import carry_back, flowing, flowing_places, local_pullback, moving, standard
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
-from symgrad.explanation.singular import ENOUGH, Point, nothing, vanishes
+from symgrad.explanation.singular import ENOUGH, Point, explain_zero, vanishes
 from symgrad.numeric import Array, Values, as_float, forward, forward_from, is_finite
 from symgrad.numeric.vector_products import Pull
 from symgrad.ops.lookup import entry_of
@@ -136,7 +136,7 @@ class Vanishing:
             if arrived is None or not np.any(as_float(arrived)) or not is_finite(arrived).all():
                 continue
             part = self._part(step)
-            found = nothing(part, name, arrived, left)
+            found = explain_zero(part, name, arrived, left)
             if found is None and part.sizes(arrived)[name] is None and self._still(part.program, name):
                 given = self._while(part.program, name, as_float)
                 digits = bool(np.any(as_float(left) != 0))

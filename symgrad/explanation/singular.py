@@ -263,7 +263,7 @@ class Point:
         return self._kept[key]
 
 
-def nothing(point: Point, name: str, seed: Array, gradient: Array) -> Nothing | None:
+def explain_zero(point: Point, name: str, seed: Array, gradient: Array) -> Nothing | None:
     """Why ``gradient``, vᵀJ by ``name``, is 0; None where it is not, or where that cannot be told from rounding."""
     digits = bool(np.any(as_float(gradient) != 0))
     if not np.any(as_float(seed)):

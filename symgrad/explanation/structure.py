@@ -34,7 +34,7 @@ LONGEST = 40
 
 
 @dataclass(frozen=True)
-class Term:
+class DeltaTerm:
     """One product: which axes its deltas pair, the other conditions on places, and what it is worth where they hold."""
 
     pairs: dict[int, int]
@@ -67,7 +67,7 @@ def suggested(
     )
 
 
-def _copies(name: str, terms: Sequence[Term]) -> Iterator[Claim]:
+def _copies(name: str, terms: Sequence[DeltaTerm]) -> Iterator[Claim]:
     """Where every term is a number under conditions on places: entries are copied, repeated, added."""
     if any(any(accesses(term.value)) for term in terms):
         return
@@ -113,7 +113,7 @@ def _multiple(name: str, factor: Expr) -> Iterator[Claim]:
 
 
 def _diagonals(
-    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[Term]
+    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[DeltaTerm]
 ) -> Iterator[Claim]:
     """Where every axis is paired with its own."""
     whole = [all(t.pairs.get(n) == n for n in range(len(outer))) and len(outer) == len(inner) for t in terms]
@@ -140,7 +140,7 @@ def _diagonals(
 
 
 def _blocks(
-    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[Term]
+    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[DeltaTerm]
 ) -> Iterator[Claim]:
     """I ⊗ M or M ⊗ I, where the paired axes stand first or last and M does not mention them; else one block each."""
     lead = min(_leading(t.pairs, outer, inner) for t in terms)
@@ -172,7 +172,7 @@ def _equal_blocks(
 
 
 def _multiples(
-    program: Program, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[Term]
+    program: Program, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[DeltaTerm]
 ) -> Iterator[Claim]:
     """M ⊗ I."""
     trail = min(_trailing(t.pairs, outer, inner) for t in terms)
@@ -190,7 +190,7 @@ def _multiples(
     yield Claim(Structure("kronecker", "", says), tests.same_columns(trail, None, row))
 
 
-def _rest(name: str, inner: Sequence[Index], terms: Sequence[Term]) -> Iterator[Claim]:
+def _rest(name: str, inner: Sequence[Index], terms: Sequence[DeltaTerm]) -> Iterator[Claim]:
     """What is left to say: how many entries an output can answer to."""
     read = [name_of(entry) for t in terms for c in t.conditions for entry in accesses(c)]
     found = ", found in the forward pass" if any("·" in n for n in read) else ""
@@ -207,7 +207,7 @@ def _rest(name: str, inner: Sequence[Index], terms: Sequence[Term]) -> Iterator[
 # Reading terms --------------------------------------------------------------------------------------
 
 
-def _term(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Term:
+def _term(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> DeltaTerm:
     """Which output axis a delta ties to which input axis, the other conditions on places, and the other factors."""
     pairs: dict[int, int] = {}
     deltas: dict[int, Expr] = {}
@@ -220,7 +220,7 @@ def _term(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Term:
             conditions.append(factor)
         else:
             value *= factor
-    return Term(pairs, deltas, tuple(conditions), value, term)
+    return DeltaTerm(pairs, deltas, tuple(conditions), value, term)
 
 
 def _tied(factor: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> tuple[int, int] | None:

@@ -20,7 +20,7 @@ from symgrad.backward.line_templates import for_running, without_calls
 from symgrad.calculus import flows
 from symgrad.closed_form.writing.convolution_gradients import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
-from symgrad.explanation.formulas import Shapes, derive, sample
+from symgrad.explanation.formulas import Shapes, derive_formulas, sample
 from symgrad.exporting.module import ModuleText, choose_function_name, write_torch_module
 from symgrad.exporting.numpy_text import write_array_module
 from symgrad.exporting.parts import Passes, split_backward
@@ -30,7 +30,7 @@ from symgrad.numeric.arranged import assumed_value
 from symgrad.oracles.forms import resized_points
 from symgrad.oracles.typed_text import cast_of
 from symgrad.program import Program
-from symgrad.render.content.forward_section import forward_equations
+from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import gradient_formula, teller_of
 from symgrad.tracing import Capture
 
@@ -275,7 +275,7 @@ def write_short_formulas(program: Program, wanted: Sequence[str]) -> Iterator[st
         text = " = ".join(part.text for part in row.parts)
         if len(text) <= WIDEST:
             yield text
-    for name, derived in derive(program, wanted).items():
+    for name, derived in derive_formulas(program, wanted).items():
         if not derived.sweep.whole:
             continue
         equation = derived.sweep.equation

@@ -6,7 +6,7 @@ See the README beside this file for why indices are never written by hand.
 from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, is_guard, ravel, row_major, unravel
 from symgrad.indexing.equation import Equation, replace_accesses, with_fresh_sums
 from symgrad.indexing.standard_names import canonical, instantiate
-from symgrad.indexing.sums import add_up, delta, is_constant, multiply_up, over_same, over_terms, summed, total
+from symgrad.indexing.sums import contracted_sum, delta, is_constant, multiply_up, over_same, over_terms, summed, total
 from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes
 
 __all__ = [
@@ -18,10 +18,10 @@ __all__ = [
     "Unravel",
     "access",
     "accesses",
-    "add_up",
     "bound_indices",
     "bracket",
     "canonical",
+    "contracted_sum",
     "delta",
     "fresh",
     "fresh_axes",

@@ -185,7 +185,7 @@ def delta(first: Expr, second: Expr) -> Expr:
     return sp.KroneckerDelta(*sorted((first, second), key=default_sort_key), evaluate=False)
 
 
-def add_up(body: Expr, indices: Sequence[Index]) -> Expr:
+def contracted_sum(body: Expr, indices: Sequence[Index]) -> Expr:
     """Σ over ``indices`` of ``body``, with every delta that can be contracted contracted."""
     pending = list(indices)
     for index in pending:
@@ -204,7 +204,7 @@ def _sum_term(term: Expr, pending: list[Index]) -> Expr:
     """One product: contract what a delta decides, then sum over the indices that are left."""
     renamed, term = _renamed(whole_numbers(term, pending), pending)
     if renamed:
-        return add_up(decided(term), [k for k in pending if k not in renamed])
+        return contracted_sum(decided(term), [k for k in pending if k not in renamed])
     for factor in sp.Mul.make_args(term):
         if not is_delta(factor):
             continue
@@ -214,7 +214,7 @@ def _sum_term(term: Expr, pending: list[Index]) -> Expr:
             rest = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not factor))
             left = [k for k in pending if k not in substitution]
             rest = decided(put_in(with_known_index(factor, rest), substitution))
-            return add_up(rest * condition, left)
+            return contracted_sum(rest * condition, left)
     left = list(pending)
     while left:
         index = min(reversed(left), key=lambda k: _factors_with(term, k))

@@ -70,7 +70,7 @@ def combine_constants(sign: str, left: Number, right: Number) -> Number:
         infinite = any(isinstance(side, float) and math.isinf(side) for side in (left, right))
         sides = [left, right]
         if sign != "**":
-            sides = [sp.sympify(side, strict=True) if symbolic else to_fraction(side) for side in sides]
+            sides = [sp.sympify(side, strict=True) if symbolic else integer_to_fraction(side) for side in sides]
         found = ARITHMETIC[sign](*sides)
         return refuse_nan(found) if infinite and (sign == "**" or not symbolic) else simplify_number(found)
     except ZeroDivisionError:
@@ -90,7 +90,7 @@ def refuse_nan(value: float) -> float:
     return value
 
 
-def to_fraction(value: Number) -> Number:
+def integer_to_fraction(value: Number) -> Number:
     """Integers as fractions, so that 1/2 is a half."""
     return Fraction(value) if isinstance(value, int) else value
 

@@ -19,7 +19,7 @@ import sympy as sp
 from symgrad.functions import PRIMITIVES, finite, high, low, number_or_zero, sign
 from symgrad.indexing import Bracket, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, is_access
-from symgrad.lowering.windows import folded, strided
+from symgrad.lowering.windows import fold_slices, strided
 
 Array = npt.NDArray[Any]
 Play = Callable[..., Any]
@@ -68,7 +68,7 @@ def together(array: Array) -> Array:
     return np.ascontiguousarray(array)
 
 
-def along(axes: tuple[int, ...], array: Array) -> Array:
+def sum_along(axes: tuple[int, ...], array: Array) -> Array:
     """The sum along axes; of everything in one go, along the first ones row by row."""
     if len(axes) == array.ndim:
         return np.asarray(np.add.reduce(array, axis=None))
@@ -130,7 +130,7 @@ class Put:
         return np.bincount(places.reshape(-1), weights=terms.reshape(-1), minlength=rows * length).reshape(rows, length)
 
 
-def placed(place: int, length: int, array: Array) -> Array:
+def place_in_zeros(place: int, length: int, array: Array) -> Array:
     """Zeros, with an array at one place of a new first axis."""
     array = np.asarray(array)  # a constant may be a bare number
     result = np.zeros((length, *array.shape), dtype=array.dtype)
@@ -185,10 +185,10 @@ def by_bits(out: Any, mask: Any, *arrays: Any) -> Array:
     return found
 
 
-def reduced(function: str, axes: tuple[int, ...]) -> Play:
+def reduce_with_numpy(function: str, axes: tuple[int, ...]) -> Play:
     """A reduction by its name."""
     if function == "sum":
-        return partial(along, axes)
+        return partial(sum_along, axes)
     if function == "max":  # of no entries −∞
         return partial(np.maximum.reduce, axis=axes, initial=-np.inf)
     return partial(np.multiply.reduce, axis=axes)
@@ -205,13 +205,13 @@ NUMPY: Primitives = {
     "where": lambda: picked,
     "masked": lambda: masked,
     "join": lambda axis: lambda *arrays: np.concatenate(arrays, axis),
-    "reduce": reduced,
+    "reduce": reduce_with_numpy,
     "product": lambda: product,
     "quotient": lambda above: partial(quotient, above),
     "take": lambda axis: partial(taken, axis),
     "put": Put,
-    "place": lambda place, length: partial(placed, place, length),
-    "fold": lambda parts, length, axis: lambda array: folded(array, parts, length, axis),
+    "place": lambda place, length: partial(place_in_zeros, place, length),
+    "fold": lambda parts, length, axis: lambda array: fold_slices(array, parts, length, axis),
     "scan": lambda function, axis, backwards: partial(scanned, function, axis, backwards),
 }
 

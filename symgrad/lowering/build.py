@@ -27,13 +27,13 @@ from symgrad.lowering.exponents import (
     rounded_once,
     separated_sides,
     so_far,
-    split_quotient,
+    split_denominators,
     stable_factors,
     with_sizes,
 )
 from symgrad.lowering.graph import FLOAT, TRUTH, Care, Graph, NoPlan
 from symgrad.lowering.places import TensorPlaces, at_one_place, join_pieces, scatter_target, scattered, split_in_pieces
-from symgrad.lowering.terms import Products, Term, Terms, real_number, size_of
+from symgrad.lowering.terms import Products, Term, Terms, real_number, size_as_int
 from symgrad.lowering.windows import Fold, absorb, between_places, moved, slices, slide
 from symgrad.shapes import Size
 
@@ -50,7 +50,7 @@ class Builder:
 
     def size(self, size: Size) -> int:
         """A size as a number."""
-        return size_of(size, self.sizes)
+        return size_as_int(size, self.sizes)
 
     def value(self, node: Expr) -> Term:
         """An expression as a term over its free indices."""
@@ -277,7 +277,7 @@ class Builder:
         """Σ over ``bound`` of a product and its folds: numbers are taken out, and so is what is divided by."""
         hot = [f for f in fewer if one_hot(f, fewer, bound, self.size)] if not folds else []
         fewer, below = (
-            ([f for f in fewer if f not in hot], []) if folds else split_quotient(with_sizes(fewer, hot), bound)
+            ([f for f in fewer if f not in hot], []) if folds else split_denominators(with_sizes(fewer, hot), bound)
         )
         number_, divisor, parts = 1.0, 1.0, []
         for factor in fewer:

@@ -116,7 +116,7 @@ def with_sizes(factors: Sequence[Expr], without: Sequence[Expr]) -> list[Expr]:
     return found
 
 
-def split_quotient(factors: Sequence[Expr], bound: Sequence[Index]) -> tuple[list[Expr], list[Expr]]:
+def split_denominators(factors: Sequence[Expr], bound: Sequence[Index]) -> tuple[list[Expr], list[Expr]]:
     """The factors above, and what is below that nothing sums over."""
     below = [f for f in factors if f.is_Pow and f.exp == -1 and any(accesses(f)) and free_indices(f).isdisjoint(bound)]
     return [f for f in factors if f not in below], [f.base for f in below]

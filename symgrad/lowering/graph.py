@@ -84,7 +84,7 @@ class TooLarge(NoPlan):
 
 
 @dataclass(frozen=True)
-class Node:
+class ArrayNode:
     """One operation: the primitive, what it is told, the nodes it reads; its shape and what it holds."""
 
     kind: str
@@ -103,11 +103,11 @@ class Graph:
 
     primitives: Primitives = field(default_factory=lambda: NUMPY)
     most: int = MOST_IN_GRID
-    nodes: list[Node] = field(default_factory=list)
-    known: dict[Node, int] = field(default_factory=dict)
+    nodes: list[ArrayNode] = field(default_factory=list)
+    known: dict[ArrayNode, int] = field(default_factory=dict)
     constants: dict[int, Any] = field(default_factory=dict)
 
-    def add(self, node: Node, value: Any = None) -> int:
+    def add(self, node: ArrayNode, value: Any = None) -> int:
         """The place of a node; it is there once."""
         place = self.known.get(node)
         if place is None:
@@ -121,12 +121,12 @@ class Graph:
 
     def input(self, name: str, shape: tuple[int, ...], holds: str) -> int:
         """A tensor that is read."""
-        return self.add(Node("input", (name,), (), shape, holds))
+        return self.add(ArrayNode("input", (name,), (), shape, holds))
 
     def number(self, value: float) -> int:
         """A number."""
         holds = WHOLE if isinstance(value, int) else FLOAT
-        return self.add(Node("number", (repr(value),), (), (), holds), value)
+        return self.add(ArrayNode("number", (repr(value),), (), (), holds), value)
 
     def value(self, place: int) -> Any:
         """The number that a node is, None for any other node."""
@@ -144,7 +144,7 @@ class Graph:
         self, kind: str, told: tuple[Any, ...], operands: Sequence[int], shape: Sequence[int], holds: str = FLOAT
     ) -> int:
         """The node of a primitive; its value where all its operands are constant."""
-        node = Node(kind, told, tuple(operands), tuple(shape), holds)
+        node = ArrayNode(kind, told, tuple(operands), tuple(shape), holds)
         place = self.known.get(node)
         if place is not None:
             return place

@@ -19,7 +19,7 @@ from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of, number
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, NoPlan
 from symgrad.lowering.terms import Term, Terms
-from symgrad.lowering.windows import Line, line
+from symgrad.lowering.windows import AffineIndex, line
 from symgrad.shapes import Size
 
 MOST = 6
@@ -59,7 +59,7 @@ def changes(node: Expr, number: Number) -> Iterator[ConditionChange]:
         yield from crossing(sp.Eq, line(node.args[0] - node.args[1]), number)
 
 
-def crossing(kind: type, gap: Line | None, number: Number) -> Iterator[ConditionChange]:
+def crossing(kind: type, gap: AffineIndex | None, number: Number) -> Iterator[ConditionChange]:
     """Where a line through one index meets 0."""
     if gap is None or len(gap.slopes) != 1 or abs(gap.slopes[0][1]) != 1:
         return

@@ -32,7 +32,7 @@ class Term:
     axes: tuple[Index, ...] = ()
 
 
-def size_of(size: Size, sizes: Mapping[Size, int]) -> int:
+def size_as_int(size: Size, sizes: Mapping[Size, int]) -> int:
     """A size as a number; half of an odd one is none, and has no plan."""
     if not fill_sizes(size, sizes).is_Integer:
         raise NoPlan
@@ -47,7 +47,7 @@ class Lengths(dict[Index, int]):
         self.sizes = sizes
 
     def __missing__(self, index: Index) -> int:
-        self[index] = found = size_of(index.size, self.sizes)
+        self[index] = found = size_as_int(index.size, self.sizes)
         return found
 
 

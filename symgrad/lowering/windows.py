@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Line:
+class AffineIndex:
     """Σ slope·index + constant; the constant may hold sizes."""
 
     slopes: tuple[tuple[Index, int], ...]
@@ -38,16 +38,16 @@ class Line:
 
 
 @lru_cache(maxsize=1024)
-def line(expression: Expr) -> Line | None:
-    """``expression`` as a `Line`, or None where it is not one."""
+def line(expression: Expr) -> AffineIndex | None:
+    """``expression`` as a `AffineIndex`, or None where it is not one."""
     if isinstance(expression, Index):
-        return Line(((expression, 1),), sp.S.Zero)
+        return AffineIndex(((expression, 1),), sp.S.Zero)
     reads = any(accesses(expression))
     if reads or expression.has(Ravel, Unravel, sp.floor, sp.Mod, Bracket):
         moves = any(isinstance(s, Index) for s in expression.free_symbols)
         if reads or moves or expression.has(Ravel, Unravel, Bracket):  # these have no number of their own
             return None
-        return Line((), expression)
+        return AffineIndex((), expression)
     slopes, constant = [], sp.S.Zero
     for term in sp.Add.make_args(sp.expand(expression)):
         slope, rest = term.as_coeff_Mul()
@@ -57,7 +57,7 @@ def line(expression: Expr) -> Line | None:
             return None
         else:
             constant += term
-    return Line(tuple(sorted(slopes, key=lambda pair: pair[0].dummy_index)), constant)
+    return AffineIndex(tuple(sorted(slopes, key=lambda pair: pair[0].dummy_index)), constant)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Window:
     """
 
     place: Expr
-    top: Line
+    top: AffineIndex
     step: int
     extent: Size
     guards: tuple[Expr, ...]
@@ -123,7 +123,7 @@ def _window(place: Expr, first: Expr, second: Expr, extent: Size, factors: Seque
     return Window(place, top, int(step), extent, (first, second), rests=int(step))
 
 
-def _same_remainder(expression: Expr, top: Line, step: int) -> bool:
+def _same_remainder(expression: Expr, top: AffineIndex, step: int) -> bool:
     """Whether ``expression`` is a multiple of ``step`` exactly where ``top`` is."""
     other = line(expression)
     if other is None:
@@ -256,20 +256,20 @@ def slices(work: Fold, number: Any) -> Slices:
     return Slices(found)
 
 
-def folded(array: Array, parts: Slices, length: int, axis: int = -1) -> Array:
+def fold_slices(array: Array, parts: Slices, length: int, axis: int = -1) -> Array:
     """Slices of an axis and of the last one added on a new axis, which stands at ``axis`` of the result."""
     shape = list(array.shape[:-1])
     shape[axis] = length
     result = np.zeros(shape, dtype=array.dtype)
     if array.dtype == object:
-        result[...] = nothing(array)
+        result[...] = zero_like_entries(array)
     into, given = np.moveaxis(result, axis, -1), np.moveaxis(array, axis if axis >= 0 else axis - 1, -2)
     for part, at in parts:
         into[at] += given[part]
     return result
 
 
-def nothing(array: Array) -> Any:
+def zero_like_entries(array: Array) -> Any:
     """0: an exact one where the array is exact; not 0 times an entry, which NaN and ∞ make NaN."""
     return array.reshape(-1)[0] * 0 if array.dtype == object and array.size else 0
 
@@ -288,7 +288,11 @@ def strided(array: Array, axis: int, slopes: Sequence[tuple[int, int]], constant
     if before or after:
         widths = [(0, 0)] * array.ndim
         widths[axis] = (before, after)
-        array = np.pad(array, widths, constant_values=nothing(array)) if zero else np.pad(array, widths, mode="edge")
+        array = (
+            np.pad(array, widths, constant_values=zero_like_entries(array))
+            if zero
+            else np.pad(array, widths, mode="edge")
+        )
     begin = array[(slice(None),) * axis + (slice(constant + before, None),)]
     pace = array.strides[axis]
     return np.lib.stride_tricks.as_strided(

@@ -18,7 +18,19 @@ from typing import Any, Protocol
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Index, Mod, add_up, bracket, delta, fresh, multiply_up, ravel, row_major, unravel
+from symgrad.indexing import (
+    Bracket,
+    Index,
+    Mod,
+    bracket,
+    contracted_sum,
+    delta,
+    fresh,
+    multiply_up,
+    ravel,
+    row_major,
+    unravel,
+)
 from symgrad.indexing.sums import is_condition
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.notation.linear import ravel_letters
@@ -254,7 +266,7 @@ class EquationMeaning:
             return self.extreme(letters, node)
         values, indices = self.introduced(letters)
         body = replace(self, letters={**self.letters, **values}).of(node.body)
-        found = add_up(body, indices)
+        found = contracted_sum(body, indices)
         return found if node.sign == "Σ" else found / sp.Mul(*(index.size for index in indices))
 
     def introduced(self, letters: Sequence[str]) -> tuple[Mapping[str, Any], tuple[Index, ...]]:
@@ -269,7 +281,7 @@ class EquationMeaning:
             values, indices = self.introduced(letters)
             here = replace(self, letters={**self.letters, **values}).of(node.body)
             first = self.unbeaten(letters, node, here)
-            sums.append(add_up(first if counts else here * first, indices))
+            sums.append(contracted_sum(first if counts else here * first, indices))
         return sums[0] / sums[1]
 
     def unbeaten(self, letters: Sequence[str], node: BigOperator, here: Expr) -> Expr:

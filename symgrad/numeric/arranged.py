@@ -141,7 +141,7 @@ class Arrangement:
         return found
 
 
-def counted(start: int) -> Numbers:
+def count_up_from(start: int) -> Numbers:
     """start, start + 1, …"""
     return lambda begun, count: np.arange(start + begun, start + begun + count)
 
@@ -163,10 +163,10 @@ ALL_ONES = Arrangement(ONES)
 ARRANGEMENTS = (
     Arrangement("0.47, −0.6, 0.21, …", small),
     Arrangement(DIAGONAL, diagonal=True),
-    Arrangement(COUNTED, counted(1)),
+    Arrangement(COUNTED, count_up_from(1)),
     Arrangement("1/3, 1/4, 1/5, …", parts),
-    Arrangement("3, 4, 5, …", counted(3)),
-    Arrangement("−1, −2, −3, …", lambda begun, count: -counted(1)(begun, count)),
+    Arrangement("3, 4, 5, …", count_up_from(3)),
+    Arrangement("−1, −2, −3, …", lambda begun, count: -count_up_from(1)(begun, count)),
     ALL_ONES,
 )
 

@@ -210,14 +210,14 @@ def not_there(what: str, step: Apply, error: IndexError, hints: tuple[str, ...] 
 def by_equation(step: Apply, program: Program, values: Values) -> Array:
     """What a step computes by its equation: 0·x is NaN where x is not finite, though nothing is left of x in it."""
     found = pulled(step, program, values)
-    if not folded(step, program):
+    if not lost_a_tensor(step, program):
         return found
     general, numbers = with_numbers_read(step, program, values)
     whole = evaluated(derive_local(general.key).equation, general, values, numbers, evaluate_forward)
     return found if is_finite(whole).all() else as_float(whole)
 
 
-def folded(step: Apply, program: Program) -> bool:
+def lost_a_tensor(step: Apply, program: Program) -> bool:
     """Whether the equation of ``step`` has lost a tensor to a number that stands beside it, as 0·x has."""
     if not any(isinstance(a, Constant) and a.value is not None for a in step.arguments):
         return False

@@ -44,7 +44,7 @@ class Placed:
         return tuple(i for i, e in self.place.items() if i == e)
 
 
-def placed(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Placed:
+def solve_deltas(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Placed:
     """``term`` without the deltas that fix an index, and what they and its conditions say."""
     place: dict[Index, Expr] = {i: i for i in (*outer, *inner)}
     rest, conditions = term, sp.S.One
@@ -142,7 +142,7 @@ def enumerated(part: Part, sizes: Sizes, arrays: Mapping[str, Array], most: int 
 
 def holds(condition: Expr, known: Numbers, sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
     """Where a condition holds."""
-    return counted(condition, known, sizes, arrays) != 0
+    return evaluate_index(condition, known, sizes, arrays) != 0
 
 
 def tuples(found: Numbers, part: Part, sizes: Sizes, arrays: Mapping[str, Array]) -> int:
@@ -235,7 +235,7 @@ def axis(place: int, size: int) -> Index:
     return fresh("t", sp.Integer(size))
 
 
-def counted(expression: Expr, known: Mapping[Index, Any], sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
+def evaluate_index(expression: Expr, known: Mapping[Index, Any], sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
     """An index expression in whole numbers, for arrays of indices that broadcast: each is read as a tensor is."""
     given = {i: np.asarray(known[i]) for i in sorted(free_indices(expression), key=lambda i: i.dummy_index)}
     rank = max((array.ndim for array in given.values()), default=0)
@@ -257,4 +257,4 @@ def ravelled(
 ) -> Array:  # fmt: skip
     """The row-major numbers that ``axes`` have, for arrays of free indices that broadcast."""
     number_: Expr = Ravel(*(place[a] for a in axes), *(a.size for a in axes)) if axes else sp.S.Zero
-    return np.asarray(counted(number_, known, sizes, arrays))
+    return np.asarray(evaluate_index(number_, known, sizes, arrays))

@@ -26,15 +26,15 @@ from symgrad.numeric.jacobian_places import (
     Part,
     Placed,
     Sizes,
-    counted,
     enumerated,
+    evaluate_index,
     guards,
     holds,
     how_many,
     length,
     parts_of,
-    placed,
     ravelled,
+    solve_deltas,
     tuples,
 )
 
@@ -98,11 +98,11 @@ def tied(formula: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> bool:
 def _pattern(
     outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array] | None
 ) -> Pattern:
-    terms = [term for term in widest(formula) if _there(placed(term, outer, inner), sizes)]
+    terms = [term for term in widest(formula) if _there(solve_deltas(term, outer, inner), sizes)]
     rows, columns = length(outer, sizes), length(inner, sizes)
     if not terms:
         return Pattern(rows, columns, 0, True, 0, 0, 0, 0, 0)
-    split = [parts_of(placed(term, outer, inner), outer, inner) for term in terms]
+    split = [parts_of(solve_deltas(term, outer, inner), outer, inner) for term in terms]
     most = LARGEST_PART // len(terms)
     single = [kronecker([pattern_of_part(part, sizes, arrays, most) for part in parts]) for parts in split]
     if len(single) == 1:
@@ -120,7 +120,7 @@ def _there(at: Placed, sizes: Sizes) -> bool:
     """Whether it is anywhere at these sizes: what is fixed is a place of its axis, what has no index is so."""
     if at.conditions == 0 or at.rest == 0:
         return False
-    fixed = [(number(i.size, sizes), counted(e, {}, sizes, {})) for i, e in at.place.items() if _settled(e)]
+    fixed = [(number(i.size, sizes), evaluate_index(e, {}, sizes, {})) for i, e in at.place.items() if _settled(e)]
     said = [c for c in sp.Mul.make_args(at.conditions) if c != 1 and _settled(c)]
     return all(0 <= e < size for size, e in fixed) and all(bool(holds(c, {}, sizes, {})) for c in said)
 
@@ -294,7 +294,7 @@ def _united(
     total, most = single, LARGEST_PART // 2 ** len(terms)
     for many in range(2, len(terms) + 1):
         for some in combinations(terms, many):
-            at = placed(sp.Mul(*some), outer, inner)
+            at = solve_deltas(sp.Mul(*some), outer, inner)
             if not _there(at, sizes):
                 continue
             parts = parts_of(at, outer, inner)

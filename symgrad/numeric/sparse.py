@@ -31,7 +31,17 @@ from symgrad.numeric.exact import (
     without_fractions,
 )
 from symgrad.numeric.forward_pass import Values
-from symgrad.numeric.jacobian_places import Part, Placed, Sizes, enumerated, length, parts_of, placed, ravelled, tuples
+from symgrad.numeric.jacobian_places import (
+    Part,
+    Placed,
+    Sizes,
+    enumerated,
+    length,
+    parts_of,
+    ravelled,
+    solve_deltas,
+    tuples,
+)
 from symgrad.numeric.playing import evaluate
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
@@ -167,7 +177,7 @@ def _layers_of(
     """The terms of a formula, those that fill the same places together."""
     groups: dict[Any, list[Placed]] = {}
     for term in _terms(formula):
-        at = placed(term, outer, inner)
+        at = solve_deltas(term, outer, inner)
         groups.setdefault((tuple(at.place.items()), at.conditions), []).append(at)
     found = []
     for same in groups.values():

@@ -31,7 +31,7 @@ from symgrad.render.letters import Names, choose_names
 from symgrad.render.markdown import page_markdown
 from symgrad.render.markdown import write_blocks as markdown_blocks
 from symgrad.render.page import Picture
-from symgrad.render.program_picture import program_picture
+from symgrad.render.program_drawing import program_picture
 from symgrad.render.text import page_text
 
 __all__ = [
@@ -42,7 +42,7 @@ __all__ = [
     "formula_text",
     "matrix_picture",
     "product_picture",
-    "program_picture",
+    "program_drawing",
     "schema",
     "to_html",
     "to_json",

@@ -269,7 +269,7 @@ def _first(read: Sequence[Expr], names: Names) -> Key:
     return min(keys, default=())
 
 
-def delta_sides(delta: Expr, names: Names) -> tuple[Expr, Expr]:
+def ordered_delta_sides(delta: Expr, names: Names) -> tuple[Expr, Expr]:
     """The two sides of a delta: the index that stands first on the left-hand side first, numbers last."""
 
     def key(side: Expr) -> Key:

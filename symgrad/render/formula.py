@@ -193,7 +193,7 @@ class Printer(ABC):
 
     def delta(self, node: Expr, names: Names) -> str:
         """δ_ip for two indices, [i = p + 1] for anything longer."""
-        left, right = arrange.delta_sides(node, names)
+        left, right = arrange.ordered_delta_sides(node, names)
         if isinstance(left, Index) and isinstance(right, Index):
             return self.pair(self.letter(names.letter(left)), self.letter(names.letter(right)))
         return self.condition(sp.Eq(left, right, evaluate=False), names)

@@ -18,7 +18,13 @@ from symgrad.explanation.evidence import Rounding
 from symgrad.indexing.symbols import accesses, is_access
 from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
-from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS, block_sizes, jacobian_formula, symbols_of
+from symgrad.render.content.jacobian_matrix import (
+    MOST_COLUMNS,
+    MOST_ROWS,
+    block_sizes,
+    shown_jacobian_formula,
+    symbols_of,
+)
 from symgrad.render.content.speaker import count_noun, size_text, structure_math
 from symgrad.render.content.teller import teller_of
 from symgrad.render.drawing import LEAST, PALETTE, WIDE, Drawing, ink_on
@@ -123,7 +129,7 @@ def symbols_in(jacobian: Jacobian) -> Symbols | None:
     if jacobian.formula is None:
         return None
     teller = teller_of(jacobian.program)
-    _, names = jacobian_formula(teller, jacobian)
+    _, names = shown_jacobian_formula(teller, jacobian)
     return symbols_of(teller, jacobian, names)
 
 

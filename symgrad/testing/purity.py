@@ -15,6 +15,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array
+from symgrad.render.content.speaker import count_noun
 from symgrad.testing.bench import (
     BatteryResult,
     Bench,
@@ -242,9 +243,7 @@ def contract_breaches(returned: ReturnedGradients) -> Iterator[tuple[str, int, F
     got, wanted = returned.got, returned.wanted
     extra = got[len(wanted) :]
     if len(got) < len(wanted) or any(meta is not None for meta in extra):
-        said = (
-            f"{returned.function} returns {count_noun(len(got))} for {count_noun(len(wanted), 'argument')} of forward"
-        )
+        said = f"{returned.function} returns {count_noun(len(got), 'gradient')} for {count_noun(len(wanted), 'argument')} of forward"
         hint = "return one for each, None where there is no gradient"
         yield "arity", -1, Finding(
             "arity", "", returned.function, f"{said}: {hint}", {"returned": len(got), "arguments": len(wanted)}
@@ -280,11 +279,6 @@ def advise_reduction(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
     axes = (*range(extra), *(extra + n for n, size in enumerate(right) if size == 1 and shape[extra + n] != 1))
     said = f"sum over the broadcast axes, .sum({axes[0] if len(axes) == 1 else axes}); autograd does that "
     return f"{said}silently; other callers get the wrong shape"
-
-
-def count_noun(number: int, what: str = "gradient") -> str:
-    """``1 gradient``, ``2 gradients``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def print_findings(bench: Bench, pulls: tuple[PullResult, ...]) -> Iterator[Finding]:

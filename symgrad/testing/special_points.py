@@ -22,6 +22,7 @@ from symgrad.numeric import Array, as_float, is_exact, unit_at
 from symgrad.numeric.vector_products import Pull
 from symgrad.oracles.numerical import APART, STEPS, lies_between, two_slopes
 from symgrad.program import Apply
+from symgrad.render.content.singular_words import nonzero_places
 from symgrad.testing.bench import (
     BatteryResult,
     Bench,
@@ -153,11 +154,6 @@ def slopes_of_direction(formula: DerivedReference, seeds: Seeds, direction: Mapp
     here, step = weighted_output(formula, seeds), STEPS[1]
     low, high = (weighted_output(reference_at_step(formula, direction, shift), seeds) for shift in (-step, step))
     return (here - low) / step, (high - here) / step
-
-
-def nonzero_places(mask: Array) -> list[tuple[int, ...]]:
-    """The places that are not 0."""
-    return [tuple(int(i) for i in at) for at in np.argwhere(mask)]
 
 
 def tied_entries(bench: Bench, formula: DerivedReference, number: int, name: str) -> Array:

@@ -33,7 +33,7 @@ from symgrad.testing.purity import without_random_errors
 from symgrad.testing.references import GradientReference
 from symgrad.testing.report import BLIND, Finding
 from symgrad.testing.slips import Case
-from symgrad.testing.slips.candidate_lines import Suspect, cotangent_lines, definition_lines, find_suspects
+from symgrad.testing.slips.candidate_lines import Suspect, cotangent_lines, find_suspects, where_lines
 from symgrad.testing.slips.diagnosis import Cause, entry_and_line, find_cause
 from symgrad.testing.special_points import GRADCHECK, Excuse, excuse_kinks
 from symgrad.testing.trial_seeds import EPSILON, cancelling_step
@@ -277,7 +277,7 @@ def value_finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial],
     total = len(excuse.trials)
     lines += [*cause.more, f"{seed}  (wrong for {len(bad)} of {total} seeds{eager_torch_note(bench, name, trial, at)})"]
     if formula is not None:
-        lines += definition_lines(formula, lines)
+        lines += where_lines(formula, lines)
     evidence = {
         "seed": trial.weights.name, "entry": list(at), "got": float(trial.got[at]),
         "expected": float(trial.expected[at]), "formula": entry, "line": line, "cause": cause.said,
@@ -309,7 +309,7 @@ def suspect_definitions(bench: Bench, lines: Sequence[Suspect]) -> list[str]:
     for suspect in lines:
         found |= cotangent_lines(bench.formula, suspect.right)
     ours = [f"where {name} = {text}" for name, text in found.items() if not name.endswith("grad")]
-    return ours + definition_lines(bench.formula, [*(suspect.right for suspect in lines), *ours])
+    return ours + where_lines(bench.formula, [*(suspect.right for suspect in lines), *ours])
 
 
 def suspect_as_data(suspect: Suspect) -> dict[str, object]:

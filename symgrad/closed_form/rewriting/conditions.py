@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.calculus.differentiate import Rewrite
 from symgrad.closed_form.rewriting.shorthands import Cases
-from symgrad.indexing import Bracket, add_up
+from symgrad.indexing import Bracket, contracted_sum
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 
@@ -170,7 +170,7 @@ def drop_class_tests(expression: Expr, record: list[Rewrite]) -> Expr:
             entry = holds_for_classes(node.args[0])
             return sp.S.One if entry is not None and is_access(entry) and name_of(entry) in classes else None
         if type(node) is sp.Sum:  # over all classes there is one 1, where the class is one
-            total = add_up(rebuild(node.function, changed), [limit[0] for limit in node.limits])
+            total = contracted_sum(rebuild(node.function, changed), [limit[0] for limit in node.limits])
             return total if total == node or isinstance(total, sp.Sum) else rebuild(total, changed)
         return None
 

@@ -23,7 +23,7 @@ from itertools import combinations, product
 import sympy as sp
 
 from symgrad.closed_form.rewriting.shorthands import Mean, remaining_factors
-from symgrad.indexing import Index, Ravel, Unravel, add_up, fresh, over_same, summed
+from symgrad.indexing import Index, Ravel, Unravel, contracted_sum, fresh, over_same, summed
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.standard_names import canonical
 from symgrad.indexing.sums import split_factors
@@ -187,7 +187,7 @@ def unravel_axes(expression: Expr) -> Expr:
         body = expression.function.xreplace({u: parts[u.axis] for u in expression.atoms(Unravel) if u.number == j})
         body = body.xreplace({j: Ravel(*parts, *shape)})
         others = [other[0] for other in expression.limits if other[0] != j]
-        return add_up(body, [*others, *(part for part in parts if isinstance(part, Index))])
+        return contracted_sum(body, [*others, *(part for part in parts if isinstance(part, Index))])
     return expression
 
 

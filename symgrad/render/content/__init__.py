@@ -30,7 +30,7 @@ from symgrad.render.content.first_lines import (
     short_forms,
     with_constants,
 )
-from symgrad.render.content.forward_section import forward_equations, forward_section
+from symgrad.render.content.forward import forward_equations, forward_section
 from symgrad.render.content.jacobian_matrix import LONGEST, jacobian_section, left_of, structure_words, too_long
 from symgrad.render.content.one_entry import entry_sections
 from symgrad.render.content.proof import proof_section, second_derivative_blocks, second_lines, second_order_section

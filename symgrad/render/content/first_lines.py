@@ -121,17 +121,17 @@ def opening_lines(lines: Backward, program: Program, wanted: Sequence[str], room
 
 def of_the_reader(program: Program) -> frozenset[str]:
     """The tensors that the reader named."""
-    return named_tensors(program) - inside_opened(program)
+    return user_named_tensors(program) - inside_opened(program)
 
 
 def inside_opened(program: Program) -> frozenset[str]:
     """The tensors with a name inside an opened step: its steps all have its place, only the last is the reader's."""
     last = {step.span: step.result.name for step in program.steps}
     inside = {s.result.name for s in program.steps if s.span is not None and last[s.span] != s.result.name}
-    return named_tensors(program) & inside
+    return user_named_tensors(program) & inside
 
 
-def named_tensors(program: Program) -> frozenset[str]:
+def user_named_tensors(program: Program) -> frozenset[str]:
     """The tensors with a name that is more than a number."""
     return frozenset(tensor.name for tensor in program.tensors() if not UNNAMED.fullmatch(tensor.name))
 

@@ -73,7 +73,7 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
         )
         return
     size = _count(jacobian)
-    formula, names = jacobian_formula(teller, jacobian)
+    formula, names = shown_jacobian_formula(teller, jacobian)
     if formula is None or not formula.fits(LONGEST):
         yield Paragraph(too_long(say, name, f"{size}; ", jacobian.structure))
     else:
@@ -90,7 +90,7 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     yield from _explicit(teller, jacobian, formula, names)
 
 
-def jacobian_formula(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Names]:
+def shown_jacobian_formula(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Names]:
     """∂out[i,k]/∂x[p,q] with folded tensors put in, and the names it is under."""
     names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
     if jacobian.formula is None:

@@ -14,8 +14,8 @@ from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Gradient
 from symgrad.numeric import Array, as_float, as_fractions, is_exact, numeric_pushforward, without_fractions
 from symgrad.render.arrange import reading
-from symgrad.render.content.forward_section import forward_equations, heading
-from symgrad.render.content.jacobian_matrix import jacobian_blocks, jacobian_formula
+from symgrad.render.content.forward import forward_equations, heading
+from symgrad.render.content.jacobian_matrix import jacobian_blocks, shown_jacobian_formula
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import entry_rows, formula_blocks
 from symgrad.render.content.seed import seed_section
@@ -98,7 +98,7 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     """A table: output, derivative in symbols and in numbers, weight, product; the sum below."""
     say = teller.say
     jacobian = gradient.jacobian
-    formula, names = jacobian_formula(teller, jacobian)
+    formula, names = shown_jacobian_formula(teller, jacobian)
     if formula is not None:
         outer = [names.letter(i) for i in jacobian.axes]
         inner = [names.letter(i) for i in jacobian.inner]

@@ -15,7 +15,7 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing.symbols import access
 from symgrad.numeric import without_fractions
 from symgrad.numeric.arranged import ONES
-from symgrad.render.content.forward_section import forward_equations
+from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.speaker import DOTS, PLUS, SUM, Speaker, as_code, join_words, shape_words, speaker_of
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.letters import letters_of

@@ -17,7 +17,7 @@ from symgrad.calculus.propagation import flows
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.notable import nothing_by_nothing
 from symgrad.explanation.reasons import Vanishing
-from symgrad.explanation.singular import Nothing, Point, Singular, nothing
+from symgrad.explanation.singular import Nothing, Point, Singular, explain_zero
 from symgrad.explanation.structure import why_nothing_flows
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, as_float, without_fractions
@@ -181,7 +181,7 @@ def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point
     if rows == 0 or rows * columns > COUNTABLE:
         return ()
     small = np.abs(value).max() <= SMALL
-    found = nothing(point, gradient.name, explanation.seed, gradient.value) if small else None
+    found = explain_zero(point, gradient.name, explanation.seed, gradient.value) if small else None
     if found is None and value.size <= LARGEST and point.truth.saturates:
         told = point.truth.beside(gradient.name, explanation.seed)  # 1 - out has few digits where out is nearly 1
         return (f"{told}.",) if told else ()

@@ -21,7 +21,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
 from symgrad.numeric import Values, written_out_at
 from symgrad.program import Apply, Program
-from symgrad.render.arrange import delta_sides, reading_parts
+from symgrad.render.arrange import ordered_delta_sides, reading_parts
 from symgrad.render.content.speaker import Speaker, speaker_of
 from symgrad.render.letters import Names, choose_names, visible
 from symgrad.render.page import Formula, Paragraph, Ready, Words, tensor_label
@@ -119,7 +119,7 @@ def notation_words(expression: Expr, names: Names) -> list[tuple[str, Words]]:
     deltas: dict[str, Words] = {}
     for node, here in nodes_with_names(expression, names):
         if isinstance(node, sp.KroneckerDelta) and all(isinstance(a, Index) for a in node.args):
-            i, p = (here.letter(side) for side in delta_sides(node, here))
+            i, p = (here.letter(side) for side in ordered_delta_sides(node, here))
             deltas[i + p] = (Formula(node, here), " is 1 where ", Ready(f"{i} = {p}", f"{i} = {p}"), " and 0 elsewhere")
         elif isinstance(node, (Bracket, sp.KroneckerDelta)):
             found.setdefault("[]", (Formula(node, here), " is 1 where the condition holds and 0 elsewhere"))

@@ -39,7 +39,7 @@ from symgrad.render.jacobian_picture import (
     tells_signs,
 )
 from symgrad.render.page import CodeLine, Formula, Page, text_of
-from symgrad.render.program_picture import program_picture
+from symgrad.render.program_drawing import program_picture
 
 __all__ = ["need_packages", "to_html"]
 

@@ -27,7 +27,7 @@ from symgrad.lowering.exponents import quarter_zeros
 from symgrad.numeric import Array, as_float
 from symgrad.ops import Op, entry_of
 from symgrad.program import Apply, Program
-from symgrad.render.content.forward_section import without_itself
+from symgrad.render.content.forward import without_itself
 from symgrad.render.jacobian_picture import is_drawn_entrywise
 from symgrad.shapes import Size
 

@@ -140,7 +140,7 @@ def depends_on_seed_alone(case: Case) -> bool:
     return np.array_equal(formula.pull(ones)[name], formula.at(inputs).pull(ones)[name])
 
 
-def named_tensors(formula: DerivedReference) -> Iterator[tuple[str, str, Array]]:
+def intermediate_values(formula: DerivedReference) -> Iterator[tuple[str, str, Array]]:
     """Inputs and results of the first output, of composite steps also those of their parts: name, what, numbers."""
     seen: set[str] = set()
     for program, values in filter(None, ((formula.programs[0], formula.values[0]), formula.opened[0])):
@@ -241,7 +241,7 @@ def shift_slips(case: Case) -> Iterator[Slip]:
     yield from shifted_seed_slips(case)
     if len(formula.programs) > 1:
         return
-    for tensor, called, array in named_tensors(formula):
+    for tensor, called, array in intermediate_values(formula):
         if array.shape != shape or not np.isfinite(array).all():
             continue
         for axis, by in possible_shifts(shape, SHIFTS):

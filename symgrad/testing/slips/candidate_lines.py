@@ -108,7 +108,7 @@ def line_parts(formula: DerivedReference, seed: Array, names: Sequence[str]) -> 
             return
 
 
-def definition_lines(formula: DerivedReference, lines: Sequence[str]) -> list[str]:
+def where_lines(formula: DerivedReference, lines: Sequence[str]) -> list[str]:
     """``where t3 = mean(x * x) + 1e-06``: intermediates by name, in the order in which they are met."""
     own = set(WORD.findall(formula.text))
     programs = [*formula.programs, *(wider for wider, _ in filter(None, formula.opened))]

@@ -27,7 +27,7 @@ from symgrad.numeric import Array, unit_at
 from symgrad.render import formula_text
 from symgrad.testing.bench import Trial, largest_at, six_digits
 from symgrad.testing.references import DerivedReference
-from symgrad.testing.slips import Case, Made, Slip, named_tensors
+from symgrad.testing.slips import Case, Made, Slip, intermediate_values
 from symgrad.testing.slips.formula_slips import multiplied_out
 
 MOST_ENTRIES, MOST_TERMS, LEVELS = 64, 8, 3
@@ -189,7 +189,7 @@ def is_number_of_entries(base: sp.Expr) -> bool:
 
 def missing_number(factor: float, case: Case) -> str:
     """The number of the forward pass that a factor is one by, or a power of it; empty where there is none."""
-    for tensor, called, array in named_tensors(case.formula):
+    for tensor, called, array in intermediate_values(case.formula):
         number = abs(float(array.reshape(()))) if array.size == 1 else 0.0
         if number in (0.0, 1.0) or not np.isfinite(number):
             continue
@@ -325,7 +325,7 @@ def short_term_text(term: sp.Expr, axes: Sequence[sp.Symbol], seed: str) -> str:
 def factor_slips(case: Case) -> Iterator[Slip]:
     """The whole gradient times a tensor of the forward pass, or divided by it: a factor that is not there."""
     shape = case.trials[0].expected.shape
-    for tensor, called, array in named_tensors(case.formula) if len(case.formula.programs) == 1 else ():
+    for tensor, called, array in intermediate_values(case.formula) if len(case.formula.programs) == 1 else ():
         varies = array.size > 1 and np.isfinite(array).all() and np.ptp(array) != 0
         if not (varies and broadcasts_into(array.shape, shape)):
             continue

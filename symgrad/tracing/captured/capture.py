@@ -20,7 +20,7 @@ from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import derive_closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
-from symgrad.explanation.formulas import derive
+from symgrad.explanation.formulas import derive_formulas
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.language import arguments
 from symgrad.notebook import Listed
@@ -30,7 +30,7 @@ from symgrad.numeric.vector_products import push
 from symgrad.oracles.forms import check_form
 from symgrad.program import Program
 from symgrad.render import WRITERS
-from symgrad.render.program_picture import CotangentSums
+from symgrad.render.program_drawing import CotangentSums
 from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.planned import SweepCache
 from symgrad.tracing.captured.step_text import (
@@ -223,7 +223,7 @@ class Capture(RecordedProgram, Listed):
         """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
         own, program = self._name(name), self._single(output)
         program = self._derived(program, own, "a Jacobian")
-        derived = derive(program, (own,))[own]
+        derived = derive_formulas(program, (own,))[own]
         return Jacobian(
             own,
             program,

@@ -30,7 +30,7 @@ from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Pullback, Role
 from symgrad.render.content.speaker import count_noun
-from symgrad.render.program_picture import CotangentSums, draw_program
+from symgrad.render.program_drawing import CotangentSums, draw_program
 from symgrad.tracing.lift.call_sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS, pull_calls
 from symgrad.tracing.lift.lifted import (
     HIDDEN,

@@ -14,7 +14,7 @@ from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
-from symgrad.render.program_picture import CotangentSums
+from symgrad.render.program_drawing import CotangentSums
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.step_text import (
     NOT_CHECKED,

@@ -23,8 +23,8 @@ import sympy as sp
 
 from symgrad.calculus import carry_back, flowing_places, local_jacobian, moving
 from symgrad.errors import SymgradError
-from symgrad.explanation.evidence import Evidence, shape_text, size_of
-from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, over_terms
+from symgrad.explanation.evidence import Evidence, shape_size, shape_text
+from symgrad.indexing import Equation, Index, contracted_sum, delta, fresh_axes, over_terms
 from symgrad.indexing.standard_names import canonical
 from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
@@ -76,7 +76,7 @@ class JacobianPlan:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return size_of(self.out_shape), size_of(self.in_shape)
+        return shape_size(self.out_shape), shape_size(self.in_shape)
 
     @property
     def bytes_dense(self) -> int:
@@ -283,7 +283,7 @@ def composed_places(program: Program, wanted: str) -> tuple[tuple[Index, ...], t
         for position in flowing_places(step, reached):
             d = local_jacobian(step, program).derivatives[position]
             if d.formula != 0:
-                places = add_up(through.at(d.axes) * sp.Add(*widest(d.formula)), d.axes)
+                places = contracted_sum(through.at(d.axes) * sp.Add(*widest(d.formula)), d.axes)
                 yield str(step.arguments[position]), Equation(d.inner, bounded(canonical(places)))
 
     def either(one: Equation, other: Equation) -> Equation:
