@@ -243,7 +243,8 @@ def contract_breaches(returned: ReturnedGradients) -> Iterator[tuple[str, int, F
     got, wanted = returned.got, returned.wanted
     extra = got[len(wanted) :]
     if len(got) < len(wanted) or any(meta is not None for meta in extra):
-        said = f"{returned.function} returns {count_noun(len(got), 'gradient')} for {count_noun(len(wanted), 'argument')} of forward"
+        returns, arguments = count_noun(len(got), "gradient"), count_noun(len(wanted), "argument")
+        said = f"{returned.function} returns {returns} for {arguments} of forward"
         hint = "return one for each, None where there is no gradient"
         yield "arity", -1, Finding(
             "arity", "", returned.function, f"{said}: {hint}", {"returned": len(got), "arguments": len(wanted)}
