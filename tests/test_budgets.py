@@ -151,7 +151,7 @@ def test_no_fraction_is_made_for_each_of_many_numbers(text: str, size: int, monk
         made.append(array.size)
         return as_fractions(array)
 
-    monkeypatch.setattr("symgrad.numeric.playing.exact", counted)
+    monkeypatch.setattr("symgrad.numeric.playing.as_fractions", counted)
     assert symgrad.explain(text, x=np.arange(size)).passed
     assert max(made, default=0) <= 4 * EXACT_LIMIT
 

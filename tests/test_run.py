@@ -766,7 +766,8 @@ def test_where_tanh_is_flat_its_last_digit_is_most_of_its_slope(tmp_path, monkey
         more = None if taken is None else lambda name, g: taken(name, 1.01 * g)
         return {name: 1.01 * g for name, g in derived(*given, taken=more, **options).items()}
 
-    monkeypatch.setattr(step_text, "pull_calls", wrong)
+    for place in (step_text, agreement):
+        monkeypatch.setattr(place, "pull_calls", wrong)
     assert not play(tmp_path, source)[0].agrees
 
 
