@@ -14,7 +14,7 @@ time. Where that is shorter, a derivative names the output instead of forming it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -219,42 +219,32 @@ Place = tuple[str, tuple[Expr, ...]]
 """A tensor, and where it is read."""
 
 
-def factor_powers(term: Expr, known: Collection[Expr] = ()) -> tuple[Expr, Powers]:
-    """A product as its number and its other factors with their exponents; exponentials count by what is raised.
-
-    Out of a sum that is not ``known`` its number and its sign are taken: −x/2 + m/2 is −1/2·(x − m).
-    """
-    number, result = sp.S.One, dict[Expr, Expr]()
+def factor_powers(term: Expr) -> Powers:
+    """The factors of a product with their exponents; exponentials count by what is raised."""
+    result: Powers = {}
     for factor in split_factors(term):
         base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
         if isinstance(factor, sp.exp) and factor.exp.could_extract_minus_sign():
             base, exponent = sp.exp(-factor.exp, evaluate=False), -sp.S.One
-        if base.is_Add and exponent.is_Integer and base not in known:
-            content, base = base.primitive()
-            content, base = (-content, -base) if base.could_extract_minus_sign() else (content, base)
-            number *= content**exponent
-        if factor.is_Rational:
-            number *= factor
-        else:
-            result[base] = result.get(base, sp.S.Zero) + exponent
-    return number, result
+        result[base] = result.get(base, sp.S.Zero) + exponent
+    return result
 
 
 def definition_instances(
-    equation: Equation, choices: Mapping[Index, Sequence[Expr]], formula: Expr
+    equation: Equation, inner: Sequence[Index], formula: Expr
 ) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
-    """The definition with each of the ``choices`` for its indices in their place.
+    """The definition at the output's own indices, and with input indices of equal range in their place.
 
     Only where ``formula`` reads every entry that the definition reads there: the others are not in it.
     """
     there = {access_place(entry) for entry in accesses(formula)}
     read = {access_place(entry) for entry in accesses(equation.right)}
+    choices = {axis: [axis, *(p for p in inner if p.size == axis.size)] for axis in equation.axes}
     found = []
     for known in axes_that_fit(read, there, choices):
         for at in product(*([known[axis]] if axis in known else choices[axis] for axis in equation.axes)):
             new = dict(zip(equation.axes, at, strict=True))
-            apart = all(at.count(i) == 1 for i in at if i != 0)
-            if apart and all((n, tuple(k.xreplace(new) for k in ks)) in there for n, ks in read):
+            if len(set(at)) == len(at) and all((n, tuple(k.xreplace(new) for k in ks)) in there for n, ks in read):
                 found.append(at)
     order = {axis: {index: n for n, index in enumerate(those)} for axis, those in choices.items()}
     for at in sorted(
@@ -264,7 +254,7 @@ def definition_instances(
 
 
 def axes_that_fit(
-    read: set[Place], there: set[Place], choices: Mapping[Index, Sequence[Expr]]
+    read: set[Place], there: set[Place], choices: Mapping[Index, Sequence[Index]]
 ) -> list[dict[Index, Expr]]:
     """What axes have to be for entries to be read that are there, as far as they are indices themselves.
 
@@ -280,7 +270,7 @@ def axes_that_fit(
 
 
 def axes_extended(
-    known: dict[Index, Expr], indices: Sequence[Expr], at: Sequence[Expr], choices: Mapping[Index, Sequence[Expr]]
+    known: dict[Index, Expr], indices: Sequence[Expr], at: Sequence[Expr], choices: Mapping[Index, Sequence[Index]]
 ) -> dict[Index, Expr] | None:
     """``known``, and the axes among ``indices`` as what stands in their places; None where they are others."""
     more = dict(known)
@@ -297,32 +287,24 @@ def access_place(entry: Expr) -> Place:
 
 def reuse_output(formula: Expr, equation: Equation, inner: Sequence[Index], out: str) -> Expr:
     """``formula`` with the output's entries named wherever their definition stands as a factor."""
-    choices = {axis: [axis, *(p for p in inner if p.size == axis.size)] for axis in equation.axes}
-    return put_name(formula, equation, choices, out, 2)
-
-
-def put_name(
-    formula: Expr, equation: Equation, choices: Mapping[Index, Sequence[Expr]], name: str, least: int = 1
-) -> Expr:
-    """``formula`` with a tensor's entries wherever their definition, of ``least`` so many factors, is a factor."""
     known = [
-        (*factor_powers(definition), named(access(name, at)))
-        for right, at in definition_instances(equation, choices, formula)
+        (factor_powers(definition), named(access(out, at)))
+        for right, at in definition_instances(equation, inner, formula)
         for definition, named in ((right, lambda e: e), *([(sp.exp(right), sp.exp)] if right.has(sp.log) else []))
     ]
-    known = [one for one in known if len(one[1]) >= least]
-    return sp.Add(*(_put_name_in_term(term, known) for term in over_terms(formula, is_delta)))
+    known = [(factors, name) for factors, name in known if len(factors) > 1]
+    return sp.Add(*(_reuse_in_term(term, known) for term in over_terms(formula, is_delta)))
 
 
-def _put_name_in_term(term: Expr, known: list[tuple[Expr, Powers, Expr]]) -> Expr:
+def _reuse_in_term(term: Expr, known: list[tuple[Powers, Expr]]) -> Expr:
     """One product: take out the first definition it contains, again until none is left."""
-    (number, factors), found = factor_powers(canonical(term), {base for _, own, _ in known for base in own}), False
-    for scale, definition, name in known:
+    factors = factor_powers(canonical(term))
+    for definition, name in known:
         while all(_exponent_contains(factors.get(base, sp.S.Zero), exponent) for base, exponent in definition.items()):
             factors = {b: e - definition.get(b, sp.S.Zero) for b, e in factors.items()}
-            factors[name] = factors.get(name, sp.S.Zero) + 1
-            number, found = number / scale, True
-    return sp.Mul(number, *(base**exponent for base, exponent in factors.items() if exponent != 0)) if found else term
+            base, exponent = (name, sp.S.One)
+            factors[base] = factors.get(base, sp.S.Zero) + exponent
+    return sp.Mul(*(base**exponent for base, exponent in factors.items() if exponent != 0))
 
 
 def _exponent_contains(present: Expr, wanted: Expr) -> bool:

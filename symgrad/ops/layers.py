@@ -224,7 +224,7 @@ def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_sh
 op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)",
    "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
    "shifts and scales the last axes, those of normalized_shape, to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
-   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, required=("normalized_shape",), expands=layer_norm, reuse=True,
+   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, required=("normalized_shape",), expands=layer_norm,
    examples=("layer_norm(x) with x:2x3", "layer_norm(x, (3,)) with x:3",
              "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))  # fmt: skip
 
@@ -258,7 +258,7 @@ STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias
 op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel (axis 1), all its entries one line, to mean 0 and variance 1: those of the batch in training, running ones otherwise", F,
    variants={"not training": GIVEN}, along="all but channels", align=no_alignment, fits=CHANNELS, shape=measured_shape,
-   checks=partial(statistics, "training"), expands=batch_norm, reuse=True, ranks={"x": (2, 3, 4)},
+   checks=partial(statistics, "training"), expands=batch_norm, ranks={"x": (2, 3, 4)},
    domain={"running_var": positive()}, letters="ncij",
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
              "F.batch_norm(x, None, None, training=True) with x:2x2x3",
@@ -276,7 +276,7 @@ op("local_response_norm(x, size: int >= 1, alpha=1e-4, beta=0.75, k=1.0)", "out[
 op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel of each sample, all its entries one line, to mean 0 and variance 1", F, variants={"not use_input_stats": GIVEN}, along="space",
    align=no_alignment, fits=CHANNELS, shape=measured_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
-   domain={"running_var": positive()}, reuse=True,
+   domain={"running_var": positive()},
    examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))  # fmt: skip
 
 
@@ -309,5 +309,4 @@ op("rms_norm(x, normalized_shape: any, weight=None, eps: float=None)", "out[i] =
    "divides by the root of the mean square over the last axes, those of normalized_shape", F, "torch.rms_norm", along="normalized_shape",
    align=no_alignment, shape=trailing_shape, prepare=lambda shapes, normalized_shape, eps: prepare_layer_norm(
        shapes, normalized_shape, float(np.finfo(np.float64).eps) if eps is None else eps),  # torch's without one
-   reuse=True,
    examples=("F.rms_norm(x, (3,)) with x:2x3", "F.rms_norm(x, (3,), weight) with x:2x3 weight:3"))  # fmt: skip
