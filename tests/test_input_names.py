@@ -168,7 +168,7 @@ V_TAKEN = "import torch\nv = torch.tensor([0.0, 2.0], requires_grad=True)\n"
         ("y = v.relu()\ny.backward(torch.ones(2))\n", "the slope of Σ g·y is 0 on the left, 1 on the right"),
         (
             "y = v * 2\nfor _ in range(2):\n    y = v * 2\n    y.backward(torch.ones(2))\n",
-            "Two calls with g₁ and g₂ are",
+            "Two calls with g₁ and g₂ add what one with g₁ + g₂ adds",
         ),
         ("y = v.round()\ny.backward(torch.ones(2))\n", "gᵀJ with respect to v is 0"),
         ("v.register_hook(lambda n: 2 * n)\n(v * 3).backward(torch.ones(2))\n", "what the hook returns for gᵀJ"),
