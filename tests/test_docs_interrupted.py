@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 def test_the_help_says_what_a_killed_run_leaves() -> None:
     said = " ".join(CliRunner().invoke(main, ["docs", "--help"]).output.split())
-    assert "a file is whole or not there. A hidden .symgrad-… is what a killed run left: delete it." in said
+    assert "a run that is killed may leave a hidden folder .symgrad-…, which you can delete" in said
 
 
 @pytest.mark.slow

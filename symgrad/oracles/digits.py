@@ -264,8 +264,8 @@ TOLD = (
 def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None) -> str:
     """Which entry of the output the steps have otherwise than real numbers; where those are not known, than torch.
 
-    >>> out_of_range("out", np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))[:104]
-    "Intermediate values overflow or underflow: for out[0] the steps compute 0 (in torch as well); in truth it is"
+    >>> out_of_range("out", np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))[:96]
+    'Intermediate values overflow or underflow: for out[0] the steps compute 0 (in torch as well); in'
     >>> out_of_range("out", np.array([1.0]), None, np.array([1.0]))
     ''
     """
