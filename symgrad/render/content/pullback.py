@@ -132,7 +132,7 @@ def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
         "evenly between its two places, as torch does. As one variable, it gets both shares:",
         name=gradient.name,
     )
-    yield Grids((Grid(Ready("with respect to one variable", r"\text{with respect to one variable}"), other),))
+    yield Grids((Grid(Ready("as one variable", r"\text{as one variable}"), other),))
 
 
 def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
