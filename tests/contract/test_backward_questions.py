@@ -88,7 +88,7 @@ QUESTIONS: list[tuple[int, Callable[[], BackwardReport], str]] = [
     (
         39,
         lambda: check_backward(kept_on_ctx(), "x ** 2", order=2, **x23()),
-        "yours None, the formula gives 24: x.grad has lost its dependence on x any more",
+        "yours None, the formula gives 24: x.grad has lost its dependence on x",
     ),
     (
         40,
