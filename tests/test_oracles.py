@@ -93,7 +93,7 @@ def test_a_delta_that_is_dropped_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
         return right(body.replace(lambda n: isinstance(n, sp.KroneckerDelta), lambda n: sp.S.One), indices)
 
     for module in (rules, local):
-        monkeypatch.setattr(module, "add_up", careless)
+        monkeypatch.setattr(module, "contracted_sum", careless)
     assert not explained().passed
 
 
