@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import bug
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
-from symgrad.numeric.exact import gaps
+from symgrad.numeric.exact import gaps, largest_finite
 from symgrad.oracles.torch import data_inputs, torch_forward, torch_leaves
 from symgrad.testing.candidates import Candidate, CandidateRun, PullResult, listening
 from symgrad.testing.references import DerivedReference, GradientReference
@@ -38,7 +39,7 @@ class Trial:
 
     def same(self, other: Array) -> bool:
         """Whether ``other`` is what came, which may be larger than what was expected."""
-        times = max(1.0, largest_of(self.got) / self.scale) if self.scale else 1.0
+        times = max(1.0, largest_finite(self.got) / self.scale) if self.scale else 1.0
         return other.shape == self.got.shape and bool((self.gaps(other) <= times * self.limit).all())
 
     def gaps(self, other: Array) -> Array:
@@ -104,22 +105,18 @@ class Bench:
         weights = Weights("", seeds)
         return weigh_rows(weights, self.rows) if self.rows and rows_are_finite(self.rows) else self.truth.pull(seeds)
 
-    def trials(self, name: str) -> list[Trial]:
-        """All seeds for one input; an input that got no gradient got zeros."""
-        return self.tried[name]
-
     @cached_property
-    def tried(self) -> dict[str, list[Trial]]:
-        """The trials of every input."""
-        return {name: self.trials_of(name) for name in self.candidate.names}
+    def trials(self) -> dict[str, list[Trial]]:
+        """All seeds for each input; an input that got no gradient got zeros."""
+        return {name: self._try_seeds(name) for name in self.candidate.names}
 
-    def trials_of(self, name: str) -> list[Trial]:
+    def _try_seeds(self, name: str) -> list[Trial]:
         """Each seed once; what the type does not hold, on the way of torch's own backward either, has no answer."""
         found = []
-        largest_expected = [largest_of(e[name]) for e in self.expected]
+        largest_expected = [largest_finite(e[name]) for e in self.expected]
         if name in self.rows and len(self.rows[name]):
             with np.errstate(invalid="ignore"):  # 0·∞, where a slope is infinite
-                floors = [largest_of(sums) for sums in np.tensordot(self.flat, np.abs(self.rows[name]), 1)]
+                floors = [largest_finite(sums) for sums in np.tensordot(self.flat, np.abs(self.rows[name]), 1)]
         else:
             sizes = self.flat.max(1, initial=0.0)
             each = max((e / s for e, s in zip(largest_expected, sizes, strict=True) if s), default=0.0)
@@ -135,15 +132,10 @@ class Bench:
                 eager = float(np.abs(theirs - right)[held & np.isfinite(right)].max(initial=0.0)) / max(scale, 1e-30)
             if not held.all():
                 right, got = np.where(held, right, np.nan), np.where(held, got, np.nan)
-            largest = 0.0 if scale else largest_of(got)
+            largest = 0.0 if scale else largest_finite(got)
             limit = self.rounding.beside(eager) * max(scale, largest, LEAST.get(self.rounding.dtype, 0.0))
             found.append(Trial(weights, right, got, limit, scale or largest, eager))
         return found
-
-
-def largest_of(array: Array) -> float:
-    """The largest number that is finite."""
-    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 def make_bench(
@@ -163,7 +155,7 @@ def make_bench(
     if truth is not None:
         expected, rows = expected_gradients(truth, weights, candidate.names)
         sums = [np.abs(array).sum(0) for array in rows.values()] or [array for e in expected for array in e.values()]
-        reach = max(map(largest_of, sums), default=0.0)
+        reach = max(map(largest_finite, sums), default=0.0)
     weights += real_seeds(shapes, run.dtypes, number, rounding.dtype, reach)
     blind = null_seed(rows, shapes, run.dtypes)
     weights += [blind] if blind is not None else []
@@ -183,7 +175,7 @@ def make_bench(
     )  # fmt: skip
     if eager is None or rounding.given:
         return bench
-    off = max((t.eager for name in candidate.names for t in bench.trials(name)), default=0.0)
+    off = max((t.eager for name in candidate.names for t in bench.trials[name]), default=0.0)
     return replace(bench, rounding=replace(rounding, eager=off))
 
 
@@ -252,20 +244,14 @@ def gradient_gaps(
         shape = bench.candidate.shapes[name]
         left, right = (np.zeros(shape) if g is None else g for g in (a, b))
         gap = gaps(left, right)
-        largest = float(np.abs(left[np.isfinite(left)]).max(initial=0.0))
-        if gap.size and gap.max() > share * max(largest, 1.0):
+        if gap.size and gap.max() > share * max(largest_finite(left), 1.0):
             at = largest_at(gap)
-            yield name, entry_name(f"{name}.grad", at), float(left[at]), float(right[at])
+            yield name, format_entry_name(f"{name}.grad", at), float(left[at]), float(right[at])
 
 
 def largest_at(array: Array) -> tuple[int, ...]:
     """The place of the largest entry."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(array)), array.shape))
-
-
-def entry_name(name: str, at: Sequence[int]) -> str:
-    """``x.grad[1,2]``."""
-    return f"{name}[{','.join(map(str, at))}]" if len(at) else name
 
 
 def six_digits(number: float) -> str:

@@ -18,13 +18,13 @@ import numpy as np
 
 from symgrad.calculus import back
 from symgrad.errors import SymgradError
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_pushforward
 from symgrad.testing.bench import (
     BatteryResult,
     Bench,
     Trial,
     battery_result,
-    entry_name,
     format_distinct,
     gradient_gaps,
     largest_at,
@@ -300,7 +300,7 @@ def second_order_findings(
             continue
         at = largest_at(np.where(trial.off, trial.gaps(expected), -1))
         yours, ours = format_distinct(float(numbers[at]), float(expected[at]))
-        where = f"∂(Σ w·{name}.grad)/∂{entry_name(by, at)}"
+        where = f"∂(Σ w·{name}.grad)/∂{format_entry_name(by, at)}"
         lost = "" if numbers.any() else f": {name}.grad has lost its dependence on {by}"
         said = f"{where}: yours {'None' if got is None else yours}, the formula gives {ours}{lost}"
         advice = "backward has to use tensors of save_for_backward and operations of torch, or be marked "

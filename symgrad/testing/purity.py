@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.render.content.speaker import count_noun
 from symgrad.testing.bench import (
     BatteryResult,
     Bench,
     battery_result,
-    entry_name,
     format_distinct,
     gradient_gaps,
     largest_at,
@@ -132,7 +132,7 @@ def without_random_errors(bench: Bench) -> tuple[Bench, tuple[Finding, ...]]:
     An entry stays wrong where what came is farther from the right number than it is from itself.
     """
     pulls, found = list(bench.pulls), list[Finding]()
-    trials = {name: bench.trials(name) for name in bench.candidate.names}
+    trials = {name: bench.trials[name] for name in bench.candidate.names}
     for number, (weights, pull) in enumerate(zip(bench.weights, bench.pulls, strict=True)):
         wrong = [name for name, every in trials.items() if every[number].off.any()]
         more = [bench.run.pull(weights.seeds) for _ in range(TWICE if wrong else 0)]
@@ -182,7 +182,7 @@ def stale_state_findings(
         limit = bench.rounding.allowed * max(1.0, float(np.abs(strange).max(initial=0.0)))
         if (np.abs(came - strange) <= limit).all() and (np.abs(expected - strange) > ALIKE * limit).any():
             at = largest_at(np.abs(expected - strange))
-            where = entry_name(f"{name}.grad", at)
+            where = format_entry_name(f"{name}.grad", at)
             yours, ours = format_distinct(float(came[at]), float(expected[at]))
             said = f"{where}: of two forward passes at different inputs, the backward of one gives {yours}, which "
             said += f"is right for the other; {ours} is right: what it reads is kept from another call (a global, "

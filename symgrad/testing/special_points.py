@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, is_exact, unit_at
 from symgrad.numeric.vector_products import Pull
 from symgrad.oracles.numerical import APART, STEPS, lies_between, two_slopes
@@ -28,7 +29,6 @@ from symgrad.testing.bench import (
     Bench,
     Trial,
     battery_result,
-    entry_name,
     format_distinct,
     not_made,
     run_eager,
@@ -97,7 +97,7 @@ def excuse_kinks(bench: Bench, name: str, excuse: Excuse) -> Excuse:
             if unscaled is None:
                 return excuse
             sides = size * unscaled[0], size * unscaled[1]
-            entry, yours = entry_name(name, at), float(trial.got[at])
+            entry, yours = format_entry_name(name, at), float(trial.got[at])
             value = float(as_float(formula.inputs[name])[at])
             told = f"{entry} = {six_digits(value)} is a kink: left {six_digits(round(sides[0], 6))}, "
             told += f"right {six_digits(round(sides[1], 6))}"
@@ -142,7 +142,7 @@ def tied_gradients(
             continue
         got = [0.0 if gradients.get(n) is None else float(np.sum(np.asarray(gradients[n]) * a)) for n, a in u.items()]
         if not lies_between_slopes(sum(got), whole, bench.rounding.allowed):
-            names = ", ".join(entry_name(n, at) for n, a in u.items() for at in nonzero_places(a)[:2])
+            names = ", ".join(format_entry_name(n, at) for n, a in u.items() for at in nonzero_places(a)[:2])
             low, high = sorted(six_digits(round(side, 6)) for side in whole)
             between = low if low == high else f"{low} to {high}"
             return f"{names} are tied, and their gradients add up to {six_digits(sum(got))} instead of {between}"
@@ -214,7 +214,7 @@ def entry_kink_notes(
     low, high = (float(f.pull(seeds)[name][at]) for f in closer)
     lies = "is" if abs(high - low) > JUMP * scale else f"lies within {GRADCHECK:g} of"
     secant = (values[2] - values[0]) / (2 * GRADCHECK)
-    entry, here = entry_name(name, at), float(formula.pull(seeds)[name][at])
+    entry, here = format_entry_name(name, at), float(formula.pull(seeds)[name][at])
     yield (
         f"{entry} = {six_digits(value)} {lies} a kink: the slope is {six_digits(left)} left of it and "
         f"{six_digits(right)} right of it, the formula gives {six_digits(here)}; a difference of step {GRADCHECK:g}, "
@@ -256,13 +256,14 @@ def check_whole_numbers(bench: Bench) -> BatteryResult:
         if pull.failure or came is None or came.shape != expected.shape or not (came != expected).any():
             continue
         where = tuple(int(i) for i in np.argwhere(came != expected)[0])
+        entry = format_entry_name(f"{name}.grad", where)
         yours, ours = format_distinct(float(came[where]), float(expected[where]))
         far = float(np.abs(came - expected).max()) > bench.rounding.allowed * max(1.0, float(np.abs(expected).max()))
         why = "this is not rounding" if far else "an intermediate value is rounded unnecessarily"
-        said = f"{entry_name(f'{name}.grad', where)}: yours {yours}; the right value is {ours}, at small integers, "
+        said = f"{entry}: yours {yours}; the right value is {ours}, at small integers, "
         said += f"where {dtype} rounds nothing: {why}"
         evidence = {"got": float(came[where]), "expected": float(expected[where])}
-        found.append(Finding("value" if far else "precision", name, entry_name(f"{name}.grad", where), said, evidence))
+        found.append(Finding("value" if far else "precision", name, entry, said, evidence))
     return battery_result("whole numbers", len(right), found)
 
 

@@ -12,8 +12,10 @@ from functools import partial
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.language.arguments import format_entry_name
 from symgrad.language.literals import describe_shape
 from symgrad.numeric import Array
+from symgrad.numeric.exact import largest_finite
 from symgrad.oracles import run_torch, torch_version
 from symgrad.oracles.comparisons import judge
 from symgrad.testing.bench import (
@@ -21,10 +23,8 @@ from symgrad.testing.bench import (
     Bench,
     Trial,
     battery_result,
-    entry_name,
     format_distinct,
     largest_at,
-    largest_of,
     not_made,
     six_digits,
 )
@@ -83,7 +83,7 @@ def forward_finding(bench: Bench) -> Finding | None:
         if trial.off.any():
             at = worst_entry(trial)
             yours, ours = format_distinct(b[at], a[at])
-            where = entry_name(label, at)
+            where = format_entry_name(label, at)
             said = f"the forward pass is another function: {where} is {yours}, and {name!r} gives {ours} there"
             evidence = {"expected": float(a[at]), "got": float(b[at])}
             return Finding("forward", "out", where, said, evidence)
@@ -98,7 +98,7 @@ def check_value(bench: Bench) -> BatteryResult:
     found, notes, count, worst_ulps = list[Finding](), list[str](), 0, 0.0
     for name in bench.candidate.names:
         excuse = judge(
-            Excuse(bench.trials(name)), [partial(widen_limits, bench, name), partial(excuse_kinks, bench, name)]
+            Excuse(bench.trials[name]), [partial(widen_limits, bench, name), partial(excuse_kinks, bench, name)]
         )
         count += len(excuse.trials)
         if excuse.note:
@@ -110,7 +110,7 @@ def check_value(bench: Bench) -> BatteryResult:
         if bad:
             steady = all(f.evidence["slight"] for f in unsteady)
             found.append(value_finding(bench, name, excuse, bad, none, steady))
-    compared = [np.isfinite(t.expected).any() for name in bench.candidate.names for t in bench.trials(name)]
+    compared = [np.isfinite(t.expected).any() for name in bench.candidate.names for t in bench.trials[name]]
     if count and not any(compared) and all(np.size(a) for e in bench.expected for a in e.values()):
         return not_made(
             "value", next(out_of_range_notes(bench), f"no gradient here can be represented in {bench.rounding.dtype}")
@@ -127,7 +127,7 @@ def check_value(bench: Bench) -> BatteryResult:
 def out_of_range_notes(bench: Bench) -> Iterator[str]:
     """An entry that the type does not hold, which is compared with nothing."""
     for name in bench.candidate.names:
-        for right, trial, pull in zip(bench.expected, bench.trials(name), bench.pulls, strict=True):
+        for right, trial, pull in zip(bench.expected, bench.trials[name], bench.pulls, strict=True):
             lost = np.isnan(trial.expected) & np.isfinite(right[name])
             if lost.any() and not pull.failure:
                 at = tuple(int(i) for i in np.argwhere(lost)[0])
@@ -137,8 +137,9 @@ def out_of_range_notes(bench: Bench) -> Iterator[str]:
                     if not bench.rounding.within(right[name])[at]
                     else "is out of range on the way in"
                 )
+                entry = format_entry_name(f"{name}.grad", at)
                 yield (
-                    f"{entry_name(f'{name}.grad', at)} = {six_digits(float(right[name][at]))} {what} {dtype} with "
+                    f"{entry} = {six_digits(float(right[name][at]))} {what} {dtype} with "
                     f"v = {trial.weights.name}, and is not compared"
                 )
                 break
@@ -148,13 +149,13 @@ def blind_spot_notes(bench: Bench) -> Iterator[str]:
     """An input of which every gradient is 0 because what comes back to one step is in the left null space of its J."""
     formula = bench.formula
     for name in bench.candidate.names if formula is not None else ():
-        sizes = zip(bench.trials(name), bench.flat.max(1, initial=0.0), strict=True)
-        if formula is None or any(largest_of(t.expected) > SMALL * size for t, size in sizes):
+        sizes = zip(bench.trials[name], bench.flat.max(1, initial=0.0), strict=True)
+        if formula is None or any(largest_finite(t.expected) > SMALL * size for t, size in sizes):
             continue
         right = bench.expected[0][name]
-        noise = largest_of(formula.shaken(bench.mixed, name, EPSILON["float64"], 0) - right)
+        noise = largest_finite(formula.shaken(bench.mixed, name, EPSILON["float64"], 0) - right)
         for program, values, seed in zip(formula.programs, formula.values, bench.mixed, strict=True):
-            step = cancelling_step(program, values, seed, name) if largest_of(right) <= FARTHER * noise else None
+            step = cancelling_step(program, values, seed, name) if largest_finite(right) <= FARTHER * noise else None
             if step is not None:
                 yield (
                     f"{BLIND}: {name}.grad is 0 whatever v is, because the gradient of {step.called} sums to 0 in it: "
@@ -187,9 +188,9 @@ def widen_limits(bench: Bench, name: str, excuse: Excuse) -> Excuse:
 
 def rounding_floor(trial: Trial, trials: Sequence[Trial]) -> float:
     """What of a gradient is rounding alone, where all of it is: what cancels beside entries of an ordinary size."""
-    largest = max((largest_of(t.expected) for t in trials if "onehot" in t.weights.name), default=0.0)
+    largest = max((largest_finite(t.expected) for t in trials if "onehot" in t.weights.name), default=0.0)
     floor = NOTHING * EPSILON["float64"] * largest
-    return floor if max(largest_of(trial.expected), largest_of(trial.got)) <= floor else 0.0
+    return floor if max(largest_finite(trial.expected), largest_finite(trial.got)) <= floor else 0.0
 
 
 def rounding_note(bench: Bench, worst_ulps: float) -> str:
@@ -249,7 +250,7 @@ def value_finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial],
     """One input that is wrong, and why."""
     trial = most_telling_trial(bad)
     at = worst_entry(trial)
-    where = entry_name(f"{name}.grad", at)
+    where = format_entry_name(f"{name}.grad", at)
     formula = bench.formula
     cause = Cause("value", "")
     entry = line = ""
@@ -259,7 +260,7 @@ def value_finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial],
     elif excuse.outside:
         cause = Cause("kink", excuse.outside)
     elif formula is not None:
-        every = {n: widen_limits(bench, n, Excuse(bench.trials(n))).trials for n in bench.candidate.names}
+        every = {n: widen_limits(bench, n, Excuse(bench.trials[n])).trials for n in bench.candidate.names}
         whole = [all(np.isfinite(t.expected).all() for t in row) for row in zip(*every.values(), strict=True)]
         sound = [number for number, fine in enumerate(whole) if fine] or range(len(whole))
         wrong = {n: [ts[i] for i in sound] for n, ts in every.items() if any(t.off.any() for t in ts)}

@@ -142,12 +142,11 @@ def step_definition(program: Program, step: Apply) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True, eq=False)
 class Suspect:
-    """A statement, the quantity that belongs in the place of what it gives, and the one that stands there, if any."""
+    """A statement, and the quantity that belongs in the place of what it gives."""
 
     key: Key
     text: str
     right: str
-    instead: str
 
     @property
     def said(self) -> str:
@@ -171,7 +170,7 @@ def find_suspects(bench: Bench) -> list[Suspect]:
     formula = bench.formula
     if bench.candidate.masks and not bench.baseline.functions:
         return []
-    trials = {name: bench.trials(name) for name in bench.candidate.names}
+    trials = {name: bench.trials[name] for name in bench.candidate.names}
     if formula is None or sum(t[0].expected.size for t in trials.values() if t) > MOST_ENTRIES:
         return []
     chosen = [n for n, w in enumerate(bench.weights) if any(s.any() for s in w.seeds)][:SEEDS]
@@ -201,7 +200,7 @@ def find_suspects(bench: Bench) -> list[Suspect]:
             right = search.righted(same)
             instead = matching_quantity(step.value, behind[0])
             if right and (not instead or COTANGENT.fullmatch(right)):
-                found.append(Suspect(step.key, step.text, right, instead))
+                found.append(Suspect(step.key, step.text, right))
     return found
 
 
