@@ -139,7 +139,7 @@ def results() -> dict[str, Any]:
     }  # fmt: skip
 
 
-INNER = {"backward_by", "boxed", "pull", "trial"}
+INNER = {"backward_by", "boxed", "trial"}
 """Methods that other modules call, with what they have made themselves."""
 METHODS = [
     (name, method, parameter)

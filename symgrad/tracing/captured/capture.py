@@ -39,6 +39,7 @@ from symgrad.tracing.captured.step_text import (
     draw_sweep,
     list_program,
     program_line,
+    pull_recording,
     with_labels,
 )
 from symgrad.tracing.lift.call_sweeps import CallwisePull, pull_calls
@@ -52,14 +53,12 @@ if TYPE_CHECKING:
 def seed_array(seed: Any, output: Array, name: str) -> Array:
     """A seed as an array of the output's shape."""
     shape = output.shape
-    if seed is None:
-        if int(np.prod(shape, dtype=object)) != 1:
-            raise ShapeError(
-                f"{name} has {int(np.prod(shape, dtype=object))} entries: the seed is a weight for each of them",
-                hints=(f"a seed of shape {shape}", f"np.ones({shape}) for the gradient of the sum"),
-            )
-        return np.ones(shape)
-    array = to_numbers(seed)
+    if seed is None and output.size != 1:
+        raise ShapeError(
+            f"{name} has {output.size} entries: the seed is a weight for each of them",
+            hints=(f"a seed of shape {shape}", f"np.ones({shape}) for the gradient of the sum"),
+        )
+    array = np.ones(shape) if seed is None else to_numbers(seed)
     if array.shape != shape:
         raise seed_apart(array.shape, name, shape)
     return array
@@ -184,7 +183,7 @@ class Capture(RecordedProgram, Listed):
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
         """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
         seeds, watched = self._seeds(seed), CotangentSums()
-        self.pull(seeds, self._names(wrt), seen=watched)
+        pull_recording(self, seeds, self._names(wrt), seen=watched)
         return draw_sweep(self, seeds, watched)
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:

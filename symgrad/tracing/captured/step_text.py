@@ -98,18 +98,13 @@ class RecordedProgram:
         """The steps but those that only broadcast an operand of the next."""
         return listed_steps(self.recording, self.labels)
 
-    def pull(self, seeds: Mapping[str, Array], wanted: Sequence[str] | None = None, **told: Any) -> dict[str, Array]:
-        """vᵀJ for each of ``wanted``, or of all inputs, call by call; ``told`` is what else `pull_calls` takes."""
-        names = self.wanted if wanted is None else wanted
-        return pull_calls(self.recording, self.values, self.boxes, seeds, names, **{"origins": self.origins, **told})
-
     @cached_property
     def conventions(self) -> Mapping[str, str]:
         """The steps that have no derivative at this point, with the reason: found by a sweep of its own, from v = 1."""
         noted: dict[str, str] = {}
         ones = {name: np.ones(np.shape(self.arrays[name]), dtype=np.int64) for name in self.ends}
         with suppress(SymgradError):  # a step without a sweep is told by whoever asks for one
-            self.pull(ones, noted=noted)
+            pull_recording(self, ones, noted=noted)
         return noted
 
     @property
@@ -139,6 +134,15 @@ class RecordedProgram:
                 places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
                 found[step.result.name] = ast.unparse(replace_names(code, places))
         return found
+
+
+def pull_recording(
+    program: RecordedProgram, seeds: Mapping[str, Array], wanted: Sequence[str] | None = None, **told: Any
+) -> dict[str, Array]:
+    """vᵀJ for each of ``wanted``, or of all inputs, call by call; ``told`` is what else `pull_calls` takes."""
+    names = program.wanted if wanted is None else wanted
+    given = {"origins": program.origins, **told}
+    return pull_calls(program.recording, program.values, program.boxes, seeds, names, **given)
 
 
 def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: CotangentSums) -> str:

@@ -28,6 +28,7 @@ from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_rules import MOST_RULES, contradicts_itself
 from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured.step_text import pull_recording
 from symgrad.tracing.lift.boxes import CallOrigin, rerun, with_operands
 from symgrad.tracing.lift.call_sweeps import (
     agree_up_to_rounding,
@@ -71,8 +72,8 @@ class Judge:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
         program = self.program
         watchers = chain_watchers(watcher, term_size_watcher(program.arrays, self.terms))
-        self.derived = program.pull(self.seeds, seen=watchers, noted=self.chosen)
-        plain = program.pull(self.seeds, origins=None) if self.chosen else self.derived
+        self.derived = pull_recording(program, self.seeds, seen=watchers, noted=self.chosen)
+        plain = pull_recording(program, self.seeds, origins=None) if self.chosen else self.derived
         pairs = {name: (as_float(plain[name]), as_float(part)) for name, part in self.derived.items()}
         self.open = {name: ~np.isfinite(a) | ~agree_up_to_rounding(a, b) for name, (a, b) in pairs.items()}
         return self.derived
@@ -170,7 +171,7 @@ class Judge:
     @cached_property
     def ruled(self) -> Mapping[str, Array]:
         """The gradients with torch's rules for calls on the way, which are no derivatives there; none without any."""
-        found = self.program.pull(self.seeds, noted=self.rules, settle=apply_torch_rule)
+        found = pull_recording(self.program, self.seeds, noted=self.rules, settle=apply_torch_rule)
         return found if self.rules else {}
 
     def jumps(self, name: str) -> Array:

@@ -27,7 +27,7 @@ from symgrad.oracles.forms import reader_of
 from symgrad.program import Role
 from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.step_text import with_labels
+from symgrad.tracing.captured.step_text import pull_recording, with_labels
 from symgrad.tracing.record.trace import Node, upstream_nodes
 from symgrad.tracing.session.nonfinite import has_nan_output
 from symgrad.tracing.session.scene import Findings, Scene
@@ -66,7 +66,7 @@ def collect_lessons(call: Findings) -> list[str]:
 
 def pull_from(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ from a tensor of the program."""
-    return {own: as_float(np.asarray(array)) for own, array in program.pull({name: weights}, wanted).items()}
+    return {own: as_float(np.asarray(array)) for own, array in pull_recording(program, {name: weights}, wanted).items()}
 
 
 def mean_loss_note(program: Capture) -> Iterator[str]:

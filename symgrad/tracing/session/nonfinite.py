@@ -20,7 +20,7 @@ from symgrad.ops import entry_of
 from symgrad.program import Apply
 from symgrad.render.numbers import format_array, format_digits
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.step_text import StepWriter, format_step
+from symgrad.tracing.captured.step_text import StepWriter, format_step, pull_recording
 from symgrad.tracing.session.no_gradient import explain_missing_slope, suggest_distance, suggest_stable_function
 from symgrad.tracing.session.scene import Findings
 
@@ -70,8 +70,8 @@ def real_gradients_note(program: Capture, seeds: Mapping[str, Array], found: Seq
 
     if not is_lost_to_zero_weights(program, found):
         return []
-    plain = program.pull(seeds, origins=None)
-    whole = program.pull(seeds, origins=None, hook=left_out)
+    plain = pull_recording(program, seeds, origins=None)
+    whole = pull_recording(program, seeds, origins=None, hook=left_out)
     lost = [n for n in whole if np.isnan(as_float(plain[n])).any() and np.isfinite(as_float(whole[n])).all()]
     told = [f"{program.labels[n]}.grad is {format_array(as_float(whole[n]))}" for n in lost[:2]]
     return [f"  Mathematically, {' and '.join(told)}."] if told else []
@@ -88,7 +88,7 @@ def infinity_times_zero_note(program: Capture, seeds: Mapping[str, Array], found
 
     if not any(np.isinf(birth.result).any() for birth in found):
         return []
-    program.pull(seeds, origins=None, seen=seen)
+    pull_recording(program, seeds, origins=None, seen=seen)
     lines = (f"  ∞ · 0 is nan: {format_step(program, s)}{program.place(s.result.name)} has slope 0" for s in turned[:1])
     return [f"{line} where the infinite gradient arrives" for line in lines]
 

@@ -18,7 +18,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Pullback
 from symgrad.render.numbers import format_array, format_digits
 from symgrad.render.wrapping import truncate_end
-from symgrad.tracing.captured.step_text import torch_choices
+from symgrad.tracing.captured.step_text import pull_recording, torch_choices
 from symgrad.tracing.lift.boxes import format_change
 from symgrad.tracing.lift.call_sweeps import OVERFLOWS, settle_singular
 from symgrad.tracing.lift.lifted import WRITTEN
@@ -88,7 +88,7 @@ def explain_torch_overflow(call: Findings) -> list[str]:
     if not any(row.overflows and row.overflowed is None and not row.lost for row in call.rows):
         return []
     found = dict[str, str]()
-    program.pull(judge.seeds, noted=found, settle=settle_singular)
+    pull_recording(program, judge.seeds, noted=found, settle=settle_singular)
     return torch_choices(program, {name: why for name, why in found.items() if why.startswith(OVERFLOWS)})
 
 

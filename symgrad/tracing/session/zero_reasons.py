@@ -25,7 +25,7 @@ from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Role
 from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.step_text import format_step, right_side, with_labels
+from symgrad.tracing.captured.step_text import format_step, pull_recording, right_side, with_labels
 from symgrad.tracing.lift.lifted import UNNAMED, autocast_method, is_implicit_step
 from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.trace import Node
@@ -64,7 +64,7 @@ def find_kinks(program: Capture, seeds: Mapping[str, Array], met: KinkPassages) 
     def back(name: str, change: Array) -> Mapping[str, Array]:
         if name in program.wanted:
             return {name: change}
-        return program.pull({name: change}, origins=None)
+        return pull_recording(program, {name: change}, origins=None)
 
     here = list(ties(program.recording, program.values, met.met, back))
     if len(program.ends) == 1 and not program.boxes:
