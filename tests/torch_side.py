@@ -212,6 +212,12 @@ class Names(dict[str, Any]):
         raise KeyError(name)
 
 
+def known_to_torch(text: str) -> bool:
+    """Whether every function that `text` calls is one of torch's, by whatever name torch keeps it under."""
+    homes = (torch, torch.Tensor, F, torch.linalg, torch.special, torch.fft)
+    return all(any(hasattr(home, name) for home in homes) for name in re.findall(r"(\w+)\(", text))
+
+
 def evaluate(
     text: str,
     tensors: Mapping[str, Any],

@@ -164,7 +164,7 @@ def _count(jacobian: Jacobian) -> str:
     return f"{size}, {words.get(where, f'{many} entries can be nonzero')}{less}"
 
 
-PLAN = " `symgrad plan` counts its zeros, and the passes that compute all of it."
+PLAN = " `symgrad plan` counts its zeros and passes."
 
 
 def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names: Names) -> Iterator[Block]:
@@ -175,8 +175,8 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         return
     if rows > MOST_ROWS or columns > MOST_COLUMNS:
         yield say.paragraph(
-            "The {rows}×{columns} matrix is too large to show here. In Python, `{where}.sparse()` gives its numbers "
-            "and `{where}.matrix()` its symbols." + (PLAN if teller.source else ""),
+            "The {rows}×{columns} matrix is too large to show here. In Python, `{where}.sparse()` gives its numbers, "
+            "`.matrix()` its symbols." + (PLAN if teller.source else ""),
             rows=rows,
             columns=columns,
             where=f'.gradients["{jacobian.name}"].jacobian',
