@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.calculus.reverse_sweep import substitute
-from symgrad.closed_form.form import find_views
+from symgrad.closed_form.form import WIDEST, find_views
 from symgrad.closed_form.fragments import (
     Axes,
     Fragment,
@@ -43,7 +43,7 @@ from symgrad.errors import SymgradError
 from symgrad.functions import finite, nearest, side
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes
-from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of, weight
 from symgrad.program import Program
 from symgrad.shapes import Size, fill_sizes
 
@@ -293,6 +293,8 @@ def write_array_operations(program: Program, sweep: Sweep, wanted: str) -> str |
     if not sweep.whole:
         return None
     equation = substitute(sweep.equation, find_views(program))
+    if weight(equation.right) > WIDEST:
+        return None
     notation = ArrayText(program, wanted)
     try:
         text = notation.whole(apply_rules(equation.right, [], APART), equation.axes, wanted).text

@@ -41,8 +41,8 @@ LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 Classes = Callable[[Expr, list[Rewrite]], Expr]
 """What is said of the classes that a loss leaves out."""
-WIDEST = 2000
-"""Nodes of a formula beyond which no text so short is looked for: that takes minutes, and none was ever found."""
+WIDEST = 1000
+"""Nodes of a formula beyond which no text so short is looked for: that takes minutes. None with one has over 250."""
 
 
 @dataclass(frozen=True)
