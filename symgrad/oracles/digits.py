@@ -47,7 +47,7 @@ UNKNOWN = (
 )
 WHY = {
     "underflow": "{step} underflows", "saturated": "{step} is saturated", "cancelled": "terms of {step} cancel",
-    "rounded": "{step} rounds them away",
+    "rounded": "{step} rounds it away",
     "shares": "terms as large as {most:.2g} are summed in it and cancel, and floats keep about 16 digits of them",
 }  # fmt: skip
 """How a gradient becomes 0 in floats that is not: the slope of what is saturated is rounded to 0."""

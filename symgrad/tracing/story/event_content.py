@@ -302,7 +302,8 @@ def format_agreement(leaf: Leaf) -> str:
 
 def closing_text(session: Session) -> str:
     """What is said at the end: calls that were only counted, whether anything disagreed, or that nothing was called."""
-    if not (session.calls or session.counted):
+    jacobians = any(isinstance(event, Note) and event.more for event in session.events)
+    if not (session.calls or session.counted or jacobians):
         return "no backward() or grad() ran: there is nothing to explain\n"
     lines = []
     for line, count in session.counted.items():
