@@ -19,14 +19,14 @@ class Example:
     """One example of a test, as far as its marks and parameters go."""
 
     def __init__(self, nodeid: str, *marks: pytest.MarkDecorator, **params: object) -> None:
-        self.nodeid, self.marks = nodeid, [mark.mark for mark in marks]
+        self.nodeid, self.own_markers = nodeid, [mark.mark for mark in marks]
         self.callspec = SimpleNamespace(params=params)
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        return next((mark for mark in self.marks if mark.name == name), None)
+        return next((mark for mark in self.own_markers if mark.name == name), None)
 
     def add_marker(self, mark: pytest.MarkDecorator) -> None:
-        self.marks.append(mark.mark)
+        self.own_markers.append(mark.mark)
 
     @property
     def slow(self) -> bool:
@@ -50,6 +50,17 @@ def test_the_others_are_slow_and_slow_ones_are_not_counted() -> None:
     pytest_collection_modifyitems([*first, *other])  # type: ignore[list-item]  # stand-ins for pytest's items
     assert [example.slow for example in first] in ([False, True, True], [True, True, False])
     assert not any(example.slow for example in other)
+
+
+def test_of_a_long_walk_a_third_is_slow_and_the_rest_is_left_to_the_night_but_not_of_the_contract() -> None:
+    few = pytest.mark.one_in(5)
+    for place, walk in (("a.py", True), ("tests/contract/a.py", False)):
+        examples = [Example(f"{place}::test[{number}]", few) for number in range(300)]
+        pytest_collection_modifyitems([*examples, Example("b.py::test")])  # type: ignore[list-item]  # stand-ins
+        slow = sum(example.slow for example in examples)
+        night = sum(example.get_closest_marker("night") is not None for example in examples)
+        assert slow + night == 240
+        assert 70 <= slow <= 90 if walk else slow == 240
 
 
 def test_the_default_tests_of_a_file_share_a_process_and_slow_ones_are_spread() -> None:

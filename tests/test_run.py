@@ -1115,6 +1115,7 @@ def test_an_interrupted_script_ends_as_python_ends_it_and_the_story_is_told(tmp_
     path = tmp_path / "script.py"
     path.write_text(
         "import atexit, os, signal, torch\natexit.register(lambda: print('bye'))\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in what a shell started with &
         "x = torch.ones(2, requires_grad=True)\n(x * x).sum().backward()\n"
         "os.kill(os.getpid(), signal.SIGINT)\nwhile True:\n    pass\n"
     )
