@@ -24,7 +24,7 @@ from symgrad.calculus import local_jacobian
 from symgrad.documents.domains import sample_values
 from symgrad.entries import derived_facts, spec
 from symgrad.entries import equations as mechanism
-from symgrad.entries.torch_calls import plain_option as plain_option
+from symgrad.entries.readings import plain_option as plain_option
 from symgrad.errors import SourceText, SymgradError
 from symgrad.exporting.numpy_text import numpy_spelling
 from symgrad.functions import special

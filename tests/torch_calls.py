@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from symgrad.entries.torch_calls import path_of
+from symgrad.entries.readings import path_of
 
 
 def call_text(word: str, arguments: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, EquationAlongAxes, LossReading
 from symgrad.entries.indexed import Axes, EquationOnAxes, IndexedEquation
 from symgrad.entries.operands import Domain, Fits, broadcast_all, common_shape, parse_fit_pattern, reals
-from symgrad.entries.readings import EquationReading, PointwiseEquation, Variants
+from symgrad.entries.readings import EquationReading, PointwiseEquation, Variants, call_of_torch
 from symgrad.entries.signatures import CallPattern, call_of, example_of
 from symgrad.entries.spec import (
     TABLE,
@@ -34,7 +34,6 @@ from symgrad.entries.spec import (
     no_alignment,
     register,
 )
-from symgrad.entries.torch_calls import call_of_torch
 from symgrad.errors import bug
 from symgrad.functions import ALSO, JUMPS
 

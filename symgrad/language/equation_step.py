@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import sympy as sp
 
-from symgrad.entries.stated_equations import equation_of
 from symgrad.errors import InputError, Setting, Span, SymgradError
 from symgrad.language.binding import Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder, StepOperand
@@ -35,7 +34,7 @@ from symgrad.notation.tree import (
     walk,
 )
 from symgrad.ops import equation_functions
-from symgrad.ops.lookup import entry_named
+from symgrad.ops.lookup import entry_named, equation_of
 from symgrad.program import Stated, free_name
 
 

@@ -21,7 +21,6 @@ from symgrad.entries.spec import (
     operations,
 )
 from symgrad.ops import (
-    activations,
     arranging,
     complex_pairs,
     convolutions,
@@ -29,7 +28,6 @@ from symgrad.ops import (
     distances,
     factorizations,
     fold_unfold,
-    fourier,
     gathering,
     interpolation,
     layers,
@@ -38,7 +36,6 @@ from symgrad.ops import (
     pooling,
     products,
     reductions,
-    scalars,
     statistics,
     subscripts,
     views,
@@ -54,7 +51,7 @@ from symgrad.ops.lookup import (
     is_data_argument,
 )
 
-ELEMENTWISE = (activations, pointwise, scalars)
+ELEMENTWISE = (pointwise,)
 CONTRACTIONS = (convolutions, distances, pooling, products)
 GROUPS: dict[str, tuple[ModuleType, ...]] = {
     "Operations on each entry by itself": ELEMENTWISE,
@@ -66,7 +63,7 @@ GROUPS: dict[str, tuple[ModuleType, ...]] = {
         decompositions,
         factorizations,
     ),
-    "Complex numbers as pairs": (complex_pairs, fourier),
+    "Complex numbers as pairs": (complex_pairs,),
 }
 """The families by their group, in the order in which the table is read."""
 

@@ -16,9 +16,9 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import basics
+from symgrad.ops.calls.long_calls import REDUCTIONS, ctc_loss_steps
 from symgrad.ops.calls.one_line_calls import SHORTCUT
 from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_front
-from symgrad.ops.calls.run_calls import REDUCTIONS, ctc_loss_steps
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift.boxes import replay

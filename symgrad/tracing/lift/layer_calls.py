@@ -14,7 +14,7 @@ import torch
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import basics, layers
-from symgrad.ops.calls import run_calls
+from symgrad.ops.calls import long_calls
 from symgrad.ops.calls.one_line_calls import INNER
 from symgrad.ops.calls.registry import Last, apply_last_step, done
 from symgrad.tracing.lift.boxes import rerun
@@ -225,15 +225,15 @@ def segment_reduce(
     bounds = given if lengths is None else np.concatenate([np.zeros_like(given[..., :1]), given.cumsum(-1)], -1)
     count, size = bounds.shape[-1] - 1, int(data.shape[axis])
     tables = bounds.reshape(-1, count + 1)
-    own = [run_calls.segment_of_entries(row[:-1], size) + number * count for number, row in enumerate(tables)]
+    own = [long_calls.segment_of_entries(row[:-1], size) + number * count for number, row in enumerate(tables)]
     inside = np.concatenate([(np.arange(size) >= row[0]) & (np.arange(size) < row[-1]) for row in tables])
     rest = tuple(map(int, data.shape[axis + 1 :]))
     rows = data if axis == 0 else steps(basics.reshape, data, (len(tables) * size, *rest))
     if not inside.all():
         rows = steps(basics.index_select, rows, 0, steps.data("inside", np.flatnonzero(inside)))
-    alone = run_calls.KINDS[reduce][1] if reduce in run_calls.KINDS else 0.0 if initial is None else 1.0
+    alone = long_calls.KINDS[reduce][1] if reduce in long_calls.KINDS else 0.0 if initial is None else 1.0
     shape = (len(tables) * count, *rest)
-    last = run_calls.reduce_segments(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
+    last = long_calls.reduce_segments(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
     return last if axis == 0 else ("torch.reshape", (apply_last_step(steps, last), node.shape), {})
 
 
@@ -247,14 +247,14 @@ def embedding_bag(
     if node.index != 0 or scale_grad_by_freq:
         raise Refused("embedding_bag with scale_grad_by_freq, or a result that is no value")
     chosen, starts = without_subclass(indices).reshape(-1).numpy(), without_subclass(offsets).numpy()
-    parts = run_calls.segment_of_entries(starts, len(chosen))
+    parts = long_calls.segment_of_entries(starts, len(chosen))
     kept = np.ones(len(chosen), bool) if padding_idx is None else chosen != padding_idx % weight.shape[0]
     if not kept.any():
         return None
-    rows = run_calls.gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
+    rows = long_calls.gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
     if mode == 2:
         return lift_bag_maxima(steps, node, rows, parts[kept])
-    return run_calls.reduce_segments(steps, node.shape, rows, parts[kept], run_calls.REDUCED[mode], None, 1.0)
+    return long_calls.reduce_segments(steps, node.shape, rows, parts[kept], long_calls.REDUCED[mode], None, 1.0)
 
 
 def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> Last:
@@ -263,7 +263,7 @@ def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> 
     own = parts[:, None] == np.arange(node.shape[0])  # (rows, bags)
     best = np.argmax(np.where(own[:, :, None], values[:, None, :], -np.inf), axis=0)
     empty = np.broadcast_to(~own.any(axis=0)[:, None], node.shape)
-    return done(run_calls.pick_bag_maxima(steps, rows, best, empty))
+    return done(long_calls.pick_bag_maxima(steps, rows, best, empty))
 
 
 for word, known in INNER.items():
