@@ -32,7 +32,7 @@ WARM, SIZES = 48, {"small": 60, "large": 480}
 COUNTED = {
     "forward passes": ("symgrad.numeric.forward_pass", "forward"),
     "sweeps": ("symgrad.numeric.vector_products", "numeric_pullback"),
-    "readings": ("symgrad.language.inference", "script_of"),
+    "readings": ("symgrad.language.inference", "parse_pasted_script"),
     "sweeps in symbols": ("symgrad.calculus.reverse_sweep", "reverse"),
 }
 SCRIPT = """

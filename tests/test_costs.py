@@ -142,14 +142,14 @@ def layers(count, equal):
 def test_the_text_of_twice_as_many_layers_is_twice_the_work(equal, counted, monkeypatch):
     """Pulls through a step are counted, in one piece or by name; a sweep for each input would be their square."""
     pulls: Counter[str] = Counter()
-    for name in ("put_in", "named_pull"):
+    for name in ("formula_pull", "named_pull"):
         own = getattr(reverse_sweep, name)
         monkeypatch.setattr(reverse_sweep, name, lambda *args, name=name, own=own: pulls.update([name]) or own(*args))
     found = {}
     for count in (30, 60):
         pulls.clear()
         derived = counted(lambda count=count: symgrad.explain(layers(count, equal), check=False))
-        found[count] = pulls["put_in"], pulls["named_pull"], derived["derivatives"]
+        found[count] = pulls["formula_pull"], pulls["named_pull"], derived["derivatives"]
     (put, named, derived), (more_put, more_named, more_derived) = found[30], found[60]
     assert (put, derived) == (more_put, more_derived)
     assert 1.5 * named < more_named <= 2.2 * named

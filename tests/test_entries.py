@@ -198,7 +198,7 @@ def test_the_forward_pass_is_the_text_read_on_arrays(case: Case) -> None:
 
 @pytest.mark.slow
 def test_no_text_is_read_until_an_entry_is_used() -> None:
-    code = "import symgrad.ops; from symgrad.entries.readings import spelled; print(spelled.cache_info().currsize)"
+    code = "import symgrad.ops; from symgrad.entries.readings import parse_entry_equation; print(parse_entry_equation.cache_info().currsize)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "0"
 

@@ -69,7 +69,7 @@ def test_what_is_too_wide_is_told_instead(tmp_path: Path) -> None:
     )
     compiled(tmp_path, wide.to_latex(), long.to_latex())
     assert "too wide for this page" in long.to_latex()
-    assert "20×20 is too large to be written out" in wide.to_text()
+    assert "20×20 matrix is too large to show here" in wide.to_text()
     small = symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False).to_latex()
     assert small.count("scriptsize") == 1  # the 8×12 matrix by a, not the 8×6 one by x
 

@@ -179,8 +179,10 @@ def held_by(explanation: Explanation, lines: list[str], what: str) -> int:
         here = np.broadcast_to(value, there.shape)
         known = np.isfinite(there) | ("but those that follow" not in said)
         assert_same(there[known], here[known], what=f"{what}: {name}")
-    for name, count in re.findall(r"(\w+) is used (\d+) times", said):
-        assert len(explanation.gradients[name].sweep.uses) == int(count)
+    for name, every, some in re.findall(
+        r"(\w+) is used (\d+) times: its gradient is the sum over (?:the (\d+)|these)", said
+    ):
+        assert len(explanation.gradients[name].sweep.uses) == int(some or every)
     if "Equal to torch" in said:
         for name, array in own.items():
             assert_same(torchs[name].reshape(array.shape), array, what=f"{what}: {name}")

@@ -107,7 +107,7 @@ def told(tmp_path: Path, body: str) -> str:
             "h = (w * 3).detach()\nloss = h.sum()\nloss.requires_grad = True\nloss.backward()\nw.grad\n",
             (
                 "w.grad is None: the path was cut in line 3 by .detach(); line 5 made loss a new leaf, so the "
-                "backward in line 6 ends there"
+                "backward in line 6 stops there"
             ),
         ),
         (
@@ -138,7 +138,7 @@ def told(tmp_path: Path, body: str) -> str:
                 "h.retain_grad() before backward keeps it, torch.autograd.grad(h.sum(), h) gives it"
             ),
         ),
-        ("(torch.round(w) * 2).sum().backward()\n", "round(w) (line 3), its slope is 0"),
+        ("(torch.round(w) * 2).sum().backward()\n", "round(w) (line 3) passes no gradient back: its slope is 0"),
         (
             "h = torch.relu(-w)\nh.sum().backward()\n",
             "vᵀJ with respect to w is 0: h (line 3) passes no gradient back: its slope",

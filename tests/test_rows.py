@@ -126,7 +126,7 @@ def test_gradgradcheck_is_one_story_of_the_backward_it_differentiates(tmp_path: 
     assert "J with respect to x is 3×3, diag(-leaf * x.sin()), 67% zeros" in told
     assert "1 of 3 passes are enough: J is diagonal" in told
     assert (
-        "gradgradcheck differentiates the backward, whose v is leaf: with respect to it is the first derivative again"
+        "gradgradcheck differentiates the backward, whose v is leaf: with respect to it that is the first derivative again"
     ) in told
     assert "not explained" not in told
 

@@ -12,7 +12,7 @@ from symgrad import capture
 from tests.compare import assert_same
 from tests.contract.module_zoo import modules
 
-DERIVED_NOWHERE = {"CrossMapLRN2d": "apply", "Embedding maxnorm": "no derivative"}
+DERIVED_NOWHERE = {"CrossMapLRN2d": "apply", "Embedding maxnorm": "torch's rule, not the derivative"}
 """Modules with a black box, and what is said of it."""
 QUICK = (
     "Bilinear", "LocalResponseNorm", "RMSNorm eps", "PReLU n", "AdaptiveLogSoftmaxWithLoss", "FeatureAlphaDropout",
