@@ -438,7 +438,7 @@ NOTES: dict[str, Rule] = {
     r"\.detach\(\) in line (?P<line>\d+) hides one use of .*": declared,
     r"v = ones adds the (?P<n>\d+) rows of J; v = 1.* gives the first alone, torch\.func\.jacrev all of them": rows_added,
     r"J is diagonal, so v = ones returns all of it: the slope of each output with respect to its own input": all_of_it,
-    r"\w+ sums (?P<n>\d+) entries, so it adds their \d+ rows of J; jacrev returns them separately": entries_added,
+    r"\w+ sums (?P<n>\d+) entries, so their \d+ rows of J add up; jacrev returns each row": entries_added,
     r"(?P<x>\w+)\[(?P<at>[\d,]+)\] is read (?P<n>twice|\d+ times), so its \d+ weights add up": read_often,
     r"(?P<x>\w+): the product adds (?P<n>\d+) rows \(samples\); before that sum the gradients per sample are "
     r"(?P<a>.+)\[:, :, None\] \* (?P<b>.+)\[:, None, :\]": samples,

@@ -86,7 +86,7 @@ SCRIPTS = [
     (2, VECTOR + "y = torch.outer(x, x)\n" + FAILS.format("y.backward(torch.ones(3))"), "v must be 3×3, not 3"),
     (2, VECTOR + "y = x.sum()\n" + FAILS.format("y.backward(torch.ones(3))"), "y is scalar, one output: v must be scalar, not 3"),
     (3, VECTOR + "(x * 2).backward(torch.ones(3))\n", "L = out[0] + out[1] + out[2], the sum"),
-    (3, "X, A = torch.randn(3, 2, requires_grad=True), torch.randn(2, 2)\n(X @ A @ X.T).sum().backward()\n", "out sums 9 entries, so it adds their 9 rows of J; jacrev returns them separately"),
+    (3, "X, A = torch.randn(3, 2, requires_grad=True), torch.randn(2, 2)\n(X @ A @ X.T).sum().backward()\n", "out sums 9 entries, so their 9 rows of J add up; jacrev returns each row"),
     (3, VECTOR + "(torch.ones(2, 3) @ x).backward(torch.ones(2))\n", "v = ones adds the 2 rows of J; v = 1 0 gives the first alone, torch.func.jacrev all of them"),
     (5, VECTOR + "y = (x**2).sum()\ny.backward()\n" + FAILS.format("y.backward()"), "saved tensors that this vᵀJ needs: x"),
     (6, VECTOR + "b = x.exp()\nb.add_(1)\n" + FAILS.format("b.sum().backward()"), "needs b, its own output; line 6"),

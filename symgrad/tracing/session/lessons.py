@@ -88,7 +88,7 @@ def added_rows_note(program: Capture, seeds: Mapping[str, Array]) -> Iterator[st
         )
     elif given.size == 1 and (summed := find_summed_tensor(program, end)) is not None:
         name, count = summed, np.size(program.arrays[summed])
-        said = f"{label} sums {count} entries, so it adds their {count} rows of J; jacrev returns them separately"
+        said = f"{label} sums {count} entries, so their {count} rows of J add up; jacrev returns each row"
     else:
         return
     size, shape = np.size(program.arrays[name]), np.shape(program.arrays[name])
