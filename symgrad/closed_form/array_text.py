@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.calculus.reverse_sweep import substitute
-from symgrad.closed_form.form import WIDEST, find_views
+from symgrad.closed_form.form import find_views
 from symgrad.closed_form.fragments import (
     Axes,
     Fragment,
@@ -49,6 +49,8 @@ from symgrad.shapes import Size, fill_sizes
 
 LONGEST = 3000
 """A longer text is read by nobody and parsed by nobody in time."""
+WIDEST = 1000
+"""Nodes of a formula beyond which the text would be longer."""
 CALLS = {
     sp.atan2: "atan2", sp.erfinv: "erfinv", sp.loggamma: "lgamma", sp.polygamma: "polygamma", finite: "isfinite",
     side: "copysign(ones_like({0}), {0})", nearest: "round", sp.Abs: "abs", sp.sinh: "sinh", sp.cosh: "cosh",

@@ -41,8 +41,8 @@ LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 Classes = Callable[[Expr, list[Rewrite]], Expr]
 """What is said of the classes that a loss leaves out."""
-WIDEST = 1000
-"""Nodes of a formula beyond which no text so short is looked for: that takes minutes. None with one has over 250."""
+WIDEST, WRITTEN = 2000, 1000
+"""Nodes of a formula, and of what the rules leave of it, beyond which no text is looked for: that takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -300,6 +300,8 @@ def write_form(
     if right.has(sigmoid):
         right = apply_rules(right, steps, logistic_output_rule(program, known))
     right = floats_to_integers(Equation(equation.axes, right)).right
+    if weight(right) > WRITTEN:
+        return None
     notation = forms()
     try:
         piece = notation.whole(right, equation.axes, wanted) if right != 0 else None

@@ -21,6 +21,7 @@ from symgrad.entries.spec import (
     operations,
 )
 from symgrad.ops import (
+    activations,
     arranging,
     complex_pairs,
     convolutions,
@@ -28,6 +29,7 @@ from symgrad.ops import (
     distances,
     factorizations,
     fold_unfold,
+    fourier,
     gathering,
     interpolation,
     layers,
@@ -36,6 +38,7 @@ from symgrad.ops import (
     pooling,
     products,
     reductions,
+    scalars,
     statistics,
     subscripts,
     views,
@@ -51,7 +54,7 @@ from symgrad.ops.lookup import (
     is_data_argument,
 )
 
-ELEMENTWISE = (pointwise,)
+ELEMENTWISE = (activations, pointwise, scalars)
 CONTRACTIONS = (convolutions, distances, pooling, products)
 GROUPS: dict[str, tuple[ModuleType, ...]] = {
     "Operations on each entry by itself": ELEMENTWISE,
@@ -63,7 +66,7 @@ GROUPS: dict[str, tuple[ModuleType, ...]] = {
         decompositions,
         factorizations,
     ),
-    "Complex numbers as pairs": (complex_pairs,),
+    "Complex numbers as pairs": (complex_pairs, fourier),
 }
 """The families by their group, in the order in which the table is read."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from symgrad.ops.calls.call_texts import define_call
 from symgrad.ops.calls.registry import CALLED, CallApplier, Last, done, spellings_everywhere
-from symgrad.ops.complex_pairs import each_axis
+from symgrad.ops.fourier import each_axis
 
 BEYOND = sys.float_info.max
 """No finite number is larger."""

@@ -26,7 +26,7 @@ from symgrad.numeric.exact import Array
 from symgrad.ops import basics
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
 from symgrad.ops.calls.registry import MOVERS, WRITES, find_compound
-from symgrad.ops.complex_pairs import each_axis
+from symgrad.ops.fourier import each_axis
 from symgrad.ops.lookup import entry_named, find, role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift import complex_definitions, complex_matrices, inside
