@@ -145,7 +145,12 @@ class TorchCaller:
             own = getattr(torch, name, own)  # F's chooses a dim, with a warning; torch's own wants to be told
         if kwargs.get("dropout_p") or (name.rstrip("_") in DROPS and is_random_call(name, args, kwargs)):
             raise UnsupportedText("its numbers are drawn in torch")
-        return self.counted(own, args, kwargs, name)
+        try:
+            return self.counted(own, args, kwargs, name)
+        except TextRejected as error:  # torch's functions that are written in Python say what the array lacks
+            if "ndarray" in str(error) or not any(isinstance(a, np.ndarray) for a in (*args, *kwargs.values())):
+                raise
+            raise TextRejected(f"{error} ({name} is given a numpy.ndarray; it takes tensors)", error.binding) from error
 
     def python(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Python's own function, of numbers and lists."""
@@ -205,7 +210,7 @@ class TorchCaller:
         if name in DRAWN:
             found = self.drawn(name, args, kwargs)
         else:
-            found = self.plain(lambda: called(*args, **kwargs))
+            found = self.plain(lambda: called(*args, **kwargs), f"{name}()")
             if not is_double_precision(found, args, kwargs):
                 args, kwargs = to_double_arguments(name, args, kwargs, found)
                 found = self.plain(lambda: called(*args, **kwargs))
@@ -232,8 +237,8 @@ class TorchCaller:
             self.budget.numpy(values)
         return self.plain(lambda: sign(*values))
 
-    def plain(self, compute: Callable[[], Any]) -> Any:
-        """What ``compute`` gives; what it raises is a refusal, in its own words."""
+    def plain(self, compute: Callable[[], Any], call: str = "") -> Any:
+        """What ``compute``, a ``call`` of torch's, gives; what it raises is a refusal, in its own words."""
         try:
             return compute()
         except (TextRejected, UnsupportedText, RecursionError):
