@@ -37,6 +37,8 @@ from symgrad.tracing.story.folding import list_folded_program
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 
+formulas = importlib.import_module("symgrad.explanation.formulas")
+forms = importlib.import_module("symgrad.oracles.forms")
 local = importlib.import_module("symgrad.calculus.local_derivatives")
 expansion_module = importlib.import_module("symgrad.language.expand")
 forwards = importlib.import_module("symgrad.numeric.forward_pass")
@@ -401,6 +403,33 @@ def test_a_text_that_was_read_is_not_parsed_again(monkeypatch) -> None:
         importlib.import_module("symgrad.language.inference"), "parse_pasted_script", lambda *_: pytest.fail("again")
     )
     assert ask() == found
+
+
+def test_what_is_explained_again_is_neither_derived_nor_proven_again(monkeypatch) -> None:
+    def ask(numbers):
+        return symgrad.explain("softmax(x * b, 0)", x=numbers, b=[2.0, 3.0, 5.0], seed=[1, 0, 0])
+
+    first = ask([1.0, 2.0, 4.0])
+    proofs: list[str] = []
+    own = forms._at
+    monkeypatch.setattr(formulas, "find_closed_form", lambda *_: pytest.fail("derived again"))
+    monkeypatch.setattr(forms, "_at", lambda text, *rest: (proofs.append(text), own(text, *rest))[1])
+    assert ask([1.0, 2.0, 4.0]).gradients["x"].closed_form == first.gradients["x"].closed_form
+    assert proofs == []
+    assert ask([1.0, 2.0, 3.0]).passed  # other numbers: the same form, proven at them
+    assert proofs
+
+
+def test_only_the_derivatives_that_are_read_are_put_in_the_words_of_a_program(monkeypatch) -> None:
+    made: list[object] = []
+    own = local.MadeWhenRead.__init__
+
+    def counting(self, make, general):
+        own(self, lambda d: (made.append(d), make(d))[1], general)
+
+    monkeypatch.setattr(local.MadeWhenRead, "__init__", counting)
+    assert symgrad.jacobian("x2 @ a", "x2", shapes={"x2": (5, 7), "a": (7, 6)}, check=False).formula
+    assert len(made) == 1
 
 
 def test_where_an_equation_reads_positions_is_looked_for_once(monkeypatch) -> None:

@@ -80,6 +80,7 @@ class Runs:
             line_templates.prove_masked,
             line_templates.write_array_line,
             forms._read_back,
+            forms._checked,
         ):
             made.cache_clear()
 

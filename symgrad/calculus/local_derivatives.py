@@ -10,7 +10,8 @@ program calls its sizes; and positions among the options as a `SlotSymbol` each:
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -44,6 +45,19 @@ class Derivative:
     inner: tuple[Index, ...]
     formula: Expr
     steps: tuple[Rewrite, ...]
+
+
+class MadeWhenRead(UserDict[int, Derivative]):
+    """The derivatives of a step, each on indices of its own when it is first read: most are read by nobody."""
+
+    def __init__(self, make: Callable[[Derivative], Derivative], general: Mapping[int, Derivative]) -> None:
+        super().__init__(general)
+        self._make, self._made = make, dict[int, Derivative]()
+
+    def __getitem__(self, position: int) -> Derivative:
+        if position not in self._made:
+            self._made[position] = self._make(self.data[position])
+        return self._made[position]
 
 
 @dataclass(frozen=True)
@@ -174,13 +188,17 @@ def _instantiated(
 ) -> tuple[LocalJacobian, bool]:
     """What `derive_local` has, on new indices, and whether a derivative in it is no number whatever the entries."""
     found, called, sized = derive_local(key), dict(names), dict(sizes)
-    derivatives = {}
-    for position, d in found.derivatives.items():
+
+    def derivative(d: Derivative) -> Derivative:
         whole = instantiate(Equation((*d.axes, *d.inner), d.formula), called, sized)
         rank = len(d.axes)
-        derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
+        return Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
+
     residual = tuple(instantiate(equation, called, sized) for equation in found.residual)
-    undefined = found.equation.right is not sp.nan and any(d.formula.has(sp.nan, sp.zoo) for d in derivatives.values())
+    undefined = found.equation.right is not sp.nan and any(
+        d.formula.has(sp.nan, sp.zoo) for d in found.derivatives.values()
+    )
+    derivatives = MadeWhenRead(derivative, found.derivatives)
     return LocalJacobian(instantiate(found.equation, called, sized), derivatives, residual), undefined
 
 
