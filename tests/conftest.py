@@ -4,10 +4,11 @@ Hypothesis: what is tested before a change lands must not depend on luck. ``main
 so that a red run is the change's own doing. ``nightly`` draws new ones, many of them, to find what nobody thought of:
 ``pytest --hypothesis-profile=nightly``.
 
-``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow. Of more than ``MANY`` slow
-examples of one test, a walk over the table say, one in ``SLOW`` stays slow and the rest is left to the night: each test
-leaves out others, so every operation is in the slow run of most tests. The contract leaves nothing to the night. At night
-all are run, and where the contract is run alone (``pytest tests/contract``) all, or one in ``alone`` of those with ``one_in(n, alone=…)``.
+``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow. Where a test walks over the
+operations of the table, some ``MANY`` of its slow examples stay slow and the rest is left to the night. Each test leaves
+out others, so the slow run meets every operation in several tests. The contract leaves nothing to the night. At night all
+are run, and where the contract is run alone (``pytest tests/contract``) all, or one in ``alone`` of those with
+``one_in(n, alone=…)``.
 
 The default tests of a file run in one process, one after the other: what they derive, and the libraries that they alone
 need, is there once. Tests of examples of one operation of the table run in one process, whichever files they stand in,
@@ -38,8 +39,8 @@ settings.register_profile("nightly", max_examples=2000, deadline=None, print_blo
 settings.load_profile("main")
 
 ROOT = Path(__file__).resolve().parents[1]
-MANY, SLOW = 200, 3
-"""Of more slow examples of one test than so many, one in so many stays slow."""
+MANY = 30
+"""Of one test's slow examples of operations so many, or up to twice as many, stay slow."""
 os.environ["SYMGRAD_CACHE"] = ""
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
 
@@ -106,15 +107,16 @@ def leave_to_the_slow(items: Sequence[pytest.Item], alone: bool = False) -> None
 
 
 def leave_to_the_night(items: Sequence[pytest.Item]) -> None:
-    """Of each walk of many slow examples leave most to the night; the contract keeps all."""
+    """Of each walk over the operations leave most slow examples to the night; the contract keeps all."""
     walks: dict[str, list[pytest.Item]] = {}
     for item in items:
-        contract = item.nodeid.startswith("tests/contract/")
-        if item.get_closest_marker("slow") and not item.get_closest_marker("night") and not contract:
+        slow = item.get_closest_marker("slow") and not item.get_closest_marker("night")
+        if slow and not item.nodeid.startswith("tests/contract/") and operation_of(item, slow=True):
             walks.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for test, found in walks.items():
+        every = max(1, len(found) // MANY)
         for number, item in enumerate(found):
-            if len(found) > MANY and not by_default(number, SLOW, test):
+            if not by_default(number, every, test):
                 item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "slow"]
                 item.add_marker(pytest.mark.night)
 

@@ -113,7 +113,7 @@ def agrees(text: str) -> bool:
 
 SEEDS = [
     *range(60),
-    *(pytest.param(seed, marks=pytest.mark.slow if seed < 200 else pytest.mark.night) for seed in range(60, 500)),
+    *(pytest.param(seed, marks=pytest.mark.slow if seed < 120 else pytest.mark.night) for seed in range(60, 500)),
 ]
 
 

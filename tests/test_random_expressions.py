@@ -36,7 +36,9 @@ EACH = 800 if NIGHTLY else 18
 MOST = LONGEST if NIGHTLY else 5
 """20,000 expressions of up to 12 operations at night; 360 shorter ones before a change lands."""
 DEFAULT = PARTS if NIGHTLY else 1
-"""Parts of either kind that are run by default; the others are slow."""
+"""Parts of either kind that are run by default."""
+SLOW = 7
+"""Parts of either kind that are slow, with everything made; the others are left to the night."""
 EVERY = 16 if NIGHTLY else 4
 """Formulas, explicit Jacobian and closed form are made for one expression in so many: they take the time.
 
@@ -235,7 +237,16 @@ def by_explanation(drawn: Expression, weights: np.ndarray, out: np.ndarray) -> t
 ALL = [*((n, False) for n in range(PARTS)), *((n, True) for n in range(EXACT_PARTS))]
 RUNS = [
     *((part, exact, None) for part, exact in ALL if part < DEFAULT),
-    *(pytest.param(part, exact, True, id=f"thorough-{part}-{exact}", marks=pytest.mark.slow) for part, exact in ALL),
+    *(
+        pytest.param(
+            part,
+            exact,
+            True,
+            id=f"thorough-{part}-{exact}",
+            marks=pytest.mark.slow if part < SLOW else pytest.mark.night,
+        )
+        for part, exact in ALL
+    ),
 ]
 """What is made thoroughly, in the slow tests, is made of the same expressions and more."""
 

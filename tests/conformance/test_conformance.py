@@ -89,9 +89,14 @@ def test_right_whether_derived_or_not(name):
     assert sweep.run(name, 2).status in ("derived", "not derived")
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("number", [0.0, 1.0, 0.5])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(0.0, marks=pytest.mark.slow),
+        *(pytest.param(number, marks=pytest.mark.night) for number in (1.0, 0.5)),
+    ],
+)
 def test_the_database_at_one_number(number):
     """Every entry the same: ties, zeros, matrices without an inverse, and torch's choice there."""
     outcomes = [sweep.run(name, 1, filled_with=number) for name in sweep.variants()]
