@@ -77,7 +77,8 @@ def check_form(
     What is ``lowered`` is read as array operations, anything else as a user would write it. ``held`` are the inputs
     that an operation finds by itself, by what they are called among the values: at another point it finds others.
     """
-    asked = FormQuestion(text, program, sweep, lowered, tuple((held or {}).items()), digest(values, seed), values, seed)
+    point, given = digest(values, seed) + repr(program.positions), tuple((held or {}).items())
+    asked = FormQuestion(text, program, sweep, lowered, given, point, values, seed)
     small = sum(map(np.size, values.arrays.values())) <= MOST_KEPT
     where, check = _checked(asked) if small else _checked.__wrapped__(asked)
     noted = _noted.get()
