@@ -99,8 +99,8 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         "entries/along.py": "mean sum",
         "explanation/notable.py": "mean sum",
         "language/dtypes.py": "mean",
-        "tracing/lift/layer_calls.py": "bilinear",
-        "tracing/lift/compositions.py": "linear",
+        "tracing/lift/layer_calls.py": "amax amin bilinear max mean min prod sum",
+        "tracing/lift/compositions.py": "linear mean sum",
         "tracing/lift/placing.py": "amax mean sum",
     },
     "what numbers of a run are called": {

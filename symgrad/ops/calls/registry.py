@@ -33,13 +33,6 @@ class CallApplier(Protocol):
         """A size as a number; one that is open becomes one, and an error says where it cannot."""
 
 
-class RunApplier(CallApplier, Protocol):
-    """The same of a run, whose numbers may stand among the operands."""
-
-    def data(self, label: str, array: Any) -> Any:
-        """Numbers of the run, called ``label``."""
-
-
 Steps = TypeVar("Steps", bound=Callable[..., Any])
 Last = tuple[str, tuple[Any, ...], dict[str, Any]]
 Count = Callable[..., int]

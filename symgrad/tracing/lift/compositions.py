@@ -2,7 +2,8 @@
 
 Comes in: a call that the table does not spell as it was written. Goes out: the last of its steps. Each is torch's own
 definition in words; the value is compared with torch's afterwards, like that of every other step. Statistics stand
-here, what draws random numbers, and sequences: packing only picks entries, what padding adds is a constant.
+here, what draws random numbers, and sequences: packing only picks entries, what padding adds is a constant; the loss
+over alignments is Graves' recursion over time, one step of log-sums for each moment.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import basics
-from symgrad.ops.calls.long_calls import REDUCTIONS, ctc_loss_steps
 from symgrad.ops.calls.one_line_calls import SHORTCUT
 from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_front
 from symgrad.ops.lookup import find
@@ -240,6 +240,11 @@ def lift_pad_packed_sequence(steps: LiftContext, node: Node, data: Any, *_: Any,
 
 # Alignments --------------------------------------------------------------------------------------------------
 
+REDUCTIONS = ("none", "mean", "sum")
+"""torch's words for what becomes of several losses, by torch's numbers for them."""
+IMPOSSIBLE = -1e30
+"""The logarithm of 0: next to any number that occurs its exponential is 0, and so is what flows back through it."""
+
 
 @composition()
 def ctc_loss(
@@ -271,3 +276,47 @@ def align_labels(
         row = given[n, :end] if given.ndim == 2 else given[starts[n] : starts[n] + end]
         classes[n, 1 : 2 * end : 2] = row
     return classes, moments, ends
+
+
+def ctc_loss_steps(
+    steps: LiftContext, log_probs: Any, classes: Any, moments: Any, ends: Any, reduction: str, zero_infinity: bool
+) -> Any:
+    """One number for each sequence, their sum, or the mean of each by its classes; 0 without an alignment if so."""
+    lp = steps(basics.log_softmax, log_probs, dim=-1)
+    if len(log_probs.shape) == 2:
+        lp = steps(basics.unsqueeze, lp, dim=1)
+    each = steps(
+        basics.gather, lp, 2, steps.data("classes", np.broadcast_to(classes, (int(lp.shape[0]), *classes.shape)))
+    )
+    last = steps.data("ends", np.stack([2 * ends, np.maximum(2 * ends - 1, 0)], axis=1))
+    final = steps(basics.gather, alignment_log_probabilities(steps, each, classes, moments), 1, last)
+    twice = np.stack([np.zeros_like(ends), ends == 0], axis=1)  # without classes both ends are one
+    loss = steps(basics.neg, steps(basics.logsumexp, add_barriers(steps, twice, final), dim=1))
+    if zero_infinity:
+        loss = steps(basics.where, steps(basics.gt, loss, -IMPOSSIBLE / 2), 0.0, loss)
+    if reduction == "mean":
+        loss = steps(basics.div, loss, steps.data("lengths", np.maximum(ends, 1).astype(float)))
+    return loss if reduction == "none" else steps(reduction, loss)
+
+
+def alignment_log_probabilities(steps: LiftContext, each: Any, classes: Any, moments: Any) -> Any:
+    """α at each sequence's last moment: log-probability of all ways to have come to each of its classes."""
+    places = np.arange(classes.shape[1])
+    repeated = np.pad(classes[:, 2:] == classes[:, :-2], ((0, 0), (2, 0)), constant_values=True)[:, : len(places)]
+    closed = np.zeros((*classes.shape, 3))  # the ways from two places before, from one, and from the place itself
+    closed[:, :, 0] = repeated | (places % 2 == 0)
+    alpha = add_barriers(steps, np.broadcast_to(places >= 2, classes.shape), steps(basics.select, each, dim=0, index=0))
+    for moment in range(1, int(moments.max(initial=1))):
+        before = steps(
+            basics.unfold, steps(basics.pad, alpha, pad=(2, 0), value=IMPOSSIBLE), dimension=1, size=3, step=1
+        )
+        came = steps(basics.logsumexp, add_barriers(steps, closed, before), dim=2)
+        new = steps(basics.add, came, steps(basics.select, each, dim=0, index=moment))
+        over = np.broadcast_to((moment >= moments)[:, None], classes.shape)
+        alpha = steps(basics.where, steps.data("over", over), alpha, new) if over.any() else new
+    return alpha
+
+
+def add_barriers(steps: LiftContext, places: Any, values: Any) -> Any:
+    """The values, and no way to where it is barred."""
+    return steps(basics.add, values, steps.data("barred", np.where(places, IMPOSSIBLE, 0.0)))

@@ -14,9 +14,8 @@ import torch
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import basics, layers
-from symgrad.ops.calls import long_calls
 from symgrad.ops.calls.one_line_calls import INNER
-from symgrad.ops.calls.registry import Last, apply_last_step, done
+from symgrad.ops.calls.registry import Last, done
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.lifted import Composition, Refused, attribute_of_result, composition
@@ -110,6 +109,18 @@ def max_pool2d_with_indices_backward(
     return add_at_places(steps, steps.data("start", np.zeros(x.shape)), places.numpy(), weights)
 
 
+@composition()
+def convolution(
+    steps: LiftContext, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Last | None:  # fmt: skip
+    """A convolution as torch runs it below its names, one for every number of axes."""
+    spoken = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    spoken |= {"output_padding": output_padding} if transposed else {}
+    way = f"F.conv{'_transpose' * transposed}{len(node.shape) - 2}d"
+    return way, (x, weight, bias), {word: tuple(v) if isinstance(v, list) else v for word, v in spoken.items()}
+
+
 # Normalisations -------------------------------------------------------------------------------------
 
 
@@ -200,17 +211,47 @@ def attend_with_dropout(
 
 # Bags and segments ----------------------------------------------------------------------------------
 
+KINDS = {"prod": ("prod", 1.0), "max": ("amax", -np.inf), "min": ("amin", np.inf)}
+"""torch's words for reductions: the table's, and what comes of nothing."""
+REDUCED = ("sum", "mean", "max")
+"""How bags are reduced, by torch's numbers for it."""
 
-@composition()
-def convolution(
-    steps: LiftContext, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
-) -> Last | None:  # fmt: skip
-    """A convolution as torch runs it below its names, one for every number of axes."""
-    spoken = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    spoken |= {"output_padding": output_padding} if transposed else {}
-    way = f"F.conv{'_transpose' * transposed}{len(node.shape) - 2}d"
-    return way, (x, weight, bias), {word: tuple(v) if isinstance(v, list) else v for word, v in spoken.items()}
+
+def segment_of_entries(starts: Any, count: int) -> Any:
+    """To which part each of ``count`` entries belongs, by where the parts begin."""
+    return np.searchsorted(starts, np.arange(count), side="right") - 1
+
+
+def reduce_segments(
+    steps: LiftContext, shape: tuple[int, ...], rows: Any, parts: Any, kind: str, start: Any, alone: float
+) -> Last:
+    """The slices of ``rows`` reduced part by part, each with ``start``; ``alone`` is what a part without any is."""
+    index, begin = steps.data("parts", parts), np.full(shape, float(start or 0))
+    counts = np.bincount(parts, minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+
+    def each(none: float, some: Any) -> Any:
+        """A number for every part: of those that have no entry, and of the others."""
+        return np.broadcast_to(np.where(counts == 0, none, some), shape).astype(float)
+
+    if kind in ("sum", "mean"):
+        total = steps(basics.index_add, steps.data("start", begin), 0, index, rows)
+        return done(total) if kind == "sum" else ("torch.div", (total, steps.data("counts", each(alone, counts))), {})
+    word, empty = KINDS[kind]
+    if start is None or kind == "prod":
+        base = steps.data("start", each(alone, empty) if start is None else begin)
+        return "torch.index_reduce", (base, 0, index, rows, word), {}
+    best = steps(basics.index_reduce, steps.data("base", each(start, empty)), 0, index, rows, word)
+    beyond = steps(basics.lt if kind == "max" else basics.gt, best, start)  # a start that ties has no share
+    return "torch.where", (beyond, steps.data("start", begin), best), {}
+
+
+def gather_bag_rows(steps: LiftContext, weight: Any, chosen: Any, kept: Any, factors: Any) -> Any:
+    """The rows of a weight at the positions that are ``kept``, each times its factor."""
+    rows = steps(basics.index_select, weight, 0, steps.data("rows", chosen[kept]))
+    if factors is None:
+        return rows
+    own = steps(basics.index_select, factors, 0, steps.data("kept", np.flatnonzero(kept)))
+    return steps(basics.mul, rows, steps(basics.unsqueeze, own, 1))
 
 
 @composition()
@@ -225,16 +266,19 @@ def segment_reduce(
     bounds = given if lengths is None else np.concatenate([np.zeros_like(given[..., :1]), given.cumsum(-1)], -1)
     count, size = bounds.shape[-1] - 1, int(data.shape[axis])
     tables = bounds.reshape(-1, count + 1)
-    own = [long_calls.segment_of_entries(row[:-1], size) + number * count for number, row in enumerate(tables)]
+    own = [segment_of_entries(row[:-1], size) + number * count for number, row in enumerate(tables)]
     inside = np.concatenate([(np.arange(size) >= row[0]) & (np.arange(size) < row[-1]) for row in tables])
     rest = tuple(map(int, data.shape[axis + 1 :]))
     rows = data if axis == 0 else steps(basics.reshape, data, (len(tables) * size, *rest))
     if not inside.all():
         rows = steps(basics.index_select, rows, 0, steps.data("inside", np.flatnonzero(inside)))
-    alone = long_calls.KINDS[reduce][1] if reduce in long_calls.KINDS else 0.0 if initial is None else 1.0
+    alone = KINDS[reduce][1] if reduce in KINDS else 0.0 if initial is None else 1.0
     shape = (len(tables) * count, *rest)
-    last = long_calls.reduce_segments(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
-    return last if axis == 0 else ("torch.reshape", (apply_last_step(steps, last), node.shape), {})
+    last = reduce_segments(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
+    if axis == 0:
+        return last
+    name, operands, options = last
+    return "torch.reshape", (steps(name.removeprefix("torch."), *operands, **options), node.shape), {}
 
 
 @composition()
@@ -247,14 +291,14 @@ def embedding_bag(
     if node.index != 0 or scale_grad_by_freq:
         raise Refused("embedding_bag with scale_grad_by_freq, or a result that is no value")
     chosen, starts = without_subclass(indices).reshape(-1).numpy(), without_subclass(offsets).numpy()
-    parts = long_calls.segment_of_entries(starts, len(chosen))
+    parts = segment_of_entries(starts, len(chosen))
     kept = np.ones(len(chosen), bool) if padding_idx is None else chosen != padding_idx % weight.shape[0]
     if not kept.any():
         return None
-    rows = long_calls.gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
+    rows = gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
     if mode == 2:
         return lift_bag_maxima(steps, node, rows, parts[kept])
-    return long_calls.reduce_segments(steps, node.shape, rows, parts[kept], long_calls.REDUCED[mode], None, 1.0)
+    return reduce_segments(steps, node.shape, rows, parts[kept], REDUCED[mode], None, 1.0)
 
 
 def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> Last:
@@ -263,7 +307,8 @@ def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> 
     own = parts[:, None] == np.arange(node.shape[0])  # (rows, bags)
     best = np.argmax(np.where(own[:, :, None], values[:, None, :], -np.inf), axis=0)
     empty = np.broadcast_to(~own.any(axis=0)[:, None], node.shape)
-    return done(long_calls.pick_bag_maxima(steps, rows, best, empty))
+    picked = steps(basics.gather, rows, 0, steps.data("best", best))
+    return done(steps(basics.where, steps.data("empty", empty), 0.0, picked) if empty.any() else picked)
 
 
 for word, known in INNER.items():
