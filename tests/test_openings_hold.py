@@ -180,7 +180,7 @@ def held_by(explanation: Explanation, lines: list[str], what: str) -> int:
         known = np.isfinite(there) | ("but those that follow" not in said)
         assert_same(there[known], here[known], what=f"{what}: {name}")
     for name, every, some in re.findall(
-        r"(\w+) is used (\d+) times: its gradient is the sum over (?:the (\d+)|these)", said
+        r"(\w+) is used (\d+) times(?:: its gradient is the sum over (?:the (\d+)|these))?", said
     ):
         assert len(explanation.gradients[name].sweep.uses) == int(some or every)
     if "Equal to torch" in said:

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.calculus.reverse_sweep import substitute
-from symgrad.closed_form.form import find_views
+from symgrad.closed_form.form import WRITTEN, find_views
 from symgrad.closed_form.fragments import (
     Axes,
     Fragment,
@@ -49,8 +49,6 @@ from symgrad.shapes import Size, fill_sizes
 
 LONGEST = 3000
 """A longer text is read by nobody and parsed by nobody in time."""
-WIDEST = 1000
-"""Nodes of a formula beyond which the text would be longer."""
 CALLS = {
     sp.atan2: "atan2", sp.erfinv: "erfinv", sp.loggamma: "lgamma", sp.polygamma: "polygamma", finite: "isfinite",
     side: "copysign(ones_like({0}), {0})", nearest: "round", sp.Abs: "abs", sp.sinh: "sinh", sp.cosh: "cosh",
@@ -295,11 +293,12 @@ def write_array_operations(program: Program, sweep: Sweep, wanted: str) -> str |
     if not sweep.whole:
         return None
     equation = substitute(sweep.equation, find_views(program))
-    if weight(equation.right) > WIDEST:
-        return None
     notation = ArrayText(program, wanted)
     try:
-        text = notation.whole(apply_rules(equation.right, [], APART), equation.axes, wanted).text
+        right = apply_rules(equation.right, [], APART)
+        if weight(right) > WRITTEN:
+            return None
+        text = notation.whole(right, equation.axes, wanted).text
     except (NoForm, SymgradError):
         return None
     return notation.with_definitions(text) if len(text) <= LONGEST else None

@@ -164,7 +164,7 @@ def _count(jacobian: Jacobian) -> str:
     return f"{size}, {words.get(where, f'{many} entries can be nonzero')}{less}"
 
 
-PLAN = " `symgrad plan` counts its zeros and passes."
+PLAN = " `symgrad plan` counts its zeros and the passes it takes."
 
 
 def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names: Names) -> Iterator[Block]:
