@@ -21,17 +21,19 @@ from symgrad.explanation import (
     JacobianPlan,
     Seed,
     build,
+    curvature_along,
     jacobian_of,
+    named_by_user,
     of_one_number,
+    second_of,
     slope_form,
     with_hessians,
 )
-from symgrad.explanation.assemble import curvature_along, is_alone, named_by_user, second_of, slope
 from symgrad.explanation.evidence import shape_text
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.explanation.notable import assumptions_of, hints_of, with_room
 from symgrad.language import LOSSES, OUTPUTS, Value, arguments, expand_composites, find_inputs, read_program, why_whole
-from symgrad.numeric import Array, forward, numeric_pushforward, where_exact, without_fractions
+from symgrad.numeric import Array, numeric_pushforward, where_exact, without_fractions
 from symgrad.numeric.arranged import assumed_seed
 from symgrad.numeric.forward_pass import MOST_ENTRIES
 from symgrad.program import Program
@@ -270,12 +272,7 @@ def hvp(
     """
     wrt = arguments.require_name(wrt, "wrt")
     found = of_one_number(explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False))
-    tangent = _direction(found, wrt, direction)
-    gradient = slope(found.program, wrt, is_alone(found.program, found.seed_info))
-    known = found.values.with_arrays({found.program.seed: where_exact(found.seed)})
-    there = forward(gradient, {tensor.name: known[tensor.name] for tensor in gradient.inputs})
-    moved = numeric_pushforward(gradient, there, wrt, tangent)
-    return without_fractions(curvature_along(found, wrt, tangent, moved).reshape(tangent.shape))
+    return without_fractions(curvature_along(found, wrt, _direction(found, wrt, direction)))
 
 
 def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] | None:

@@ -313,7 +313,7 @@ def test_a_file_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: 
 
 def test_a_failed_check_is_a_report_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """When an oracle disagrees, that is the result: shown, and status 1."""
-    module = importlib.import_module("symgrad.explanation.assemble")
+    module = importlib.import_module("symgrad.explanation")
     honest = module.numeric_pullback
     monkeypatch.setattr(module, "numeric_pullback", lambda *a: {n: 2 * g for n, g in honest(*a).items()})
     result = run(*FORUM)

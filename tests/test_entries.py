@@ -37,8 +37,8 @@ from symgrad.notation.tree import Dots, Name
 from symgrad.numeric import forward
 from symgrad.numeric.forward_pass import options_of
 from symgrad.ops import TABLE, equation_functions, operations
+from symgrad.ops.decompositions import Solves, equation_as_difference
 from symgrad.ops.losses import EPS
-from symgrad.ops.solving import Solves, equation_as_difference
 from tests import on_arrays
 from tests.cases import Case, cases
 from tests.compare import assert_same

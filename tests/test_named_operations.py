@@ -93,7 +93,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     "a method that tells a tensor of torch's, which may not be imported": {
         "language/arguments.py": "detach",
         "testing/requests.py": "detach",
-        "tracing/captured/capture.py": "detach",
+        "tracing/captured/__init__.py": "detach",
     },
     'what an option is set to: reduction="mean", mode="bilinear"': {
         "entries/along.py": "mean sum",
@@ -128,7 +128,7 @@ NAMED: dict[str, dict[str, str]] = {
     },
     "a step of a derivative, which symgrad makes by itself": {
         "calculus/propagation.py": "add",
-        "explanation/assemble.py": "ones_like zeros_like",
+        "explanation/__init__.py": "ones_like zeros_like",
     },
     "T of a vector is the vector, of more than a matrix every axis; and a file system may hold t for T": {
         "language/elaborate.py": "T",

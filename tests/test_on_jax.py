@@ -11,7 +11,7 @@ import torch
 
 from symgrad import capture
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.lowering.plan import lowered, make_plan
+from symgrad.lowering import lowered, make_plan
 from symgrad.tracing.captured.planned import Unplanned
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same

@@ -17,7 +17,7 @@ import symgrad
 from symgrad.calculus import reverse_sweep
 from symgrad.closed_form import form
 from symgrad.errors import InputError, ShapeError
-from symgrad.explanation.assemble import hessian_of
+from symgrad.explanation import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read_program
 from symgrad.oracles import second_checks, torch_version
@@ -27,7 +27,7 @@ from tests import torch_side
 from tests.cases import Case, first_stories
 from tests.compare import assert_same
 
-explained = importlib.import_module("symgrad.explanation.assemble")
+explained = importlib.import_module("symgrad.explanation")
 POINT = np.random.default_rng(5).uniform(0.2, 1.5, size=200)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-NEEDED = ("sympy.tensor.tensor", "symgrad.language", "symgrad.explanation.assemble", "symgrad.render")
+NEEDED = ("sympy.tensor.tensor", "symgrad.language", "symgrad.explanation", "symgrad.render")
 """What every derivation imports; SymPy itself loads its tensors with the first sum."""
 
 

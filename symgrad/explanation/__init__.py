@@ -1,13 +1,56 @@
-"""The explanation of an expression as frozen data, and the one function that builds it."""
+"""Building an explanation: derive, evaluate, and hold every claim against the oracles; then the second derivatives.
 
-from symgrad.explanation.assemble import build, of_one_number, slope_form, with_hessians
-from symgrad.explanation.claims import Structure
+Comes in: a program with numbers for its inputs and a seed. Goes out: an `Explanation`. `build` reads top to bottom as
+the way the data takes: forward, Jacobian, pullback, closed form, numbers; the proofs are in `proofs`. Where second
+derivatives are asked for, a `Hessian` by each pair of inputs of an explanation, with its proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import combinations_with_replacement
+
+import numpy as np
+import sympy as sp
+
+from symgrad.backward.code import write_with_modules
+from symgrad.calculus import Sweep, back, second_derivative
+from symgrad.closed_form import derive_closed_form
+from symgrad.errors import Hint, InputError, ShapeError
+from symgrad.explanation.claims import Structure, certain
 from symgrad.explanation.data import Explanation, Gradient
-from symgrad.explanation.formulas import Entry, derive_only
+from symgrad.explanation.formulas import Entry, derive_formulas, derive_only, proven_form
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian, jacobian_of
 from symgrad.explanation.jacobian_plan import JacobianPlan
 from symgrad.explanation.kinks import Kink, Tie, edges_of, kink_of
+from symgrad.explanation.proofs import Proofs
+from symgrad.explanation.singular import find_singular
+from symgrad.indexing import Equation, fresh_axes
+from symgrad.indexing.symbols import Expr, access, accesses, name_of
+from symgrad.numeric import (
+    Array,
+    Values,
+    forward,
+    numeric_pullback,
+    numeric_pushforward,
+    where_exact,
+    without_fractions,
+)
+from symgrad.numeric.exact import is_finite
+from symgrad.numeric.forward_pass import Later
+from symgrad.numeric.playing import evaluate
+from symgrad.ops import entry_named
+from symgrad.oracles import (
+    Check,
+    Text,
+    check_form,
+    second_checks,
+)
+from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
+from symgrad.program import Apply, Program, Tensor, free_name
 
 __all__ = [
     "Entry",
@@ -31,3 +74,229 @@ __all__ = [
     "slope_form",
     "with_hessians",
 ]
+
+PAIRS = "Complex tensors are shown as pairs (re, im), on one more axis of size 2"
+
+
+def build(
+    expression: str,
+    program: Program,
+    inputs: Sequence[Given],
+    seed: Seed,
+    wanted: Sequence[str],
+    *,
+    check: bool = True,
+    assumptions: Sequence[str] = (),
+    hints: Sequence[Hint] = (),
+    downstream: Explanation | None = None,
+    expanded: bool = False,
+    conventions: Sequence[str] = (),
+    remarks: Sequence[str] = (),
+    writers: Writers | None = None,
+    text: Text | None = None,
+) -> Explanation:
+    """The explanation of ``program`` at ``inputs`` with weights ``seed``; ``text`` is what it was read from."""
+    arrays = {given.name: given.value for given in inputs}
+    values = forward(program, arrays)
+    weights = where_exact(seed.value)
+    numeric = numeric_pullback(program, values, weights, wanted)
+    proofs = Proofs(program, values, arrays, weights, wanted, text) if check else None
+    gradients = {}
+    for name, derived in derive_formulas(program, wanted).items():
+        matrix = Jacobian(
+            name, program, values, derived.axes, derived.inner, derived.jacobian, derived.claims,
+            values[program.output].shape, values[name].shape, writers,
+        )  # fmt: skip
+        form, form_check = proven_form(derived, program, values, weights)
+        if proofs:
+            checks, met = proofs.of(name, numeric[name], matrix, derived, form_check)
+        else:
+            checks, met = (), find_singular(program, values, weights, numeric[name], name, derived.sweep, None)
+        if derived.jacobian == 0 and not is_finite(values[program.output]).all():
+            matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
+        gradients[name] = Gradient(
+            name, write_with_modules(form.text) if form else None, derived.sweep, without_fractions(numeric[name]),
+            matrix, checks, form.steps if form else (), program, values.with_arrays({program.seed: weights}),
+            None if proofs and proofs.lost else met,
+        )  # fmt: skip
+    return Explanation(
+        expression, program, tuple(inputs), values, without_fractions(values[program.output]), seed, gradients,
+        tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
+        conventions=(
+            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
+        ),
+        out_of_range=proofs.lost if proofs else "", text=text, asked=proofs.torch if proofs else None,
+    )  # fmt: skip
+
+
+def shown_as_pairs(program: Program) -> tuple[str, ...]:
+    """How complex tensors are shown, where a program has some."""
+    return (PAIRS,) if any(entry_named(step.op).traits.complex_pairs for step in program.steps) else ()
+
+
+def slope_form(explanation: Explanation, name: str) -> str | None:
+    """∂L/∂name of a scalar L as code, its own weight 1 left out; None where there is no such form or it is not so."""
+    gradient = explanation.gradients[name]
+    if not gradient.sweep.whole:
+        return None
+    one = Equation(gradient.inner, gradient.formula.xreplace({access(explanation.program.seed, ()): sp.S.One}))
+    return _form(explanation.program, explanation.values, np.ones((), dtype=np.int64), one, name)[0]
+
+
+HESSIAN = certain("hessian", "", "the Jacobian of the gradient")
+
+
+@lru_cache(maxsize=256)
+def _derived(program: Program, letter: str, first: str, second: str, alone: bool) -> Equation | None:
+    """The second derivative as one equation, derived once; ``alone``: the weight of the one output is 1.
+
+    Programs are the same at all sizes, whatever ``letter`` their seed has.
+    """
+    return second_derivative(program, first, second, Equation((), sp.S.One) if alone else None)
+
+
+def is_alone(program: Program, seed: Seed) -> bool:
+    """Whether the weight is 1 and goes without saying."""
+    return not program.out.shape and seed.origin == "scalar"
+
+
+def curvature(program: Program, seed: Seed, first: str, second: str) -> Equation | None:
+    """∂²L/∂first∂second as one index equation; None where it would be too long."""
+    return _derived(program, program.seed, first, second, is_alone(program, seed))
+
+
+def slope(program: Program, first: str, seed: Seed) -> Program:
+    """The program whose output is ∂L/∂first: ``program`` and its backward."""
+    found = _slope(program, program.seed, first, is_alone(program, seed))
+    return replace(found, sizes=program.sizes, spoken=program.spoken, made=program.made)
+
+
+@lru_cache(maxsize=256)
+def _slope(program: Program, letter: str, first: str, alone: bool) -> Program:
+    """`slope`, made once for all sizes and whatever the text makes itself."""
+    found = back(program, (first,), ones=alone)
+    if isinstance(found.cotangents.get(first), str):
+        return found.program
+    constant = "ones_like" if first in found.cotangents else "zeros_like"  # L is the input itself, or does not read it
+    result = Tensor(free_name((f"{letter}_{first}",), found.program.names), program.tensor(first).shape)
+    whole = found.program
+    return replace(whole, steps=(*whole.steps, Apply(constant, (first,), (), result)), output=result.name)
+
+
+def second_of(
+    program: Program, values: Values, seed: Seed, first: str, second: str, writers: Writers | None
+) -> Hessian:
+    """The Hessian by two inputs in numbers, nothing checked: the Jacobian of the backward.
+
+    As one formula where that is not too long, else as the product of the backward's steps.
+    """
+    weights = where_exact(seed.value)
+    equation, known = curvature(program, seed, first, second), values.with_arrays({program.seed: weights})
+    gradient = slope(program, first, seed)
+    later = Later(gradient, lambda: {tensor.name: known[tensor.name] for tensor in gradient.inputs})
+    shapes = program.numbers(program.tensor(first).shape), program.numbers(program.tensor(second).shape)
+    whole = Values(later, values.sizes)
+    rank = len(program.tensor(first).shape)
+    axes = (
+        fresh_axes((*program.tensor(first).shape, *program.tensor(second).shape)) if equation is None else equation.axes
+    )
+    right = None if equation is None else equation.right
+    matrix = Jacobian(second, gradient, whole, axes[:rank], axes[rank:], right, (HESSIAN,), *shapes, writers)
+    if equation is None:
+        return Hessian(first, second, without_fractions(matrix.as_torch()), matrix, False, (), lambda: None)
+    constant = _constant(program, equation.right, (first, second))
+
+    def written() -> str | None:
+        return None if equation.right == 0 else _form(program, values, weights, equation, first)[0]
+
+    value = evaluate(equation, known.arrays, known.sizes)
+    exact = lost_digits(program, known, equation, value)
+    if exact is not None:
+        return Hessian(first, second, exact, matrix, constant, (), written, DIGITS)
+    return Hessian(first, second, without_fractions(value), matrix, constant, (), written)
+
+
+def curvature_along(explanation: Explanation, name: str, direction: Array) -> Array:
+    """H·u: the gradient, moved along u; where float64 may lose its digits on the way, H is made and multiplied.
+
+    Where H has an entry that is no number, 0 times it is none either, and what was moved stays.
+    """
+    program, values, seed = explanation.program, explanation.values, explanation.seed_info
+    gradient, known = slope(program, name, seed), values.with_arrays({program.seed: where_exact(seed.value)})
+    there = forward(gradient, {tensor.name: known[tensor.name] for tensor in gradient.inputs})
+    moved = numeric_pushforward(gradient, there, name, direction).reshape(direction.shape)
+    if moved.size**2 > LARGEST or keeps_digits(values):
+        return moved
+    whole = second_of(program, values, seed, name, name, explanation.writers)
+    rows = np.asarray(whole.value, dtype=float).reshape(moved.size, -1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = (rows @ direction.reshape(-1).astype(float)).reshape(moved.shape)
+    return np.where(np.isfinite(product), product, moved)
+
+
+def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
+    """The Hessian by two inputs of an explanation, with its proofs where that has some."""
+    program, values, seed = explanation.program, explanation.values, explanation.seed_info
+    found = second_of(program, values, seed, first, second, explanation.writers)
+    equation = curvature(program, seed, first, second)
+    form, form_check = None, None
+    if equation is not None and equation.right != 0:
+        form, form_check = _form(program, values, seed.value, equation, first)
+    checks: tuple[Check, ...] = ()
+    if explanation.checked:
+        inputs = {given.name: given.value for given in explanation.inputs}
+
+        def near(point: Mapping[str, Array]) -> Array:
+            other = second_of(program, forward(program, point), seed, first, second, None)
+            return np.asarray(np.reshape(other.value, found.jacobian.shape))
+
+        numbers = np.reshape(found.value, found.jacobian.shape)
+        checks = second_checks(program, inputs, where_exact(seed.value), first, second, numbers, near, explanation.text)
+        checks += (form_check,) if form_check is not None else ()
+    return replace(found, checks=checks, written=lambda: form)
+
+
+def of_one_number(explanation: Explanation) -> Explanation:
+    """``explanation``, unless its second derivatives would be those of nothing that the user named."""
+    named_by_user(explanation.seed_info, explanation.output.shape)
+    return explanation
+
+
+def named_by_user(seed: Seed, out_shape: tuple[int, ...]) -> None:
+    """Refuse second derivatives of what is no one number that the user named."""
+    if seed.origin == "downstream":
+        raise InputError(
+            "second derivatives are those of one expression", hints=("write the scalar as the expression",)
+        )
+    if seed.origin == "assumed":
+        raise ShapeError(
+            "a Hessian is that of one number, and out has more than one entry",
+            found=(f"out is {'×'.join(map(str, out_shape))}",),
+            hints=("sum(…) around the expression", "a seed: the Hessian of Σ v·out"),
+        )
+
+
+def with_hessians(explanation: Explanation) -> Explanation:
+    """The second derivatives by every pair of inputs beside the first ones; positions and masks have none."""
+    names = tuple(of_one_number(explanation).gradients)
+    reached = back(explanation.program, names).cotangents
+    pairs = combinations_with_replacement([name for name in names if name in reached] or names, 2)
+    return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
+
+
+def _form(
+    program: Program, values: Values, seed: Array, equation: Equation, name: str
+) -> tuple[str | None, Check | None]:
+    """An equation in matrix notation, shown only after it was read back and agreed with the formula."""
+    sweep = Sweep(((name, equation),))
+    written = derive_closed_form(program, sweep, name)
+    if written is None:
+        return None, None
+    checked = check_form(written.text, program, sweep, values, seed)
+    return (write_with_modules(written.text), checked) if checked.passed else (None, None)
+
+
+def _constant(program: Program, formula: Expr, inputs: tuple[str, str]) -> bool:
+    """Whether the formula reads neither of the two inputs, nor a forward value."""
+    results = {step.result.name for step in program.steps}
+    return not any(name_of(entry) in results | set(inputs) for entry in accesses(formula))

@@ -1,6 +1,6 @@
 """The explanation of one expression: plain frozen data, the derivation with its numbers and its proofs.
 
-Built by `symgrad.explanation.assemble`, read by the renderers. Nothing here computes a derivative; what is
+Built by `symgrad.explanation`, read by the renderers. Nothing here computes a derivative; what is
 large (matrices) is made from the formula when asked for.
 """
 

@@ -2,7 +2,7 @@
 
 Comes in: a program, an input of it, values for its tensors (which may be computed when they are first asked for). Goes
 out: frozen data; what is large is made when asked for, and refused where it would not fit. A `Hessian` by one pair of
-inputs is the Jacobian of a gradient, with what `symgrad.explanation.assemble` proved of it.
+inputs is the Jacobian of a gradient, with what `symgrad.explanation` proved of it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.errors import SymgradError
 from symgrad.explanation.formulas import Derived
 from symgrad.explanation.jacobian import Jacobian
-from symgrad.explanation.singular import Singular, singular
+from symgrad.explanation.singular import Singular, find_singular
 from symgrad.functions import FLOATS_HOLD
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, term_sizes, without_fractions
 from symgrad.numeric.exact import LARGEST_EXPONENT, all_tame, as_float, is_finite
@@ -120,7 +120,7 @@ class Proofs:
         entries = self.entries(name, matrix)
         known = None if isinstance(entries, str) else entries
         found = self.torch.gradients.get(name) if self.torch is not None else None
-        met = singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
+        met = find_singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
         told = []
         if known is not None and not self.tame() and self.all_finite() and not self.by_steps:
             real = as_float(self.seed).reshape(-1) @ as_float(known)

@@ -126,7 +126,7 @@ class Singular:
         return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*numbers, strict=True))
 
 
-def singular(
+def find_singular(
     program: Program, values: Values, seed: Array, gradient: Array, name: str, sweep: Sweep, torch: Array | None,
     entries: Array | None = None,
 ) -> Singular | None:  # fmt: skip

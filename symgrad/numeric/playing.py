@@ -23,6 +23,7 @@ import sympy as sp
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, names_read, number
+from symgrad.lowering import Plan, lowered, make_plan
 from symgrad.lowering.arrays import ON_NUMPY, Engine, is_rational
 from symgrad.lowering.careful import Field
 from symgrad.lowering.graph import (
@@ -38,7 +39,6 @@ from symgrad.lowering.graph import (
     allowed_by_memory,
     check_grid,
 )
-from symgrad.lowering.plan import Plan, lowered, make_plan
 from symgrad.numeric.exact import (
     EXACT_LIMIT,
     Array,

@@ -27,9 +27,9 @@ from symgrad.calculus import (
 from symgrad.calculus.local_derivatives import SEED, TANGENT, Standard
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import names_read, number
+from symgrad.lowering import Plan
 from symgrad.lowering.arrays import Engine, is_rational
 from symgrad.lowering.graph import TAME, NoPlan
-from symgrad.lowering.plan import Plan
 from symgrad.numeric.exact import Array, all_tame, compensated_sum, is_exact, is_finite, plus
 from symgrad.numeric.forward_pass import Values, evaluated, read_by, with_numbers_read
 from symgrad.numeric.playing import Asked, asked_of, evaluate, in_type, plan_for

@@ -27,7 +27,7 @@ from symgrad.question import torch_expression
 from symgrad.testing.candidates import Candidate, Seeds, Variation
 from symgrad.testing.trial_seeds import shaken_pullback
 from symgrad.tracing import Capture, capture
-from symgrad.tracing.lift.lifted import relabel_program
+from symgrad.tracing.lift import relabel_program
 
 STEP = 1e-3
 """How far inputs are moved for differences, relative to their size: with two steps, the error is of fourth order."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import UnsupportedError
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 
 if TYPE_CHECKING:
     from symgrad.tracing.story.events import Session

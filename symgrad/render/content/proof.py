@@ -15,8 +15,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from symgrad.backward import Backward, derive_double_backward
-from symgrad.explanation import Explanation, Gradient, Hessian
-from symgrad.explanation.assemble import second_of
+from symgrad.explanation import Explanation, Gradient, Hessian, second_of
 from symgrad.explanation.formulas import Sample, sample
 from symgrad.explanation.given import Seed
 from symgrad.oracles.comparisons import Check, CheckVerdict

@@ -1,1 +1,349 @@
-"""The captured program, as users hold it."""
+"""The captured program, as users hold it.
+
+Comes in: what `symgrad.tracing.lift.lifter` made of a run; seeds and changes as a tensor, an array, nested lists, or
+nothing. Goes out: derivatives of any kind, by the derived equations; where a black box stands on the way its local
+product is torch's, and the program says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.backward import Backward, derive_backward
+from symgrad.backward.code import write_with_modules
+from symgrad.calculus import pullback as derive_pullback
+from symgrad.closed_form import derive_closed_form
+from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
+from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
+from symgrad.explanation.formulas import derive_formulas
+from symgrad.explanation.jacobian import Jacobian
+from symgrad.language import arguments
+from symgrad.notebook import Listed
+from symgrad.numeric import Array, Values
+from symgrad.numeric.exact import as_float
+from symgrad.numeric.vector_products import push
+from symgrad.oracles.forms import check_form
+from symgrad.program import Program
+from symgrad.render import WRITERS
+from symgrad.render.program_drawing import CotangentSums
+from symgrad.tracing.captured.on_jax import OnJax
+from symgrad.tracing.captured.planned import SweepCache
+from symgrad.tracing.captured.step_text import (
+    RecordedProgram,
+    StepWriter,
+    draw_sweep,
+    list_program,
+    program_line,
+    pull_recording,
+    with_labels,
+)
+from symgrad.tracing.lift import LiftedProgram, complex_note, relabel_program
+from symgrad.tracing.lift.call_sweeps import CallwisePull, pull_calls
+from symgrad.tracing.record.trace import as_numbers
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.on_torch import OnTorch
+
+
+def seed_array(seed: Any, output: Array, name: str) -> Array:
+    """A seed as an array of the output's shape."""
+    shape = output.shape
+    if seed is None and output.size != 1:
+        raise ShapeError(
+            f"{name} has {output.size} entries: the seed is a weight for each of them",
+            hints=(f"a seed of shape {shape}", f"np.ones({shape}) for the gradient of the sum"),
+        )
+    array = np.ones(shape) if seed is None else to_numbers(seed)
+    if array.shape != shape:
+        raise seed_apart(array.shape, name, shape)
+    return array
+
+
+def to_numbers(value: Any) -> Array:
+    """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
+    try:
+        array = as_numbers(value) if hasattr(value, "detach") else np.asarray(value)
+        if np.iscomplexobj(array):
+            array = np.stack([array.real, array.imag], axis=-1)
+        return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
+    except (TypeError, ValueError, OverflowError, RuntimeError, RecursionError):
+        raise arguments.argument_error(value, "weights and directions have to be numbers", "[[1, 2], [3, 4]]") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Capture(RecordedProgram, Listed):
+    """What a PyTorch function did, once: this run's path, this run's random numbers.
+
+    ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
+    ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived; ``conventions`` the steps
+    at which pullbacks took torch's own numbers, because there is no derivative at this point, each with the reason;
+    ``complexes`` the inputs that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a
+    last axis.
+    """
+
+    @classmethod
+    def of(cls, lifted: LiftedProgram, wanted: Iterable[str], title: str = "", file: str = "") -> Capture:
+        """What was lifted, with the tensors that a gradient goes to, by their names there."""
+        parts = (lifted.arrays, lifted.boxes, lifted.labels, tuple(wanted), lifted.lines, lifted.spellings)
+        return cls(lifted.program, lifted.outputs, *parts, title, lifted.origins, lifted.complexes, file)
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The steps in symgrad's language, in order; broadcasting goes without saying."""
+        lines = StepWriter(self)
+        return tuple(lines.text(step) for step in self.told)
+
+    @cached_property
+    def _ways_back(self) -> SweepCache:
+        """The sweeps back that were asked for, prepared."""
+        return SweepCache(self._sweep)
+
+    @cached_property
+    def _on_torch(self) -> OnTorch:
+        """Those on tensors."""
+        from symgrad.tracing.captured.on_torch import (
+            OnTorch,  # only here: nobody else of this file's readers needs torch
+        )
+
+        return OnTorch(self._sweep, self._ways_back.held)
+
+    def ready(self) -> None:
+        """Have what a pullback on tensors asks for: torch.compile looks into no property that is asked for first."""
+        _ = self._on_torch, self.ends, self.values
+
+    def _sweep(self, ends: Sequence[str], wanted: Sequence[str]) -> CallwisePull:
+        """The sweep from some ends by some inputs."""
+        return CallwisePull(self.recording, self.values, wanted, self.boxes, ends=ends, origins=self.origins)
+
+    @cached_property
+    def _on_jax(self) -> OnJax:
+        """Those on jax's arrays."""
+        return OnJax(self._sweep, self._ways_back.held)
+
+    def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None, backend: str = "numpy") -> dict[str, Any]:
+        """vᵀJ for every input: what ``backward(seed)`` would add to its ``.grad``.
+
+        ``seed`` has the shape of the output (1 for an output of one entry when left out); for several outputs
+        it is a sequence with one seed for each, None for none. With ``backend="torch"`` or ``"jax"`` seeds are tensors
+        or arrays of finite numbers there and so are the gradients, in the seed's type, on its device, differentiable
+        by it; raises `UnsupportedError` where a step has no plan there.
+        """
+        chosen = self._names(wrt)
+        if arguments.require_text(backend, "backend") not in ("numpy", "torch", "jax"):
+            raise InputError(f"there is no backend {backend!r}", hints=("numpy, torch or jax",))
+        if backend == "torch":
+            found = self._on_torch.pull(self._seeds(seed, self._on_torch.seed), chosen)
+        elif backend == "jax":
+            found = self._on_jax.pull(self._seeds(seed, self._on_jax.seed), chosen)
+        else:
+            found = self._ways_back.pull(self._seeds(seed), chosen)
+        return {self.labels[name]: found[name] for name in chosen}
+
+    def backward(self, seed: Any = None, wrt: Sequence[str] | None = None) -> Backward:
+        """The lines that a person would write for ``backward(seed)``, each proven, with their numbers.
+
+        One for each tensor that has a name, is read twice or goes through a nonlinearity: ``v_h`` has the shape of
+        ``h``. ``seed`` is as `pullback` takes it; ``.code()`` gives the lines as a function. Raises `ShapeError` for a
+        seed of another shape, `UnknownNameError` for an input that there is not.
+        """
+        return self.backward_by(self._seeds(seed), self._names(wrt), seed is None and len(self.ends) == 1)
+
+    def lines_for_any_seed(self, wrt: Sequence[str] | None = None) -> Backward:
+        """The lines of `backward` without numbers: the seed has a name, and stands for any."""
+        return self._lines(self._names(wrt))
+
+    def _lines(self, wanted: Sequence[str], **told: Any) -> Backward:
+        """`backward` by some inputs, from all outputs."""
+        ends = tuple(dict.fromkeys(self.ends))
+        return derive_backward(self.recording, wanted, ends=ends, labels=self.labels, values=self.values, **told)
+
+    def backward_by(
+        self,
+        seeds: Mapping[str, Array],
+        wanted: Sequence[str],
+        ones: bool,
+        reader: Callable[[Backward], Callable[[str, Array], None]] | None = None,
+    ) -> Backward:
+        """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written.
+
+        What a ``reader`` makes of the lines is given their numbers one by one, by tensor; they are not kept then.
+        """
+
+        def numbers(program: Program, values: Values, names: Sequence[str], lines: Backward) -> Mapping[str, Array]:
+            taken = None if reader is None else reader(lines)
+            return pull_calls(program, values, self.boxes, seeds, names, origins=self.origins, taken=taken)
+
+        return self._lines(wanted, ones=ones, pull=numbers, complexes=self.complexes)
+
+    def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
+        """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
+        seeds, watched = self._seeds(seed), CotangentSums()
+        pull_recording(self, seeds, self._names(wrt), seen=watched)
+        return draw_sweep(self, seeds, watched)
+
+    def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
+        """Ju: the change of the outputs for a change of some inputs."""
+        changes = {}
+        for name, tangent in arguments.require_values(tangents).items():
+            own = self._name(name)
+            array = to_numbers(tangent)
+            if array.shape != np.shape(self.arrays[own]):
+                raise ShapeError(
+                    f"the tangent of {name} has to have its shape",
+                    found=(f"tangent {array.shape}, {name} {np.shape(self.arrays[own])}",),
+                )
+            changes[own] = array
+        found = push(self.recording, self.values, changes, self.ends, self.boxes)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def closed_form(self, name: str, *, output: str | None = None, longest: int | None = None) -> str | None:
+        """The gradient by one input in matrix notation, or None where it has none that is short.
+
+        One of more characters than the ``longest`` is not wanted, and no number is computed for it.
+        """
+        most = None if longest is None else arguments.require_count(longest, "longest")
+        own, program = self._name(name), self._single(output)
+        program = self._derived(program, own, "a closed form")
+        sweep = derive_pullback(program, own)
+        form = derive_closed_form(program, sweep, own)
+        text = None if form is None else with_labels(write_with_modules(form.text), self.labels)
+        if form is None or text is None or (most is not None and len(text) > most):
+            return None
+        seed = np.random.default_rng(0).integers(-3, 4, size=np.shape(self.arrays[program.output]))
+        check = check_form(form.text, program, sweep, self.values, seed)
+        return text if check.passed else None
+
+    def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
+        """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
+        own, program = self._name(name), self._single(output)
+        program = self._derived(program, own, "a Jacobian")
+        derived = derive_formulas(program, (own,))[own]
+        return Jacobian(
+            own,
+            program,
+            self.values,
+            derived.axes,
+            derived.inner,
+            derived.jacobian,
+            derived.claims,
+            np.shape(self.arrays[program.output]),
+            np.shape(self.arrays[own]),
+            WRITERS,
+        )
+
+    def explain(
+        self,
+        seed: Any = None,
+        *,
+        wrt: Sequence[str] | None = None,
+        output: str | None = None,
+        check: bool = True,
+        order: int = 1,
+    ) -> Explanation:
+        """What ``backward(seed)`` computes for this program, derived and proven; refuses where a black box stands.
+
+        ``order=2`` adds the second derivatives by every pair of inputs.
+        """
+        program, check = self._single(output), arguments.require_flag(check, "check")
+        order = arguments.require_order(order)
+        chosen = self._names(wrt)
+        for name in chosen:
+            program = self._derived(program, name, "an explanation")
+        program = relabel_program(program, self.labels)
+        shape = program.numbers(program.out.shape)
+        kind = "given" if seed is not None else "scalar" if int(np.prod(shape, dtype=object)) == 1 else "assumed"
+        ones = np.ones(shape, dtype=np.int64)
+        weights = ones if seed is None else seed_array(seed, ones, "out")
+        given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
+        spoken = [self.labels[name] for name in chosen if name in self.complexes]
+        text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
+        pulled = {self.labels.get(name, name): with_labels(text, self.labels) for name, text in self.pulled.items()}
+        found = build(
+            program_line(program, pulled),
+            program,
+            given,
+            Seed(weights, kind, text),
+            chosen,
+            check=check,
+            conventions=[complex_note(spoken)] if spoken else [],
+            writers=WRITERS,
+        )
+        return found if order == 1 else with_hessians(found)
+
+    def reaches(self, name: str) -> bool:
+        """Whether the outputs depend on an input at all."""
+        return self._name(name) in self.recording.reaching(self.ends)
+
+    # Names and seeds ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _own_names(self) -> Mapping[str, str]:
+        """The names of the recording by what the user calls them, and by themselves: of two the first input's."""
+        found: dict[str, str] = {}
+        for name in self.wanted:
+            found.setdefault(self.labels[name], name)
+            found.setdefault(name, name)
+        return found
+
+    def _name(self, label: str) -> str:
+        """The recording's name for what the user calls ``label``."""
+        own = self._own_names.get(arguments.require_name(label, "an input"))
+        if own is not None:
+            return own
+        raise UnknownNameError(f"there is no input {label!r}", found=(f"inputs: {', '.join(self.inputs)}",))
+
+    def _names(self, wrt: Sequence[str] | None) -> tuple[str, ...]:
+        chosen = arguments.require_names(wrt, "wrt")
+        return self.wanted if chosen is None else tuple(self._name(label) for label in chosen)
+
+    def _seeds(self, seed: Any, make: Callable[[Any, Array, str], Any] = seed_array) -> dict[str, Any]:
+        """One seed for each output, added where one output stands twice."""
+        several = len(self.ends) > 1
+        parts = list(seed) if several and seed is not None else [seed] * (1 if seed is not None or not several else 0)
+        if len(parts) != len(self.ends):
+            raise InputError(
+                f"there are {len(self.ends)} outputs: a seed for each is needed",
+                hints=("None for an output with weight 0",),
+            )
+        found: dict[str, Array] = {}
+        for name, part in zip(self.ends, parts, strict=True):
+            if part is None and several:
+                continue
+            weights = make(part, np.asarray(self.arrays[name]), self.labels.get(name, name))
+            found[name] = found[name] + weights if name in found else weights
+        return found
+
+    def _single(self, output: str | None) -> Program:
+        """The recording with one output."""
+        output = None if output is None else arguments.require_name(output, "output")
+        if output is None and len(self.ends) > 1:
+            raise InputError("there are several outputs", hints=(f"output={self.outputs[0]!r}",))
+        for name in self.ends:
+            if output in (None, name, self.labels.get(name)):
+                return Program(self.recording.inputs, self.recording.steps, name, self.recording.sizes)
+        raise UnknownNameError(f"there is no output {output!r}", found=(f"outputs: {', '.join(self.outputs)}",))
+
+    def boxed(self, own: str) -> bool:
+        """Whether a black box stands between an input, by its own name here, and the outputs."""
+        return not (self.recording.reached((own,)) & self.recording.reaching(self.ends)).isdisjoint(self.boxes)
+
+    def _derived(self, program: Program, wanted: str, what: str) -> Program:
+        """Refuse a black box between an input and the output; the results of others are given."""
+        on_the_way = program.reached((wanted,)) & program.relevant
+        boxes = [box for name, box in self.boxes.items() if name in on_the_way]
+        if boxes:
+            raise UnsupportedError(
+                f"{what} with respect to {self.labels[wanted]} cannot be derived: {boxes[0].spelling} on the path has "
+                "no derivation",
+                found=(boxes[0].reason,),
+                hints=("pullback(seed) gives its numbers, with torch's for that step",),
+            )
+        return program.with_given(self.boxes)
+
+    def __repr__(self) -> str:
+        return list_program(self)

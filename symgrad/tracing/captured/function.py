@@ -25,7 +25,7 @@ import torch
 from symgrad.errors import InputError, Setting, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.language import Value
 from symgrad.numeric.exact import as_float
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.frame_names import argument_names, names_in_closure

@@ -19,8 +19,8 @@ import numpy as np
 from symgrad.calculus import carry_back
 from symgrad.calculus.local_derivatives import SEED
 from symgrad.errors import UnsupportedError
+from symgrad.lowering import Chain
 from symgrad.lowering.arrays import ON_NUMPY, Engine
-from symgrad.lowering.plan import Chain
 from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.vector_products import Prepared, prepared
 from symgrad.oracles.torch_rules import on_an_edge

@@ -1,7 +1,7 @@
 """What is kept of a run before anything is derived from it: the program, the values, the names; in words, as a picture.
 
 Comes in: what `symgrad.tracing.lift.lifter` made. Goes out: `RecordedProgram`, which with its derivatives is a
-`symgrad.tracing.captured.capture.Capture`; its listing, one operation a line in the language that symgrad reads; a
+`symgrad.tracing.captured.Capture`; its listing, one operation a line in the language that symgrad reads; a
 picture of one sweep back through it, where what only broadcasts an operand of the next step is no station.
 """
 
@@ -31,8 +31,7 @@ from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Pullback, Role
 from symgrad.render.content.speaker import count_noun
 from symgrad.render.program_drawing import CotangentSums, draw_program
-from symgrad.tracing.lift.call_sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS, pull_calls
-from symgrad.tracing.lift.lifted import (
+from symgrad.tracing.lift import (
     HIDDEN,
     Refusals,
     autocast_method,
@@ -40,6 +39,7 @@ from symgrad.tracing.lift.lifted import (
     rounding_method,
     skip_broadcast_steps,
 )
+from symgrad.tracing.lift.call_sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS, pull_calls
 
 
 @dataclass(frozen=True)

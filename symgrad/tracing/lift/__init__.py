@@ -1,1 +1,297 @@
-"""From what was seen to a program: each recorded call in entries of the table, or a black box."""
+"""The lifted program, and how one recorded argument or call becomes a step of it.
+
+Comes in: a recording, the names that its author gave, the arguments of a call. Goes out: `LiftedProgram`, which
+`symgrad.tracing.lift.lifter` fills; the steps that a listing shows, with a name for each; operands and options of an
+entry, bound by `symgrad.language.binding.bind_arguments`; and `Refused`, with which one way to lift a call gives way
+to the next. Options without mathematics (``dtype``, ``out``, ``device``) are dropped: every value is compared with
+torch's afterwards, so a dropped option that mattered is noticed. Nothing here loads torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from symgrad.backward.page_names import rename_results
+from symgrad.entries.spec import Op, is_operand
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.language.binding import TOLD, Argument, Ref, bind_arguments, resolve_keyword
+from symgrad.language.builder import StepOperand
+from symgrad.numeric.exact import Array
+from symgrad.ops.calls.registry import Last
+from symgrad.ops.lookup import has_role
+from symgrad.program import Apply, Program, Role, free_name
+from symgrad.program import Argument as StepArgument
+from symgrad.tracing.record.trace import Node, SourceLine
+
+CAST = re.compile(r"(bfloat16|half)_\d+")
+"""What the recording calls an operand that autocast rounded."""
+FIRST = re.compile(r"[^\W\d]\w*")
+"""The name that a text begins with."""
+UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
+"""What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
+
+
+def listed_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
+    """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
+    return tuple(s for s in program.forward_steps if not is_implicit_step(s, labels))
+
+
+def is_implicit_step(step: Apply, labels: Mapping[str, str]) -> bool:
+    """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
+    return (has_role(step.op, Role.COPIES) and step.result.name not in labels) or autocast_method(step) != ""
+
+
+def autocast_method(step: Apply) -> str:
+    """The method by which a step rounds as autocast does; empty where it does anything else."""
+    found = CAST.fullmatch(step.result.name) if has_role(step.op, Role.HANDS_ON) else None
+    return found[1] if found is not None else ""
+
+
+def rounding_method(step: Apply, spellings: Mapping[str, str]) -> str:
+    """The method by which a step rounds as autocast does, or in the script; empty where it does anything else."""
+    word = spellings.get(step.result.name, "").removeprefix("Tensor.") if has_role(step.op, Role.HANDS_ON) else ""
+    return autocast_method(step) or (word if word in ("bfloat16", "half", "float") else "")
+
+
+def assign_labels(
+    program: Program, ends: Sequence[str], labels: Mapping[str, str], cotangents: Mapping[str, tuple[str, str]]
+) -> dict[str, str]:
+    """Labels for every step that is told: those without a name are numbered, an only output is ``out``.
+
+    ``cotangents`` are the steps of a backward: a letter, and the tensor that they belong to.
+    """
+    found = dict(labels)
+    told = [step.result.name for step in listed_steps(program, labels)]
+    free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
+    unnamed = set(free)
+    taken = {label for name, label in labels.items() if name not in unnamed}
+    taken |= {first[0] for label in taken if (first := FIRST.match(label)) is not None}  # out[0]: out is a list
+    number = 0
+    for name in free:
+        if name == ends[-1] and len(set(ends)) == 1 and "out" not in taken:
+            found[name] = "out"
+            continue
+        number += 1
+        while f"t{number}" in taken:
+            number += 1
+        found[name] = f"t{number}"
+    taken |= set(found.values())
+    made = {found.get(name) for name in told}
+    for given in program.inputs:
+        first = FIRST.match(found.get(given.name, ""))
+        if first is not None and first[0] != found[given.name] and first[0] in made:  # bases[:, 1:] of an older bases
+            found[given.name] = free_name((f"{first[0]}_0",), taken)
+            taken.add(found[given.name])
+    for name, (letter, tensor) in cotangents.items():
+        if name not in found:
+            found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken)
+            taken.add(found[name])
+    return found
+
+
+RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})
+"""Names that mean something else in a formula."""
+WRITTEN = re.compile(r".*([\])]|\.(T|mT|H|mH|real|imag))", re.DOTALL)
+"""Names that are a text which reads a tensor, ``x[row]`` or ``k.T``: no number stands behind one."""
+TWICE = "an entry is written twice: one value stays, and torch's backward passes the weight on to each"
+"""Why a write with repeated places is left to torch."""
+UNKNOWN = "has no equation here"
+"""What is said of a call, or of a part of one, that nothing else is known of."""
+
+
+class Refused(Exception):
+    """One way to lift a call does not work; the message says why."""
+
+
+def explain_refusal(error: Exception) -> str:
+    """What went wrong in one sentence, without what would do in a text; torch's own messages go on for pages."""
+    first = error.problem if isinstance(error, SymgradError) else (str(error).splitlines() or [""])[0]
+    return first.partition(". ")[0]
+
+
+@dataclass
+class LiftedProgram:
+    """A program in the making, and the values that belong to it.
+
+    ``labels`` gives inputs and steps the names that the user knows them by; ``nodes`` are the inputs' nodes;
+    ``lines`` says where a step was written, ``spellings`` what was called there.
+    """
+
+    outputs: tuple[str, ...]
+    program: Program
+    arrays: dict[str, Array]
+    boxes: dict[str, Any]
+    labels: dict[str, str]
+    nodes: dict[str, Node]
+    lines: dict[str, SourceLine] = field(default_factory=dict)
+    spellings: dict[str, str] = field(default_factory=dict)
+    refs: dict[int, Ref] = field(default_factory=dict)
+    origins: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def complexes(self) -> frozenset[str]:
+        """The inputs that are complex in torch, and pairs (re, im) here."""
+        return frozenset(name for name, node in self.nodes.items() if node.held.is_complex())
+
+
+def identifier(label: str) -> str:
+    """``label`` as one word: ``conv1.weight`` is ``conv1_weight``."""
+    word = "".join(c if c.isalnum() or c == "_" else "_" for c in label).strip("_") or "x"
+    word = f"x{word}" if word[0].isdigit() else word
+    return f"{word}_" if word in RESERVED else word
+
+
+def complex_note(names: Sequence[str]) -> str:
+    """The sentence about the complex tensors called ``names``, wherever their gradients are shown."""
+    return (
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} complex, shown as pairs (re, im): torch's .grad is "
+        "∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄, twice the conjugate of the Wirtinger derivative ∂L/∂z of a real L"
+    )
+
+
+NOWHERE = (0, 0)
+"""Captured calls have no place in a text."""
+
+DROPPED = frozenset({
+    *TOLD, "out", "inplace", "requires_grad", "non_blocking", "_stacklevel", "copy", "half_to_float", "size_average",
+    "reduce", "_dtype",
+})  # fmt: skip
+"""Keywords without mathematics."""
+SORT = object()
+"""A dtype, device or layout among positional arguments: it has no mathematics."""
+
+
+def to_operand(value: Any, refs: Mapping[int, Any]) -> Any:
+    """An argument as the language means it: a `Ref`, a number, text, a tuple, None."""
+    if id(value) in refs:
+        return refs[id(value)]
+    if isinstance(value, (tuple, list)):
+        return tuple(to_operand(part, refs) for part in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**31 else value
+    if type(value).__name__ in ("dtype", "device", "layout", "memory_format", "Generator"):
+        return SORT
+    raise UnsupportedError(f"an argument of type {type(value).__name__} has no place in the table")
+
+
+def bind_entry_arguments(
+    op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[StepOperand], dict[str, Any]]:
+    """Operands and options for ``op``; raises `SymgradError` where the entry does not take these arguments."""
+    given = [Argument(a, NOWHERE) for a in arguments if a is not SORT]
+    for name, value in keywords.items():
+        if (name in DROPPED and name not in op.signature.parameters) or value is SORT:
+            continue
+        own = resolve_keyword(op.signature.parameters, name)
+        if own is None:
+            if value is None or value is False:
+                continue
+            own = name
+        given.append(Argument(value, NOWHERE, own))
+    given = [a for a in given if not (a.keyword and a.meaning is None and _has_default(op, a.keyword))]
+    _check_kinds(op, given)
+    found = bind_arguments(op, spelling, given, NOWHERE)
+    return [StepOperand(m, m.name if isinstance(m, Ref) else str(m)) for m, _ in found.operands], dict(found.options)
+
+
+def _has_default(op: Op, name: str) -> bool:
+    """Whether leaving a parameter out means None."""
+    parameter = op.signature.parameters.get(name)
+    return parameter is not None and parameter.default is None
+
+
+def _check_kinds(op: Op, given: Sequence[Argument]) -> None:
+    """Refuse a tensor where the entry has an option: its value would have to be known beforehand."""
+    options = {p.name for p in op.signature.parameters.values() if not is_operand(p.annotation)}
+    for argument in given:
+        if argument.keyword in options and isinstance(argument.meaning, Ref) and not op.variadic:
+            raise UnsupportedError(f"{argument.keyword} of {op.name} is a tensor here")
+
+
+Refusals = (SymgradError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError,
+            AssertionError, RuntimeError)  # fmt: skip
+"""What an entry may raise when it does not fit a call: then the next way is tried."""
+
+
+Composition = Callable[..., Last | None]
+Entered = TypeVar("Entered", bound=Callable[..., Any])
+
+
+def register_handler(table: dict[str, Callable[..., Any]]) -> Callable[..., Callable[[Entered], Entered]]:
+    """A decorator that enters a function under torch's last words for what it says, or its own name and ``also``."""
+
+    def under(*words: str, also: Sequence[str] = ()) -> Callable[[Entered], Entered]:
+        def entered(function: Entered) -> Entered:
+            table.update(dict.fromkeys(words or (function.__name__, *also), function))
+            return function
+
+        return entered
+
+    return under
+
+
+COMPOSITIONS: dict[str, Composition] = {}
+"""What only a run can say in entries, by the last word of torch's spelling."""
+composition = register_handler(COMPOSITIONS)
+
+
+def gather_tensor_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The tensors of an entry that takes any number of them as torch takes them: as one list."""
+    row = op.variadic and bool(arguments) and all(hasattr(a, "shape") for a in arguments)
+    return (tuple(arguments),) if row else tuple(arguments)
+
+
+def drop_empty_operands(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Of tensors to join those that torch does not pass over: an empty one with one axis fits any other.
+
+    One is left where all of them are like that.
+    """
+    parts = tuple(tensors)
+    return tuple(t for t in parts if tuple(t.shape) != (0,)) or parts[:1]
+
+
+def attribute_of_result(known: Callable[..., Last | None]) -> Composition:
+    """What the registry knows by the number of the result, for a node."""
+    return lambda steps, node, *arguments, **keywords: known(steps, node.index or 0, *arguments, **keywords)
+
+
+def skip_broadcast_steps(
+    program: Program, labels: Mapping[str, str], ends: Collection[str]
+) -> tuple[tuple[Apply, ...], dict[str, str]]:
+    """The steps with what goes without saying passed, where one step reads it; and that, by what it reads itself."""
+    readers = Counter(name for step in program.forward_steps for name in step.tensors)
+    unsaid = {
+        step.result.name: str(step.arguments[0])
+        for step in program.forward_steps
+        if is_implicit_step(step, labels) and readers[step.result.name] == 1 and step.result.name not in ends
+    }
+
+    def past(argument: StepArgument) -> StepArgument:
+        while isinstance(argument, str) and argument in unsaid:
+            argument = unsaid[argument]
+        return argument
+
+    steps = (step for step in program.forward_steps if step.result.name not in unsaid)
+    return tuple(replace(step, arguments=tuple(map(past, step.arguments))) for step in steps), unsaid
+
+
+def relabel_program(program: Program, labels: Mapping[str, str]) -> Program:
+    """``program`` with its unnamed tensors called as ``labels`` has them, and what only broadcasts out of the way."""
+    own = [t.name for t in program.tensors() if UNNAMED.fullmatch(t.name)]
+    change = {name: labels[name] for name in own if labels.get(name, "").isidentifier()}
+    hidden = [name for name in own if name not in change]
+    change |= {name: f"wide{n}" for n, name in enumerate(hidden, 1)}
+    kept = {t.name for t in program.tensors()} - set(change)
+    if len(set(change.values())) < len(change) or kept & set(change.values()):
+        return program
+    return rename_results(program, change)

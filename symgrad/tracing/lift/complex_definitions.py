@@ -26,10 +26,10 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.vector_products import push
-from symgrad.ops.solving import APART
+from symgrad.ops.factorizations import APART
+from symgrad.tracing.lift import LiftedProgram, Refused
 from symgrad.tracing.lift.complex_matrices import complex_to_blocks, solve
 from symgrad.tracing.lift.inside import Expansion, definition
-from symgrad.tracing.lift.lifted import LiftedProgram, Refused
 from symgrad.tracing.lift.placing import ANOTHER, sparse_ones_like
 from symgrad.tracing.record.trace import Node
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from symgrad.ops.factorizations import eliminated
+from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.inside import Expansion, definition
-from symgrad.tracing.lift.lifted import Refused
 
 
 def complex_to_blocks(z: Any) -> Any:

@@ -29,11 +29,20 @@ from symgrad.ops.calls.registry import MOVERS, WRITES, find_compound
 from symgrad.ops.fourier import each_axis
 from symgrad.ops.lookup import entry_named, find, role_entry
 from symgrad.program import Role
-from symgrad.tracing.lift import complex_definitions, complex_matrices, inside
+from symgrad.tracing.lift import (
+    TWICE,
+    UNKNOWN,
+    Refused,
+    bind_entry_arguments,
+    complex_definitions,
+    complex_matrices,
+    drop_empty_operands,
+    inside,
+    to_operand,
+)
 from symgrad.tracing.lift.boxes import replay
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_selection
-from symgrad.tracing.lift.lifted import TWICE, UNKNOWN, Refused, bind_entry_arguments, drop_empty_operands, to_operand
 from symgrad.tracing.lift.rewrites import normalize_index
 from symgrad.tracing.record.spelling import is_reflected, plain_spelling
 from symgrad.tracing.record.trace import Node, TorchCall

@@ -21,10 +21,7 @@ from symgrad.ops.calls.one_line_calls import SHORTCUT
 from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_front
 from symgrad.ops.lookup import find
 from symgrad.program import Role
-from symgrad.tracing.lift.boxes import replay
-from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.lift.entry_choices import lift_overwrite, lift_selection
-from symgrad.tracing.lift.lifted import (
+from symgrad.tracing.lift import (
     COMPOSITIONS,
     DROPPED,
     Refused,
@@ -32,6 +29,9 @@ from symgrad.tracing.lift.lifted import (
     drop_empty_operands,
     explain_refusal,
 )
+from symgrad.tracing.lift.boxes import replay
+from symgrad.tracing.lift.context import LiftContext
+from symgrad.tracing.lift.entry_choices import lift_overwrite, lift_selection
 from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
 
 

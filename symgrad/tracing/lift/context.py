@@ -26,8 +26,7 @@ from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import entry_named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
-from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall, locate_custom_call, observe_opaque
-from symgrad.tracing.lift.lifted import (
+from symgrad.tracing.lift import (
     RESERVED,
     UNNAMED,
     WRITTEN,
@@ -39,6 +38,7 @@ from symgrad.tracing.lift.lifted import (
     identifier,
     to_operand,
 )
+from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall, locate_custom_call, observe_opaque
 from symgrad.tracing.lift.values import evaluate_step, find_difference, is_constant_array, lowest_dtype, reads_own_value
 from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested
 

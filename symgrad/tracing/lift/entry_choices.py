@@ -22,9 +22,9 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import CHOICES, RANKED
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import Role
+from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.boxes import replay, rerun, with_operands
 from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Node, TorchCall, holds_same_numbers
 

@@ -20,9 +20,9 @@ from symgrad.language.binding import Ref
 from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
 from symgrad.reference.bounds import UncompiledMode
+from symgrad.tracing.lift import Refused, register_handler
 from symgrad.tracing.lift.boxes import run_call, with_operands
 from symgrad.tracing.lift.context import LiftContext, Ran
-from symgrad.tracing.lift.lifted import Refused, register_handler
 from symgrad.tracing.record.aliases import map_entries, storage_of
 from symgrad.tracing.record.spelling import plain_spelling, spell_aten_operation, spell_function
 from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested, tensors_in, upstream_nodes

@@ -27,10 +27,22 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.lookup import find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
-from symgrad.tracing.lift import boxes, complex_definitions, complexes, entry_choices, inside, rewrites, templates
+from symgrad.tracing.lift import (
+    UNKNOWN,
+    LiftedProgram,
+    Refused,
+    assign_labels,
+    boxes,
+    complex_definitions,
+    complexes,
+    entry_choices,
+    gather_tensor_list,
+    inside,
+    rewrites,
+    templates,
+)
 from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall
 from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.lift.lifted import UNKNOWN, LiftedProgram, Refused, assign_labels, gather_tensor_list
 from symgrad.tracing.lift.rewrites import refuse_silent_write
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import (

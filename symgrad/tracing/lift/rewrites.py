@@ -24,11 +24,10 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
-from symgrad.tracing.lift import compositions, layer_calls, placing
+from symgrad.tracing.lift import TWICE, UNNAMED, Refused, compositions, layer_calls, placing
 from symgrad.tracing.lift.boxes import replay, rerun, with_operands
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_overwrite
-from symgrad.tracing.lift.lifted import TWICE, UNNAMED, Refused
 from symgrad.tracing.lift.values import evaluate_step, find_difference, lowest_dtype
 from symgrad.tracing.record.aliases import find_read_entries, storage_of
 from symgrad.tracing.record.gradients import RecordedGradient

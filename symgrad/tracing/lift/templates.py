@@ -15,9 +15,9 @@ from typing import Any
 from symgrad.language.binding import Ref
 from symgrad.ops.lookup import entry_of
 from symgrad.program import Apply, Argument, Role, Tensor
+from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.complexes import touches_complex
 from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.values import StepReplay
 from symgrad.tracing.record.trace import Node
 

@@ -20,8 +20,8 @@ from symgrad.calculus.local_derivatives import OUT, derive_local, operand_name, 
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import names_read, number
 from symgrad.language import expand_composites, why_whole
+from symgrad.lowering import Plan
 from symgrad.lowering.graph import FORWARD, NoPlan
-from symgrad.lowering.plan import Plan
 from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
 from symgrad.numeric.playing import asked_of, left_in, plan_for
@@ -29,7 +29,7 @@ from symgrad.ops.gathering import WrittenTwice
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Program, Pullback
 from symgrad.shapes import Shape, Size
-from symgrad.tracing.lift.lifted import TWICE, LiftedProgram, Refused, assign_labels
+from symgrad.tracing.lift import TWICE, LiftedProgram, Refused, assign_labels
 from symgrad.tracing.record.trace import Node, real_precision
 
 

@@ -27,7 +27,7 @@ from symgrad.oracles.numerical import perturbed, rounding_noise
 from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_rules import MOST_RULES, contradicts_itself
 from symgrad.render.numbers import format_digits
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import pull_recording
 from symgrad.tracing.lift.boxes import CallOrigin, rerun, with_operands
 from symgrad.tracing.lift.call_sweeps import (

@@ -15,7 +15,7 @@ from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
 from symgrad.render.program_drawing import CotangentSums
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import (
     NOT_CHECKED,
     draw_sweep,
@@ -23,8 +23,8 @@ from symgrad.tracing.captured.step_text import (
     torch_choices,
     torch_conventions,
 )
+from symgrad.tracing.lift import complex_note
 from symgrad.tracing.lift.call_sweeps import chain_watchers
-from symgrad.tracing.lift.lifted import complex_note
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import precision_of, without_composites
 from symgrad.tracing.record.aliases import WeakTensor

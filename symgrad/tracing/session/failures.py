@@ -16,9 +16,9 @@ from symgrad.errors import SymgradError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.program import Apply
 from symgrad.render.numbers import format_array
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step, format_step_shape
-from symgrad.tracing.lift.lifted import LiftedProgram
+from symgrad.tracing.lift import LiftedProgram
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.names import read_backward_call
 from symgrad.tracing.record.trace import Node, SourceLine

@@ -23,7 +23,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.patterns import measured
 from symgrad.ops.lookup import entry_of
 from symgrad.render.numbers import format_digits
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.aliases import WeakTensor

@@ -26,7 +26,7 @@ from symgrad.ops.lookup import has_role
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Role
 from symgrad.render.numbers import format_digits
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import pull_recording, with_labels
 from symgrad.tracing.record.trace import Node, upstream_nodes
 from symgrad.tracing.session.nonfinite import has_nan_output

@@ -20,8 +20,8 @@ from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Role
 from symgrad.render.numbers import format_array, format_digits
-from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.lifted import LiftedProgram
+from symgrad.tracing.captured import Capture
+from symgrad.tracing.lift import LiftedProgram
 from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.graph_breaks import find_unread_results
 from symgrad.tracing.record.names import name_nodes

@@ -19,7 +19,7 @@ from symgrad.numeric.vector_products import pull_step
 from symgrad.ops import entry_of
 from symgrad.program import Apply
 from symgrad.render.numbers import format_array, format_digits
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import StepWriter, format_step, pull_recording
 from symgrad.tracing.session.no_gradient import explain_missing_slope, suggest_distance, suggest_stable_function
 from symgrad.tracing.session.scene import Findings

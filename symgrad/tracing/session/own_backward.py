@@ -28,7 +28,7 @@ from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
 from symgrad.render.content.speaker import count_noun
 from symgrad.render.numbers import MOST, format_array
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.boxes import Observed, is_hook_call
 from symgrad.tracing.lift.call_sweeps import pull_calls
 from symgrad.tracing.lift.lifter import Lifter

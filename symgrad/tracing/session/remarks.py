@@ -19,9 +19,9 @@ from symgrad.program import Pullback
 from symgrad.render.numbers import format_array, format_digits
 from symgrad.render.wrapping import truncate_end
 from symgrad.tracing.captured.step_text import pull_recording, torch_choices
+from symgrad.tracing.lift import WRITTEN
 from symgrad.tracing.lift.boxes import format_change
 from symgrad.tracing.lift.call_sweeps import OVERFLOWS, settle_singular
-from symgrad.tracing.lift.lifted import WRITTEN
 from symgrad.tracing.record.frames import source_segment
 from symgrad.tracing.record.names import called_name_at, parse_one, text_at
 from symgrad.tracing.record.trace import Node, as_numbers, holds_same_numbers

@@ -24,10 +24,10 @@ from symgrad.explanation.kinks import Tie
 from symgrad.explanation.singular import Birth
 from symgrad.numeric.exact import Array, as_float
 from symgrad.render.numbers import MOST, format_array, format_digits, format_nested_array
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step
+from symgrad.tracing.lift import LiftedProgram
 from symgrad.tracing.lift.boxes import Observation
-from symgrad.tracing.lift.lifted import LiftedProgram
 from symgrad.tracing.lift.values import precision_of
 from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.isolation import suppress_warnings

@@ -15,7 +15,7 @@ import torch
 from symgrad.errors import Setting, UnsupportedError
 from symgrad.numeric import forward_from
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import NOT_CHECKED, format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.gradients import RecordedGradient

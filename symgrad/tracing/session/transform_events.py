@@ -19,7 +19,7 @@ from symgrad.numeric.forward_pass import forward as run_forward
 from symgrad.oracles.second_order import two_sided_slope
 from symgrad.oracles.typed_text import torch_second
 from symgrad.render.content.speaker import count_noun
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
 from symgrad.tracing.record.spelling import BackwardArgs
 from symgrad.tracing.record.trace import Node, as_numbers, tensors_in, upstream_nodes

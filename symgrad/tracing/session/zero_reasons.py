@@ -24,9 +24,9 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Role
 from symgrad.render.numbers import MOST, format_array
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step, pull_recording, right_side, with_labels
-from symgrad.tracing.lift.lifted import UNNAMED, autocast_method, is_implicit_step
+from symgrad.tracing.lift import UNNAMED, autocast_method, is_implicit_step
 from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session.nonfinite import has_nan_output

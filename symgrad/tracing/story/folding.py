@@ -20,7 +20,7 @@ from sympy import Integer
 from symgrad.backward import Line
 from symgrad.program import Apply, Program
 from symgrad.render.wrapping import truncate_end
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import StepWriter
 from symgrad.tracing.record import frames
 

@@ -36,10 +36,10 @@ from symgrad.reference import run_reference
 from symgrad.reference.bounds import TextRejected, UnsupportedText
 from symgrad.render.letters import loose_names
 from symgrad.render.page import EquationRow, Equations, Formula, tensor_label
-from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import right_side, with_labels
+from symgrad.tracing.lift import UNNAMED
 from symgrad.tracing.lift.call_sweeps import pull_random_seeds
-from symgrad.tracing.lift.lifted import UNNAMED
 from symgrad.tracing.record.trace import as_numbers
 
 SHORT, LONGEST = 14, 56

@@ -17,8 +17,8 @@ from symgrad.calculus import flowing
 from symgrad.errors import Setting, SymgradError
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.render.numbers import KEPT, format_digits
-from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.lift.lifted import autocast_method, rounding_method
+from symgrad.tracing.captured import Capture
+from symgrad.tracing.lift import autocast_method, rounding_method
 from symgrad.tracing.story.folding import fold_lines
 from symgrad.tracing.story.line_checks import LineEvaluation, uncancelled_norm
 
