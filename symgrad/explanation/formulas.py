@@ -76,11 +76,11 @@ class Derived:
 
 def derive_formulas(program: Program, wanted: Sequence[str]) -> Mapping[str, Derived]:
     """Everything about some inputs that needs no numbers, from one sweep over the program."""
-    return _derived(program, tuple(wanted), program.seed, tuple(program.sizes.items()))
+    return derive_once(program, tuple(wanted), program.seed, tuple(program.sizes.items()))
 
 
 @lru_cache(maxsize=64)
-def _derived(program: Program, wanted: Sequence[str], *_: object) -> Mapping[str, Derived]:
+def derive_once(program: Program, wanted: Sequence[str], *_: object) -> Mapping[str, Derived]:
     """`derive_formulas`, once for programs that are equal and have the same seed and sizes."""
     sweeps, jacobians_ = pullbacks_by(program, wanted), jacobian_formulas(program, wanted)
     return {name: derived_by(program, name, sweeps[name], jacobians_[name]) for name in wanted}

@@ -77,9 +77,9 @@ def check_form(
     What is ``lowered`` is read as array operations, anything else as a user would write it. ``held`` are the inputs
     that an operation finds by itself, by what they are called among the values: at another point it finds others.
     """
-    point, given = digest(values, seed) + repr(program.positions), tuple((held or {}).items())
+    small, given = sum(map(np.size, values.arrays.values())) <= MOST_KEPT, tuple((held or {}).items())
+    point = fingerprint_numbers(values, seed) + repr(program.positions) if small else ""
     asked = FormQuestion(text, program, sweep, lowered, given, point, values, seed)
-    small = sum(map(np.size, values.arrays.values())) <= MOST_KEPT
     where, check = _checked(asked) if small else _checked.__wrapped__(asked)
     noted = _noted.get()
     if not check.passed and noted is not None:
@@ -101,7 +101,7 @@ class FormQuestion:
     seed: Array = field(compare=False, repr=False)
 
 
-def digest(values: Values, seed: Array) -> str:
+def fingerprint_numbers(values: Values, seed: Array) -> str:
     """A short text that differs where numbers, types, names or sizes do."""
     found = blake2b(repr(sorted((str(size), number) for size, number in values.sizes.items())).encode())
     for name, array in (*sorted(values.arrays.items()), ("", np.asarray(seed))):
