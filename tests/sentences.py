@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import jacobian_formula as formula_of
+from symgrad.calculus.reverse_sweep import jacobian_formula as formula_of
 from symgrad.explanation import Jacobian
 from symgrad.explanation.structure import suggested
 from symgrad.numeric import Values

@@ -14,26 +14,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import symgrad
-from symgrad.calculus import jacobian_formula, local_jacobian, pullback
+from symgrad.calculus import local_jacobian, pullback
 from symgrad.calculus.differentiate import differentiate
-from symgrad.calculus.reverse_sweep import second_derivative, substitute
+from symgrad.calculus.reverse_sweep import jacobian_formula, second_derivative, substitute
 from symgrad.indexing import (
     Bracket,
     Equation,
     Ravel,
     access,
     bracket,
-    canonical,
     contracted_sum,
     delta,
     fresh,
     fresh_axes,
     multiply_up,
     ravel,
-    total,
     unravel,
     with_fresh_sums,
 )  # fmt: skip
+from symgrad.indexing.standard_names import canonical
+from symgrad.indexing.sums import total
 from symgrad.indexing.symbols import bound_indices, free_indices
 from symgrad.language import read_program
 from symgrad.numeric import evaluate

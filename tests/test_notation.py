@@ -12,9 +12,8 @@ import symgrad
 from symgrad.errors import SourceText, SymgradError
 from symgrad.language import read_program
 from symgrad.language.parser import parse_script
-from symgrad.notation import format_node, read_statement
 from symgrad.notation import tree as t
-from symgrad.notation.read_write import PLAIN, UNICODE
+from symgrad.notation.read_write import PLAIN, UNICODE, format_node, read_statement
 
 LETTERS = st.sampled_from(["i", "j", "k", "k2"])
 NAMES = st.sampled_from(["x", "w", "eps", "v_h", "μ", "out2"])

@@ -10,7 +10,8 @@ import sympy as sp
 from symgrad.calculus import local_jacobian
 from symgrad.entries.readings import parse_entry_equation
 from symgrad.entries.spec import View
-from symgrad.indexing import Equation, Index, access, accesses, canonical, contracted_sum
+from symgrad.indexing import Equation, Index, access, accesses, contracted_sum
+from symgrad.indexing.standard_names import canonical
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.notation.meaning import EquationMeaning
 from symgrad.notation.ranges import find_ranges

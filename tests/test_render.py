@@ -33,20 +33,14 @@ from symgrad.indexing.symbols import accesses
 from symgrad.numeric import evaluate
 from symgrad.oracles import Check
 from symgrad.oracles.comparisons import skipped
-from symgrad.render import (
-    Names,
-    choose_names,
-    formula_latex,
-    formula_text,
-    numbers,
-    schema,
-)
+from symgrad.render import formula_text, numbers, schema
 from symgrad.render import (
     write_derivation as written_derived,
 )
 from symgrad.render.content import explanation_page
-from symgrad.render.formula_alphabets import Unicode
+from symgrad.render.formula_alphabets import Unicode, formula_latex
 from symgrad.render.latex import page_latex
+from symgrad.render.letters import Names, choose_names
 from symgrad.render.markdown import page_markdown
 from symgrad.render.text import page_text
 from tests.cases import Case, first_stories

@@ -112,7 +112,7 @@ def run(
 
 def place(style: str, path: Path | None, opened: bool, code: int | None) -> tuple[str, Path | None]:
     """The format and where it goes; raises `InputError` before the script runs where it could not be written."""
-    from symgrad.render.html import need_packages
+    from symgrad.render.html.pieces import need_packages
 
     style, path = output.page_place(style, path, opened)
     if style in PAGES and code is not None:

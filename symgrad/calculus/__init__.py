@@ -24,7 +24,6 @@ from symgrad.calculus.propagation import (
 )
 from symgrad.calculus.reverse_sweep import (
     Sweep,
-    jacobian_formula,
     jacobian_formulas,
     pullback,
     pullbacks_by,
@@ -43,7 +42,6 @@ __all__ = [
     "flowing_places",
     "flows",
     "is_multilinear",
-    "jacobian_formula",
     "jacobian_formulas",
     "local_jacobian",
     "local_pullback",

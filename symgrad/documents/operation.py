@@ -25,7 +25,8 @@ from symgrad.oracles.torch_rules import torch_rules
 from symgrad.program import Program
 from symgrad.question import torch_expression
 from symgrad.render import WRITERS
-from symgrad.render.content import derivatives, derive_lines, derived_pullbacks, explanation_page, second_order_section
+from symgrad.render.content import derivatives, derive_lines, derived_pullbacks, explanation_page
+from symgrad.render.content.proof import second_order_section
 from symgrad.render.content.speaker import size_text
 from symgrad.render.content.teller import teller_of
 from symgrad.render.page import Block, Code, Grid, Grids, Listing, Paragraph, Section, Table, Words, tensor_label

@@ -65,14 +65,10 @@ __all__ = [
     "Structure",
     "Tie",
     "Writers",
-    "build",
     "derive_only",
     "edges_of",
     "jacobian_of",
     "kink_of",
-    "of_one_number",
-    "slope_form",
-    "with_hessians",
 ]
 
 PAIRS = "Complex tensors are shown as pairs (re, im), on one more axis of size 2"

@@ -5,8 +5,8 @@ See the README beside this file for why indices are never written by hand.
 
 from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, is_guard, ravel, row_major, unravel
 from symgrad.indexing.equation import Equation, replace_accesses, with_fresh_sums
-from symgrad.indexing.standard_names import canonical, instantiate
-from symgrad.indexing.sums import contracted_sum, delta, is_constant, multiply_up, over_same, over_terms, summed, total
+from symgrad.indexing.standard_names import instantiate
+from symgrad.indexing.sums import contracted_sum, delta, is_constant, multiply_up, over_same, over_terms, summed
 from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "accesses",
     "bound_indices",
     "bracket",
-    "canonical",
     "contracted_sum",
     "delta",
     "fresh",
@@ -35,7 +34,6 @@ __all__ = [
     "replace_accesses",
     "row_major",
     "summed",
-    "total",
     "unravel",
     "with_fresh_sums",
 ]

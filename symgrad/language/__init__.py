@@ -7,7 +7,7 @@ for one choice of shapes, and `inference` chooses. `arguments` and `literals` re
 
 from symgrad.language.arguments import exact_array, is_boolean_data
 from symgrad.language.expand import expand_composites, why_whole
-from symgrad.language.index_equations import format_definition, is_equation, join_statements
+from symgrad.language.index_equations import format_definition
 from symgrad.language.inference import LOSSES, OUTPUTS, ParsedProgram, find_inputs, read_program
 from symgrad.language.literals import Value, parse_value
 
@@ -21,8 +21,6 @@ __all__ = [
     "find_inputs",
     "format_definition",
     "is_boolean_data",
-    "is_equation",
-    "join_statements",
     "parse_value",
     "read_program",
     "why_whole",

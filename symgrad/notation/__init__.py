@@ -4,8 +4,3 @@
 pivot: what it means as a SymPy expression is `symgrad.notation.meaning`, how far its letters run
 `symgrad.notation.ranges`. Text of users is read with a whitelist of words and signs, never evaluated.
 """
-
-from symgrad.notation.read_write import format_node, read_statement
-from symgrad.notation.tree import IndexEquation
-
-__all__ = ["IndexEquation", "format_node", "read_statement"]

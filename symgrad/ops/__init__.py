@@ -13,7 +13,6 @@ from symgrad.entries.spec import (
     FAMILIES,
     SPELLINGS,
     TABLE,
-    Data,
     Example,
     HeldTensor,
     Op,
@@ -43,7 +42,7 @@ from symgrad.ops import (
     subscripts,
     views,
 )
-from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
+from symgrad.ops.calls.registry import COMPOUNDS, Compound, find_compound
 from symgrad.ops.lookup import (
     auxiliary_letters,
     close_spellings,
@@ -86,7 +85,6 @@ __all__ = [
     "SPELLINGS",
     "TABLE",
     "Compound",
-    "Data",
     "Domain",
     "Example",
     "HeldTensor",

@@ -21,37 +21,19 @@ from symgrad.program import Program
 from symgrad.render.content import derivation_page, explanation_page
 from symgrad.render.content.jacobian_matrix import jacobian_blocks
 from symgrad.render.content.teller import teller_of
-from symgrad.render.formula_alphabets import formula_latex, formula_text
+from symgrad.render.formula_alphabets import formula_text
 from symgrad.render.html import render_page, to_html
 from symgrad.render.jacobian_picture import matrix_picture, product_picture
 from symgrad.render.json import VERSION, derived_data, dumped, schema, to_json
 from symgrad.render.latex import page_latex
 from symgrad.render.latex import write_blocks as latex_blocks
-from symgrad.render.letters import Names, choose_names
 from symgrad.render.markdown import page_markdown
 from symgrad.render.markdown import write_blocks as markdown_blocks
 from symgrad.render.page import Picture
 from symgrad.render.program_drawing import program_picture
 from symgrad.render.text import page_text
 
-__all__ = [
-    "WRITERS",
-    "Names",
-    "choose_names",
-    "formula_latex",
-    "formula_text",
-    "matrix_picture",
-    "product_picture",
-    "program_drawing",
-    "schema",
-    "to_html",
-    "to_json",
-    "to_latex",
-    "to_markdown",
-    "to_text",
-    "write_derivation",
-]
-
+__all__ = ["WRITERS", "formula_text", "schema", "to_html", "to_json", "write_derivation"]
 
 PAGE_WRITERS: Mapping[str, Callable[..., str]] = {
     "text": page_text, "markdown": page_markdown, "latex": page_latex, "html": render_page,

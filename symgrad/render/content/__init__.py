@@ -41,16 +41,6 @@ from symgrad.render.content.speaker import created_tensors_note, data_inputs_not
 from symgrad.render.content.teller import Teller, gradient_formula, teller_of
 from symgrad.render.page import Block, Code, EquationRow, Equations, Formula, Listing, Page, Paragraph, Section, Words
 
-__all__ = [
-    "derivation_page",
-    "derivatives",
-    "derive_lines",
-    "derived_pullbacks",
-    "explanation_page",
-    "second_order_section",
-]
-
-
 MOST_STEPS = 12
 """Steps of a program that is written as one expression."""
 ROOM = Room(others="in section 3")

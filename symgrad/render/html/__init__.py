@@ -41,8 +41,6 @@ from symgrad.render.jacobian_picture import (
 from symgrad.render.page import CodeLine, Formula, Page, text_of
 from symgrad.render.program_drawing import program_picture
 
-__all__ = ["need_packages", "to_html"]
-
 
 @dataclass(frozen=True)
 class Square:
