@@ -116,7 +116,8 @@ def write_function(
             kept.append((target, code))
             needed |= names_in_code([code])
     body = [*reversed(kept), *backward]
-    texts = [f"    {line}" for line in wrap_docstring(told)]
+    docstring = quote_docstring([line for text in told for line in textwrap.wrap(text, WIDTH - len("    "))])
+    texts = [f"    {line}" for line in docstring]
     texts += [f"    {target} = {write_torch_code(code, arguments)}" for target, code in body]
     texts.append(f"    return {', '.join(results)}")
     whole = "\n".join([f"def {check_function_name(name)}({', '.join(arguments)}):", *texts])
@@ -126,11 +127,6 @@ def write_function(
 
 WIDTH = 100
 """Characters of a line of words."""
-
-
-def wrap_docstring(told: Sequence[str], indent: int = 4) -> list[str]:
-    """Sentences as the docstring of a function, in lines; none where nothing is told."""
-    return quote_docstring([line for text in told for line in textwrap.wrap(text, WIDTH - indent)])
 
 
 def quote_docstring(lines: Sequence[str]) -> list[str]:

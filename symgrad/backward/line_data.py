@@ -26,7 +26,7 @@ from symgrad.notebook import Listed
 from symgrad.numeric import Array
 from symgrad.ops.lookup import entry_of
 from symgrad.oracles.torch_rules import own_numbers
-from symgrad.program import Apply, Argument, Constant, Own, Program
+from symgrad.program import Apply, Constant, Own, Program
 from symgrad.shapes import Shape, Size
 
 WIDE = 240
@@ -268,18 +268,13 @@ def list_provisos(
 
 def provisos_of_lines(lines: Sequence[Line]) -> Iterator[str]:
     """What the rules left out that led to them."""
-    parts = [part for line in lines for part in line.parts if not is_undefined(part)]
+    parts = [part for line in lines for part in line.parts if part.derived is None or part.derived.right is not sp.nan]
     rules = {rule for part in parts for rule in part.rules}
     yield from describe_dropped_guards(rules)
     if "none left out" in rules:
         yield LEFT_OUT
     if any(line.code is not None and products_to_where(line.code) != line.code for line in lines):
         yield DIVIDED
-
-
-def is_undefined(part: Contribution) -> bool:
-    """Whether it is 0/0 at every number."""
-    return part.derived is not None and part.derived.right is sp.nan
 
 
 def provisos_of_steps(program: Program, moving: frozenset[str], page: Mapping[str, str]) -> Iterator[str]:
@@ -296,14 +291,9 @@ def find_step_edges(program: Program, step: Apply, moving: frozenset[str], page:
     given = dict(zip(entry.operands, step.arguments, strict=False)) if entry else {}
     names = [str(argument) for argument in dict.fromkeys(given.values()) if argument in moving]
     for edge in entry.limits.edges if entry and names else ():
-        if all(can_equal(given[operand], value) for operand, value in edge.items()):
+        if all(not isinstance(a := given[operand], Constant) or a.value == value for operand, value in edge.items()):
             at = {a: value for operand, value in edge.items() if isinstance(a := given[operand], str)}
             found = list(own_numbers(program.alone(step), at, names))
             if found:
                 told = ", ".join(f"{page.get(name, name)} = {value:g}" for name, value in at.items())
                 yield f"{told} (by {' and '.join(page.get(own.by, own.by) for own in found)})"
-
-
-def can_equal(argument: Argument, value: float) -> bool:
-    """Whether an argument can have a value: a tensor any, a number its own."""
-    return not isinstance(argument, Constant) or argument.value == value

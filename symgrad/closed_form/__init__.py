@@ -39,12 +39,8 @@ def find_closed_form(program: Program, wanted: str, sweep_of: Callable[[Program]
         return own
     wide = open_unit_axes(program)
     other = None if wide is None else derive_closed_form(wide, sweep_of(wide), wanted)
-    return min((form for form in (other, own) if form is not None), key=form_length, default=None)
-
-
-def form_length(form: Form) -> int:
-    """The length of a form, where the one entry of an axis is taken as if it were added up."""
-    return len(form.text.replace("[0]", ".sum(0)"))
+    forms = [form for form in (other, own) if form is not None]
+    return min(forms, key=lambda form: len(form.text.replace("[0]", ".sum(0)")), default=None)  # as if it were added up
 
 
 DIVIDED = "Where a term of this line divides by 0, that term counts as 0."

@@ -108,12 +108,8 @@ def find_duplicate_tensors(program: Program) -> dict[str, Equation]:
             made[name] = str(arguments[0])
             if made[name] in made and name != program.output:
                 same[name] = made[made[name]]
-    return {name: Equation(axes, access(own, axes)) for name, own in same.items() for axes in [new_axes(program, name)]}
-
-
-def new_axes(program: Program, name: str) -> tuple[Index, ...]:
-    """New indices for a tensor."""
-    return fresh_axes(program.tensor(name).shape)
+    axes = {name: fresh_axes(program.tensor(name).shape) for name in same}
+    return {name: Equation(axes[name], access(own, axes[name])) for name, own in same.items()}
 
 
 def floats_to_integers(equation: Equation) -> Equation:

@@ -95,7 +95,9 @@ def op(
     equation = WORDS.split(equation)[0]
     axes = Axes(axes) if isinstance(axes, str) else axes
     check_axes(said, [along] if along else axes.options.split())
-    groups = {name: take_facts(kind, facts) for name, kind in GROUPS.items()}
+    groups = {
+        name: {f.name: facts.pop(f.name) for f in fields(kind) if f.name in facts} for name, kind in GROUPS.items()
+    }
     rules = groups["rules"]
     shape, align, prepare = (rules.pop(name, None) for name in ("shape", "align", "prepare"))
     returns = groups["spelling"].get("returns", ())
@@ -171,11 +173,6 @@ def op(
 
 GROUPS = {"rules": Rules, "saved": SavedForBackward, "spelling": Spelling, "limits": Limits, "traits": Traits}
 """The groups of facts, by the field of `Op` that has them."""
-
-
-def take_facts(kind: type[Any], facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts that are fields of a group, taken out of ``facts``."""
-    return {f.name: facts.pop(f.name) for f in fields(kind) if f.name in facts}
 
 
 def check_axes(call: CallPattern, names: Sequence[str]) -> None:

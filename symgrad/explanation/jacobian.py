@@ -23,6 +23,7 @@ from symgrad.explanation.jacobian_plan import LARGEST_DENSE, JacobianPlan, plann
 from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
+from symgrad.language.arguments import format_entry_name
 from symgrad.lowering.graph import allowed_by_memory
 from symgrad.numeric import (
     Array,
@@ -43,14 +44,9 @@ LARGEST_MATRIX = 100_000
 """Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""
 
 
-def label(name: str, at: tuple[int, ...]) -> str:
-    """``x[0,1]``; a scalar is just its name."""
-    return f"{name}[{','.join(map(str, at))}]" if at else name
-
-
 def labels(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
     """The labels of all entries, row by row."""
-    return tuple(label(name, at) for at in np.ndindex(*shape))
+    return tuple(format_entry_name(name, at) for at in np.ndindex(*shape))
 
 
 @lru_cache(maxsize=256)

@@ -264,8 +264,8 @@ def unravel_place(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(place, shape)) if shape else ()
 
 
-def format_entry_name(name: str, at: tuple[int, ...]) -> str:
-    """``x[0,1]``."""
+def format_entry_name(name: str, at: Sequence[Any]) -> str:
+    """``x[0,1]``; a scalar is just its name."""
     return f"{name}[{','.join(map(str, at))}]" if at else name
 
 

@@ -80,7 +80,7 @@ class StepBuilder:
         same = [n for n, (own, other) in self.made.items() if own.code == code and other.shape == made.shape]
         if name is None and same and not made.drawn:
             return Ref(same[0], made.shape, kind=made.kind, few_bits=made.few_bits)
-        called = self.claim(name) if name is not None else self.unclaimed("c")
+        called = self.claim(name) if name is not None else free_name(("c",), self.used | self.kept)
         self.used.add(called)
         draws = sum(other.drawn for _, other in self.made.values())
         self.made[called] = (Own(code, draws if made.drawn else None), made)
@@ -112,10 +112,6 @@ class StepBuilder:
         code = f"torch.tensor({'-' * (value == -math.inf)}torch.{word})" if value else "torch.tensor(-0.0)"
         fill = LiteralTensor((), lambda *_: np.array(value))
         return replace(operand, meaning=self.make(fill, code))
-
-    def unclaimed(self, wish: str) -> str:
-        """``wish`` if nothing is called so anywhere, else ``wish_2``, ``wish_3``, …."""
-        return free_name((wish,), self.used | self.kept)
 
     def fresh_name(self) -> str:
         """t1, t2, … as far as they are free."""

@@ -183,17 +183,12 @@ def narrow_result_dtype(op: Op, operands: Sequence[OperandType | None], kind: Dt
     own = [h for h in tensors if h.axes] or tensors
     if any(not h.few_bits for h in own) or (kind is DtypeKind.WHOLE and "counted" in dtype_words(op)):
         return ""
-    if op.name not in MOVERS and not keeps_entries(op):
+    if op.name not in MOVERS and op.traits.role not in (Role.HANDS_ON, Role.CUTS, Role.COPIES, Role.INDEXES):
         does = "integers overflow" if kind is DtypeKind.WHOLE else "numbers have fewer digits"
         raise dtype_error(
             f"torch computes {op.name} in {own[0].few_bits} here, where {does}", "a 64-bit dtype: .long(), .double()"
         )
     return own[0].few_bits
-
-
-def keeps_entries(op: Op) -> bool:
-    """Whether the result of an operation has the entries of its operand."""
-    return op.traits.role in (Role.HANDS_ON, Role.CUTS, Role.COPIES, Role.INDEXES)
 
 
 def check_integer_result(

@@ -283,7 +283,8 @@ def value_from_call(
         return Value(text, square, identity_array)
     if count and shape is not None and math.prod(shape) != count[0]:
         raise ShapeError(f"{count[0]} entries do not fill {describe_shape(shape)}", span=node.span)
-    return Value(text, shape if shape is not None else count or None, counting_array)
+    numbered = shape if shape is not None else count or None
+    return Value(text, numbered, lambda shape: np.arange(math.prod(shape), dtype=np.int64).reshape(shape))
 
 
 def identity_array(shape: Shape) -> Array:
@@ -291,11 +292,6 @@ def identity_array(shape: Shape) -> Array:
     if len(shape) != 2:
         raise ShapeError("eye makes a matrix", found=(f"{describe_shape(shape)} is needed",))
     return np.eye(*shape, dtype=np.int64)
-
-
-def counting_array(shape: Shape) -> Array:
-    """0, 1, 2, … row by row."""
-    return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
 
 
 LARGEST_JSON = 10**8

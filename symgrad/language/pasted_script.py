@@ -19,7 +19,6 @@ from symgrad.errors import RUN, NotationError, SourceText
 from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import (
     Attribute,
-    Keyword,
     Literal,
     PythonCall,
     PythonStatement,
@@ -250,7 +249,7 @@ def strip_requires_grad(statement: PythonStatement) -> tuple[str, SyntaxNode | N
     wrapped = dotted_name(value.function) in HANDED_ON and value.positional
     if dotted_name(value.function) in PARAMETERS and value.positional:
         return statement.target, value.positional[0]
-    flags = [k for k in value.keywords if is_requires_grad(k)]
+    flags = [k for k in value.keywords if k.name == FLAG and k.value == Literal(True)]
     if not flags:
         return None
     if wrapped:
@@ -263,11 +262,6 @@ def unwrap_variable(statement: PythonStatement) -> PythonStatement:
     value = statement.value
     wrapped = isinstance(value, PythonCall) and dotted_name(value.function) in HANDED_ON and value.positional
     return replace(statement, value=value.positional[0]) if wrapped and isinstance(value, PythonCall) else statement
-
-
-def is_requires_grad(keyword: Keyword) -> bool:
-    """``requires_grad=True``."""
-    return keyword.name == FLAG and keyword.value == Literal(True)
 
 
 # Calls that write their result over what they were given --------------------------------------------------------

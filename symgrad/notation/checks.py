@@ -192,7 +192,7 @@ class BoundsChecker:
             if self.finder.inside(slack, slot):
                 continue
             worst = self.finder.worst(sp.expand(slack))
-            self.require(self.lowest(slack, slot, literal_integer) if slot.held else worst)
+            self.require(self.lowest(slack, slot, lambda n: int(n) if n.is_Integer else None) if slot.held else worst)
             number = self.sizes.number(worst)
             if number is not None and number < 0 and slot.held:
                 number = self.kept(slack, slot, number)
@@ -282,11 +282,6 @@ FOUND, NOWHERE = 0, 2
 """What SciPy says where it found a least value, and where no point holds to all conditions."""
 NEARLY = 1e-6
 """How far it may miss a whole number."""
-
-
-def literal_integer(size: Expr) -> int | None:
-    """A number that is one whatever the sizes are."""
-    return int(size) if size.is_Integer else None
 
 
 def minimize_slack(

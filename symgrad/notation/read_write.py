@@ -262,7 +262,8 @@ class NodeFormatter:
     @text.register
     def _(self, node: Binary) -> Text:
         if node.sign in ("+", "−"):
-            left = self.text(node.left)[0] if not is_remainder(node.left) else f"({self.text(node.left)[0]})"
+            left, remainder = self.text(node.left)[0], isinstance(node.left, Binary) and node.left.sign == "mod"
+            left = f"({left})" if remainder else left
             return f"{left} {self.sign(node.sign)} {self.inside(node.right, OPEN)}", SUM
         if node.sign == "mod":
             return f"{self.inside(node.left, PRODUCT)} mod {self.inside(node.right, ATOM)}", SUM
@@ -330,8 +331,3 @@ class NodeFormatter:
     def listed(self, nodes: tuple[SyntaxNode, ...], between: str = ",") -> str:
         """Nodes side by side."""
         return between.join(self.text(node)[0] for node in nodes)
-
-
-def is_remainder(node: SyntaxNode) -> bool:
-    """Whether ``node`` is a remainder, which is in brackets inside a sum."""
-    return isinstance(node, Binary) and node.sign == "mod"

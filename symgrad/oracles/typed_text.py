@@ -151,7 +151,7 @@ def run_reader(
             given[name] = torch.tensor(as_float(array)).to(types.get(kinds[name], getattr(torch, floats)))
         else:
             given[name] = torch.tensor(as_float(array), dtype=getattr(torch, floats), requires_grad=name in leaves)
-    numbers = {name: plain_number(value) for name, value in text.numbers.items()}
+    numbers = {name: int(n) if int(n) == n else float(n) for name, n in text.numbers.items()}
     return run_reference(text.typed, {**given, **numbers}, text.draws)
 
 
@@ -172,11 +172,6 @@ def cast_of(text: str, program: Program, values: Values) -> str:
     except (TextRejected, UnsupportedText, RuntimeError):
         return ""
     return found.pop() if len(found) == 1 else ""
-
-
-def plain_number(value: Number) -> int | float:
-    """A number as Python has it."""
-    return int(value) if int(value) == value else float(value)
 
 
 def torch_second(

@@ -12,6 +12,7 @@ from typing import Any
 
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.language.arguments import format_entry_name
 from symgrad.notation.read_write import HIGH
 from symgrad.render import arrange, numbers
 from symgrad.render.formula import ADD, ATOM, MULTIPLY, OPEN, POWER, Printer, Text, entry_digits
@@ -23,11 +24,6 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 def formula_text(expression: Expr, names: Names | Sequence[Index]) -> str:
     """``expression`` on one line of Unicode, under ``names`` or with p, q, r, s for the given indices."""
     return UNICODE.write(expression, names if isinstance(names, Names) else loose_names(expression, names))
-
-
-def label_text(name: str, at: Sequence[Any]) -> str:
-    """``x[0,1]``; a scalar is just its name."""
-    return f"{name}[{','.join(map(str, at))}]" if at else name
 
 
 class Unicode(Printer):
@@ -49,7 +45,8 @@ class Unicode(Printer):
         """``x[p,q]``, ``x01``, ``x``."""
         name = names.name(name_of(node))
         digits = entry_digits(node, names)
-        return f"{name}{digits}" if digits else label_text(name, [self.node(i, names)[0] for i in indices_of(node)])
+        at = [self.node(index, names)[0] for index in indices_of(node)]
+        return f"{name}{digits}" if digits else format_entry_name(name, at)
 
     def divided(self, parts: arrange.Fraction, names: Names) -> Text:
         """Spaces around the line where one side has some."""

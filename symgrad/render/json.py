@@ -20,6 +20,7 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.language import arguments
+from symgrad.language.arguments import format_entry_name
 from symgrad.oracles.comparisons import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers
@@ -27,7 +28,7 @@ from symgrad.render.content.answer import kink_sentence
 from symgrad.render.content.jacobian_matrix import countable
 from symgrad.render.content.one_entry import gradient_of, jacobian_column
 from symgrad.render.content.teller import teller_of
-from symgrad.render.formula_alphabets import formula_latex, formula_text, label_text
+from symgrad.render.formula_alphabets import formula_latex, formula_text
 from symgrad.render.letters import Names, choose_names
 from symgrad.render.page import partial_derivative, tensor_label
 
@@ -173,7 +174,7 @@ def option_data(value: Any) -> Any:
 def formula_data(left: str, equation: IndexEquation, names: Names) -> Data:
     """``left[axes] = right`` in both alphabets."""
     letters = [names.letter(i) for i in equation.axes]
-    return {"left": label_text(left, letters), **both_alphabets(equation.right, names)}
+    return {"left": format_entry_name(left, letters), **both_alphabets(equation.right, names)}
 
 
 def both_alphabets(formula: Expr, names: Names) -> Data:

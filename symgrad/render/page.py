@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from xml.etree import ElementTree
 
 from symgrad.indexing.symbols import Expr, leaves_exceed
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.render.formula_alphabets import (
     LATEX,
@@ -21,7 +22,6 @@ from symgrad.render.formula_alphabets import (
     formula_latex,
     formula_text,
     label_latex,
-    label_text,
     name_latex,
 )
 from symgrad.render.letters import Names
@@ -312,12 +312,12 @@ def align_equal_signs(lines: Sequence[str]) -> list[str]:
 def tensor_label(name: str, letters: Sequence[str] = ()) -> Ready:
     """``out[i,k]``: a tensor's entry under letters or numbers; ``x.grad`` upright."""
     latex = f"\\mathtt{{{escape_name(name)}}}" if "." in name else name_latex(name)
-    return Ready(label_text(name, letters), label_latex(latex, letters))
+    return Ready(format_entry_name(name, letters), label_latex(latex, letters))
 
 
 def entry_label(name: str, at: Sequence[int], names: Names) -> Ready:
     """A numbered entry, ``x01`` where that can be read."""
-    text = label_text(names.name(name), at)
+    text = format_entry_name(names.name(name), at)
     if at and name in names.compact and all(0 <= i <= 9 for i in at):
         text = names.name(name) + "".join(map(str, at))
     return Ready(text, label_latex(name_latex(names.name(name)), at))

@@ -260,17 +260,13 @@ def capture_reference(
             return f"{program.black_boxes[0].spelling} is not derived"
         found = reference_from_capture(program, arrays, wanted)
     except SymgradError as error:
-        return "it cannot be captured" if is_custom_function(function) else error.problem
+        custom = hasattr(getattr(function, "__self__", None), "backward")  # an apply, of which nothing is known
+        return "it cannot be captured" if custom else error.problem
     except Exception as error:  # a function that cannot be recorded is still one that can be checked
         return f"it could not be recorded: {type(error).__name__}"
     known = {t.name for t in found.programs[0].inputs}
     lost = [name for name in wanted if name not in known and name in arrays]
     return replace(found, said="the forward pass, captured") if not lost else f"{lost[0]} was not found in it"
-
-
-def is_custom_function(function: Any) -> bool:
-    """Whether a function is the ``apply`` of an autograd.Function, of which nothing is known."""
-    return hasattr(getattr(function, "__self__", None), "backward")
 
 
 def reference_by_differences(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> DifferenceReference | str:

@@ -56,7 +56,7 @@ def read_request(function: Any, expression: Any, inputs: Mapping[str, Any], wrt:
     """The candidate and its numbers; of an autograd.Function its ``apply`` is meant."""
     if isinstance(function, type) and callable(getattr(function, "apply", None)) and hasattr(function, "backward"):
         function = function.apply  # type: ignore[attr-defined]  # looked for on the line before
-    jax = is_jax(function)
+    jax = type(function).__module__.partition(".")[0] in OWN  # a plain function of jax.numpy does not show it
     if jax:
         inputs = in_jax_types(inputs)
     pair = jax or (isinstance(function, tuple) and len(function) == 2 and all(callable(f) for f in function))
@@ -271,11 +271,6 @@ def mutated_arrays(
     """The arrays that are no longer what they were."""
     found = [first_mutation(kind, name, where, was, after[name]) for name, was in before.items()]
     return tuple(change for change in found if change is not None)
-
-
-def is_jax(function: Any) -> bool:
-    """Whether a function was made by a transformation of JAX's: a plain function of jax.numpy does not show it."""
-    return type(function).__module__.partition(".")[0] in OWN
 
 
 def in_jax_types(inputs: Mapping[str, Any]) -> dict[str, Any]:

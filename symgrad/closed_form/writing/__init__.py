@@ -154,7 +154,7 @@ class FormWriter(Notation):
         if content != 1:
             return self.product([content, divide_by_content(node, content)], prefer)
         parts = node.args
-        if all(map(index_ranges.has_index_condition, parts)):
+        if all(any(map(index_ranges.is_index_condition, split_factors(part))) for part in parts):
             parts = index_ranges.group_by_conditions(parts)
             joined = self.product(split_factors(parts[0]), prefer) if len(parts) == 1 else None
             joined = joined or index_ranges.write_concatenation(self, parts, prefer)

@@ -44,11 +44,6 @@ def is_index_condition(factor: Expr) -> bool:
     return isinstance(factor, Bracket) and not reads_tensor(factor)
 
 
-def has_index_condition(term: Expr) -> bool:
-    """Whether a product is 0 outside of some range."""
-    return any(map(is_index_condition, split_factors(term)))
-
-
 def write_conditioned_product(notation: Notation, factors: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
     """A product with conditions on indices among its factors."""
     edges = [f for f in factors if is_index_condition(f)]

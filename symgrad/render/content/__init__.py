@@ -189,7 +189,8 @@ def explanation_page(
         sections = tuple(write() for place, write in enumerate(writers) if only is None or place in only)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
     facts.append((explanation.program.output, size_text(explanation.output.shape)))
-    heading, later = expression_title(explanation.expression, explanation.program.output), explanation.downstream
+    heading = (Code(format_definition(explanation.expression, explanation.program.output)),)
+    later = explanation.downstream
     if later is not None:
         known = dict(facts)
         facts += [(g.name, size_text(g.value.shape)) for g in later.inputs if g.name not in known]
@@ -226,11 +227,6 @@ def _jacobians(teller: Teller, explanation: Explanation) -> Section:
     section = jacobian_section(teller, tuple(g.jacobian for g in gradients))
     said = next((block for g in gradients for block in rows_without_value(teller, g)), None)
     return section if said is None else replace(section, blocks=(*section.blocks, said))
-
-
-def expression_title(expression: str, output: str) -> Words:
-    """out = x@a."""
-    return (Code(format_definition(expression, output)),)
 
 
 def _statements(text: str, output: str) -> Iterator[str]:

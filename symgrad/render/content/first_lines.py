@@ -109,7 +109,7 @@ def opening_lines(lines: Backward, program: Program, wanted: Sequence[str], room
         return (), False
     needed = {line.target for name in wanted for line in lines.needed(name)}
     told = [line for line in lines.lines if line.target in needed]
-    found = forward_lines_read(lines, (*said, *told), of_the_reader(program))
+    found = forward_lines_read(lines, (*said, *told), user_named_tensors(program) - inside_opened(program))
     every = [line for line in (*said, *told, *found) if line.text is not None]
     unsaid = [*without_line([line for line in (*said, *told) if line.text is None], room)]
     unsaid += found_ahead([line for line in found if line.text is None])
@@ -117,11 +117,6 @@ def opening_lines(lines: Backward, program: Program, wanted: Sequence[str], room
     texts = [line.shown if line in said else f"  with {line.shown}" for line in kept]
     words = [*remaining_lines_words(kept, every[len(kept) :], room), *unsaid]
     return (*texts, *((f"  {'; '.join(words)}",) if words else ())), len(kept) < len(every)
-
-
-def of_the_reader(program: Program) -> frozenset[str]:
-    """The tensors that the reader named."""
-    return user_named_tensors(program) - inside_opened(program)
 
 
 def inside_opened(program: Program) -> frozenset[str]:

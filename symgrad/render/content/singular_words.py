@@ -20,6 +20,7 @@ from symgrad.explanation.reasons import Vanishing
 from symgrad.explanation.singular import Nothing, Point, Singular, explain_zero
 from symgrad.explanation.structure import why_nothing_flows
 from symgrad.indexing.symbols import Expr
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, without_fractions
 from symgrad.oracles.comparisons import NO_GRADIENT, NO_PATH
 from symgrad.oracles.digits import LARGEST
@@ -28,7 +29,6 @@ from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import COUNTABLE
 from symgrad.render.content.speaker import join_words, speaker_of
 from symgrad.render.content.teller import Teller
-from symgrad.render.formula_alphabets import label_text
 from symgrad.render.page import Block, Code, Paragraph, Words
 
 MOST = 4
@@ -144,7 +144,7 @@ def nonzero_places(where: Array) -> list[tuple[int, ...]]:
 
 def place_words(name: str, where: Sequence[tuple[int, ...]]) -> Words:
     """x[0], x[1] and 7 more."""
-    shown: list[Words] = [(Code(label_text(name, at)),) for at in where[:MOST]]
+    shown: list[Words] = [(Code(format_entry_name(name, at)),) for at in where[:MOST]]
     if len(where) > MOST:
         shown.append((f"{len(where) - MOST} more",))
     return join_words(shown)

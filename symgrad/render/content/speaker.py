@@ -157,7 +157,8 @@ class Speaker:
                 result.append(Code(OURS.sub(self._called, piece[1:-1]).format(**parts)))
             elif piece.startswith("{"):
                 value = known[piece[1:-1]]
-                result += value if isinstance(value, tuple) else [value if _is_part(value) else str(value)]
+                ready = isinstance(value, Code) or hasattr(value, "latex")
+                result += value if isinstance(value, tuple) else [value if ready else str(value)]
             elif piece:
                 result.append(piece)
         return _merged(result)
@@ -250,11 +251,6 @@ def speaker_of(program: Program) -> Speaker:
 
 def _ready(name: str) -> Ready:
     return Ready(name, name_latex(name))
-
-
-def _is_part(value: Any) -> bool:
-    """Whether a value is code or mathematics already."""
-    return isinstance(value, Code) or hasattr(value, "latex")
 
 
 def _merged(parts: list[str | Code | Math]) -> Words:

@@ -17,6 +17,7 @@ import numpy as np
 from symgrad.backward import Line
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.evidence import shape_text
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, reads_positions
 from symgrad.program import Program, Stated
 from symgrad.render import numbers
@@ -24,7 +25,6 @@ from symgrad.render.content import explanation_page
 from symgrad.render.content.jacobian_matrix import block_sizes
 from symgrad.render.content.speaker import structure_math
 from symgrad.render.content.teller import teller_of
-from symgrad.render.formula_alphabets import label_text
 from symgrad.render.html.formula_trees import MOST_ENTRIES, editable_inputs, page_data
 from symgrad.render.html.pieces import environment, inline_picture, need_packages
 from symgrad.render.jacobian_picture import (
@@ -129,10 +129,10 @@ def sheet(name: str, array: Array) -> Sheet:
     tables = []
     for at in np.ndindex(*values.shape[:-2]):
         rows = tuple(
-            tuple((n, label_text(name, np.unravel_index(n, shape)), numbers.text(flat[n])) for n in row)
+            tuple((n, format_entry_name(name, np.unravel_index(n, shape)), numbers.text(flat[n])) for n in row)
             for row in places[at].tolist()
         )
-        tables.append((label_text(name, at) if at else "", rows))
+        tables.append((format_entry_name(name, at) if at else "", rows))
     return Sheet(name, shape, tuple(tables))
 
 

@@ -327,11 +327,6 @@ SPELLING = "hook"
 """What stands in a listing where the hooks of a tensor are."""
 
 
-def is_hook_call(call: TorchCall) -> bool:
-    """Whether a call is no call, but the hooks of a tensor."""
-    return call.function is return_unchanged
-
-
 def return_unchanged(tensor: Any) -> Any:
     """A tensor with a hook forward: itself."""
     return tensor

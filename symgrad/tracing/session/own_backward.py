@@ -29,7 +29,7 @@ from symgrad.program import Role
 from symgrad.render.content.speaker import count_noun
 from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.lift.boxes import Observed, is_hook_call
+from symgrad.tracing.lift.boxes import Observed, return_unchanged
 from symgrad.tracing.lift.call_sweeps import pull_calls
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.rewrites import is_module_hook_call
@@ -176,7 +176,7 @@ def dtype_text(dtype: Any) -> str:
 def judge_each_call(program: Capture) -> Iterator[str]:
     """What is said of each call."""
     for name, box in program.boxes.items():
-        if isinstance(box, Observed) and is_hook_call(box.call):
+        if isinstance(box, Observed) and box.call.function is return_unchanged:
             yield from describe_hook_change(program.labels.get(name, name), box)
             continue
         if not isinstance(box, Observed) or not box.call.forward or box.index != carrying_result(box):
