@@ -30,22 +30,7 @@ from symgrad.entries.readings import parse_entry_equation
 from symgrad.entries.spec import TABLE, HeldTensor, Op, View
 from symgrad.functions import ALSO, ROUNDING
 from symgrad.indexing.symbols import Expr, accesses, fresh_axes, indices_of, is_access, name_of
-from symgrad.notation.tree import (
-    Access,
-    AxisSize,
-    BigOperator,
-    Binary,
-    Condition,
-    Delta,
-    Floor,
-    Name,
-    Number,
-    Power,
-    Root,
-    ScalarCall,
-    SyntaxNode,
-    walk,
-)
+from symgrad.notation import tree
 from symgrad.shapes import Shape
 
 TORCHS = ("torch.", "F.", "Tensor.")
@@ -73,7 +58,7 @@ def constant_result(op: Op) -> Fraction | None:
     """The number that an operation gives in every entry, whatever goes in: 1 of ``out = 1``."""
     text = equation_text(op)
     right = parse_entry_equation(text).right if text else None
-    return right.value if isinstance(right, Number) else None
+    return right.value if isinstance(right, tree.Number) else None
 
 
 def is_non_differentiable(op: Op) -> bool:
@@ -104,35 +89,35 @@ def infer_dtype_words(name: str) -> frozenset[str]:
     return how | {"alike"} if torchs and has_contraction(right) else how
 
 
-def has_contraction(node: SyntaxNode) -> bool:
+def has_contraction(node: tree.SyntaxNode) -> bool:
     """Whether products of entries of two tensors are added up: what torch hands to a product of matrices."""
-    if isinstance(node, BigOperator) and node.sign == "Σ":
-        inside = list(walk(node.body))
-        names = {part.name for part in inside if isinstance(part, Access)}
-        plain = not any(isinstance(part, (ScalarCall, Root, Condition, Power)) for part in inside)
-        return plain and len(names) > 1 and any(isinstance(part, Binary) and part.sign in "·*" for part in inside)
-    return isinstance(node, Binary) and node.sign in "+·*" and any(map(has_contraction, node.parts))
+    if isinstance(node, tree.BigOperator) and node.sign == "Σ":
+        inside = list(tree.walk(node.body))
+        names = {part.name for part in inside if isinstance(part, tree.Access)}
+        plain = not any(isinstance(part, (tree.ScalarCall, tree.Root, tree.Condition, tree.Power)) for part in inside)
+        return plain and len(names) > 1 and any(isinstance(part, tree.Binary) and part.sign in "·*" for part in inside)
+    return isinstance(node, tree.Binary) and node.sign in "+·*" and any(map(has_contraction, node.parts))
 
 
-def is_integral(node: SyntaxNode, name: str) -> bool:
+def is_integral(node: tree.SyntaxNode, name: str) -> bool:
     """Whether an expression of whole numbers is one; ``name`` is whose equation it is, which may call it by itself."""
     match node:
-        case Number():
+        case tree.Number():
             return node.value.denominator == 1
-        case Name():
+        case tree.Name():
             return node.name not in ("π", "pi", "e")
-        case Access() | Condition() | Delta() | AxisSize() | Floor():
+        case tree.Access() | tree.Condition() | tree.Delta() | tree.AxisSize() | tree.Floor():
             return True
-        case Root():
+        case tree.Root():
             return False
-        case ScalarCall():
+        case tree.ScalarCall():
             word = ALSO.get(node.function, node.function)
             own = word in ROUNDING or (word != name and word in TABLE and "kept" in dtype_words(TABLE[word]))
             return own and all(is_integral(part, name) for part in node.arguments)
-        case Binary(sign="/") | BigOperator(sign="mean"):
+        case tree.Binary(sign="/") | tree.BigOperator(sign="mean"):
             return False
-        case Power():
-            return isinstance(node.exponent, Number) and is_integral(node.base, name)
+        case tree.Power():
+            return isinstance(node.exponent, tree.Number) and is_integral(node.base, name)
     return all(is_integral(part, name) for part in node.parts)
 
 

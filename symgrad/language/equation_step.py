@@ -16,23 +16,9 @@ from symgrad.language.binding import Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder, StepOperand
 from symgrad.language.constants import is_scalar
 from symgrad.language.syntax_tree import EquationNode
+from symgrad.notation import tree
 from symgrad.notation.read_write import format_node, read_statement
 from symgrad.notation.scope import classify_names, inline_definitions
-from symgrad.notation.tree import (
-    Access,
-    BigOperator,
-    Binary,
-    Dots,
-    FlatEntry,
-    IndexEquation,
-    Letter,
-    Name,
-    Negative,
-    Number,
-    SyntaxNode,
-    rebuild_node,
-    walk,
-)
 from symgrad.ops import equation_functions
 from symgrad.ops.lookup import entry_named, equation_of
 from symgrad.program import Stated, free_name
@@ -52,12 +38,12 @@ def apply_equation(
 
 
 def apply_single_equation(
-    builder: StepBuilder, statement: IndexEquation, meanings: Mapping[str, Meaning], span: Span, name: str | None
+    builder: StepBuilder, statement: tree.IndexEquation, meanings: Mapping[str, Meaning], span: Span, name: str | None
 ) -> Ref:
     """The result of one equation, as a step."""
     op = entry_named(Stated(format_node(statement)))
     tensors = classify_names(inline_definitions(statement), equation_functions()).tensors
-    operands = [equation_operand(Name(tensor, span=span), meanings[tensor]) for tensor in tensors]
+    operands = [equation_operand(tree.Name(tensor, span=span), meanings[tensor]) for tensor in tensors]
     try:
         result = builder.apply(op, operands, {}, span, label="the equation", name=name)
     except SymgradError as error:
@@ -67,9 +53,9 @@ def apply_single_equation(
     return result
 
 
-def find_source_span(span: Span, text: str, statement: IndexEquation) -> Span:
+def find_source_span(span: Span, text: str, statement: tree.IndexEquation) -> Span:
     """Where what stands at ``span`` of the equation as it is printed stands in the text that the user wrote."""
-    pairs = zip(walk(read_statement(text)), walk(statement), strict=False)
+    pairs = zip(tree.walk(read_statement(text)), tree.walk(statement), strict=False)
     return next((own.span for printed, own in pairs if printed.span == span and type(printed) is type(own)), span)
 
 
@@ -84,14 +70,14 @@ def describe_ranges(builder: StepBuilder, text: str, operands: Sequence[StepOper
     yield "to verify, torch evaluates the equation itself, entry by entry"
 
 
-def equation_operand(name: Name, meaning: Meaning) -> StepOperand:
+def equation_operand(name: tree.Name, meaning: Meaning) -> StepOperand:
     """A tensor or a number that the equation reads."""
     if not isinstance(meaning, Ref) and not is_scalar(meaning):
         raise InputError(f"{name.name} is {describe_meaning(meaning)}, not a tensor", span=name.span)
     return StepOperand(meaning, name.name)
 
 
-def require_whole_number(name: Name, meaning: Meaning) -> int:
+def require_whole_number(name: tree.Name, meaning: Meaning) -> int:
     """The whole number that a name inside an index is."""
     if isinstance(meaning, (int, sp.Integer)) and not isinstance(meaning, bool):
         return int(meaning)
@@ -101,74 +87,80 @@ def require_whole_number(name: Name, meaning: Meaning) -> int:
     raise InputError(f"{name.name} is not an integer", span=name.span, hints=hints)
 
 
-def put_numbers(statement: IndexEquation, numbers: Mapping[str, int]) -> IndexEquation:
+def put_numbers(statement: tree.IndexEquation, numbers: Mapping[str, int]) -> tree.IndexEquation:
     """``statement`` with the numbers in the places of their names."""
 
-    def put(node: SyntaxNode) -> SyntaxNode:
-        if isinstance(node, Name) and node.name in numbers:
+    def put(node: tree.SyntaxNode) -> tree.SyntaxNode:
+        if isinstance(node, tree.Name) and node.name in numbers:
             number = numbers[node.name]
-            plain = Number(str(abs(number)), span=node.span)
-            return Negative(plain, span=node.span) if number < 0 else plain
-        return rebuild_node(node, put)
+            plain = tree.Number(str(abs(number)), span=node.span)
+            return tree.Negative(plain, span=node.span) if number < 0 else plain
+        return tree.rebuild_node(node, put)
 
-    found = rebuild_node(statement, put)
-    assert isinstance(found, IndexEquation)
+    found = tree.rebuild_node(statement, put)
+    assert isinstance(found, tree.IndexEquation)
     return found
 
 
-def split_off_choices(statement: IndexEquation) -> list[IndexEquation]:
+def split_off_choices(statement: tree.IndexEquation) -> list[tree.IndexEquation]:
     """``statement``, with a step in front of it for what a max or a min chooses among, where that is a longer product.
 
     Two sides of a comparison may multiply or add up in another order: the largest is then not as large as itself.
     """
-    early: list[IndexEquation] = []
+    early: list[tree.IndexEquation] = []
     whole = inline_definitions(statement)
-    taken = {n.name for n in walk(whole) if isinstance(n, (Name, Access, FlatEntry, Letter))} | {statement.name}
+    taken = {
+        n.name for n in tree.walk(whole) if isinstance(n, (tree.Name, tree.Access, tree.FlatEntry, tree.Letter))
+    } | {statement.name}
 
-    def put(node: SyntaxNode, letters: Mapping[str, Letter]) -> SyntaxNode:
-        if not isinstance(node, BigOperator):
-            return rebuild_node(node, lambda part: put(part, letters))
+    def put(node: tree.SyntaxNode, letters: Mapping[str, tree.Letter]) -> tree.SyntaxNode:
+        if not isinstance(node, tree.BigOperator):
+            return tree.rebuild_node(node, lambda part: put(part, letters))
         inner = {**letters, **{letter.name: letter for letter in node.letters}}
         body = put(node.body, inner)
         slots = find_step_axes(body, whole, inner) if node.chooses and has_long_product(body) else ()
         if slots:
             name = free_name([f"{n}{k}" for k in ("", *range(len(taken))) for n in "hs"], taken)
             taken.add(name)
-            early.append(IndexEquation(name, slots, body, span=node.body.span))
-            places = tuple(Name(s.name, span=s.span) if isinstance(s, Letter) else s for s in slots)
-            body = Access(name, places, span=node.body.span)
+            early.append(tree.IndexEquation(name, slots, body, span=node.body.span))
+            places = tuple(tree.Name(s.name, span=s.span) if isinstance(s, tree.Letter) else s for s in slots)
+            body = tree.Access(name, places, span=node.body.span)
         return replace(node, body=body)
 
     right = put(whole.right, {letter.name: letter for letter in whole.letters})
     return [*early, replace(whole, right=right)] if early else [statement]
 
 
-def has_long_product(body: SyntaxNode) -> bool:
+def has_long_product(body: tree.SyntaxNode) -> bool:
     """Whether more than two are multiplied or added up somewhere, which is exact in either order."""
     kinds = dict.fromkeys("+-−", "+") | dict.fromkeys("·/", "·")
 
-    def chained(node: SyntaxNode) -> bool:
-        sides = [side.operand if isinstance(side, Negative) else side for side in node.parts]
-        inner = {kinds.get(side.sign) for side in sides if isinstance(side, Binary)}
-        return isinstance(node, BigOperator) or (isinstance(node, Binary) and kinds.get(node.sign, "") in inner)
+    def chained(node: tree.SyntaxNode) -> bool:
+        sides = [side.operand if isinstance(side, tree.Negative) else side for side in node.parts]
+        inner = {kinds.get(side.sign) for side in sides if isinstance(side, tree.Binary)}
+        return isinstance(node, tree.BigOperator) or (
+            isinstance(node, tree.Binary) and kinds.get(node.sign, "") in inner
+        )
 
-    return any(map(chained, walk(body)))
+    return any(map(chained, tree.walk(body)))
 
 
-def find_step_axes(body: SyntaxNode, whole: IndexEquation, letters: Mapping[str, Letter]) -> tuple[Letter | Dots, ...]:
+def find_step_axes(
+    body: tree.SyntaxNode, whole: tree.IndexEquation, letters: Mapping[str, tree.Letter]
+) -> tuple[tree.Letter | tree.Dots, ...]:
     """The axes of ``body`` as a step of its own; none where it does not say how far each of them runs."""
-    used = {node.name for node in walk(body) if isinstance(node, Name)}
+    used = {node.name for node in tree.walk(body) if isinstance(node, tree.Name)}
     own = [letter for name, letter in letters.items() if name in used]
 
-    def read(node: SyntaxNode) -> list[SyntaxNode]:
-        return [slot for n in walk(node) if isinstance(n, Access) for slot in n.slots]
+    def read(node: tree.SyntaxNode) -> list[tree.SyntaxNode]:
+        return [slot for n in tree.walk(node) if isinstance(n, tree.Access) for slot in n.slots]
 
-    def alone(node: SyntaxNode) -> set[str]:
-        return {slot.name for slot in read(node) if isinstance(slot, Name)}
+    def alone(node: tree.SyntaxNode) -> set[str]:
+        return {slot.name for slot in read(node) if isinstance(slot, tree.Name)}
 
-    reads = {node.name for slot in read(body) for node in walk(slot) if isinstance(node, Name)}
+    reads = {node.name for slot in read(body) for node in tree.walk(slot) if isinstance(node, tree.Name)}
     told = alone(body) | (reads - alone(whole.right))
     if any(letter.bound is None and letter.name not in told for letter in own):
         return ()
-    dots = [slot for slot in read(body) if isinstance(slot, Dots)][:1]
+    dots = [slot for slot in read(body) if isinstance(slot, tree.Dots)][:1]
     return (*dots, *own)

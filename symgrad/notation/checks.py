@@ -17,41 +17,27 @@ import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
 from symgrad.indexing.symbols import Expr
+from symgrad.notation import tree
 from symgrad.notation.linear import letters_of_index
 from symgrad.notation.meaning import EquationFunction
 from symgrad.notation.ranges import IndexSlot, LetterRanges, NonlinearIndex, RangeFinder
 from symgrad.notation.read_write import format_node
 from symgrad.notation.tokens import BIG
-from symgrad.notation.tree import (
-    Access,
-    BigOperator,
-    Binary,
-    Condition,
-    FlatEntry,
-    Floor,
-    IndexEquation,
-    Letter,
-    Name,
-    Negative,
-    Number,
-    Power,
-    Root,
-    ScalarCall,
-    SyntaxNode,
-    walk,
-)
 from symgrad.shapes import Shape, Size, Sizes
 
 GIVEN = "for one place that is given: x[1], or a number whose name is longer than a letter, x[at]"
 
 
-def introduced_letters(node: SyntaxNode) -> tuple[Letter, ...]:
+def introduced_letters(node: tree.SyntaxNode) -> tuple[tree.Letter, ...]:
     """The letters that ``node`` introduces."""
-    return node.letters if isinstance(node, (BigOperator, IndexEquation)) else ()
+    return node.letters if isinstance(node, (tree.BigOperator, tree.IndexEquation)) else ()
 
 
 def check_access(
-    node: Access | FlatEntry, letters: set[str], functions: Mapping[str, EquationFunction], statement: IndexEquation
+    node: tree.Access | tree.FlatEntry,
+    letters: set[str],
+    functions: Mapping[str, EquationFunction],
+    statement: tree.IndexEquation,
 ) -> None:
     """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
     if node.name == statement.name:
@@ -62,53 +48,55 @@ def check_access(
         )  # fmt: skip
     if node.name in letters:
         raise index_has_no_entries_error(node)
-    for slot in node.slots if isinstance(node, Access) else (node.number,):
+    for slot in node.slots if isinstance(node, tree.Access) else (node.number,):
         check_index_is_integer(slot, functions)
-        if isinstance(slot, Name) and len(slot.name) == 1:
+        if isinstance(slot, tree.Name) and len(slot.name) == 1:
             check_letter(slot, letters, statement)
 
 
-def index_has_no_entries_error(node: Access | FlatEntry) -> NotationError:
+def index_has_no_entries_error(node: tree.Access | tree.FlatEntry) -> NotationError:
     """The refusal of an index with brackets behind it."""
     hints = (f"another letter for the index {node.name}, or another name for the tensor",)
     return NotationError(f"{node.name} is an index here, not a tensor", span=node.span, hints=hints)
 
 
-def check_index_is_integer(node: SyntaxNode, functions: Mapping[str, EquationFunction]) -> None:
+def check_index_is_integer(node: tree.SyntaxNode, functions: Mapping[str, EquationFunction]) -> None:
     """Refuse an index that need not be a whole number: no entry stands between two others."""
-    broken = isinstance(node, Root) or (isinstance(node, Binary) and node.sign == "/")
-    if isinstance(node, Number):
+    broken = isinstance(node, tree.Root) or (isinstance(node, tree.Binary) and node.sign == "/")
+    if isinstance(node, tree.Number):
         broken = node.value.denominator != 1
-    elif isinstance(node, Power):
-        broken = not isinstance(node.exponent, Number)
-    elif isinstance(node, BigOperator):
+    elif isinstance(node, tree.Power):
+        broken = not isinstance(node.exponent, tree.Number)
+    elif isinstance(node, tree.BigOperator):
         broken = node.sign == "mean"
-    elif isinstance(node, ScalarCall):
+    elif isinstance(node, tree.ScalarCall):
         broken = node.function in functions
     if broken:
         hints = ("⌊i/2⌋, which is floor(i/2)", "[i ≥ 1]·x[i − 1] + [i = 0]·x[0] for max(i − 1, 0)")
         raise NotationError("an index has to be a sum of integers", span=node.span, hints=hints)
-    for part in () if isinstance(node, (Access, FlatEntry, Floor, Condition)) else node.parts:
+    for part in () if isinstance(node, (tree.Access, tree.FlatEntry, tree.Floor, tree.Condition)) else node.parts:
         check_index_is_integer(part, functions)
 
 
-def check_letter_scope(node: SyntaxNode, letters: set[str], inside: frozenset[str]) -> None:
+def check_letter_scope(node: tree.SyntaxNode, letters: set[str], inside: frozenset[str]) -> None:
     """Refuse the letter of a sum where that sum has ended."""
-    if isinstance(node, Name) and node.name in letters and node.name not in inside:
+    if isinstance(node, tree.Name) and node.name in letters and node.name not in inside:
         told = f"{node.name} is outside its sum, which reaches as far as the product after it"
         raise NotationError(told, span=node.span, hints=(f"Σ_{node.name} (… + …), or another letter here",))
     inner = inside | {letter.name for letter in introduced_letters(node)}
     for part in node.parts:
         check_letter_scope(
-            part, letters, inner if not isinstance(part, Letter) or isinstance(node, IndexEquation) else inside
+            part,
+            letters,
+            inner if not isinstance(part, tree.Letter) or isinstance(node, tree.IndexEquation) else inside,
         )
 
 
-def check_letter(node: SyntaxNode, letters: set[str], statement: IndexEquation) -> None:
+def check_letter(node: tree.SyntaxNode, letters: set[str], statement: tree.IndexEquation) -> None:
     """Refuse an index that nobody introduces."""
-    if isinstance(node, Name) and node.name not in letters:
-        ranges = (w for w in walk(statement) if isinstance(w, Letter) and w.bound is not None)
-        pair = next((w.name for w in ranges if isinstance(w.bound, Name) and w.bound.name == node.name), None)
+    if isinstance(node, tree.Name) and node.name not in letters:
+        ranges = (w for w in tree.walk(statement) if isinstance(w, tree.Letter) and w.bound is not None)
+        pair = next((w.name for w in ranges if isinstance(w.bound, tree.Name) and w.bound.name == node.name), None)
         both = (f"Σ_{{{pair},{node.name}}} [{pair} < {node.name}]·…, for the pairs of both",) if pair else ()
         raise NotationError(
             f"{node.name} is neither an index of {statement.name} nor summed over",
@@ -117,7 +105,7 @@ def check_letter(node: SyntaxNode, letters: set[str], statement: IndexEquation) 
         )
 
 
-def check_bare_name(node: Name, letters: set[str], statement: IndexEquation) -> None:
+def check_bare_name(node: tree.Name, letters: set[str], statement: tree.IndexEquation) -> None:
     """Refuse what is being defined as a part of itself, and x_i where i is an index."""
     if node.name == statement.name:
         raise UnsupportedError(f"{node.name} is defined by itself, which would need solving", span=node.span)
@@ -129,7 +117,7 @@ def check_bare_name(node: Name, letters: set[str], statement: IndexEquation) -> 
         )  # fmt: skip
 
 
-def check_known_function(node: ScalarCall, functions: Mapping[str, EquationFunction]) -> None:
+def check_known_function(node: tree.ScalarCall, functions: Mapping[str, EquationFunction]) -> None:
     """Refuse functions that the notation does not have, and arguments that a function does not take."""
     word = functions.get(node.function)
     if word is not None:
@@ -148,7 +136,7 @@ def check_known_function(node: ScalarCall, functions: Mapping[str, EquationFunct
     )
 
 
-def check_function_arguments(node: ScalarCall, word: EquationFunction) -> None:
+def check_function_arguments(node: tree.ScalarCall, word: EquationFunction) -> None:
     """Refuse too few or too many, and an option that is no number: nothing that is written is left unread."""
     given = len(node.arguments)
     if not word.least <= given <= word.most:
@@ -156,7 +144,9 @@ def check_function_arguments(node: ScalarCall, word: EquationFunction) -> None:
         hints = (f"over an index: {node.function}_j x[j]",) if node.function in BIG else ()
         raise NotationError(f"{node.function} takes {takes} here, and gets {given}", span=node.span, hints=hints)
     for place in sorted(word.numbers & frozenset(range(given))):
-        if not all(isinstance(part, (Number, Negative, Binary)) for part in walk(node.arguments[place])):
+        if not all(
+            isinstance(part, (tree.Number, tree.Negative, tree.Binary)) for part in tree.walk(node.arguments[place])
+        ):
             raise NotationError(
                 f"{node.function} takes a number here, written in the text", span=node.arguments[place].span
             )
@@ -167,7 +157,7 @@ ENDS = ("before the beginning", "after the end")
 
 
 def find_checked_ranges(
-    statement: IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
+    statement: tree.IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
 ) -> LetterRanges:
     """`ranges`, where every entry is sure to stay inside its tensor; raises `ShapeError` for one that is not."""
     finder = RangeFinder(statement, shapes, sizes, known or {})
@@ -217,24 +207,24 @@ class BoundsChecker:
         if low is not None and (number is None or number >= 0) and not low.is_nonnegative:
             self.sizes.require(low)
 
-    def ends(self, node: SyntaxNode) -> Ends | None:
+    def ends(self, node: tree.SyntaxNode) -> Ends | None:
         """The least and the greatest value of an index; None where positions are data."""
         index = self.finder.reader.linear(node)
         if index is not None:
             index = sp.expand(index)
             return self.finder.worst(index), -self.finder.worst(-index)
         match node:
-            case Binary(sign="mod"):
+            case tree.Binary(sign="mod"):
                 return self.remainder(node)
-            case Floor(operand=Binary(sign="/", left=above, right=below)):
+            case tree.Floor(operand=tree.Binary(sign="/", left=above, right=below)):
                 inner, by = self.ends(above), self.finder.reader.size_of(below)
                 if inner is None or by is None or letters_of_index(by):
                     return None
                 return sp.floor(inner[0] / by), sp.floor(inner[1] / by)
-            case Negative():
+            case tree.Negative():
                 inner = self.ends(node.operand)
                 return None if inner is None else (-inner[1], -inner[0])
-            case Binary(sign="+" | "−"):
+            case tree.Binary(sign="+" | "−"):
                 left, right = self.ends(node.left), self.ends(node.right)
                 if left is None or right is None:
                     return None
@@ -242,7 +232,7 @@ class BoundsChecker:
                 return left[0] + low, left[1] + high
         return None
 
-    def remainder(self, node: Binary) -> Ends | None:
+    def remainder(self, node: tree.Binary) -> Ends | None:
         """i mod n is from 0 to n − 1, and i where that is no more."""
         size, inner = self.finder.reader.size_of(node.right), self.ends(node.left)
         if size is None or letters_of_index(size):
@@ -266,7 +256,7 @@ class BoundsChecker:
         return minimize_slack(slack, slot.held, {s: self.found.get(str(s)[1:]) for s in letters}, number)
 
 
-def out_of_bounds_error(entry: Access | FlatEntry, index: str, beyond: str, span: Span) -> ShapeError:
+def out_of_bounds_error(entry: tree.Access | tree.FlatEntry, index: str, beyond: str, span: Span) -> ShapeError:
     """``beyond`` says how far, and past which end; an ``index`` without letters stands still."""
     early = beyond.endswith("beginning")
     hints: tuple[str, ...] = (

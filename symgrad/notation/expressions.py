@@ -17,30 +17,8 @@ from __future__ import annotations
 import re
 
 from symgrad.errors import Span
+from symgrad.notation import tree
 from symgrad.notation.tokens import LETTER, Token, TokenCursor
-from symgrad.notation.tree import (
-    Absolute,
-    Access,
-    AxisSize,
-    BigOperator,
-    Binary,
-    Condition,
-    Delta,
-    Dots,
-    FlatEntry,
-    Floor,
-    Letter,
-    Name,
-    Negative,
-    Number,
-    PaddedEntry,
-    Power,
-    RelationChain,
-    Root,
-    RowIndex,
-    ScalarCall,
-    SyntaxNode,
-)
 
 RELATIONS = ("<", "≤", ">", "≥", "=", "≠")
 RELATED = {sign: sign for sign in (">", "≥", "≠")}
@@ -49,7 +27,7 @@ RELATED = {sign: sign for sign in (">", "≥", "≠")}
 class ExpressionParser(TokenCursor):
     """The rules of expressions."""
 
-    def bounded(self) -> Letter:
+    def bounded(self) -> tree.Letter:
         """``i`` or ``i<n``."""
         token = self.letter()
         bound = None
@@ -62,41 +40,41 @@ class ExpressionParser(TokenCursor):
                 f"the range of {word} is written with <", self.next.span,
                 (f"{word}<n, from 0 on, or a condition behind it: Σ_{word} [{word} {sign} {other}]·…",),
             )  # fmt: skip
-        return Letter(token.word, bound, span=self.span_from(token.span))
+        return tree.Letter(token.word, bound, span=self.span_from(token.span))
 
-    def expression(self) -> SyntaxNode:
+    def expression(self) -> tree.SyntaxNode:
         """Terms with their signs."""
         start = self.next.span
         with self.deeper(start):
             if self.sees("−"):
                 self.take()
-                found: SyntaxNode = Negative(self.term(), span=start)
+                found: tree.SyntaxNode = tree.Negative(self.term(), span=start)
             else:
                 found = self.term()
             while self.sees("+", "−"):
                 sign = self.take().word
-                found = Binary(sign, found, self.term(), span=self.span_from(start))
+                found = tree.Binary(sign, found, self.term(), span=self.span_from(start))
         return found
 
-    def term(self) -> SyntaxNode:
+    def term(self) -> tree.SyntaxNode:
         """A product, and what its remainder is taken by."""
         start = self.next.span
         found = self.product()
         if self.sees("mod"):
             self.take()
-            found = Binary("mod", found, self.atom(), span=self.span_from(start))
+            found = tree.Binary("mod", found, self.atom(), span=self.span_from(start))
         return found
 
-    def product(self) -> SyntaxNode:
+    def product(self) -> tree.SyntaxNode:
         """Factors, from left to right."""
         start = self.next.span
         found = self.factor()
         while self.sees("·", "/"):
             sign = self.take().word
-            found = Binary(sign, found, self.factor(), span=self.span_from(start))
+            found = tree.Binary(sign, found, self.factor(), span=self.span_from(start))
         return found
 
-    def factor(self) -> SyntaxNode:
+    def factor(self) -> tree.SyntaxNode:
         """A Σ with the rest of its product, a minus, or a power."""
         start = self.next.span
         if self.next.kind == "big":
@@ -105,10 +83,10 @@ class ExpressionParser(TokenCursor):
             self.take()
             with self.deeper(start):
                 operand = self.factor()
-            return Negative(operand, span=self.span_from(start))
+            return tree.Negative(operand, span=self.span_from(start))
         return self.power()
 
-    def big(self) -> BigOperator:
+    def big(self) -> tree.BigOperator:
         """``Σ_j body``, ``Σ_{i,r<3} body``."""
         sign = self.take()
         letters = []
@@ -120,19 +98,19 @@ class ExpressionParser(TokenCursor):
                 raise self.refusal(f"{twice.name} is twice under the sum", twice.span, ("each letter once",))
         else:
             token = self.letter()
-            letters.append(Letter(token.word, span=token.span))
+            letters.append(tree.Letter(token.word, span=token.span))
             if self.sees(","):
                 raise self.refusal("several letters need braces", self.next.span, (f"Σ_{{{token.word},…}}",))
         with self.deeper(sign.span):
             body = self.product()
-        return BigOperator(sign.word, tuple(letters), body, span=self.span_from(sign.span))
+        return tree.BigOperator(sign.word, tuple(letters), body, span=self.span_from(sign.span))
 
-    def power(self) -> SyntaxNode:
+    def power(self) -> tree.SyntaxNode:
         """``√x``, ``x²``, ``x^y``."""
         start = self.next.span
         if self.sees("√"):
             self.take()
-            found: SyntaxNode = Root(self.atom(), span=self.span_from(start))
+            found: tree.SyntaxNode = tree.Root(self.atom(), span=self.span_from(start))
             if self.next.kind == "power" or self.sees("^"):
                 raise self.refusal("√x² is ambiguous", self.next.span, ("√(x²)", "(√x)²"))
             return found
@@ -140,35 +118,35 @@ class ExpressionParser(TokenCursor):
         if self.next.kind == "power":
             token = self.take()
             exponent = self.superscript(token)
-            return Power(found, exponent, span=self.span_from(start))
+            return tree.Power(found, exponent, span=self.span_from(start))
         if self.sees("^"):
             self.take()
             with self.deeper(start):
                 negative = self.take().span if self.sees("−") else None
                 exponent = self.power()
-            exponent = exponent if negative is None else Negative(exponent, span=negative)
-            return Power(found, exponent, span=self.span_from(start))
+            exponent = exponent if negative is None else tree.Negative(exponent, span=negative)
+            return tree.Power(found, exponent, span=self.span_from(start))
         return found
 
-    def superscript(self, token: Token) -> SyntaxNode:
+    def superscript(self, token: Token) -> tree.SyntaxNode:
         """The exponent that stands high: ² or ⁻¹."""
         if not re.fullmatch(r"-?[0-9]+", token.word):
             raise self.refusal("this exponent is not a number", token.span, ("x^(−2)",))
-        number = Number(token.word.removeprefix("-"), span=token.span)
-        return Negative(number, span=token.span) if token.word.startswith("-") else number
+        number = tree.Number(token.word.removeprefix("-"), span=token.span)
+        return tree.Negative(number, span=token.span) if token.word.startswith("-") else number
 
-    def atom(self) -> SyntaxNode:
+    def atom(self) -> tree.SyntaxNode:
         """What holds together by itself."""
         token = self.next
         if token.kind == "number":
-            return Number(self.take().word, span=token.span)
+            return tree.Number(self.take().word, span=token.span)
         if token.kind == "name":
             return self.named()
         if token.kind == "delta":
             self.take()
             first, second = self.two_letters(token)
-            return Delta(first, second, span=token.span)
-        for opening, closing, kind in (("(", ")", None), ("|", "|", Absolute), ("⌊", "⌋", Floor)):
+            return tree.Delta(first, second, span=token.span)
+        for opening, closing, kind in (("(", ")", None), ("|", "|", tree.Absolute), ("⌊", "⌋", tree.Floor)):
             if self.sees(opening):
                 self.take()
                 inner = self.expression()
@@ -180,22 +158,22 @@ class ExpressionParser(TokenCursor):
             return self.condition()
         raise self.unexpected("a number, a name or a bracket is expected here")
 
-    def row(self, first: SyntaxNode, closing: str, opened: Token) -> RowIndex:
+    def row(self, first: tree.SyntaxNode, closing: str, opened: Token) -> tree.RowIndex:
         """``(i,j)``, its first letter read."""
         self.take()
         places = [first, *self.listed(self.expression, closing, opened)]
         return self.checked_row(places, self.span_from(opened.span))
 
-    def checked_row(self, places: list[SyntaxNode], span: Span) -> RowIndex:
+    def checked_row(self, places: list[tree.SyntaxNode], span: Span) -> tree.RowIndex:
         """A row, of letters alone."""
         for place in places:
-            if not isinstance(place, Name) or not re.fullmatch(LETTER, place.name):
+            if not isinstance(place, tree.Name) or not re.fullmatch(LETTER, place.name):
                 raise self.refusal("only letters can stand between these commas", place.span, ("(i,j)",))
             if sum(place == other for other in places) > 1:
                 raise self.refusal(f"{place.name} occurs twice between these commas", place.span, ("(i,j)",))
-        return RowIndex(tuple(places), span=span)
+        return tree.RowIndex(tuple(places), span=span)
 
-    def flat(self, token: Token) -> FlatEntry:
+    def flat(self, token: Token) -> tree.FlatEntry:
         """``x⟨n⟩``, ``x⟨i,j⟩``."""
         opened = self.take()
         number = self.expression()
@@ -203,47 +181,47 @@ class ExpressionParser(TokenCursor):
             number = self.row(number, "⟩", opened)
         else:
             self.expect("⟩", opened)
-        return FlatEntry(token.word, number, span=self.span_from(token.span))
+        return tree.FlatEntry(token.word, number, span=self.span_from(token.span))
 
-    def two_letters(self, token: Token) -> tuple[Name, Name]:
+    def two_letters(self, token: Token) -> tuple[tree.Name, tree.Name]:
         """The letters of ``δ_ij`` and of ``δ_{i,k2}``."""
         inside = token.word.removeprefix("δ_")
         letters = [part.strip() for part in inside[1:-1].split(",")] if inside.startswith("{") else list(inside)
         if len(letters) != 2 or not all(re.fullmatch(LETTER, letter) for letter in letters):
             raise self.refusal("δ has two indices", token.span, ("δ_ij", "δ(i, j + 1)"))
-        first, second = (Name(letter, span=token.span) for letter in letters)
+        first, second = (tree.Name(letter, span=token.span) for letter in letters)
         return first, second
 
-    def named(self) -> SyntaxNode:
+    def named(self) -> tree.SyntaxNode:
         """A name, with brackets an entry or a function's value."""
         token = self.take()
         if self.sees("\u0302"):
             self.take()
             if not self.sees("["):
                 raise self.unexpected("a hat is followed by the indices of an entry")
-            return PaddedEntry(self.entry(token), span=self.span_from(token.span))
+            return tree.PaddedEntry(self.entry(token), span=self.span_from(token.span))
         if self.sees("["):
             return self.entry(token)
         if self.sees("⟨"):
             return self.flat(token)
         if self.sees("("):
             return self.call(token)
-        return Name(token.word, span=token.span)
+        return tree.Name(token.word, span=token.span)
 
-    def entry(self, token: Token) -> Access:
+    def entry(self, token: Token) -> tree.Access:
         """``x[i,j+1]``, its name taken."""
         slots = self.listed(self.place_in, "]", empty=True)
-        return Access(token.word, tuple(slots), span=self.span_from(token.span))
+        return tree.Access(token.word, tuple(slots), span=self.span_from(token.span))
 
-    def place_in(self) -> SyntaxNode:
+    def place_in(self) -> tree.SyntaxNode:
         """One index of an entry."""
-        return Dots(span=self.take().span) if self.sees("…") else self.expression()
+        return tree.Dots(span=self.take().span) if self.sees("…") else self.expression()
 
-    def call(self, token: Token) -> SyntaxNode:
+    def call(self, token: Token) -> tree.SyntaxNode:
         """``f(a, b)``; what has a sign of its own is folded into it."""
         arguments = self.listed(self.expression, ")")
         span = self.span_from(token.span)
-        kinds = {"sqrt": Root, "abs": Absolute, "floor": Floor}
+        kinds = {"sqrt": tree.Root, "abs": tree.Absolute, "floor": tree.Floor}
         if token.word in kinds:
             if len(arguments) != 1:
                 raise self.refusal(f"{token.word} takes one argument", span)
@@ -251,34 +229,36 @@ class ExpressionParser(TokenCursor):
         if token.word in ("delta", "δ"):
             if len(arguments) != 2:
                 raise self.refusal("δ has two indices", span, ("δ(i, j + 1)",))
-            return Delta(arguments[0], arguments[1], span=span)
+            return tree.Delta(arguments[0], arguments[1], span=span)
         if token.word == "padded":
-            if len(arguments) != 1 or not isinstance(arguments[0], Access):
+            if len(arguments) != 1 or not isinstance(arguments[0], tree.Access):
                 raise self.refusal("padded takes an entry of a tensor", span, ("padded(x[i − 1])",))
-            return PaddedEntry(arguments[0], span=span)
+            return tree.PaddedEntry(arguments[0], span=span)
         if token.word == "flat":
-            if len(arguments) < 2 or not isinstance(arguments[0], Name):
+            if len(arguments) < 2 or not isinstance(arguments[0], tree.Name):
                 hints = ("flat(x, n)", "flat(x, i, j)")
                 raise self.refusal("flat takes a tensor and the number of an entry", span, hints)
             number = arguments[1] if len(arguments) == 2 else self.checked_row(arguments[1:], span)
-            return FlatEntry(arguments[0].name, number, span=span)
+            return tree.FlatEntry(arguments[0].name, number, span=span)
         return (
-            self.size(arguments, span) if token.word == "size" else ScalarCall(token.word, tuple(arguments), span=span)
+            self.size(arguments, span)
+            if token.word == "size"
+            else tree.ScalarCall(token.word, tuple(arguments), span=span)
         )
 
-    def size(self, arguments: list[SyntaxNode], span: Span) -> AxisSize:
+    def size(self, arguments: list[tree.SyntaxNode], span: Span) -> tree.AxisSize:
         """``size(x, 0)``, ``size(x, -1)``, ``size(x)``."""
-        if len(arguments) == 1 and isinstance(arguments[0], Name):
-            return AxisSize(arguments[0].name, None, span=span)
+        if len(arguments) == 1 and isinstance(arguments[0], tree.Name):
+            return tree.AxisSize(arguments[0].name, None, span=span)
         if len(arguments) == 2:
             tensor, axis = arguments
-            sign = -1 if isinstance(axis, Negative) else 1
-            number = axis.operand if isinstance(axis, Negative) else axis
-            if isinstance(tensor, Name) and isinstance(number, Number) and number.text.isdigit():
-                return AxisSize(tensor.name, sign * int(number.text), span=span)
+            sign = -1 if isinstance(axis, tree.Negative) else 1
+            number = axis.operand if isinstance(axis, tree.Negative) else axis
+            if isinstance(tensor, tree.Name) and isinstance(number, tree.Number) and number.text.isdigit():
+                return tree.AxisSize(tensor.name, sign * int(number.text), span=span)
         raise self.refusal("size takes a tensor and one of its axes", span, ("size(x, 0)", "size(x, -1)"))
 
-    def condition(self) -> Condition:
+    def condition(self) -> tree.Condition:
         """``[0 ≤ i < n and j > i]``."""
         opened = self.take()
         chains = [self.chain()]
@@ -286,9 +266,9 @@ class ExpressionParser(TokenCursor):
             self.take()
             chains.append(self.chain())
         self.expect("]", opened)
-        return Condition(tuple(chains), span=self.span_from(opened.span))
+        return tree.Condition(tuple(chains), span=self.span_from(opened.span))
 
-    def chain(self) -> RelationChain:
+    def chain(self) -> tree.RelationChain:
         """Sides and the relations between them."""
         start = self.next.span
         sides, relations = [self.expression()], []
@@ -301,4 +281,4 @@ class ExpressionParser(TokenCursor):
                 self.span_from(start),
                 ("[i ≤ j]", "x[i] for an entry"),
             )
-        return RelationChain(tuple(sides), tuple(relations), span=self.span_from(start))
+        return tree.RelationChain(tuple(sides), tuple(relations), span=self.span_from(start))

@@ -17,23 +17,7 @@ import sympy as sp
 
 from symgrad.indexing import Index, ravel, unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.tree import (
-    Access,
-    AxisSize,
-    Binary,
-    Condition,
-    Delta,
-    Dots,
-    Floor,
-    IndexEquation,
-    Letter,
-    Name,
-    Negative,
-    Number,
-    RowIndex,
-    SyntaxNode,
-    walk,
-)
+from symgrad.notation import tree
 from symgrad.shapes import Shape, Size
 
 ARITHMETIC: Mapping[str, Callable[[Expr, Expr], Expr]] = {
@@ -54,20 +38,20 @@ class LinearReader:
     shapes: Mapping[str, Shape]
     known: Mapping[str, Size]
 
-    def linear(self, node: SyntaxNode) -> Expr | None:
+    def linear(self, node: tree.SyntaxNode) -> Expr | None:
         """An index as a sum of letters and sizes with numbers in front; None for anything else."""
         match node:
-            case Number() if node.value.denominator == 1:
+            case tree.Number() if node.value.denominator == 1:
                 return sp.Integer(int(node.value))
-            case Name() if self.shapes.get(node.name) != ():  # a tensor without axes is a number, and no size
+            case tree.Name() if self.shapes.get(node.name) != ():  # a tensor without axes is a number, and no size
                 return self.known.get(node.name, letter_symbol(node.name))
-            case AxisSize():
+            case tree.AxisSize():
                 shape = self.shapes[node.name]
                 return sp.Mul(*shape) if node.axis is None else shape[node.axis]
-            case Negative():
+            case tree.Negative():
                 inner = self.linear(node.operand)
                 return None if inner is None else -inner
-            case Binary(sign="+" | "−" | "·"):
+            case tree.Binary(sign="+" | "−" | "·"):
                 left, right = self.linear(node.left), self.linear(node.right)
                 if left is None or right is None:
                     return None
@@ -76,13 +60,13 @@ class LinearReader:
                 return left + right if node.sign == "+" else left - right
         return None
 
-    def size_of(self, node: SyntaxNode) -> Expr | None:
+    def size_of(self, node: tree.SyntaxNode) -> Expr | None:
         """A size that is said: whole numbers and sizes, divided and rounded down where that is written."""
         match node:
-            case Floor():
+            case tree.Floor():
                 inner = self.size_of(node.operand)
                 return None if inner is None else sp.floor(inner)
-            case Binary(sign="+" | "−" | "·" | "/"):
+            case tree.Binary(sign="+" | "−" | "·" | "/"):
                 left, right = self.size_of(node.left), self.size_of(node.right)
                 if left is None or right is None or (node.sign == "/" and right == 0):
                     return None
@@ -96,24 +80,24 @@ def letters_of_index(expression: Expr) -> set[Expr]:
     return {symbol for symbol in symbols if symbol.name.startswith("·")}
 
 
-def find_compared_letters(node: SyntaxNode, reader: LinearReader) -> Iterator[tuple[set[Expr], set[Expr]]]:
+def find_compared_letters(node: tree.SyntaxNode, reader: LinearReader) -> Iterator[tuple[set[Expr], set[Expr]]]:
     """The letters on both sides of every relation and every δ in ``node``; of ``0 ≤ i + r`` all are on one side."""
-    for inner in walk(node):
-        chains = inner.chains if isinstance(inner, Condition) else ()
+    for inner in tree.walk(node):
+        chains = inner.chains if isinstance(inner, tree.Condition) else ()
         pairs = [pair for chain in chains for pair in pairwise(chain.sides)]
-        for pair in [*pairs, (inner.left, inner.right)] if isinstance(inner, Delta) else pairs:
+        for pair in [*pairs, (inner.left, inner.right)] if isinstance(inner, tree.Delta) else pairs:
             first, second = map(reader.linear, pair)
             if first is not None and second is not None:
                 yield letters_of_index(first), letters_of_index(second)
 
 
-def find_slacks(node: SyntaxNode, reader: LinearReader) -> Iterator[Expr]:
+def find_slacks(node: tree.SyntaxNode, reader: LinearReader) -> Iterator[Expr]:
     """What is not negative where a condition holds."""
-    if isinstance(node, Delta):
+    if isinstance(node, tree.Delta):
         left, right = reader.linear(node.left), reader.linear(node.right)
         if left is not None and right is not None:
             yield from (left - right, right - left)
-    for chain in node.chains if isinstance(node, Condition) else ():
+    for chain in node.chains if isinstance(node, tree.Condition) else ():
         sides = [reader.linear(side) for side in chain.sides]
         for relation, left, right in zip(chain.relations, sides, sides[1:], strict=False):
             if left is None or right is None:
@@ -140,53 +124,58 @@ def unravel_letters(number: Expr, sizes: Sequence[Size], whole: bool = False) ->
 
 
 def bind_letters(
-    statement: IndexEquation, slots: Sequence[Letter | Dots | RowIndex], at: Sequence[Expr], ranges: Mapping[str, Size]
+    statement: tree.IndexEquation,
+    slots: Sequence[tree.Letter | tree.Dots | tree.RowIndex],
+    at: Sequence[Expr],
+    ranges: Mapping[str, Size],
 ) -> dict[str, Expr]:
     """What the letters of a left-hand side are at some indices, one for each of its slots."""
     found: dict[str, Expr] = {}
     for slot, index in zip(slots, at, strict=True):
-        if isinstance(slot, RowIndex):
+        if isinstance(slot, tree.RowIndex):
             names = letter_names(slot)
             places = unravel_letters(index, [ranges[name] for name in names], are_letters_adjacent(statement, names))
             found |= zip(names, places, strict=True)
-        elif isinstance(slot, Letter):
+        elif isinstance(slot, tree.Letter):
             found[slot.name] = index
     return found
 
 
-def are_letters_adjacent(statement: IndexEquation, names: Sequence[str]) -> bool:
+def are_letters_adjacent(statement: tree.IndexEquation, names: Sequence[str]) -> bool:
     """Whether letters stand side by side in an entry that is read: axes that are joined, as a reshape joins them."""
-    reads = (node for node in walk(statement.right) if isinstance(node, Access))
-    found = ([slot.name if isinstance(slot, Name) else "" for slot in node.slots] for node in reads)
+    reads = (node for node in tree.walk(statement.right) if isinstance(node, tree.Access))
+    found = ([slot.name if isinstance(slot, tree.Name) else "" for slot in node.slots] for node in reads)
     return any(each[k : k + len(names)] == list(names) for each in found for k in range(len(each)))
 
 
 def split_leading_indices(
-    slots: Sequence[Letter | Dots | RowIndex], at: tuple[Index, ...]
+    slots: Sequence[tree.Letter | tree.Dots | tree.RowIndex], at: tuple[Index, ...]
 ) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
     """The indices that ``…`` stands for on a left-hand side, and those of its other slots."""
-    place = next((n for n, slot in enumerate(slots) if isinstance(slot, Dots)), 0)
-    stop = len(at) - sum(not isinstance(slot, Dots) for slot in slots) + place
+    place = next((n for n, slot in enumerate(slots) if isinstance(slot, tree.Dots)), 0)
+    stop = len(at) - sum(not isinstance(slot, tree.Dots) for slot in slots) + place
     return at[place:stop], (*at[:place], *at[stop:])
 
 
-def slots_shape(slots: Sequence[Letter | Dots | RowIndex], lead: Shape, found: Mapping[str, Size]) -> Shape:
+def slots_shape(
+    slots: Sequence[tree.Letter | tree.Dots | tree.RowIndex], lead: Shape, found: Mapping[str, Size]
+) -> Shape:
     """The shape of what has this left-hand side, ``…`` being the axes ``lead``."""
-    return tuple(n for slot in slots for n in (lead if isinstance(slot, Dots) else (slot_size(slot, found),)))
+    return tuple(n for slot in slots for n in (lead if isinstance(slot, tree.Dots) else (slot_size(slot, found),)))
 
 
-def letter_sizes(slots: Sequence[Letter | Dots | RowIndex], at: Sequence[Expr]) -> dict[str, Size]:
+def letter_sizes(slots: Sequence[tree.Letter | tree.Dots | tree.RowIndex], at: Sequence[Expr]) -> dict[str, Size]:
     """How far the letters run that stand alone."""
     each = zip(slots, at, strict=True)
-    return {slot.name: i.size for slot, i in each if isinstance(slot, Letter) and isinstance(i, Index)}
+    return {slot.name: i.size for slot, i in each if isinstance(slot, tree.Letter) and isinstance(i, Index)}
 
 
-def letter_names(slot: Letter | Dots | RowIndex) -> tuple[str, ...]:
+def letter_names(slot: tree.Letter | tree.Dots | tree.RowIndex) -> tuple[str, ...]:
     """The letters of a slot."""
-    each = slot.places if isinstance(slot, RowIndex) else (slot,)
-    return tuple(letter.name for letter in each if isinstance(letter, Letter))
+    each = slot.places if isinstance(slot, tree.RowIndex) else (slot,)
+    return tuple(letter.name for letter in each if isinstance(letter, tree.Letter))
 
 
-def slot_size(slot: Letter | Dots | RowIndex, ranges: Mapping[str, Size]) -> Size:
+def slot_size(slot: tree.Letter | tree.Dots | tree.RowIndex, ranges: Mapping[str, Size]) -> Size:
     """How long the axis of a slot is."""
     return sp.Mul(*(ranges[name] for name in letter_names(slot)))

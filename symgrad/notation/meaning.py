@@ -33,28 +33,8 @@ from symgrad.indexing import (
 )
 from symgrad.indexing.sums import is_condition
 from symgrad.indexing.symbols import Expr, accesses
+from symgrad.notation import tree
 from symgrad.notation.linear import ravel_letters
-from symgrad.notation.tree import (
-    Absolute,
-    Access,
-    AxisSize,
-    BigOperator,
-    Binary,
-    Condition,
-    Delta,
-    Dots,
-    FlatEntry,
-    Floor,
-    Name,
-    Negative,
-    Number,
-    Power,
-    RelationChain,
-    Root,
-    RowIndex,
-    ScalarCall,
-    SyntaxNode,
-)
 from symgrad.shapes import Shape, Size
 
 RELATIONS = {"<": sp.Lt, "≤": sp.Le, ">": sp.Gt, "≥": sp.Ge, "=": sp.Eq, "≠": sp.Ne}
@@ -132,16 +112,16 @@ class EquationMeaning:
     lead: tuple[Index, ...] = ()
 
     @singledispatchmethod
-    def of(self, node: SyntaxNode) -> Expr:
+    def of(self, node: tree.SyntaxNode) -> Expr:
         """The expression that ``node`` means."""
         raise bug(f"no meaning for {type(node).__name__}")
 
     @of.register
-    def _(self, node: Number) -> Expr:
+    def _(self, node: tree.Number) -> Expr:
         return sp.Rational(node.value.numerator, node.value.denominator)
 
     @of.register
-    def _(self, node: Name) -> Expr:
+    def _(self, node: tree.Name) -> Expr:
         if node.name in self.letters:
             return self.letters[node.name]
         constant = node.name in CONSTANTS and node.name not in self.tensors
@@ -154,22 +134,22 @@ class EquationMeaning:
         return self.tensors[name]
 
     @of.register
-    def _(self, node: Access) -> Expr:
+    def _(self, node: tree.Access) -> Expr:
         tensor = self.given(node.name)
-        own = len(node.slots) - any(isinstance(slot, Dots) for slot in node.slots)
+        own = len(node.slots) - any(isinstance(slot, tree.Dots) for slot in node.slots)
         lead = self.lead[len(self.lead) - (len(tensor.shape) - own) :] if len(tensor.shape) > own else ()
         at: list[Expr] = []
         for slot in node.slots:
-            at += lead if isinstance(slot, Dots) else [self.of(slot)]
+            at += lead if isinstance(slot, tree.Dots) else [self.of(slot)]
         return tensor[at]
 
     @of.register
-    def _(self, node: RowIndex) -> Expr:
+    def _(self, node: tree.RowIndex) -> Expr:
         return ravel_letters(*self.row(node))
 
-    def row(self, node: RowIndex) -> tuple[list[Expr], list[Size]]:
+    def row(self, node: tree.RowIndex) -> tuple[list[Expr], list[Size]]:
         """The letters of a row, and how many values each takes."""
-        names = [place.name for place in node.places if isinstance(place, Name)]
+        names = [place.name for place in node.places if isinstance(place, tree.Name)]
         return [self.letters[name] for name in names], [self.values_of(name) for name in names]
 
     def values_of(self, letter: str) -> Size:
@@ -178,33 +158,33 @@ class EquationMeaning:
         return index.size if isinstance(index, Index) else self.ranges[letter]
 
     @of.register
-    def _(self, node: FlatEntry) -> Expr:
+    def _(self, node: tree.FlatEntry) -> Expr:
         tensor = self.given(node.name)
         if isinstance(
-            node.number, RowIndex
+            node.number, tree.RowIndex
         ):  # whole, axes of one entry among them: a reshape, which its pullback undoes
             places, sizes = self.row(node.number)
             return tensor[unravel(ravel(places, tuple(sizes)), tensor.shape)]
         return tensor[unravel(self.of(node.number), tensor.shape)]
 
     @of.register
-    def _(self, node: AxisSize) -> Expr:
+    def _(self, node: tree.AxisSize) -> Expr:
         shape = self.given(node.name).shape
         return sp.Mul(*shape) if node.axis is None else shape[node.axis]
 
     @of.register
-    def _(self, node: ScalarCall) -> Expr:
+    def _(self, node: tree.ScalarCall) -> Expr:
         if node.function not in self.functions:
             near = get_close_matches(node.function, list(self.functions), n=1)
             raise KeyError(f"no function {node.function} in equations{f': {near[0]}?' if near else ''}")
         return self.functions[node.function](*map(self.of, node.arguments))
 
     @of.register
-    def _(self, node: Negative) -> Expr:
+    def _(self, node: tree.Negative) -> Expr:
         return -self.of(node.operand)
 
     @of.register
-    def _(self, node: Binary) -> Expr:
+    def _(self, node: tree.Binary) -> Expr:
         left, right = self.of(node.left), self.of(node.right)
         match node.sign:
             case "+":
@@ -224,20 +204,20 @@ class EquationMeaning:
         return Mod(left, right)
 
     @of.register
-    def _(self, node: Power) -> Expr:
+    def _(self, node: tree.Power) -> Expr:
         return self.of(node.base) ** self.of(node.exponent)
 
     @of.register
-    def _(self, node: Root) -> Expr:
+    def _(self, node: tree.Root) -> Expr:
         return sp.sqrt(self.of(node.operand))
 
     @of.register
-    def _(self, node: Absolute) -> Expr:
+    def _(self, node: tree.Absolute) -> Expr:
         return self.functions["abs"](self.of(node.operand))
 
     @of.register
-    def _(self, node: Floor) -> Expr:
-        if isinstance(node.operand, Binary) and node.operand.sign == "/":
+    def _(self, node: tree.Floor) -> Expr:
+        if isinstance(node.operand, tree.Binary) and node.operand.sign == "/":
             numbered = row_major(self.of(node.operand.left), self.of(node.operand.right))
             if numbered is not None:
                 return numbered[0]
@@ -245,20 +225,20 @@ class EquationMeaning:
         return self.functions["floor"](inner) if any(accesses(inner)) else sp.floor(inner)
 
     @of.register
-    def _(self, node: Condition) -> Expr:
+    def _(self, node: tree.Condition) -> Expr:
         return sp.Mul(*(part for chain in node.chains for part in self.chain(chain)))
 
-    def chain(self, chain: RelationChain) -> list[Expr]:
+    def chain(self, chain: tree.RelationChain) -> list[Expr]:
         """A bracket for each relation."""
         sides = [self.of(side) for side in chain.sides]
         return [relation_bracket(r, *pair) for r, pair in zip(chain.relations, pairwise(sides), strict=True)]
 
     @of.register
-    def _(self, node: Delta) -> Expr:
+    def _(self, node: tree.Delta) -> Expr:
         return delta(self.of(node.left), self.of(node.right))
 
     @of.register
-    def _(self, node: BigOperator) -> Expr:
+    def _(self, node: tree.BigOperator) -> Expr:
         letters = [letter.name for letter in node.letters]
         if node.sign == "Π":
             return self.product(letters, node.body)
@@ -274,7 +254,7 @@ class EquationMeaning:
         indices = {name: fresh(name, self.ranges[name]) for name in letters}
         return indices, tuple(indices.values())
 
-    def extreme(self, letters: Sequence[str], node: BigOperator) -> Expr:
+    def extreme(self, letters: Sequence[str], node: tree.BigOperator) -> Expr:
         """The largest or smallest: those that no other one beats, by how many they are, so that ties share evenly."""
         sums = []
         for counts in (False, True):
@@ -284,7 +264,7 @@ class EquationMeaning:
             sums.append(contracted_sum(first if counts else here * first, indices))
         return sums[0] / sums[1]
 
-    def unbeaten(self, letters: Sequence[str], node: BigOperator, here: Expr) -> Expr:
+    def unbeaten(self, letters: Sequence[str], node: tree.BigOperator, here: Expr) -> Expr:
         """1 where ``here`` is the largest or smallest of all, else 0."""
         if not letters:
             return relation_bracket("≥" if node.sign == "max" else "≤", here, self.of(node.body))
@@ -295,7 +275,7 @@ class EquationMeaning:
 
         return multiply_up(self.ranges[first], at, first)
 
-    def product(self, letters: Sequence[str], body: SyntaxNode) -> Expr:
+    def product(self, letters: Sequence[str], body: tree.SyntaxNode) -> Expr:
         """Π over every letter, the last one innermost."""
         if not letters:
             return self.of(body)

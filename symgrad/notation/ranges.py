@@ -20,21 +20,9 @@ import sympy as sp
 from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
+from symgrad.notation import tree
 from symgrad.notation.linear import LinearReader, find_compared_letters, find_slacks, letter_symbol, letters_of_index
 from symgrad.notation.read_write import format_node
-from symgrad.notation.tree import (
-    Access,
-    BigOperator,
-    Dots,
-    FlatEntry,
-    IndexEquation,
-    Letter,
-    Name,
-    RowIndex,
-    SyntaxNode,
-    product_factors,
-    walk,
-)
 from symgrad.shapes import Shape, Size, Sizes
 
 
@@ -42,7 +30,7 @@ from symgrad.shapes import Shape, Size, Sizes
 class IndexSlot:
     """One index of one entry: linear in the letters, on an axis of this size, beside these conditions (each ≥ 0)."""
 
-    entry: Access | FlatEntry
+    entry: tree.Access | tree.FlatEntry
     span: Span
     index: Expr
     size: Size
@@ -53,8 +41,8 @@ class IndexSlot:
 class NonlinearIndex:
     """One index of one entry that is not linear in the letters, as ``i mod 3``; whether conditions stand beside it."""
 
-    entry: Access | FlatEntry
-    index: SyntaxNode
+    entry: tree.Access | tree.FlatEntry
+    index: tree.SyntaxNode
     size: Size
     held: bool
 
@@ -68,7 +56,7 @@ class LetterRanges:
 
 
 def find_ranges(
-    statement: IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
+    statement: tree.IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
 ) -> LetterRanges:
     """How far each letter of a statement runs that is spelled out; ``known`` are names that stand for sizes.
 
@@ -81,7 +69,7 @@ class RangeFinder:
     """The letters in turn: sums first, then the left-hand side."""
 
     def __init__(
-        self, statement: IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size],
+        self, statement: tree.IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size],
         begun: Mapping[str, Size] | None = None,
     ) -> None:  # fmt: skip
         self.statement = statement
@@ -108,9 +96,9 @@ class RangeFinder:
 
     def find_asked(self) -> Mapping[str, Size]:
         """The sizes of the letters that a meaning needs: of sums, and of those that are one index with others."""
-        if any(isinstance(slot, RowIndex) for slot in self.statement.slots):
+        if any(isinstance(slot, tree.RowIndex) for slot in self.statement.slots):
             return self.find().found
-        big = any(isinstance(node, BigOperator) for node in walk(self.statement.right))
+        big = any(isinstance(node, tree.BigOperator) for node in tree.walk(self.statement.right))
         return self.find_summed() if big else self.result.found
 
     def find_summed(self) -> Mapping[str, Size]:
@@ -126,35 +114,37 @@ class RangeFinder:
 
     # What the text holds -----------------------------------------------------------------------------------
 
-    def slots_in(self, node: SyntaxNode, held: tuple[Expr, ...]) -> Iterator[IndexSlot | NonlinearIndex]:
+    def slots_in(self, node: tree.SyntaxNode, held: tuple[Expr, ...]) -> Iterator[IndexSlot | NonlinearIndex]:
         """Every index of every entry in ``node``, with the conditions that are multiplied with it."""
-        beside = [gap for factor in product_factors(node) for gap in find_slacks(factor, self.reader)]
+        beside = [gap for factor in tree.product_factors(node) for gap in find_slacks(factor, self.reader)]
         inner = (*held, *beside)
-        if isinstance(node, (Access, FlatEntry)):
+        if isinstance(node, (tree.Access, tree.FlatEntry)):
             yield from self.of_access(node, inner)
         for part in node.parts:
             yield from self.slots_in(part, inner)
 
-    def rows_in(self, node: SyntaxNode) -> Iterator[tuple[tuple[str, ...], Size]]:
+    def rows_in(self, node: tree.SyntaxNode) -> Iterator[tuple[tuple[str, ...], Size]]:
         """The letters of every row that is an index of an entry, and how long that axis is."""
-        for entry in walk(node):
-            for slot, axis in self.placed(entry) if isinstance(entry, (Access, FlatEntry)) else ():
-                if isinstance(slot, RowIndex):
-                    yield tuple(place.name for place in slot.places if isinstance(place, Name)), axis
+        for entry in tree.walk(node):
+            for slot, axis in self.placed(entry) if isinstance(entry, (tree.Access, tree.FlatEntry)) else ():
+                if isinstance(slot, tree.RowIndex):
+                    yield tuple(place.name for place in slot.places if isinstance(place, tree.Name)), axis
 
-    def placed(self, node: Access | FlatEntry) -> Iterator[tuple[SyntaxNode, Size]]:
+    def placed(self, node: tree.Access | tree.FlatEntry) -> Iterator[tuple[tree.SyntaxNode, Size]]:
         """The indices of one entry with the sizes of their axes, counted from the end where ``…`` stands in front."""
         shape = self.shapes.get(node.name, ())  # () of what is held still, and decides nothing
-        if isinstance(node, FlatEntry):
+        if isinstance(node, tree.FlatEntry):
             yield node.number, sp.Mul(*shape)
             return
         for place, slot in enumerate(node.slots if shape else ()):
             after = len(node.slots) - place
-            axis = place if not any(isinstance(s, Dots) for s in node.slots[:place]) else len(shape) - after
-            if not isinstance(slot, Dots):
+            axis = place if not any(isinstance(s, tree.Dots) for s in node.slots[:place]) else len(shape) - after
+            if not isinstance(slot, tree.Dots):
                 yield slot, shape[axis]
 
-    def of_access(self, node: Access | FlatEntry, held: tuple[Expr, ...]) -> Iterator[IndexSlot | NonlinearIndex]:
+    def of_access(
+        self, node: tree.Access | tree.FlatEntry, held: tuple[Expr, ...]
+    ) -> Iterator[IndexSlot | NonlinearIndex]:
         """The indices of one entry."""
         for slot, size in self.placed(node):
             index = self.reader.linear(slot)
@@ -166,7 +156,7 @@ class RangeFinder:
 
     # Letters -----------------------------------------------------------------------------------------------
 
-    def said(self, bound: SyntaxNode, letter: Letter) -> Size:
+    def said(self, bound: tree.SyntaxNode, letter: tree.Letter) -> Size:
         """What stands after the <, a whole number or made of sizes."""
         found = self.reader.size_of(bound)
         if found is None or letters_of_index(found) or (found.is_Integer and found < 0):
@@ -182,7 +172,7 @@ class RangeFinder:
         letters = {symbol, *map(letter_symbol, known)}
         return [slot for slot in self.slots if symbol in letters_of_index(slot.index) <= letters]
 
-    def of_sum(self, letter: Letter) -> Size:
+    def of_sum(self, letter: tree.Letter) -> Size:
         """As far as the axes where it stands alone, and no further than what it moves: alone, else from others."""
         symbol = letter_symbol(letter.name)
         onwards = [s for s in self.moved_by(symbol, self.result.found) if s.index.coeff(symbol).is_positive]
@@ -194,16 +184,16 @@ class RangeFinder:
             return self.least(letter, reduce(self.sizes.lesser, (slot.size for slot in alone)), bounds)
         return self.least(letter, self.unified(free), bounds)
 
-    def shared(self, letter: Letter, waiting: Sequence[Letter]) -> list[IndexSlot]:
+    def shared(self, letter: tree.Letter, waiting: Sequence[tree.Letter]) -> list[IndexSlot]:
         """Where a letter moves an index together with others whose size is not known yet."""
         others = {letter_symbol(other.name) for other in waiting if other is not letter}
         return [slot for slot in self.moved_in(letter) if letters_of_index(slot.index) & others]
 
-    def moved_in(self, letter: Letter) -> list[IndexSlot]:
+    def moved_in(self, letter: tree.Letter) -> list[IndexSlot]:
         """Where a letter moves an index."""
         return [slot for slot in self.slots if letter_symbol(letter.name) in letters_of_index(slot.index)]
 
-    def on_the_left(self, letter: Letter, waiting: Sequence[Letter]) -> Size:
+    def on_the_left(self, letter: tree.Letter, waiting: Sequence[tree.Letter]) -> Size:
         """As far as every entry stays inside, the other letters at their worst end."""
         symbol, shared = letter_symbol(letter.name), self.shared(letter, waiting)
         own = self.moved_in(letter)
@@ -259,7 +249,7 @@ class RangeFinder:
             expression = rest if size is None or slope.is_nonnegative else sp.expand(rest + slope * (size - 1))
         return expression
 
-    def least(self, letter: Letter, whole: Size | None, bounds: Sequence[tuple[Size, IndexSlot]]) -> Size:
+    def least(self, letter: tree.Letter, whole: Size | None, bounds: Sequence[tuple[Size, IndexSlot]]) -> Size:
         """The smallest of what was found, and where that is not one axis, what decided."""
         found = whole
         for bound, _ in bounds:
@@ -273,7 +263,7 @@ class RangeFinder:
             self.result.told[letter.name] = tuple(dict.fromkeys(format_node(slot.entry) for _, slot in bounds))
         return found
 
-    def in_rows(self, letter: Letter) -> Size | None:
+    def in_rows(self, letter: tree.Letter) -> Size | None:
         """How many rows of the others an axis is long, where the others of the row are known."""
         for row, size in self.rows:
             others = [self.result.found.get(name) for name in row if name != letter.name]
@@ -292,7 +282,7 @@ class RangeFinder:
             return first
         return second if gap is not None and gap[1] <= 0 else self.sizes.lesser(first, second)
 
-    def compared_with(self, letter: Letter) -> Size:
+    def compared_with(self, letter: tree.Letter) -> Size:
         """As far as the one letter that it is compared with."""
         symbol = letter_symbol(letter.name)
         for first, second in find_compared_letters(self.statement.right, self.reader):
@@ -302,7 +292,7 @@ class RangeFinder:
                 return size
         raise self.undecided(letter, f"no tensor determines the range of {letter.name}")
 
-    def undecided(self, letter: Letter, why: str) -> ShapeError:
+    def undecided(self, letter: tree.Letter, why: str) -> ShapeError:
         """The refusal that asks for it."""
         signs = [
             big.sign for big in find_big_operators(self.statement.right) if any(letter is own for own in big.letters)
@@ -328,6 +318,6 @@ def bounds_hints(slot: IndexSlot, letter: str, first: Expr | None) -> tuple[str,
     )
 
 
-def find_big_operators(node: SyntaxNode) -> Iterator[BigOperator]:
+def find_big_operators(node: tree.SyntaxNode) -> Iterator[tree.BigOperator]:
     """Every Σ, Π, max … in ``node``, outermost first."""
-    return (inner for inner in walk(node) if isinstance(inner, BigOperator))
+    return (inner for inner in tree.walk(node) if isinstance(inner, tree.BigOperator))

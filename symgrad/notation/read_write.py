@@ -23,35 +23,12 @@ from functools import singledispatchmethod
 from string import ascii_letters
 
 from symgrad.errors import NotationError, ShapeError, bug
+from symgrad.notation import tree
 from symgrad.notation.expressions import ExpressionParser
 from symgrad.notation.tokens import LETTER, tokenize_equation
-from symgrad.notation.tree import (
-    Absolute,
-    Access,
-    AxisSize,
-    BigOperator,
-    Binary,
-    Condition,
-    Definition,
-    Delta,
-    Dots,
-    FlatEntry,
-    Floor,
-    IndexEquation,
-    Letter,
-    Name,
-    Negative,
-    Number,
-    PaddedEntry,
-    Power,
-    Root,
-    RowIndex,
-    ScalarCall,
-    SyntaxNode,
-)
 
 
-def read_statement(text: str, start: int = 0) -> IndexEquation:
+def read_statement(text: str, start: int = 0) -> tree.IndexEquation:
     """The one equation that ``text`` is; ``start`` is where it stands in the whole text.
 
     >>> read_statement("out[i] = sum_j x[i+j]*w[j]") == read_statement("out[i] = Σ_j x[i + j]·w[j]")
@@ -68,10 +45,10 @@ def read_statement(text: str, start: int = 0) -> IndexEquation:
 class StatementParser(ExpressionParser):
     """The rules of statements."""
 
-    def statement(self) -> IndexEquation:
+    def statement(self) -> tree.IndexEquation:
         """``out[i] = right where …``."""
         name = self.name("an index equation begins with the name that it defines", ("out[i] = Σ_j x[i,j]",))
-        slots: list[Letter | Dots | RowIndex] = []
+        slots: list[tree.Letter | tree.Dots | tree.RowIndex] = []
         if self.sees("["):
             opened = self.take()
             if not self.sees("]"):
@@ -92,26 +69,26 @@ class StatementParser(ExpressionParser):
             definitions.append(self.definition())
             while self.sees(","):
                 definitions.append(self.definition())
-        return IndexEquation(name.word, tuple(slots), right, tuple(definitions), span=self.span_from(name.span))
+        return tree.IndexEquation(name.word, tuple(slots), right, tuple(definitions), span=self.span_from(name.span))
 
-    def slot(self) -> Letter | Dots | RowIndex:
+    def slot(self) -> tree.Letter | tree.Dots | tree.RowIndex:
         """``…``, a letter and how far it runs, or ``(i,r)``."""
         if self.sees("…"):
-            return Dots(span=self.take().span)
+            return tree.Dots(span=self.take().span)
         if not self.sees("("):
             return self.bounded()
         opened = self.next.span
         letters = self.listed(self.bounded, ")")
-        return letters[0] if len(letters) == 1 else RowIndex(tuple(letters), span=self.span_from(opened))
+        return letters[0] if len(letters) == 1 else tree.RowIndex(tuple(letters), span=self.span_from(opened))
 
-    def definition(self) -> Definition:
+    def definition(self) -> tree.Definition:
         """``s[i,j] = …`` after where."""
         self.take()
         name = self.name("where has to be followed by a definition", ("where d = x[i] − y[i]",))
         letters = self.listed(self.letter, "]") if self.sees("[") else []
         self.expect("=")
         own = tuple(letter.word for letter in letters)
-        return Definition(name.word, own, self.expression(), span=self.span_from(name.span))
+        return tree.Definition(name.word, own, self.expression(), span=self.span_from(name.span))
 
 
 def parse_subscripts(subscripts: str, count: int | None = None) -> tuple[tuple[str, ...], str]:
@@ -174,7 +151,7 @@ UNICODE = Alphabet({})
 PLAIN = Alphabet({"·": "*", "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "Σ": "sum", "Π": "prod", "…": "..."}, plain=True)
 
 
-def format_node(node: SyntaxNode, alphabet: Alphabet = UNICODE) -> str:
+def format_node(node: tree.SyntaxNode, alphabet: Alphabet = UNICODE) -> str:
     """``node`` on one line, so that it reads back.
 
     >>> from symgrad.notation.read_write import read_statement
@@ -192,117 +169,117 @@ class NodeFormatter:
         self.alphabet = alphabet
         self.sign = alphabet.sign
 
-    def inside(self, node: SyntaxNode, level: int) -> str:
+    def inside(self, node: tree.SyntaxNode, level: int) -> str:
         """A node as part of something that holds together at ``level``."""
         text, binds = self.text(node)
         return text if binds >= level else f"({text})"
 
     @singledispatchmethod
-    def text(self, node: SyntaxNode) -> Text:
+    def text(self, node: tree.SyntaxNode) -> Text:
         """A node and how tightly it holds together."""
         raise bug(f"no text for {type(node).__name__}")
 
     @text.register
-    def _(self, node: Number) -> Text:
+    def _(self, node: tree.Number) -> Text:
         return node.text, ATOM
 
     @text.register
-    def _(self, node: Name) -> Text:
+    def _(self, node: tree.Name) -> Text:
         return node.name, ATOM
 
     @text.register
-    def _(self, node: Dots) -> Text:
+    def _(self, node: tree.Dots) -> Text:
         return self.sign("…"), ATOM
 
     @text.register
-    def _(self, node: Letter) -> Text:
+    def _(self, node: tree.Letter) -> Text:
         return node.name if node.bound is None else f"{node.name}<{self.inside(node.bound, SUM)}", ATOM
 
     @text.register
-    def _(self, node: Access) -> Text:
+    def _(self, node: tree.Access) -> Text:
         return f"{node.name}[{self.listed(node.slots)}]", ATOM
 
     @text.register
-    def _(self, node: RowIndex) -> Text:
+    def _(self, node: tree.RowIndex) -> Text:
         return f"({self.listed(node.places)})", ATOM
 
     @text.register
-    def _(self, node: FlatEntry) -> Text:
-        places = node.number.places if isinstance(node.number, RowIndex) else (node.number,)
+    def _(self, node: tree.FlatEntry) -> Text:
+        places = node.number.places if isinstance(node.number, tree.RowIndex) else (node.number,)
         if self.alphabet.plain:
             return f"flat({node.name}, {self.listed(places, ', ')})", ATOM
         inner = self.listed(places)
         return f"{node.name}⟨{inner}⟩", ATOM
 
     @text.register
-    def _(self, node: ScalarCall) -> Text:
+    def _(self, node: tree.ScalarCall) -> Text:
         return f"{node.function}({', '.join(self.text(a)[0] for a in node.arguments)})", ATOM
 
     @text.register
-    def _(self, node: PaddedEntry) -> Text:
+    def _(self, node: tree.PaddedEntry) -> Text:
         name, indices = node.entry.name, f"[{self.listed(node.entry.slots)}]"
         return f"padded({name}{indices})" if self.alphabet.plain else f"{name}\u0302{indices}", ATOM
 
     @text.register
-    def _(self, node: AxisSize) -> Text:
+    def _(self, node: tree.AxisSize) -> Text:
         if node.axis is None:
             return f"size({node.name})", ATOM
         return f"size({node.name}, {self.sign('−') if node.axis < 0 else ''}{abs(node.axis)})", ATOM
 
     @text.register
-    def _(self, node: BigOperator) -> Text:
+    def _(self, node: tree.BigOperator) -> Text:
         letters = self.listed(node.letters)
         under = letters if len(node.letters) == 1 and node.letters[0].bound is None else f"{{{letters}}}"
         return f"{self.sign(node.sign)}_{under} {self.inside(node.body, OPEN)}", OPEN
 
     @text.register
-    def _(self, node: Negative) -> Text:
+    def _(self, node: tree.Negative) -> Text:
         return f"{self.sign('−')}{self.inside(node.operand, OPEN)}", SUM
 
     @text.register
-    def _(self, node: Binary) -> Text:
+    def _(self, node: tree.Binary) -> Text:
         if node.sign in ("+", "−"):
-            left, remainder = self.text(node.left)[0], isinstance(node.left, Binary) and node.left.sign == "mod"
+            left, remainder = self.text(node.left)[0], isinstance(node.left, tree.Binary) and node.left.sign == "mod"
             left = f"({left})" if remainder else left
             return f"{left} {self.sign(node.sign)} {self.inside(node.right, OPEN)}", SUM
         if node.sign == "mod":
             return f"{self.inside(node.left, PRODUCT)} mod {self.inside(node.right, ATOM)}", SUM
         left = self.inside(node.left, PRODUCT)
         right, binds = self.text(node.right)
-        if binds in (PRODUCT, SUM) or (isinstance(node.right, Binary) and binds == OPEN):
+        if binds in (PRODUCT, SUM) or (isinstance(node.right, tree.Binary) and binds == OPEN):
             right, binds = f"({right})", ATOM
         sign = self.sign(node.sign)
         line = f" {sign} " if node.sign == "/" and " " in left + right else sign
         return f"{left}{line}{right}", OPEN if binds == OPEN else PRODUCT
 
     @text.register
-    def _(self, node: Power) -> Text:
+    def _(self, node: tree.Power) -> Text:
         base = self.inside(node.base, ATOM)
-        exponent, negative = node.exponent, isinstance(node.exponent, Negative)
-        size = exponent.operand if isinstance(exponent, Negative) else exponent
-        if isinstance(size, Number) and size.text.isdigit() and not self.alphabet.plain:
+        exponent, negative = node.exponent, isinstance(node.exponent, tree.Negative)
+        size = exponent.operand if isinstance(exponent, tree.Negative) else exponent
+        if isinstance(size, tree.Number) and size.text.isdigit() and not self.alphabet.plain:
             return f"{base}{('-' * negative + size.text).translate(HIGH)}", POWER
         minus = self.sign("−") if negative else ""
         return f"{base}^{minus}{self.inside(size, POWER)}", POWER
 
     @text.register
-    def _(self, node: Root) -> Text:
+    def _(self, node: tree.Root) -> Text:
         if self.alphabet.plain:
             return f"sqrt({self.text(node.operand)[0]})", ATOM
-        name = isinstance(node.operand, (Name, Number))
+        name = isinstance(node.operand, (tree.Name, tree.Number))
         return f"√{self.text(node.operand)[0] if name else f'({self.text(node.operand)[0]})'}", POWER
 
     @text.register
-    def _(self, node: Absolute) -> Text:
+    def _(self, node: tree.Absolute) -> Text:
         return f"|{self.text(node.operand)[0]}|", ATOM
 
     @text.register
-    def _(self, node: Floor) -> Text:
+    def _(self, node: tree.Floor) -> Text:
         inner = self.text(node.operand)[0]
         return f"floor({inner})" if self.alphabet.plain else f"⌊{inner}⌋", ATOM
 
     @text.register
-    def _(self, node: Condition) -> Text:
+    def _(self, node: tree.Condition) -> Text:
         told = []
         for chain in node.chains:
             sides = [self.text(side)[0] for side in chain.sides]
@@ -311,15 +288,15 @@ class NodeFormatter:
         return f"[{' and '.join(told)}]", ATOM
 
     @text.register
-    def _(self, node: Delta) -> Text:
+    def _(self, node: tree.Delta) -> Text:
         sides = (node.left, node.right)
-        names = [side.name for side in sides if isinstance(side, Name) and re.fullmatch(LETTER, side.name)]
+        names = [side.name for side in sides if isinstance(side, tree.Name) and re.fullmatch(LETTER, side.name)]
         if self.alphabet.plain or len(names) < 2:
             return f"{'delta' if self.alphabet.plain else 'δ'}({self.listed(sides, ', ')})", ATOM
         return f"δ_{''.join(names)}" if len("".join(names)) == 2 else f"δ_{{{','.join(names)}}}", ATOM
 
     @text.register
-    def _(self, node: IndexEquation) -> Text:
+    def _(self, node: tree.IndexEquation) -> Text:
         left = f"{node.name}[{self.listed(node.slots)}]" if node.slots else node.name
         text = f"{left} = {self.text(node.right)[0]}"
         told = []
@@ -328,6 +305,6 @@ class NodeFormatter:
             told.append(f"{definition.name}{letters} = {self.text(definition.right)[0]}")
         return f"{text} where {', '.join(told)}" if told else text, SUM
 
-    def listed(self, nodes: tuple[SyntaxNode, ...], between: str = ",") -> str:
+    def listed(self, nodes: tuple[tree.SyntaxNode, ...], between: str = ",") -> str:
         """Nodes side by side."""
         return between.join(self.text(node)[0] for node in nodes)

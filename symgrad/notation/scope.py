@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.errors import NotationError, UnknownNameError
+from symgrad.notation import tree
 from symgrad.notation.checks import (
     check_access,
     check_bare_name,
@@ -22,28 +23,6 @@ from symgrad.notation.checks import (
     introduced_letters,
 )
 from symgrad.notation.meaning import CONSTANTS, EquationFunction
-from symgrad.notation.tree import (
-    Access,
-    AxisSize,
-    BigOperator,
-    Binary,
-    Condition,
-    Definition,
-    Delta,
-    Dots,
-    FlatEntry,
-    IndexEquation,
-    Letter,
-    Name,
-    Number,
-    PaddedEntry,
-    RelationChain,
-    RowIndex,
-    ScalarCall,
-    SyntaxNode,
-    rebuild_node,
-    walk,
-)
 from symgrad.shapes import Shape
 
 MOST_NODES = 5_000
@@ -86,7 +65,7 @@ class EquationNames:
     counts: tuple[str, ...]
 
 
-def inline_definitions(statement: IndexEquation) -> IndexEquation:
+def inline_definitions(statement: tree.IndexEquation) -> tree.IndexEquation:
     """``statement`` without ``where``, each of its sums over letters of its own."""
     return DefinitionInliner(statement).whole()
 
@@ -94,9 +73,9 @@ def inline_definitions(statement: IndexEquation) -> IndexEquation:
 class DefinitionInliner:
     """Puts definitions in their places."""
 
-    def __init__(self, statement: IndexEquation) -> None:
+    def __init__(self, statement: tree.IndexEquation) -> None:
         self.statement = statement
-        self.definitions: dict[str, Definition] = {}
+        self.definitions: dict[str, tree.Definition] = {}
         for definition in statement.definitions:
             if definition.name in self.definitions or definition.name == statement.name:
                 raise NotationError(f"{definition.name} is defined twice", span=definition.span)
@@ -106,12 +85,14 @@ class DefinitionInliner:
             if definition.name in self.own:
                 told = f"{definition.name} is an index of {statement.name}, so it cannot be defined after where"
                 raise NotationError(told, span=definition.span, hints=("another name after where",))
-        self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access, FlatEntry))}
-        self.bounded = {n.name for n in walk(statement) if isinstance(n, Letter) and n.bound is not None}
+        self.taken = {
+            n.name for n in tree.walk(statement) if isinstance(n, (tree.Name, tree.Letter, tree.Access, tree.FlatEntry))
+        }
+        self.bounded = {n.name for n in tree.walk(statement) if isinstance(n, tree.Letter) and n.bound is not None}
         self.used: set[str] = set()
         self.count = 0
 
-    def whole(self) -> IndexEquation:
+    def whole(self) -> tree.IndexEquation:
         """The statement, spelled out."""
         for place, letter in enumerate(self.statement.letters):
             if letter.name in self.own[:place]:
@@ -120,46 +101,50 @@ class DefinitionInliner:
                     hints=(f"[{letter.name} = k] on the right for what is not zero on a diagonal only",),
                 )  # fmt: skip
         inside = dict.fromkeys(self.own, None)
-        letters = {name: Name(name) for name in inside}
+        letters = {name: tree.Name(name) for name in inside}
         right = self.spelled(self.statement.right, letters, ())
         slots = tuple(self.slot(slot) for slot in self.statement.slots)
         return replace(self.statement, slots=slots, right=right, definitions=())
 
-    def slot(self, slot: Letter | Dots | RowIndex) -> Letter | Dots | RowIndex:
+    def slot(self, slot: tree.Letter | tree.Dots | tree.RowIndex) -> tree.Letter | tree.Dots | tree.RowIndex:
         """A letter on the left, what it is bounded by spelled out."""
-        if isinstance(slot, RowIndex):
-            letters = (letter for letter in slot.places if isinstance(letter, Letter))
+        if isinstance(slot, tree.RowIndex):
+            letters = (letter for letter in slot.places if isinstance(letter, tree.Letter))
             return replace(slot, places=tuple(map(self.slot, letters)))
-        if isinstance(slot, Dots) or slot.bound is None:
+        if isinstance(slot, tree.Dots) or slot.bound is None:
             return slot
         return replace(slot, bound=self.spelled(slot.bound, {}, ()))
 
-    def spelled(self, node: SyntaxNode, letters: Mapping[str, SyntaxNode], within: tuple[str, ...]) -> SyntaxNode:
+    def spelled(
+        self, node: tree.SyntaxNode, letters: Mapping[str, tree.SyntaxNode], within: tuple[str, ...]
+    ) -> tree.SyntaxNode:
         """``node`` with what the letters stand for; ``within`` are the definitions that it is a part of."""
         self.count += 1
         if self.count > MOST_NODES:
             raise NotationError("the equation is too long once its definitions are substituted", span=node.span)
-        if isinstance(node, Name):
+        if isinstance(node, tree.Name):
             if node.name in letters:
                 return replace(letters[node.name], span=node.span)
             return self.defined(node, (), letters, within) if node.name in self.definitions else node
-        if isinstance(node, Access):
+        if isinstance(node, tree.Access):
             if node.name in letters:
                 raise index_has_no_entries_error(node)
             if node.name in self.definitions:
                 return self.defined(node, node.slots, letters, within)
-        if isinstance(node, BigOperator):
+        if isinstance(node, tree.BigOperator):
             return self.big(node, letters, within)
-        if isinstance(node, PaddedEntry):
-            free = [isinstance(slot, Name) and slot.name not in self.bounded for slot in node.entry.slots]
+        if isinstance(node, tree.PaddedEntry):
+            free = [isinstance(slot, tree.Name) and slot.name not in self.bounded for slot in node.entry.slots]
             return guard_entry(self.spelled(node.entry, letters, within), free)
-        found = rebuild_node(node, lambda part: self.spelled(part, letters, within))
-        for place in found.places if isinstance(found, RowIndex) else ():
-            if not isinstance(place, Name):
+        found = tree.rebuild_node(node, lambda part: self.spelled(part, letters, within))
+        for place in found.places if isinstance(found, tree.RowIndex) else ():
+            if not isinstance(place, tree.Name):
                 raise NotationError("only letters can stand between these commas", span=place.span, hints=("(i,j)",))
         return found
 
-    def big(self, node: BigOperator, letters: Mapping[str, SyntaxNode], within: tuple[str, ...]) -> BigOperator:
+    def big(
+        self, node: tree.BigOperator, letters: Mapping[str, tree.SyntaxNode], within: tuple[str, ...]
+    ) -> tree.BigOperator:
         """A sum, over letters that nothing else has."""
         inner, named = dict(letters), []
         for letter in node.letters:
@@ -169,10 +154,10 @@ class DefinitionInliner:
                     hints=("another letter under the sum",),
                 )  # fmt: skip
             bound = None if letter.bound is None else self.spelled(letter.bound, letters, within)
-            named.append(Letter(self.free(letter.name), bound, span=letter.span))
+            named.append(tree.Letter(self.free(letter.name), bound, span=letter.span))
         for letter, own in zip(node.letters, named, strict=True):
-            inner[letter.name] = Name(own.name)
-        return BigOperator(node.sign, tuple(named), self.spelled(node.body, inner, within), span=node.span)
+            inner[letter.name] = tree.Name(own.name)
+        return tree.BigOperator(node.sign, tuple(named), self.spelled(node.body, inner, within), span=node.span)
 
     def free(self, wish: str) -> str:
         """``wish``, or the letter with the next number that nothing has."""
@@ -185,13 +170,13 @@ class DefinitionInliner:
 
     def defined(
         self,
-        node: SyntaxNode,
-        slots: tuple[SyntaxNode, ...],
-        letters: Mapping[str, SyntaxNode],
+        node: tree.SyntaxNode,
+        slots: tuple[tree.SyntaxNode, ...],
+        letters: Mapping[str, tree.SyntaxNode],
         within: tuple[str, ...],
-    ) -> SyntaxNode:
+    ) -> tree.SyntaxNode:
         """What a definition says, its letters replaced by what stands in the brackets."""
-        assert isinstance(node, (Name, Access))
+        assert isinstance(node, (tree.Name, tree.Access))
         definition = self.definitions[node.name]
         if node.name in within:
             raise NotationError(f"{node.name} is defined by itself", span=node.span)
@@ -203,35 +188,35 @@ class DefinitionInliner:
         return self.spelled(definition.right, {**outer, **at}, (*within, node.name))
 
 
-def guard_entry(entry: SyntaxNode, free: Sequence[bool]) -> SyntaxNode:
+def guard_entry(entry: tree.SyntaxNode, free: Sequence[bool]) -> tree.SyntaxNode:
     """An entry beside the conditions that its place is inside; what runs over its axis alone is ``free`` of one."""
-    if not isinstance(entry, Access):
+    if not isinstance(entry, tree.Access):
         raise NotationError("a hat is for entries of a tensor", span=entry.span)
-    found: SyntaxNode = entry
+    found: tree.SyntaxNode = entry
     for place, slot in enumerate(entry.slots):
-        if free[place] or isinstance(slot, (Dots, RowIndex)):
+        if free[place] or isinstance(slot, (tree.Dots, tree.RowIndex)):
             continue
-        behind = any(isinstance(other, Dots) for other in entry.slots[:place])
-        size = AxisSize(entry.name, place - len(entry.slots) if behind else place, span=entry.span)
-        chains = RelationChain((slot, Number("0")), ("≥",)), RelationChain((slot, size), ("<",))
-        found = Binary("·", found, Condition(chains, span=entry.span), span=entry.span)
+        behind = any(isinstance(other, tree.Dots) for other in entry.slots[:place])
+        size = tree.AxisSize(entry.name, place - len(entry.slots) if behind else place, span=entry.span)
+        chains = tree.RelationChain((slot, tree.Number("0")), ("≥",)), tree.RelationChain((slot, size), ("<",))
+        found = tree.Binary("·", found, tree.Condition(chains, span=entry.span), span=entry.span)
     return found
 
 
-def classify_names(statement: IndexEquation, functions: Mapping[str, EquationFunction]) -> EquationNames:
+def classify_names(statement: tree.IndexEquation, functions: Mapping[str, EquationFunction]) -> EquationNames:
     """What the names of a statement are that is spelled out; raises `SymgradError` for what means nothing."""
-    letters = {letter.name for node in walk(statement) for letter in introduced_letters(node)}
+    letters = {letter.name for node in tree.walk(statement) for letter in introduced_letters(node)}
     tensors: dict[str, AccessPattern] = {}
     data: set[str] = set()
     counts: dict[str, None] = {}
-    bare: dict[str, Name] = {}
+    bare: dict[str, tree.Name] = {}
     for node, indexing in walk_with_index_flag(statement):
-        if isinstance(node, Access):
+        if isinstance(node, tree.Access):
             check_access(node, letters, functions, statement)
-            more = sum(isinstance(slot, Dots) for slot in node.slots)
+            more = sum(isinstance(slot, tree.Dots) for slot in node.slots)
             if more > 1:
                 raise NotationError("… occurs once among the indices", span=node.span)
-            front = next((n for n, slot in enumerate(node.slots) if isinstance(slot, Dots)), 0)
+            front = next((n for n, slot in enumerate(node.slots) if isinstance(slot, tree.Dots)), 0)
             found = AccessPattern(len(node.slots) - more, bool(more), front=front)
             before = tensors.setdefault(node.name, found)
             if before.flat:
@@ -243,28 +228,32 @@ def classify_names(statement: IndexEquation, functions: Mapping[str, EquationFun
                 raise NotationError(f"{node.name} {differs}", span=node.span)
             if indexing:
                 data.add(node.name)
-        elif isinstance(node, FlatEntry):
+        elif isinstance(node, tree.FlatEntry):
             check_access(node, letters, functions, statement)
             tensors.setdefault(node.name, AccessPattern(0, False, flat=True))
-        elif isinstance(node, RowIndex):
+        elif isinstance(node, tree.RowIndex):
             for place in node.places:
                 check_letter(place, letters, statement)
-        elif isinstance(node, Delta):
+        elif isinstance(node, tree.Delta):
             for side in (node.left, node.right):
-                if isinstance(side, Name) and len(side.name) == 1:
+                if isinstance(side, tree.Name) and len(side.name) == 1:
                     check_letter(side, letters, statement)
-        elif isinstance(node, Name) and node.name not in letters:
+        elif isinstance(node, tree.Name) and node.name not in letters:
             check_bare_name(node, letters, statement)
             if indexing:
                 counts[node.name] = None
             else:
                 bare.setdefault(node.name, node)
-        elif isinstance(node, ScalarCall):
+        elif isinstance(node, tree.ScalarCall):
             check_known_function(node, functions)
     for name, node in bare.items():
         if name in tensors:
             raise NotationError(f"{name} is a tensor: give indices", span=node.span, hints=(f"{name}[i]",))
-    order = {node.name: None for node in walk(statement.right) if isinstance(node, (Access, FlatEntry, Name))}
+    order = {
+        node.name: None
+        for node in tree.walk(statement.right)
+        if isinstance(node, (tree.Access, tree.FlatEntry, tree.Name))
+    }
     numbers = {name: AccessPattern(0, False) for name in bare if name not in counts and name not in CONSTANTS}
     known = {**tensors, **numbers}
     check_size_axes(statement, known)
@@ -272,18 +261,18 @@ def classify_names(statement: IndexEquation, functions: Mapping[str, EquationFun
     return EquationNames({name: known[name] for name in order if name in known}, frozenset(data), tuple(counts))
 
 
-def walk_with_index_flag(node: SyntaxNode, indexing: bool = False) -> Iterator[tuple[SyntaxNode, bool]]:
+def walk_with_index_flag(node: tree.SyntaxNode, indexing: bool = False) -> Iterator[tuple[tree.SyntaxNode, bool]]:
     """Every node, and whether it stands inside an index or says how far one runs."""
     yield node, indexing
-    inner = indexing or isinstance(node, (Access, FlatEntry, Letter))
+    inner = indexing or isinstance(node, (tree.Access, tree.FlatEntry, tree.Letter))
     for part in node.parts:
         yield from walk_with_index_flag(part, inner)
 
 
-def check_size_axes(statement: IndexEquation, tensors: Mapping[str, AccessPattern]) -> None:
+def check_size_axes(statement: tree.IndexEquation, tensors: Mapping[str, AccessPattern]) -> None:
     """Refuse ``size(x, 2)`` of what has no such axis."""
-    for node in walk(statement):
-        if isinstance(node, AxisSize):
+    for node in tree.walk(statement):
+        if isinstance(node, tree.AxisSize):
             pattern = tensors.get(node.name)
             if pattern is None:
                 raise UnknownNameError(f"the equation reads no tensor {node.name}", span=node.span)
