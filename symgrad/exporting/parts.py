@@ -172,16 +172,12 @@ def names_read_by_shape(statements: Iterable[Assignment]) -> frozenset[str]:
     whole: set[str] = set()
     shaped: set[str] = set()
     for statement in statements:
-        inside = {id(n.value) for n in ast.walk(statement.value) if isinstance(n, ast.Attribute) and is_shape_access(n)}
+        read = (n for n in ast.walk(statement.value) if isinstance(n, ast.Attribute) and n.attr in ("shape", "numel"))
+        inside = {id(n.value) for n in read if isinstance(n.value, ast.Name)}
         for node in ast.walk(statement.value):
             if isinstance(node, ast.Name):
                 (shaped if id(node) in inside else whole).add(node.id)
     return frozenset(shaped - whole)
-
-
-def is_shape_access(node: ast.Attribute) -> bool:
-    """``x.shape`` or ``x.numel``."""
-    return node.attr in ("shape", "numel") and isinstance(node.value, ast.Name)
 
 
 def replace_shapes(statement: Assignment, names: Collection[str], way: str) -> Assignment:

@@ -243,11 +243,6 @@ def enlarge_empty_sizes(attempt: Attempt, sizes: Sizes) -> list[tuple[Size, int,
     return more
 
 
-def input_shape_numbers(attempt: Attempt) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs once everything is settled."""
-    return {name: tuple(settled_size(attempt.sizes, size) for size in shape) for name, shape in attempt.shapes.items()}
-
-
 def settled_size(sizes: Sizes, size: Size) -> int:
     """The number of a settled size."""
     found = sizes.number(size)

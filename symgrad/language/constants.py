@@ -70,7 +70,8 @@ def combine_constants(sign: str, left: Number, right: Number) -> Number:
         infinite = any(isinstance(side, float) and math.isinf(side) for side in (left, right))
         sides = [left, right]
         if sign != "**":
-            sides = [sp.sympify(side, strict=True) if symbolic else integer_to_fraction(side) for side in sides]
+            exact = [Fraction(side) if isinstance(side, int) else side for side in sides]  # 1/2 is a half, not 0
+            sides = [sp.sympify(side, strict=True) for side in sides] if symbolic else exact
         found = ARITHMETIC[sign](*sides)
         return refuse_nan(found) if infinite and (sign == "**" or not symbolic) else simplify_number(found)
     except ZeroDivisionError:
@@ -88,11 +89,6 @@ def refuse_nan(value: float) -> float:
     if math.isnan(value):
         raise InputError("this constant is not a number", found=(str(value),))
     return value
-
-
-def integer_to_fraction(value: Number) -> Number:
-    """Integers as fractions, so that 1/2 is a half."""
-    return Fraction(value) if isinstance(value, int) else value
 
 
 def divide_constants(left: Any, right: Any) -> Any:

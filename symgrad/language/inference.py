@@ -26,8 +26,8 @@ from symgrad.language.attempt import (
     compute_seed_value,
     elaborate_program,
     finish_program,
-    input_shape_numbers,
     parse_shapes,
+    settled_size,
     unify_output_shape,
 )
 from symgrad.language.input_names import (
@@ -249,7 +249,7 @@ class RankSearch:
             return ParsedProgram(source, finish_program(attempt, {}), rounded=tuple(attempt.builder.rounded))
         wanted, sizes = self.shapes(ranks), attempt.sizes
         assumed = assign_open_sizes(attempt, sizes)
-        found = input_shape_numbers(attempt)
+        found = {name: tuple(settled_size(sizes, size) for size in shape) for name, shape in attempt.shapes.items()}
         final = attempt
         if any(not isinstance(size, int) for shape in wanted.values() for size in shape):
             final = elaborate_program(replace(self.question, numbers=attempt.counted()), found)

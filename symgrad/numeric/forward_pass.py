@@ -163,7 +163,8 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
     except MemoryError:
         raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
     except IndexError as error:
-        raise not_there(f"{op.name} reads or writes", step, error, from_front(error)) from None
+        front = ("n % x.shape[0] in the place of n counts −1 from the end",) if "negative" in str(error) else ()
+        raise not_there(f"{op.name} reads or writes", step, error, front) from None
     except WrittenTwice as error:
         raise UnsupportedError(
             f"{op.name} writes an entry twice, and the result depends on the order",
@@ -195,11 +196,6 @@ def found_beside(step: Apply, arrays: dict[str, Array], sizes: Mapping[Size, int
     if op.numpy is not None:
         arrays[step.result.name] = apply(op.numpy, arguments, options)
     return op.numpy is not None
-
-
-def from_front(error: IndexError) -> tuple[str, ...]:
-    """What would do for a position that counts from the end, where torch has none such."""
-    return ("n % x.shape[0] in the place of n counts −1 from the end",) if "negative" in str(error) else ()
 
 
 def not_there(what: str, step: Apply, error: IndexError, hints: tuple[str, ...] = ()) -> InputError:

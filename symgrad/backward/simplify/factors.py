@@ -72,14 +72,9 @@ def split_minus(factors: list[ast.expr]) -> tuple[bool, list[ast.expr]]:
 
 def negate_product(factors: list[ast.expr]) -> list[ast.expr]:
     """−2 * v, of 2 * v; −1 * v, of v."""
-    first = factors[0] if factors and is_positive_number(factors[0]) else None
+    first = next((f for f in factors[:1] if is_natural(f) or is_positive_decimal(f)), None)
     rest = factors if first is None else factors[1:]
     return [ast.UnaryOp(ast.USub(), first or ast.Constant(1)), *rest]
-
-
-def is_positive_number(node: ast.expr) -> bool:
-    """Whether a number above 0 stands there."""
-    return is_natural(node) or is_positive_decimal(node)
 
 
 def drop_minus_one(factors: list[ast.expr]) -> list[ast.expr]:
