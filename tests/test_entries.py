@@ -29,7 +29,7 @@ from symgrad.entries.spec import Data, HeldTensor, Op, View
 from symgrad.errors import InputError, ShapeError
 from symgrad.functions import ALSO
 from symgrad.indexing import fresh_axes
-from symgrad.indexing.standard_names import canonical
+from symgrad.indexing.equation import canonical
 from symgrad.language import read_program
 from symgrad.notation.meaning import EquationMeaning
 from symgrad.notation.read_write import read_statement

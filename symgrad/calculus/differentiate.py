@@ -14,19 +14,18 @@ time. Where that is shorter, a derivative names the output instead of forming it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 
 import sympy as sp
 
 from symgrad.functions import sign
 from symgrad.indexing.brackets import Bracket, Unravel, ravel
+from symgrad.indexing.definitions import NamedEquation, put_name, take_apart
 from symgrad.indexing.equation import Equation
-from symgrad.indexing.standard_names import canonical, canonical_at
-from symgrad.indexing.sums import contracted_sum, delta, is_delta, over_same, over_terms, split_factors
-from symgrad.indexing.symbols import Expr, Index, access, accesses, fresh, indices_of, is_access, mentions, name_of
+from symgrad.indexing.sums import contracted_sum, delta, is_delta, over_same, over_terms
+from symgrad.indexing.symbols import Expr, Index, fresh, fresh_axes, indices_of, is_access, mentions, name_of
 
 
 def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr | None = None) -> Expr:
@@ -214,100 +213,13 @@ class Rewrite:
     why: str
 
 
-Powers = dict[Expr, Expr]
-Place = tuple[str, tuple[Expr, ...]]
-"""A tensor, and where it is read."""
-
-
-def factor_powers(term: Expr) -> Powers:
-    """The factors of a product with their exponents; exponentials count by what is raised."""
-    result: Powers = {}
-    for factor in split_factors(term):
-        base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
-        if isinstance(factor, sp.exp) and factor.exp.could_extract_minus_sign():
-            base, exponent = sp.exp(-factor.exp, evaluate=False), -sp.S.One
-        result[base] = result.get(base, sp.S.Zero) + exponent
-    return result
-
-
-def definition_instances(
-    equation: Equation, inner: Sequence[Index], formula: Expr
-) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
-    """The definition at the output's own indices, and with input indices of equal range in their place.
-
-    Only where ``formula`` reads every entry that the definition reads there: the others are not in it.
-    """
-    there = {access_place(entry) for entry in accesses(formula)}
-    read = {access_place(entry) for entry in accesses(equation.right)}
-    choices = {axis: [axis, *(p for p in inner if p.size == axis.size)] for axis in equation.axes}
-    found = []
-    for known in axes_that_fit(read, there, choices):
-        for at in product(*([known[axis]] if axis in known else choices[axis] for axis in equation.axes)):
-            new = dict(zip(equation.axes, at, strict=True))
-            if len(set(at)) == len(at) and all((n, tuple(k.xreplace(new) for k in ks)) in there for n, ks in read):
-                found.append(at)
-    order = {axis: {index: n for n, index in enumerate(those)} for axis, those in choices.items()}
-    for at in sorted(
-        dict.fromkeys(found), key=lambda at: [order[a][i] for a, i in zip(equation.axes, at, strict=True)]
-    ):
-        yield canonical_at(at, equation.axes, equation.right), at
-
-
-def axes_that_fit(
-    read: set[Place], there: set[Place], choices: Mapping[Index, Sequence[Index]]
-) -> list[dict[Index, Expr]]:
-    """What axes have to be for entries to be read that are there, as far as they are indices themselves.
-
-    To try every index for every axis would be 9⁸ ways for a tensor with eight axes.
-    """
-    partial: list[dict[Index, Expr]] = [{}]
-    for name, indices in read:
-        held = [there_at for other, there_at in there if other == name and len(there_at) == len(indices)]
-        partial = [
-            more for known in partial for at in held if (more := axes_extended(known, indices, at, choices)) is not None
-        ]
-    return partial
-
-
-def axes_extended(
-    known: dict[Index, Expr], indices: Sequence[Expr], at: Sequence[Expr], choices: Mapping[Index, Sequence[Index]]
-) -> dict[Index, Expr] | None:
-    """``known``, and the axes among ``indices`` as what stands in their places; None where they are others."""
-    more = dict(known)
-    for index, stands in zip(indices, at, strict=True):
-        if index in choices and (stands not in choices[index] or more.setdefault(index, stands) != stands):
-            return None
-    return more
-
-
-def access_place(entry: Expr) -> Place:
-    """Which tensor an access reads, and where."""
-    return name_of(entry), indices_of(entry)
-
-
-def reuse_output(formula: Expr, equation: Equation, inner: Sequence[Index], out: str) -> Expr:
+def reuse_output(formula: Expr, equation: Equation, out: str) -> Expr:
     """``formula`` with the output's entries named wherever their definition stands as a factor."""
-    known = [
-        (factor_powers(definition), named(access(out, at)))
-        for right, at in definition_instances(equation, inner, formula)
-        for definition, named in ((right, lambda e: e), *([(sp.exp(right), sp.exp)] if right.has(sp.log) else []))
-    ]
-    known = [(factors, name) for factors, name in known if len(factors) > 1]
-    return sp.Add(*(_reuse_in_term(term, known) for term in over_terms(formula, is_delta)))
-
-
-def _reuse_in_term(term: Expr, known: list[tuple[Powers, Expr]]) -> Expr:
-    """One product: take out the first definition it contains, again until none is left."""
-    factors = factor_powers(canonical(term))
-    for definition, name in known:
-        while all(_exponent_contains(factors.get(base, sp.S.Zero), exponent) for base, exponent in definition.items()):
-            factors = {b: e - definition.get(b, sp.S.Zero) for b, e in factors.items()}
-            base, exponent = (name, sp.S.One)
-            factors[base] = factors.get(base, sp.S.Zero) + exponent
-    return sp.Mul(*(base**exponent for base, exponent in factors.items() if exponent != 0))
-
-
-def _exponent_contains(present: Expr, wanted: Expr) -> bool:
-    """Whether an exponent contains another: at least as much of it, on the same side of the fraction line."""
-    rest = present - wanted
-    return bool(present.is_number and wanted.is_number and present * wanted > 0 and rest * present >= 0)
+    axes, formula = fresh_axes(equation.shape), sp.Add(*over_terms(formula, is_delta))
+    definition = NamedEquation(out, Equation(axes, equation.at(axes)))
+    right = definition.equation.right
+    for part, of in ((right, lambda entry: entry), *([(sp.exp(right), sp.exp)] if right.has(sp.log) else [])):
+        pattern = take_apart(part)
+        if len(pattern.powers) > 1:
+            formula = put_name(formula, definition, pattern, of)
+    return formula

@@ -22,7 +22,7 @@ import sympy as sp
 from symgrad.calculus.differentiate import Rewrite, differentiate, reuse_output
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, Index, contracted_sum, fresh_axes, instantiate, replace_accesses
-from symgrad.indexing.standard_names import canonical
+from symgrad.indexing.equation import canonical
 from symgrad.indexing.symbols import WEIGHTS, Expr, access
 from symgrad.ops import HeldTensor, View, auxiliary_letters, entry_named, is_data_argument
 from symgrad.ops.lookup import entry_of
@@ -267,7 +267,7 @@ def derive_local(key: Key) -> LocalJacobian:
             formula = sp.nan  # 0/0 has no slope, and no operand left in it; a sum over nothing beside it is 0 to torch
         steps = [Rewrite("differentiate", formula, "the chain rule; each access of x leaves a δ for every index")]
         if op.saved.reuse:
-            formula = canonical(reuse_output(formula, equation, inner, OUT))
+            formula = canonical(reuse_output(formula, equation, OUT))
             if formula != steps[0].formula:
                 steps.append(Rewrite("reuse the output", formula, "the forward value is named instead of formed again"))
         derivatives[position] = Derivative(at, inner, formula, tuple(steps))

@@ -49,7 +49,7 @@ from symgrad.indexing import (
     replace_accesses,
 )
 from symgrad.indexing.brackets import Bracket, within, without_implied
-from symgrad.indexing.standard_names import canonical
+from symgrad.indexing.equation import canonical
 from symgrad.indexing.symbols import Expr, name_of, weight
 from symgrad.ops import is_data_argument
 from symgrad.program import Apply, Program, Pullback

@@ -27,7 +27,7 @@ from symgrad.closed_form.rewriting.shorthands import Masked, ReciprocalGap, Soft
 from symgrad.closed_form.writing import FormWriter
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
-from symgrad.indexing.standard_names import canonical_at, values_of
+from symgrad.indexing.definitions import canonical_at, values_of
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of, weight
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role

@@ -22,7 +22,8 @@ from symgrad.closed_form.rewriting.conditions import SAYS, floor_rule
 from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred
 from symgrad.closed_form.rewriting.sum_rules import pull_out_factors
 from symgrad.indexing import Equation, Index, contracted_sum, fresh_axes, is_guard
-from symgrad.indexing.standard_names import canonical, canonical_at, values_of
+from symgrad.indexing.definitions import canonical_at, values_of
+from symgrad.indexing.equation import canonical
 from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.calls.call_texts import sign_of

@@ -25,7 +25,7 @@ from symgrad.calculus import carry_back, flowing_places, local_jacobian, moving
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import Evidence, shape_size, shape_text
 from symgrad.indexing import Equation, Index, contracted_sum, delta, fresh_axes, over_terms
-from symgrad.indexing.standard_names import canonical
+from symgrad.indexing.equation import canonical
 from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
 from symgrad.lowering.graph import MEMORY, memory

@@ -4,8 +4,8 @@ See the README beside this file for why indices are never written by hand.
 """
 
 from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, is_guard, ravel, row_major, unravel
-from symgrad.indexing.equation import Equation, replace_accesses, with_fresh_sums
-from symgrad.indexing.standard_names import instantiate
+from symgrad.indexing.definitions import instantiate
+from symgrad.indexing.equation import Equation, canonical, replace_accesses, with_fresh_sums
 from symgrad.indexing.sums import contracted_sum, delta, is_constant, multiply_up, over_same, over_terms, summed
 from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes
 

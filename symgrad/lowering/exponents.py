@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.functions import Stable, sign
 from symgrad.indexing import Bracket, Index, over_same
-from symgrad.indexing.standard_names import Quotient, named_quotient
+from symgrad.indexing.definitions import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import WEIGHTS, Expr, accesses, free_indices, is_access, name_of
 from symgrad.lowering.graph import TRUTH

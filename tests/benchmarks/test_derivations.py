@@ -14,8 +14,7 @@ from sympy.core.cache import clear_cache
 
 from symgrad.calculus.differentiate import placeholder
 from symgrad.calculus.local_derivatives import derive_local, local_pullback, standard
-from symgrad.indexing.equation import conditions_in, indices_in, is_open, stays
-from symgrad.indexing.standard_names import canonical_sum
+from symgrad.indexing.equation import canonical_sum, conditions_in, indices_in, is_open, stays
 from symgrad.indexing.symbols import free_indices, tensor
 from symgrad.language import read_program
 from symgrad.ops import TABLE, Op

@@ -26,8 +26,7 @@ from symgrad.closed_form.rewriting.sum_rules import pull_out_factors, split_sum
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Index, over_same, summed
 from symgrad.indexing.brackets import Mod
-from symgrad.indexing.equation import with_fresh_sums
-from symgrad.indexing.standard_names import canonical
+from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access
 

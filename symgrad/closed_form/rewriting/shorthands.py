@@ -20,7 +20,8 @@ import sympy as sp
 
 from symgrad.functions import finite
 from symgrad.indexing import Bracket
-from symgrad.indexing.standard_names import Quotient, canonical, canonical_at, named_quotient, values_of
+from symgrad.indexing.definitions import Quotient, canonical_at, named_quotient, values_of
+from symgrad.indexing.equation import canonical
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, Index, free_indices, is_access
 from symgrad.shapes import Size

@@ -24,8 +24,7 @@ import sympy as sp
 
 from symgrad.closed_form.rewriting.shorthands import Mean, remaining_factors
 from symgrad.indexing import Index, Ravel, Unravel, contracted_sum, fresh, over_same, summed
-from symgrad.indexing.equation import with_fresh_sums
-from symgrad.indexing.standard_names import canonical
+from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, name_of
 from symgrad.program import free_name
