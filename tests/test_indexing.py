@@ -32,7 +32,7 @@ from symgrad.indexing import (
     unravel,
     with_fresh_sums,
 )  # fmt: skip
-from symgrad.indexing.standard_names import canonical
+from symgrad.indexing import canonical
 from symgrad.indexing.sums import total
 from symgrad.indexing.symbols import bound_indices, free_indices
 from symgrad.language import read_program

@@ -144,7 +144,8 @@ def letters(program: Program) -> Block:
 
 def answer_blocks(program: Program, derived: Sequence[Derived], example: Example) -> Iterator[Block]:
     """The equation, the Jacobian by each input, and each pullback as code; as formulas too where some has no code."""
-    teller = teller_of(program, symbolic=True)
+    told, definitions = derive_lines(program, derived)
+    teller = teller_of(program, None, True, definitions, [(d.jacobian, d.sweep) for d in derived])
     for section in derivatives(teller, derived):
         yield from readable_blocks(section.blocks, example.text)
     lines = [line for d in derived if d.form for line in assign_form(f"{d.name}.grad", d.form.text)]
@@ -152,8 +153,7 @@ def answer_blocks(program: Program, derived: Sequence[Derived], example: Example
     if lines and short:
         yield Listing("\n".join(lines))
     if not short or not all(d.form for d in derived):
-        told = derived_pullbacks(teller, derived, derive_lines(teller.program, derived))
-        yield from readable_blocks(told.blocks, example.text)
+        yield from readable_blocks(derived_pullbacks(teller, derived, told).blocks, example.text)
 
 
 def kink_paragraphs(op: Op) -> Iterator[Block]:

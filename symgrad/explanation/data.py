@@ -17,13 +17,14 @@ from symgrad.calculus import Rewrite, Sweep, local_jacobian
 from symgrad.closed_form import assign_form
 from symgrad.errors import Hint, InputError
 from symgrad.explanation.evidence import may_be_rounding, with_rounding_marked
-from symgrad.explanation.formulas import Entry, entry_story
+from symgrad.explanation.formulas import Entry, entry_story, find_definitions
 from symgrad.explanation.given import Given, Seed, Writers, Written
 from symgrad.explanation.jacobian import Hessian, Jacobian
 from symgrad.explanation.kinks import Passage, Tie
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import switches, ties
 from symgrad.indexing import Equation, Index
+from symgrad.indexing.definitions import NamedEquation
 from symgrad.indexing.symbols import Expr
 from symgrad.language import arguments
 from symgrad.numeric import Array, Values, as_float, evaluate, term_sizes, without_fractions
@@ -189,6 +190,12 @@ class Explanation(Written):
             self.program, tuple(self.gradients), values=self.values, ones=self.seed_info.origin == "scalar",
             pull=lambda program, values, names, _: numeric_pullback(program, values, self.seed, names),
         )  # fmt: skip
+
+    @cached_property
+    def definitions(self) -> tuple[NamedEquation, ...]:
+        """The names that the answer's code reads, as index equations: formulas are written in these."""
+        forms = (gradient.closed_form for gradient in self.gradients.values())
+        return find_definitions(self.program, self.backward, forms, self.values)
 
     @cached_property
     def kinks(self) -> tuple[Tie, ...]:

@@ -7,7 +7,7 @@ with its sums expanded, symbols first and then values; longer sums keep their fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, product
@@ -16,23 +16,28 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.backward import Backward
 from symgrad.backward.code import write_with_modules
-from symgrad.calculus import Sweep, jacobian_formulas, pullback, pullbacks_by
-from symgrad.calculus.reverse_sweep import Whole
+from symgrad.backward.page_names import UNNAMED
+from symgrad.backward.trees import names_in_code
+from symgrad.calculus import Sweep, jacobian_formulas, local_jacobian, pullback, pullbacks_by
+from symgrad.calculus.reverse_sweep import Whole, substitute
 from symgrad.closed_form import Form, derive_masked_form, find_closed_form
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence
 from symgrad.explanation.structure import COMPOSED, suggested
-from symgrad.indexing import Equation, Index, fresh_axes
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, number, weight
+from symgrad.indexing import Equation, Index, canonical, fresh, fresh_axes
+from symgrad.indexing.definitions import WIDEST, NamedEquation, in_names, take_apart
+from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of, names_read, number, weight
 from symgrad.lowering.choices import is_mask
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_fractions, written_out_at
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
 from symgrad.numeric.forward_pass import check_program
 from symgrad.oracles import Check, check_form
+from symgrad.oracles.comparisons import compare
 from symgrad.oracles.evaluators import DIGITS, EvaluationPoint
-from symgrad.oracles.forms import sizes_fit
+from symgrad.oracles.forms import evaluate_text, sizes_fit
 from symgrad.program import Program
 from symgrad.shapes import Size
 
@@ -184,6 +189,59 @@ def proven_form(derived: Derived, program: Program, values: Values, seed: Array)
         return None, None
     checked = check_form(masked.text, program, derived.whole, values, seed)
     return (masked, checked) if checked.passed else (None, None)
+
+
+def find_definitions(
+    program: Program, lines: Backward, forms: Iterable[str | None], values: Values
+) -> tuple[NamedEquation, ...]:
+    """What stands behind the names that the code of the gradients reads and the reader did not give, shortest first.
+
+    These are the output, what stands inside an opened step (x̂), and what is divided by (1/σ); each in those before.
+    """
+    read = {*names_in_code([form for form in forms if form and "; " not in form])}
+    read |= {name for line in lines.statements for name in line.names}
+    for line in reversed(lines.forward):
+        read |= line.names if line.target in read else set()
+    mine, called = {tensor.name for tensor in program.tensors()}, {line.of: line.target for line in lines.forward}
+    known, found = dict[str, Equation](), dict[str, Equation]()
+    beside = [line for line in lines.lines if line.shape is None and line.code is not None]
+    for step in lines.source.steps:
+        name = step.result.name
+        if name in mine - {program.output} and not beside:
+            continue
+        equation = substitute(local_jacobian(step, lines.source).equation, known)
+        if weight(equation.right) <= WIDEST and mine - {name} >= {*names_read(equation.right)}:
+            found[called.get(name, name)] = equation
+        if name not in mine:
+            known[name] = equation
+    parts = [part for equation in found.values() for part in divisors(equation)]
+    for line in beside:
+        same = next((part for part in parts if is_value(str(line.code), part, values)), None)
+        found |= {} if same is None else {line.target: same}
+    told: tuple[NamedEquation, ...] = ()
+    taken = {str(symbol) for tensor in program.tensors() for size in tensor.shape for symbol in size.free_symbols}
+    names = {name for name in read & found.keys() - taken if not UNNAMED.fullmatch(name)}
+    for name in sorted(names - (mine - {program.output}), key=lambda n: weight(found[n].right)):
+        axes = tuple(fresh(axis.name, axis.size) for axis in found[name].axes)
+        told = (*told, NamedEquation(name, Equation(axes, in_names(canonical(found[name].at(axes)), told))))
+    return told
+
+
+def divisors(equation: Equation) -> Iterator[Equation]:
+    """What the right-hand side is divided by, each factor on the axes that it varies with."""
+    for base, exponent in take_apart(equation.right, sums=False).powers.items():
+        if exponent.is_negative:
+            yield Equation(tuple(axis for axis in equation.axes if axis in free_indices(base)), base**exponent)
+
+
+def is_value(code: str, equation: Equation, values: Values) -> bool:
+    """Whether code, read back, has the values of an equation, axes of one entry aside."""
+    try:
+        written = np.squeeze(as_float(evaluate_text(code, values.arrays)))
+    except (SymgradError, KeyError):  # it reads what stands inside an opened step
+        return False
+    own = np.squeeze(as_float(evaluate(equation, values.arrays, values.sizes)))
+    return own.shape == written.shape and compare(code, own, written).passed is True
 
 
 LONGEST = 64

@@ -18,7 +18,7 @@ from symgrad.explanation.formulas import Derived
 from symgrad.language import arguments
 from symgrad.notebook import preformatted
 from symgrad.program import Program
-from symgrad.render.content import derivation_page, explanation_page
+from symgrad.render.content import derivation_page, derive_lines, explanation_page
 from symgrad.render.content.jacobian_matrix import jacobian_blocks
 from symgrad.render.content.teller import teller_of
 from symgrad.render.formula_alphabets import formula_text
@@ -72,7 +72,7 @@ def write_derivation(
     Of ``order`` 2 with the lines of the second derivatives; as JSON by the schema's ``derivation``.
     """
     if style == "json":
-        return dumped(derived_data(program, formulas))
+        return dumped(derived_data(program, formulas, derive_lines(program, formulas)[1]))
     return PAGE_WRITERS[style](derivation_page(program, formulas, order), **options)
 
 

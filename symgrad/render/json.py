@@ -18,6 +18,7 @@ from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Struct
 from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
+from symgrad.indexing.definitions import NamedEquation, in_names
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.language import arguments
 from symgrad.language.arguments import format_entry_name
@@ -27,9 +28,9 @@ from symgrad.render import numbers
 from symgrad.render.content.answer import kink_sentence
 from symgrad.render.content.jacobian_matrix import countable
 from symgrad.render.content.one_entry import gradient_of, jacobian_column
-from symgrad.render.content.teller import teller_of
+from symgrad.render.content.teller import Teller, naming_teller, teller_of
 from symgrad.render.formula_alphabets import formula_latex, formula_text
-from symgrad.render.letters import Names, choose_names
+from symgrad.render.letters import Names
 from symgrad.render.page import partial_derivative, tensor_label
 
 VERSION = 1
@@ -61,8 +62,9 @@ def dumped(data: Data) -> str:
 
 def explanation_data(explanation: Explanation) -> Data:
     """Everything an explanation says."""
-    program, names = explanation.program, choose_names(explanation.program)
-    later = explanation.downstream
+    program, later = explanation.program, explanation.downstream
+    teller = naming_teller(explanation, None)
+    names = teller.names
     said = [*explanation.conventions, *filter(None, [explanation.out_of_range])]
     return {
         "kind": "explanation",
@@ -89,6 +91,7 @@ def explanation_data(explanation: Explanation) -> Data:
             "shape": list(explanation.seed.shape), "value": numbers.data(explanation.seed),
             **unusual_name(program.seed, "v"),
         },
+        **definitions_data(teller),
         "gradients": {name: gradient_data(gradient, names) for name, gradient in explanation.gradients.items()},
         "hessians": [hessian_data(hessian, names) for hessian in explanation.hessians.values()],
         "kinks": [kink_data(explanation, tie) for tie in explanation.kinks],
@@ -112,29 +115,35 @@ def agreement_data(explanation: Explanation) -> Data:
 def made_data(program: Program, name: str) -> Data:
     """Where an input comes from that the text makes itself."""
     own = program.made.get(name)
-    if own is None:
-        return {}
-    return {"made": {"code": own.code, **({} if own.seed is None else {"seed": own.seed})}}
+    return {} if own is None else {"made": {"code": own.code, **({} if own.seed is None else {"seed": own.seed})}}
 
 
-def derived_data(program: Program, derived: Sequence[Derived]) -> Data:
+def definitions_data(teller: Teller) -> Data:
+    """What stands behind the names in the formulas of derivatives that no step has."""
+    read = [in_names(formula, teller.names.definitions) for formula in teller.derivatives if teller.inside]
+    found = [{"left": left.text, "text": own.text, "latex": own.latex} for left, own in teller.defined(read)]
+    return {"definitions": found} if found else {}
+
+
+def derived_data(program: Program, derived: Sequence[Derived], definitions: Sequence[NamedEquation] = ()) -> Data:
     """The formulas of a program for every size."""
-    names = choose_names(program)
+    teller = teller_of(program, None, True, definitions, [(d.jacobian, d.sweep) for d in derived])
     return {
         "kind": "derivation",
         "schema": VERSION,
         "inputs": [
             {"name": t.name, "shape": [str(s) for s in t.shape], **made_data(program, t.name)} for t in program.inputs
         ],
-        "steps": steps_data(program, names),
+        "steps": steps_data(program, teller.names),
         "output": {"shape": [str(s) for s in program.out.shape], **unusual_name(program.output, "out")},
         **({"seed": unusual_name(program.seed, "v")} if program.seed != "v" else {}),
+        **definitions_data(teller),
         "gradients": {
             d.name: {
                 "closed_form": d.form.text if d.form else None,
-                **sweep_data(d.sweep, d.name, names),
+                **sweep_data(d.sweep, d.name, teller.names),
                 "jacobian": {
-                    "formula": jacobian_formula_data(program, d.name, d.axes, d.inner, d.jacobian, names),
+                    "formula": jacobian_formula_data(program, d.name, d.axes, d.inner, d.jacobian, teller.names),
                     "structure": structure_data(d.structure),
                 },
             }
@@ -184,15 +193,16 @@ def both_alphabets(formula: Expr, names: Names) -> Data:
 
 def sweep_data(sweep: Sweep, name: str, names: Names) -> Data:
     """The gradient's formula, the named gradients it mentions, and its share from each use."""
-    stages = [
-        {"name": stage, "formula": formula_data(stage, e, names.entry(e.axes, stage.removeprefix(names.back)))}
-        for stage, e in sweep.stages[:-1]
-    ]
-    whole = formula_data(f"{name}.grad", sweep.equation, names.inner(sweep.equation.axes))
-    uses = [
-        {"where": where, "formula": formula_data(f"{name}.grad", e, names.inner(e.axes))} for where, e in sweep.uses
-    ]
-    return {"formula": whole, "stages": stages, "uses": uses}
+
+    def data(left: str, e: IndexEquation, scope: Names) -> Data:
+        return formula_data(left, IndexEquation(e.axes, in_names(e.right, names.definitions)), scope)
+
+    stages = [(s, data(s, e, names.entry(e.axes, s.removeprefix(names.back)))) for s, e in sweep.stages[:-1]]
+    uses = [{"where": where, "formula": data(f"{name}.grad", e, names.inner(e.axes))} for where, e in sweep.uses]
+    return {
+        "formula": data(f"{name}.grad", sweep.equation, names.inner(sweep.equation.axes)),
+        "stages": [{"name": stage, "formula": own} for stage, own in stages], "uses": uses,
+    }  # fmt: skip
 
 
 def gradient_data(gradient: Gradient, names: Names) -> Data:
@@ -267,7 +277,7 @@ def jacobian_formula_data(
     scope = names.entry(axes, program.output).inner(inner)
     out, by = ([scope.letter(i) for i in indices] for indices in (axes, inner))
     left = partial_derivative(tensor_label(program.output, out), tensor_label(name, by))
-    return {"left": left.text, "left_latex": left.latex, **both_alphabets(formula, scope)}
+    return {"left": left.text, "left_latex": left.latex, **both_alphabets(in_names(formula, names.definitions), scope)}
 
 
 def structure_data(structure: Structure) -> Data:

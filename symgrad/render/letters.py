@@ -18,6 +18,7 @@ import sympy as sp
 from symgrad.calculus import local_jacobian
 from symgrad.errors import bug
 from symgrad.indexing import Equation, Index
+from symgrad.indexing.definitions import NamedEquation
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
 from symgrad.numeric import Array
 from symgrad.program import SEEDS, Program, free_name
@@ -53,7 +54,8 @@ class Names:
     that go with the axes of a tensor; ``taken`` what no index may be called; ``order`` the tensors by
     appearance; ``compact`` the tensors whose numbered entries are written ``x01``; ``numbers`` the tensors
     whose numbered entries are written as numbers; ``called`` other names for tensors; ``seed`` is what the seed is
-    called, ``back`` what the names of gradients on their way back begin with.
+    called, ``back`` what the names of gradients on their way back begin with. Derivatives are written in the names of
+    ``definitions``.
     """
 
     letters: Mapping[Index, str] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Names:
     called: Mapping[str, str] = field(default_factory=dict)
     seed: str = SEEDS[0]
     back: str = f"{SEEDS[0]}_"
+    definitions: tuple[NamedEquation, ...] = ()
 
     def letter(self, index: Index) -> str:
         """The letter of an index in scope."""
@@ -129,18 +132,19 @@ class Names:
         return free[0] if free else index.name
 
 
-def choose_names(program: Program) -> Names:
-    """The names on a page about ``program``, nothing in scope yet."""
+def choose_names(program: Program, definitions: Sequence[NamedEquation] = ()) -> Names:
+    """The names on a page about ``program``, nothing in scope yet; no index is called as one of ``definitions``."""
     tensors = [tensor.name for tensor in program.tensors()]
     equations = {step.result.name: local_jacobian(step, program).equation for step in program.steps}
     called = letters_of(program)
     names = Names(
-        taken=program.names | {called.seed, called.loss, called.jacobian},
+        taken=program.names | {called.seed, called.loss, called.jacobian} | {own.name for own in definitions},
         order={name: n for n, name in enumerate([program.seed, *tensors])},
         compact=_compact(program),
         called=dict(_held(list(equations.values()), {*tensors, *_told_sizes(program)})),
         seed=program.seed,
         back=program.back,
+        definitions=tuple(definitions),
     )
     along: dict[str, tuple[str, ...]] = {}
     for name, equation in equations.items():

@@ -17,7 +17,8 @@ from symgrad.calculus import flows
 from symgrad.closed_form.number_text import NoForm, describe_least_sizes
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation import Explanation
-from symgrad.explanation.formulas import Derived, sample
+from symgrad.explanation.formulas import Derived, find_definitions, sample
+from symgrad.indexing.definitions import NamedEquation
 from symgrad.language import arguments, format_definition
 from symgrad.program import Program, Stated
 from symgrad.render.content.answer import answer_of, line_by_line
@@ -38,7 +39,7 @@ from symgrad.render.content.pullback import pullback_section, sweep_blocks
 from symgrad.render.content.seed import seed_formula_blocks, seed_section
 from symgrad.render.content.singular_words import rows_without_value
 from symgrad.render.content.speaker import created_tensors_note, data_inputs_note, renamed_note, size_text
-from symgrad.render.content.teller import Teller, gradient_formula, teller_of
+from symgrad.render.content.teller import Teller, gradient_formula, naming_teller, teller_of
 from symgrad.render.page import Block, Code, EquationRow, Equations, Formula, Listing, Page, Paragraph, Section, Words
 
 MOST_STEPS = 12
@@ -48,7 +49,8 @@ ROOM = Room(others="in section 3")
 
 def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
     """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
-    teller, lines = teller_of(program, symbolic=True), derive_lines(program, derived)
+    lines, definitions = derive_lines(program, derived)
+    teller = teller_of(program, None, True, definitions, [(d.jacobian, d.sweep) for d in derived])
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(program_title(program)),), tuple(facts),
@@ -113,13 +115,14 @@ def source_of(program: Program) -> str:
         return "…"
 
 
-def derive_lines(program: Program, derived: Sequence[Derived]) -> Backward | None:
-    """The gradients line by line; None where no numbers were found at which they can be proven."""
+def derive_lines(program: Program, derived: Sequence[Derived]) -> tuple[Backward | None, tuple[NamedEquation, ...]]:
+    """The gradients line by line, and what stands behind their names; None without numbers to prove them at."""
     point = sample(program, {})
     if point is None:
-        return None
+        return None, ()
     sized, values, _ = point
-    return derive_backward(sized, [d.name for d in derived], values=values)
+    lines = derive_backward(sized, [d.name for d in derived], values=values)
+    return lines, find_definitions(program, lines, (None if d.form is None else d.form.text for d in derived), values)
 
 
 def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:
@@ -166,7 +169,10 @@ def explanation_page(
     setting, and has formulas before code.
     """
     entry, brief = arguments.require_entry(entry), arguments.require_flag(brief, "brief")
-    teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
+    source = None if explanation.expanded else explanation.expression
+    teller = teller_of(explanation.program, source)
+    if entry is None and (paper if brief else only is None or 0 in only):  # what defines names is shown
+        teller = naming_teller(explanation, source)
     sections: tuple[Section, ...] = ()
     opening: tuple[Block, ...] = ()
     if entry is not None:
@@ -210,8 +216,9 @@ def index_formulas(teller: Teller, explanation: Explanation) -> Iterator[Block]:
             rows.append(EquationRow((left, formula)))
             formulas.append(formula)
     if rows:
+        rows = [*map(EquationRow, teller.defined(formula.expression for formula in formulas)), *rows]
         yield Equations(tuple(rows))
-        yield from teller.aside(*formulas)
+        yield from teller.aside(*(part for row in rows for part in row.parts if isinstance(part, Formula)))
 
 
 def seed_opening(explanation: Explanation) -> Iterator[Block]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad.backward import LONG, Backward, Line
 from symgrad.backward.page_names import UNNAMED
@@ -78,7 +78,7 @@ def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple
 
     It may not read what stands inside an opened step: nothing here says what that is.
     """
-    inside = inside_opened(explanation.program)
+    inside, teller = inside_opened(explanation.program), replace(teller, names=replace(teller.names, definitions=()))
     for name in explanation.backward.gradients:
         sweep = explanation.gradients[name].sweep
         unsaid = any(mentions(sweep.equation.right, tensor) for tensor in inside)

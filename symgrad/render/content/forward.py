@@ -16,6 +16,7 @@ from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import terms_in
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import is_guard
+from symgrad.indexing.definitions import in_names
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, is_access, name_of
 from symgrad.numeric import Array, as_float
@@ -72,17 +73,19 @@ def forward_section(teller: Teller, explanation: Explanation) -> Section:
 
 def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     """One index equation a step; beside each the code it comes from, where that can be found."""
-    formulas, rows = [], []
+    rows = list[EquationRow]()
     for step, equation in teller.steps:
         solved = local_jacobian(step, teller.program).residual
         for shown in map(teller.fold, solved) if solved else [without_itself(equation, step.result.name)]:
             names = teller.names.entry(shown.axes, step.result.name)
-            formula = Formula(shown.right, names)
+            formula = Formula(in_names(shown.right, teller.inside), names)
+            rows += map(EquationRow, teller.defined([formula.expression]))
             code = teller.code(step)
             remark: Words = (Code(code),) if code and code != teller.source and len(teller.steps) > 1 else ()
-            formulas.append(formula)
             left = teller.left(step.result.name, shown.axes, names)
             rows.append(EquationRow((formula, number_math(0)) if solved else (left, formula), remark))
+    rows += map(EquationRow, teller.defined(map(teller.named, teller.derivatives if teller.inside else ())))
+    formulas = [part for row in rows for part in row.parts if isinstance(part, Formula)]
     return formulas, Equations(tuple(rows))
 
 

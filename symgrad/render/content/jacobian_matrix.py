@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from weakref import WeakKeyDictionary
 
@@ -227,11 +228,12 @@ _numbered: WeakKeyDictionary[Jacobian, dict[tuple[object, ...], list[Expr]]] = W
 def symbols_of(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Formula | None, ...], ...] | None:
     """Every entry in symbols, None where it is 0 whatever the numbers; nothing where they divide by 0 here."""
     assert jacobian.formula is not None
-    names = names.ordered(list(reading(jacobian.formula, names)))
-    made, key = _numbered.setdefault(jacobian, {}), tuple(teller.folded.items())
+    formula = teller.in_numbers(jacobian.formula)
+    names = names.ordered(list(reading(formula, names)))
+    made, key = _numbered.setdefault(jacobian, {}), (formula, *teller.folded.items())
     try:
         if key not in made:
-            matrix = jacobian.matrix()
+            matrix = replace(jacobian, formula=formula).matrix() if formula != jacobian.formula else jacobian.matrix()
             places = np.ndindex(matrix.rows, matrix.cols)
             made[key] = [teller.numbered(matrix[at], {}, jacobian.values) for at in places]
     except InputError:

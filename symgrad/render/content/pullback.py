@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import sympy as sp
@@ -14,6 +15,7 @@ from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.formulas import Entry
+from symgrad.indexing import Equation
 from symgrad.numeric import as_float
 from symgrad.program import Apply
 from symgrad.render import numbers
@@ -244,7 +246,9 @@ def gradient_entry_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]
     places = [first]
     if shape and shape[0] > 1:
         places.append((1, *first[1:]))
-    stories = [gradient.entry(at) for at in places]
+    equation = Equation(gradient.inner, teller.in_numbers(gradient.formula))
+    sweep = Sweep(((gradient.name, equation),)) if gradient.sweep.whole else gradient.sweep
+    stories = [replace(gradient, sweep=sweep).entry(at) for at in places]
     rows = [row for n, story in enumerate(stories) for row in entry_rows(teller, gradient, story, in_full=n == 0)]
     if rows:
         yield Equations(tuple(rows))

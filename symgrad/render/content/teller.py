@@ -7,18 +7,20 @@ that read them, so that x @ x.T is a formula in x alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import sympy as sp
 
 from symgrad.backward.page_names import UNNAMED
-from symgrad.calculus import local_jacobian
+from symgrad.calculus import Sweep, local_jacobian
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
+from symgrad.explanation import Explanation
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
+from symgrad.indexing.definitions import NamedEquation, in_names
+from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of, names_read
 from symgrad.numeric import Values, written_out_at
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import ordered_delta_sides, reading_parts
@@ -30,13 +32,17 @@ from symgrad.shapes import Size
 
 @dataclass
 class Teller:
-    """One page in the making; ``source`` is the text that the program's spans are places in."""
+    """One page in the making; ``source`` is the text that the program's spans are places in.
+
+    ``derivatives`` are the formulas of derivatives on it.
+    """
 
     program: Program
     source: str | None
     names: Names
     folded: Mapping[str, Equation]
     sizes: Mapping[Size, int]
+    derivatives: tuple[Expr, ...] = ()
     told: set[str] = field(default_factory=set)
 
     @cached_property
@@ -61,9 +67,34 @@ class Teller:
         return equation
 
     def formula(self, axes: Sequence[Index], expression: Expr, names: Names) -> Formula:
-        """A formula over ``axes`` with folded tensors put in."""
-        whole = self.fold(Equation(tuple(axes), expression))
-        return Formula(whole.right.xreplace(dict(zip(whole.axes, axes, strict=True))), names)
+        """A formula over ``axes`` with folded tensors put in, in the names that the answer has."""
+        return Formula(self.named(expression), names)
+
+    def named(self, expression: Expr) -> Expr:
+        """A formula with folded tensors put in, in the names that the answer has."""
+        return in_names(self.fold(Equation((), expression)).right, self.names.definitions)
+
+    def in_numbers(self, expression: Expr) -> Expr:
+        """A formula as it is written out in numbers: in the names of what the program computes."""
+        whole = self.fold(Equation((), expression)).right
+        named = in_names(whole, tuple(own for own in self.names.definitions if own not in self.inside))
+        return expression if named is whole else named
+
+    @cached_property
+    def inside(self) -> tuple[NamedEquation, ...]:
+        """What is defined beside the tensors of the program."""
+        return tuple(own for own in self.names.definitions if own.name not in self.program.names)
+
+    def defined(self, formulas: Iterable[Expr]) -> Iterator[tuple[Ready, Formula]]:
+        """The names inside operations that ``formulas`` read and those that these read, as equations, each once."""
+        read = {name for formula in formulas for name in names_read(formula)} if self.inside else set[str]()
+        for definition in reversed(self.inside):
+            read |= {*names_read(definition.equation.right)} if definition.name in read else set()
+        for name, equation in ((own.name, own.equation) for own in self.inside if own.name in read - self.told):
+            self.told.add(name)
+            names = self.names.entry(equation.axes, name)
+            axes = tuple(axis for axis in equation.axes if axis.size != 1)
+            yield self.left(name, axes, names), Formula(equation.right, names)
 
     def left(self, name: str, axes: tuple[Index, ...], names: Names) -> Ready:
         """``out[i,k]``."""
@@ -106,11 +137,26 @@ class Teller:
         return sorted(seen, key=str)
 
 
-def teller_of(program: Program, source: str | None = None, symbolic: bool = False) -> Teller:
-    """Everything a page about ``program`` needs to know first."""
+def teller_of(
+    program: Program,
+    source: str | None = None,
+    symbolic: bool = False,
+    definitions: Sequence[NamedEquation] = (),
+    derivatives: Iterable[tuple[Expr | None, Sweep]] = (),
+) -> Teller:
+    """Everything a page about ``program`` needs to know first; ``derivatives`` are J and vᵀJ by each input."""
     seen = find_views(program).items()
     folded = {n: e for n, e in seen if re.fullmatch(r"t\d+", n) and not mentions(e.right, program.output)}
-    return Teller(program, source, choose_names(program), folded, {} if symbolic else program.sizes)
+    teller = Teller(program, source, choose_names(program), folded, {} if symbolic else program.sizes)
+    names = choose_names(program, [replace(own, equation=teller.fold(own.equation)) for own in definitions])
+    formulas = [f for j, sweep in derivatives for f in (j, *(e.right for _, e in (*sweep.stages, *sweep.uses)))]
+    return replace(teller, names=names, derivatives=tuple(formula for formula in formulas if formula is not None))
+
+
+def naming_teller(explanation: Explanation, source: str | None) -> Teller:
+    """`teller_of` an explanation, in the names of its answer."""
+    derived = [(gradient.jacobian.formula, gradient.sweep) for gradient in explanation.gradients.values()]
+    return teller_of(explanation.program, source, False, explanation.definitions, derived)
 
 
 def notation_words(expression: Expr, names: Names) -> list[tuple[str, Words]]:
