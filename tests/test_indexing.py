@@ -23,6 +23,7 @@ from symgrad.indexing import (
     Ravel,
     access,
     bracket,
+    canonical,
     contracted_sum,
     delta,
     fresh,
@@ -32,7 +33,6 @@ from symgrad.indexing import (
     unravel,
     with_fresh_sums,
 )  # fmt: skip
-from symgrad.indexing import canonical
 from symgrad.indexing.sums import total
 from symgrad.indexing.symbols import bound_indices, free_indices
 from symgrad.language import read_program

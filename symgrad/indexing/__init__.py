@@ -20,6 +20,7 @@ __all__ = [
     "accesses",
     "bound_indices",
     "bracket",
+    "canonical",
     "contracted_sum",
     "delta",
     "fresh",
