@@ -21,7 +21,6 @@ from symgrad.indexing import Index
 from symgrad.indexing.definitions import NamedEquation, in_names
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.language import arguments
-from symgrad.language.arguments import format_entry_name
 from symgrad.oracles.comparisons import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers
@@ -183,7 +182,7 @@ def option_data(value: Any) -> Any:
 def formula_data(left: str, equation: IndexEquation, names: Names) -> Data:
     """``left[axes] = right`` in both alphabets."""
     letters = [names.letter(i) for i in equation.axes]
-    return {"left": format_entry_name(left, letters), **both_alphabets(equation.right, names)}
+    return {"left": arguments.format_entry_name(left, letters), **both_alphabets(equation.right, names)}
 
 
 def both_alphabets(formula: Expr, names: Names) -> Data:
