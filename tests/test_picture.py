@@ -16,9 +16,9 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.numeric import as_float
-from symgrad.render.drawing import PALETTE, ink_on, png
+from symgrad.render.drawing import PALETTE, png
 from symgrad.render.html.pieces import inline_picture
-from symgrad.render.jacobian_picture import SIGNS, binned, brief, digits_of
+from symgrad.render.jacobian_picture import BY_SIGN, SIGNS, binned, brief, digits_of
 from symgrad_cli.main import main
 from tests.cases import Case, first_stories
 from tests.compare import assert_same
@@ -130,15 +130,116 @@ def test_an_image_is_read_back_as_it_was() -> None:
     assert (pixels.reshape(2, 3, 4)[..., :3] == [1, 2, 3]).all()
 
 
-def test_text_on_every_colour_can_be_read() -> None:
-    def luminance(colour: str) -> float:
-        parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
-        light = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2]
+ROOT = Path(symgrad.__file__).parent.parent
+SHEETS = ["symgrad/render/drawing.py", "symgrad/sphinx/static/symgrad.css", "symgrad/render/html/templates/style.css"]
+GROUNDS = {"#ffffff": "#1b1b1f", "#16161a": "#ececf1"}
+"""What pictures stand on, in the light and in the dark, and the ink of their texts."""
 
+
+def linear(colour: str, share: float = 1.0, ground: str = "#ffffff") -> np.ndarray:
+    """The light of a colour that covers ``share`` of a ground, as red, green and blue."""
+    parts, below = (np.array([int(c[n : n + 2], 16) / 255 for n in (1, 3, 5)]) for c in (colour, ground))
+    mixed = share * parts + (1 - share) * below
+    return np.where(mixed <= 0.04045, mixed / 12.92, ((mixed + 0.055) / 1.055) ** 2.4)
+
+
+def tint() -> float:
+    """How much of its ground a coloured cell covers; the same in pictures, on the site, and in pages."""
+    found = {
+        float(n)
+        for path in SHEETS
+        for n in re.findall(r"\.tint ?{ ?fill-opacity: ?([.\d]+)", (ROOT / path).read_text())
+    }
+    found |= {int(n) / 100 for n in re.findall(r"--tint:(\d+)%", (ROOT / SHEETS[-1]).read_text(encoding="utf-8"))}
+    assert len(found) == 1
+    return found.pop()
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_text_on_every_colour_can_be_read(ground: str) -> None:
+    weights = np.array([0.2126, 0.7152, 0.0722])
     for colour in PALETTE:
-        low, high = sorted((luminance(colour), luminance(ink_on(colour))))
+        low, high = sorted((weights @ linear(colour, tint(), ground), weights @ linear(GROUNDS[ground])))
         assert (high + 0.05) / (low + 0.05) >= 4.5, colour  # WCAG 2.1, level AA
+
+
+BLIND = {
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+"""What is seen without one kind of cones (Machado, Oliveira and Fernandes 2009, severity 1)."""
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("eyes", BLIND)
+def test_the_colours_of_signs_differ_for_everybody(eyes: str, ground: str) -> None:
+    """By more than 10 in CIELAB, where 2 are seen beside each other."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+    def lab(light: np.ndarray) -> np.ndarray:
+        scaled = xyz @ np.clip(np.array(BLIND[eyes]) @ light, 0, 1) / xyz.sum(axis=1)
+        x, y, z = np.where(scaled > 0.008856, np.cbrt(scaled), 7.787 * scaled + 16 / 116)
+        return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+    above, below, none = (lab(linear(colour, tint(), ground)) for colour in (SIGNS[1], SIGNS[-1], ground))
+    assert min(np.linalg.norm(one - other) for one, other in ((above, below), (above, none), (below, none))) > 10
+
+
+COLOURED = {
+    "x@a": ({}, "Cells that hold the same entry of a have the same colour."),
+    "softmax(x, dim=-1)": ({"x": [0.3, 1.5, 1.9]}, BY_SIGN),
+    "torch.fft.fft(x)": ({"x": [1.0, 2, 3, 4]}, BY_SIGN),
+    "relu(x)": ({"x": [[1, -2, 3]]}, BY_SIGN),
+    "out[i] = sum_j x[i+j]*w[j]": ({"x": [1, 2, 3, 4], "w": [-1, 2]}, "Cells that hold the same entry of w"),
+}
+
+
+@pytest.mark.parametrize("text", COLOURED)
+def test_colours_mean_what_their_legend_says(text: str) -> None:
+    """In pictures and in pages: one entry has one colour, or blue is above 0, red below, and 0 has none."""
+    values, legend = COLOURED[text]
+    found = symgrad.explain(text, check=False, **values)
+    picture, page = found.to_svg(), found.to_html()
+    assert legend in " ".join(texts(picture))
+    assert legend in page
+    cells = found.gradients[next(iter(found.gradients))].jacobian.dense().reshape(-1)
+    pairs = re.findall(r'fill="(#\w+)"[^>]*/>\s*<text [^>]*>([^<]*)<', picture)
+    assert pairs
+    if legend == BY_SIGN:
+        assert all((colour == SIGNS[-1]) == text.startswith("−") for colour, text in pairs)
+        assert len(pairs) == np.count_nonzero(np.abs(cells) > 1e-12)
+    else:
+        assert len(set(pairs)) == len({text for _, text in pairs})
+
+
+def test_what_passes_is_coloured_and_what_is_stopped_is_not() -> None:
+    """The condition, in letters that nobody reads, told neither."""
+    picture = symgrad.explain("relu(x)", x=[1, -2, 3], check=False).to_svg()
+    assert texts(picture).count("1") == 7  # v, two of J, two of x.grad
+    assert picture.count('class="tint"') == 2
+
+
+@pytest.mark.parametrize("text", [*COLOURED, "F.conv2d(x, w)", "x*1000*y", "-x/1437"])
+def test_numbers_of_a_picture_have_one_size(text: str) -> None:
+    """They shrank to the width of a cell; now all cells are as wide as the longest."""
+    values, _ = COLOURED.get(text, ({}, ""))
+    shapes = {"x": (1, 1, 2, 4), "w": (1, 1, 2, 2)} if "conv2d" in text else {}
+    root = ElementTree.fromstring(symgrad.explain(text, shapes=shapes, check=False, **values).to_svg())
+    cells = [rect for rect in root.iter(f"{SVG}rect") if rect.get("class") == "cell"]
+    sides = {(float(rect.get("x")), float(rect.get("width"))) for rect in cells}
+    assert len({side for _, side in sides}) == 1
+    inside = [
+        node for node in root.iter(f"{SVG}text")
+        if node.get("text-anchor") == "middle"
+        and any(float(r.get("y")) < float(node.get("y")) < float(r.get("y")) + 40
+                and 0 < float(node.get("x")) - float(r.get("x")) < float(r.get("width")) for r in cells)
+    ]  # fmt: skip
+    assert len(inside) >= len(cells)
+    assert {node.get("font-size") for node in inside} == {"14"}
+    assert max(0.62 * 14 * len(node.text) for node in inside) <= sides.pop()[1]
+    heads = [float(node.get("font-size")) for node in root.iter(f"{SVG}text")]
+    assert min(heads) >= 12
 
 
 def test_scalars_nothing_and_odd_numbers_have_a_picture() -> None:

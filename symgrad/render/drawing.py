@@ -20,6 +20,7 @@ from symgrad.render.wrapping import truncate_end
 
 STYLE = """
 .vj .ink{fill:#1b1b1f}.vj .soft{fill:#5f5f6a}.vj .cell{fill:none;stroke:#c9c9d2;stroke-width:1}
+.vj .tint{fill-opacity:.34}
 .vj .frame{fill:none;stroke:#1b1b1f;stroke-width:2.5}.vj .line{stroke:#5f5f6a;stroke-width:1.5}.vj .bg{fill:#fff}
 .vj text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 .vj .back{fill:#a02c3c;paint-order:stroke;stroke:#fff;stroke-width:3px}.vj .box{fill:#f4f4f8;stroke:#8b8b98}
@@ -46,14 +47,6 @@ ACROSS = 1100
 """Characters of a line of words, times their size."""
 
 
-def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on ``colour`` (W3C's relative luminance)."""
-    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
-    light = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    luminance = 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2]
-    return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
-
-
 class Drawing:
     """One picture in the making; ``height`` grows with what is drawn."""
 
@@ -76,21 +69,15 @@ class Drawing:
 
     def text(
         self, x: float, y: float, text: str, *, size: float = 13, anchor: str = "start", kind: str = "ink",
-        bold: bool = False, room: float | None = None, fill: str | None = None, whole: str = "",
+        bold: bool = False, room: float | None = None, whole: str = "",
     ) -> None:  # fmt: skip
         """``text`` with its baseline at y; smaller where it has only so much ``room``, cut where it would be tiny."""
         whole = whole or text  # what it stands for, told where one points
         if room is not None and text:
             size = min(size, max(LEAST, room / (WIDE * len(text))))
             text = truncate_end(text, int(room / (WIDE * size) + 1e-9))
-        attributes: dict[str, str | float] = {"x": x, "y": y, "font_size": f"{size:.3g}", "text_anchor": anchor}
-        if fill is None:
-            attributes["class_"] = kind
-        else:
-            attributes |= {"fill": fill, "class_": "code"}
-        if bold:
-            attributes["font_weight"] = 600
-        element = self.add("text", **attributes)
+        weight = {"font_weight": 600.0} if bold else {}
+        element = self.add("text", x=x, y=y, font_size=f"{size:.3g}", text_anchor=anchor, class_=kind, **weight)
         element.text = text
         if text != whole:
             ElementTree.SubElement(element, "title").text = whole
@@ -117,10 +104,10 @@ class Drawing:
         return y
 
     def cell(self, x: float, y: float, side: float, high: float, colour: str | None = None) -> None:
-        """One cell of a table, filled or not."""
+        """One cell of a table, tinted or not: ink can be read on every tint, in the light and in the dark."""
         self.add("rect", x=x, y=y, width=side, height=high, class_="cell")
         if colour is not None:
-            self.add("rect", x=x + 1, y=y + 1, width=side - 2, height=high - 2, fill=colour)
+            self.add("rect", x=x + 1, y=y + 1, width=side - 2, height=high - 2, fill=colour, class_="tint")
         self.reach(x + side, y + high)
 
     def frame(self, x: float, y: float, wide: float, high: float) -> None:

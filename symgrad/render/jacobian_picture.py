@@ -1,8 +1,8 @@
 """The one picture: v weighs the rows of J, and the weighted rows add up to x.grad.
 
-Comes in: an explanation and the input to show. Goes out: SVG. A small J stands entry by entry, each entry in the colour
-of what it reads; one column is lit, with its sum below. A large one is drawn as where its entries are. `matrix_picture`
-is J alone.
+Comes in: an explanation and the input to show. Goes out: SVG. A small J stands entry by entry; colours tell which entry
+of another tensor stands there, or the sign, and a line says which of both. One column is lit, with its sum below. A
+large J is drawn as where its entries are. `matrix_picture` is J alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Jacobian
 from symgrad.explanation.evidence import Rounding
-from symgrad.indexing.symbols import accesses, is_access
+from symgrad.indexing import Bracket
+from symgrad.indexing.symbols import is_access, name_of
 from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import (
@@ -27,16 +28,20 @@ from symgrad.render.content.jacobian_matrix import (
 )
 from symgrad.render.content.speaker import count_noun, size_text, structure_math
 from symgrad.render.content.teller import teller_of
-from symgrad.render.drawing import LEAST, PALETTE, WIDE, Drawing, ink_on
+from symgrad.render.drawing import PALETTE, WIDE, Drawing
 from symgrad.render.page import Formula
 
 SIDE, HIGH, BASE = 46, 40, 25
-"""A cell, and where the text in it stands."""
+"""The least width of a cell, its height, and where the text in it stands."""
+NUMBER, LABEL = 14, 12
+"""The size of what stands in a cell, and of what stands beside and above cells."""
 LEFT, TOP = 24, 30
 LARGE, BINS = 480, 240
 """The longer side of a large matrix on the page, and the most rows and columns of its raster."""
 SIGNS = {1: PALETTE[0], -1: PALETTE[1]}
-"""The colours of positive and of negative numbers where the entries have no short symbols."""
+"""The colours of positive and of negative numbers."""
+BY_SIGN = "Blue: above 0. Red: below 0. No colour: 0, or no number, here."
+"""What colours of signs mean."""
 ROOM = 6
 """Characters of a number that a cell holds."""
 LONGEST = 9
@@ -46,9 +51,10 @@ MOST_TERMS = 8
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one cell, and in which colour; a number that is 0 here, or none at all, has no colour."""
+    """What stands in one cell: ``text`` in a picture, the ``symbol`` where all are short, and the colour, if any."""
 
     text: str
+    symbol: str
     colour: str | None
 
 
@@ -74,11 +80,12 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     if not is_drawn_entrywise(jacobian):
         told = draw_density(drawing, jacobian, top)
         return drawing.finished(title, f"{told} {given} has {rows:,} weights, {chosen}.grad {columns:,} entries.")
-    weights = as_float(explanation.seed).reshape(-1)
+    weights, shown = as_float(explanation.seed).reshape(-1), gradient.shown
+    table = Table.of(jacobian, weights, shown)
     top += label_room(jacobian)
-    told = draw_matrix(drawing, jacobian, top, weights, given)
-    shown = gradient.shown
-    told += draw_gradient(drawing, jacobian, explanation.seed, shown, top + 10)
+    told = draw_matrix(drawing, jacobian, table, top, weights, given)
+    told += draw_gradient(drawing, jacobian, table, explanation.seed, shown, top + 10)
+    draw_legend(drawing, jacobian, table)
     values = ", ".join(map(numbers.signed, np.asarray(shown, dtype=object).reshape(-1)))
     return drawing.finished(title, f"{told} {chosen}.grad is {values}.")
 
@@ -93,30 +100,42 @@ def matrix_picture(jacobian: Jacobian) -> str:
     """J alone."""
     drawing = Drawing()
     top = drawing.headed(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}") + 34 + label_room(jacobian)
-    told = draw_matrix(drawing, jacobian, top) if is_drawn_entrywise(jacobian) else draw_density(drawing, jacobian, top)
+    if is_drawn_entrywise(jacobian):
+        table = Table.of(jacobian)
+        told = draw_matrix(drawing, jacobian, table, top)
+        draw_legend(drawing, jacobian, table)
+    else:
+        told = draw_density(drawing, jacobian, top)
     return drawing.finished(f"the Jacobian of {jacobian.program.output} with respect to {jacobian.name}", told)
 
 
-def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
-    """The entries in symbols; in numbers where symbols are long. Coloured by what they read, else by sign.
+Cells = tuple[tuple[Cell | None, ...], ...]
 
-    None is an entry that is always 0, as far as that is known.
+
+def cells_of(jacobian: Jacobian) -> Cells:
+    """The entries, in symbols where all of them are short and say no condition, else in numbers.
+
+    None is an entry that is always 0, as far as that is known. What is 0 here, or no number, has no colour of a sign.
     """
-    symbols, sources = symbols_in(jacobian), dict[object, str]()
-    if symbols is not None and fit(symbols):
-        return tuple(tuple(None if c is None else Cell(c.text, source(c, sources)) for c in row) for row in symbols)
-    signs = tells_signs(symbols)
+    symbols, dense = symbols_in(jacobian), jacobian.shown()
+    known = [cell for row in symbols or () for cell in row if cell is not None]
+    short = all(cell.fits(LONGEST) for cell in known)
+    plain = short and not any(cell.expression.has(Bracket) for cell in known)
+    copies, digits = copied_from(symbols), digits_of(dense)
+    colours = {entry: PALETTE[n % len(PALETTE)] for n, entry in enumerate(dict.fromkeys(c.expression for c in known))}
 
     def shown(value: Any, symbol: Formula | None) -> Cell | None:
         if symbol is None and value == 0:
             return None
-        if symbol is not None and not signs:
-            return Cell(brief(value, digits), source(symbol, sources))
-        coloured = value and value == value and not isinstance(value, Rounding)
-        return Cell(brief(value, digits), SIGNS[1 if value > 0 else -1] if coloured else None)
+        signed = value and value == value and not isinstance(value, Rounding)
+        colour = SIGNS[1 if value > 0 else -1] if signed else None
+        if symbol is None:
+            return Cell(brief(value, digits), "", colour)
+        return Cell(
+            symbol.text if plain else brief(value, digits), symbol.text if short else "",
+            colours[symbol.expression] if copies else colour,
+        )  # fmt: skip
 
-    dense = jacobian.shown()
-    digits = digits_of(dense)
     beside = symbols or tuple((None,) * dense.shape[1] for _ in dense)
     return tuple(tuple(map(shown, row, cells)) for row, cells in zip(dense, beside, strict=True))
 
@@ -133,17 +152,19 @@ def symbols_in(jacobian: Jacobian) -> Symbols | None:
     return symbols_of(teller, jacobian, names)
 
 
-def fit(symbols: Symbols) -> bool:
-    """Whether cells hold the symbols."""
-    return all(cell is None or cell.fits(LONGEST) for row in symbols for cell in row)
+def copied_from(symbols: Symbols | None) -> tuple[str, ...]:
+    """The tensors whose entries J holds as they are, so that colours tell which; none where colours tell signs."""
+    known = [cell.expression for row in symbols or () for cell in row if cell is not None]
+    return tuple(dict.fromkeys(map(name_of, known))) if all(map(is_access, known)) else ()
 
 
-def tells_signs(symbols: Symbols | None) -> bool:
-    """Whether colours tell signs; else they tell which entry of another tensor stands there."""
-    if symbols is None:
-        return True
-    copied = all(cell is None or is_access(cell.expression) for row in symbols for cell in row)
-    return not copied and not fit(symbols)
+def colour_legend(copies: tuple[str, ...]) -> str:
+    """What the colours mean.
+
+    >>> colour_legend(("a",))
+    'Cells that hold the same entry of a have the same colour.'
+    """
+    return f"Cells that hold the same entry of {' or '.join(copies)} have the same colour." if copies else BY_SIGN
 
 
 def brief(value: Any, digits: int = 2) -> str:
@@ -166,18 +187,6 @@ def digits_of(values: Any) -> int:
     return next((n for n in (numbers.DIGITS, 4, 3) if all(len(brief(value, n)) <= ROOM for value in flat)), 2)
 
 
-def source(cell: Formula, sources: dict[object, str]) -> str:
-    """The colour of the entry that a formula reads first."""
-    first = next(iter(accesses(cell.expression)), None)
-    return sources.setdefault(first, PALETTE[len(sources) % len(PALETTE)])
-
-
-def columns_at(jacobian: Jacobian) -> float:
-    """Where the cells of J begin."""
-    longest = max(map(len, jacobian.row_labels), default=0)
-    return LEFT + SIDE + 26 + 8 * longest + 14
-
-
 def label_room(jacobian: Jacobian) -> float:
     """What a name takes above the columns where it is too long to stand over each of them."""
     return 18 if is_drawn_entrywise(jacobian) and short_labels(jacobian) != jacobian.column_labels else 0
@@ -186,39 +195,59 @@ def label_room(jacobian: Jacobian) -> float:
 def short_labels(jacobian: Jacobian) -> tuple[str, ...]:
     """What stands over the columns: ``x[0,1]``, or ``[0,1]`` where the name is long."""
     labels = jacobian.column_labels
-    if not jacobian.in_shape or max(map(len, labels)) * WIDE * LEAST <= SIDE - 2:
+    if not jacobian.in_shape or max(map(len, labels)) <= LONGEST:
         return labels
     return tuple(label.removeprefix(jacobian.name) for label in labels)
 
 
+@dataclass(frozen=True)
+class Table:
+    """J on paper: its cells, what stands over its columns, where they begin, and how wide all of them are."""
+
+    cells: Cells
+    heads: tuple[str, ...]
+    at: float
+    side: float
+
+    @classmethod
+    def of(cls, jacobian: Jacobian, *beside: Any) -> Table:
+        """As wide as the longest text in one size; ``beside`` are the numbers of cells that stand around J."""
+        cells, heads = cells_of(jacobian), short_labels(jacobian)
+        texts = [cell.text for row in cells for cell in row if cell is not None]
+        texts += [brief(value, digits_of(values)) for values in beside for value in np.asarray(values, object).flat]
+        wide = max(NUMBER * max(map(len, texts), default=0), LABEL * max(map(len, heads), default=0))
+        side, longest = max(SIDE, round(wide * WIDE) + 8), max(map(len, jacobian.row_labels), default=0)
+        return cls(cells, heads, LEFT + side + 26 + 8 * longest + 14, side)
+
+    def number(self, drawing: Drawing, x: float, y: float, text: str, bold: bool = False) -> None:
+        """A cell with a number."""
+        drawing.cell(x, y, self.side, HIGH)
+        drawing.text(x + self.side / 2, y + BASE, text, size=NUMBER, anchor="middle", bold=bold)
+
+
 def draw_matrix(
-    drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | None = None, given: str = "v"
+    drawing: Drawing, jacobian: Jacobian, table: Table, top: float, weights: Array | None = None, given: str = "v"
 ) -> str:
     """The weights, the labelled matrix, and what somebody who hears it is told."""
-    at, cells, labels = columns_at(jacobian), cells_of(jacobian), short_labels(jacobian)
-    if labels != jacobian.column_labels:
-        drawing.text(at, top - 18, f"entries of {jacobian.name}", size=12, kind="soft")
-    for c, label in enumerate(labels):
-        drawing.text(at + (c + 0.5) * SIDE, top, label, size=12, anchor="middle", room=SIDE - 2)
+    at, side, cells = table.at, table.side, table.cells
+    if table.heads != jacobian.column_labels:
+        drawing.text(at, top - 18, f"entries of {jacobian.name}", size=LABEL, kind="soft")
+    for c, label in enumerate(table.heads):
+        drawing.text(at + (c + 0.5) * side, top, label, size=LABEL, anchor="middle")
     if weights is not None:
-        drawing.text(LEFT + SIDE / 2, top, given, size=15, anchor="middle", bold=True)
+        drawing.text(LEFT + side / 2, top, given, size=15, anchor="middle", bold=True)
     for r, (label, row) in enumerate(zip(jacobian.row_labels, cells, strict=True)):
         y = top + 10 + r * HIGH
         if weights is not None:
-            draw_number(drawing, LEFT, y, brief(weights[r], digits_of(weights)), bold=True)
-            drawing.text(LEFT + SIDE + 12, y + BASE, "×", anchor="middle", kind="soft")
-        drawing.text(at - 10, y + BASE, label, size=12, anchor="end")
+            table.number(drawing, LEFT, y, brief(weights[r], digits_of(weights)), bold=True)
+            drawing.text(LEFT + side + 12, y + BASE, "×", anchor="middle", kind="soft")
+        drawing.text(at - 10, y + BASE, label, size=LABEL, anchor="end")
         for c, cell in enumerate(row):
-            x = at + c * SIDE
-            drawing.cell(x, y, SIDE, HIGH, None if cell is None else cell.colour)
-            if cell is None:
-                drawing.text(x + SIDE / 2, y + BASE, "·", anchor="middle", kind="soft")
-            else:
-                ink = None if cell.colour is None else ink_on(cell.colour)
-                drawing.text(
-                    x + SIDE / 2, y + BASE, cell.text, anchor="middle", kind="ink code", room=SIDE - 6, fill=ink
-                )
-    draw_block_lines(drawing, jacobian, at, top + 10)
+            x = at + c * side
+            drawing.cell(x, y, side, HIGH, None if cell is None else cell.colour)
+            text, kind = ("·", "soft") if cell is None else (cell.text, "ink code")
+            drawing.text(x + side / 2, y + BASE, text, size=NUMBER, anchor="middle", kind=kind)
+    draw_block_lines(drawing, jacobian, table, top + 10)
     filled, (rows, columns) = sum(cell is not None for row in cells for cell in row), jacobian.shape
     found = jacobian.structure.notation
     structure = f", {structure_math(found, jacobian.values.sizes).text}" if found else ""
@@ -227,19 +256,20 @@ def draw_matrix(
     return f"{lead}J is {rows} by {columns}, {filled} of {rows * columns} entries {known}{structure}."
 
 
-def draw_block_lines(drawing: Drawing, jacobian: Jacobian, at: float, top: float) -> None:
+def draw_legend(drawing: Drawing, jacobian: Jacobian, table: Table) -> None:
+    """What the colours mean, below all, where there are any."""
+    if any(cell is not None and cell.colour for row in table.cells for cell in row):
+        legend = colour_legend(copied_from(symbols_in(jacobian)))
+        drawing.lines(LEFT, drawing.height + 22, legend, size=LABEL, kind="soft")
+
+
+def draw_block_lines(drawing: Drawing, jacobian: Jacobian, table: Table, top: float) -> None:
     """Lines between the blocks, where J falls into blocks."""
-    (rows, columns), (high, wide) = jacobian.shape, block_sizes(jacobian)
+    (rows, columns), (high, wide), at, side = jacobian.shape, block_sizes(jacobian), table.at, table.side
     for row in range(high, rows, high) if high else ():
-        drawing.line(at - 6, top + row * HIGH, at + columns * SIDE + 6, top + row * HIGH)
+        drawing.line(at - 6, top + row * HIGH, at + columns * side + 6, top + row * HIGH)
     for column in range(wide, columns, wide) if wide else ():
-        drawing.line(at + column * SIDE, top - 6, at + column * SIDE, top + rows * HIGH + 6)
-
-
-def draw_number(drawing: Drawing, x: float, y: float, text: str, bold: bool = False) -> None:
-    """A cell with a number."""
-    drawing.cell(x, y, SIDE, HIGH)
-    drawing.text(x + SIDE / 2, y + BASE, text, size=15 if bold else 14, anchor="middle", bold=bold, room=SIDE - 6)
+        drawing.line(at + column * side, top - 6, at + column * side, top + rows * HIGH + 6)
 
 
 def lit_column(jacobian: Jacobian) -> int:
@@ -247,23 +277,23 @@ def lit_column(jacobian: Jacobian) -> int:
     return int(np.argmax(np.bincount(jacobian.clear()[0].col, minlength=jacobian.shape[1])))
 
 
-def draw_gradient(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, top: float) -> str:
+def draw_gradient(drawing: Drawing, jacobian: Jacobian, table: Table, seed: Array, gradient: Array, top: float) -> str:
     """vᵀJ below the columns, the lit one with its sum, and the gradient in the shape of the input."""
-    at, lit = columns_at(jacobian), lit_column(jacobian)
+    at, side, lit = table.at, table.side, lit_column(jacobian)
     rows, columns = jacobian.shape
     below, flat = top + rows * HIGH + 26, np.asarray(gradient, dtype=object).reshape(-1)
     digits = digits_of(flat)
-    drawing.frame(at + lit * SIDE - 1.5, top - 1.5, SIDE + 3, rows * HIGH + 3)
-    drawing.text(at - 10, below + BASE, "added up: vᵀJ" if rows > 1 else "vᵀJ", size=12, anchor="end")
+    drawing.frame(at + lit * side - 1.5, top - 1.5, side + 3, rows * HIGH + 3)
+    drawing.text(at - 10, below + BASE, "added up: vᵀJ" if rows > 1 else "vᵀJ", size=LABEL, anchor="end")
     for c in range(columns):
-        draw_number(drawing, at + c * SIDE, below, brief(flat[c], digits), bold=True)
-    drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
+        table.number(drawing, at + c * side, below, brief(flat[c], digits), bold=True)
+    drawing.frame(at + lit * side - 1.5, below - 1.5, side + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
     told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.signed(flat[lit]))))
     told = told.replace("= ≈", "≈ ")
     last = drawing.lines(LEFT, below + HIGH + 30, told, size=14, kind="ink code")
     if len(jacobian.in_shape) == 2:
-        draw_in_shape(drawing, jacobian, flat, last + 44)
+        draw_in_shape(drawing, jacobian, table, flat, last + 44)
     return f" The lit column: {told}."
 
 
@@ -282,13 +312,13 @@ def factor(value: object) -> str:
     return f"({text})" if text.startswith("−") or "/" in text else text
 
 
-def draw_in_shape(drawing: Drawing, jacobian: Jacobian, flat: Array, top: float) -> None:
+def draw_in_shape(drawing: Drawing, jacobian: Jacobian, table: Table, flat: Array, top: float) -> None:
     """The gradient in the shape of its input."""
     (high, wide), digits = jacobian.in_shape, digits_of(flat)
-    drawing.text(LEFT, top - 8, f"{jacobian.name}.grad, in the shape of {jacobian.name}:", size=12, kind="soft")
+    drawing.text(LEFT, top - 8, f"{jacobian.name}.grad, in the shape of {jacobian.name}:", size=LABEL, kind="soft")
     for place in range(high * wide):
         row, column = divmod(place, wide)
-        draw_number(drawing, columns_at(jacobian) + column * SIDE, top + row * HIGH, brief(flat[place], digits))
+        table.number(drawing, table.at + column * table.side, top + row * HIGH, brief(flat[place], digits))
 
 
 def draw_density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
@@ -315,6 +345,9 @@ def draw_density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
         said += f", up to rounding: {rounding.size:,} more are at most {most}, that is 0"
     told = f"J is {rows:,} by {columns:,}; {said}."
     drawing.text(LEFT, top + down + 40, told, size=13)
+    if found.nnz:
+        legend = f"Blue: not 0{', darker where there are more such entries' if max(rows, columns) > BINS else ''}."
+        drawing.text(LEFT, top + down + 62, legend, size=LABEL, kind="soft")
     return told
 
 

@@ -31,12 +31,13 @@ from symgrad.render.jacobian_picture import (
     SIGNS,
     Cell,
     cells_of,
+    colour_legend,
+    copied_from,
     is_drawn_entrywise,
     lit_column,
     product_picture,
     short_labels,
     symbols_in,
-    tells_signs,
 )
 from symgrad.render.page import CodeLine, Formula, Page, text_of
 from symgrad.render.program_drawing import program_picture
@@ -56,8 +57,8 @@ class Panel:
     """The product by one input; ``picture`` in the place of ``rows`` where they are many.
 
     ``heads`` is what stands over the columns: without the name of the input where that is long.
-    Where J stands in numbers it is ``signed``, with the colours of positive and of negative ones: other inputs can
-    make a zero of a number, and of a zero a number.
+    It is ``signed`` where colours tell positive from negative entries, with those; ``legend`` says what they mean.
+    Where J stands ``in_numbers`` other inputs can make a zero of a number, and of a zero a number.
     """
 
     name: str
@@ -71,6 +72,8 @@ class Panel:
     lit: int
     picture: Any
     signed: tuple[str, str] | None = None
+    in_numbers: bool = False
+    legend: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,19 +99,22 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
         picture = inline_picture(product_picture(explanation, gradient.name), f"product-{gradient.name}")
         return Panel(gradient.name, notation, (rows, columns), (), (), (), 0, 0, 0, picture)
     found, dense, formula = cells_of(jacobian), jacobian.shown(), jacobian.formula
-    signed = tells_signs(symbols_in(jacobian)) or formula is None or reads_positions(formula)
+    symbols = symbols_in(jacobian)
+    in_numbers = symbols is None or reads_positions(formula)
+    copies = () if in_numbers else copied_from(symbols)
 
     def square(cell: Cell | None, value: Any) -> Square | None:
         number = numbers.signed(value)
         if cell is None:
             return None
-        return Square("" if signed or cell.text == number else cell.text, number, cell.colour or "")
+        symbol = "" if in_numbers or cell.symbol == number else cell.symbol
+        return Square(symbol, number, cell.colour or "")
 
     squares = [tuple(map(square, row, numbers_in)) for row, numbers_in in zip(found, dense, strict=True)]
     return Panel(
         gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, squares, strict=True)),
         jacobian.column_labels, short_labels(jacobian), *block_sizes(jacobian), lit_column(jacobian), None,
-        (SIGNS[1], SIGNS[-1]) if signed else None,
+        None if copies else (SIGNS[1], SIGNS[-1]), in_numbers, colour_legend(copies),
     )  # fmt: skip
 
 

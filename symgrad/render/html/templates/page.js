@@ -210,15 +210,16 @@
       const panel = all(".panel").find(p => p.dataset.by === g.name);
       if (!cells || !panel || !panel.querySelector(".product")) return;
       const numbers = new Map(cells.map(([r, c, a, size]) => [r * columns + c, [a, size]]));
-      const bySign = panel.querySelector(".product.signed") !== null;  // in numbers, in the colours of their signs
-      for (const cell of all(bySign ? "tbody td[data-col]" : "td.cell", panel)) {
-        const [a, size] = numbers.get(Number(cell.dataset.row) * columns + Number(cell.dataset.col)) ?? [0, 0];
-        cell.querySelector(".number").textContent = bySign && a === 0 ? "·" : signed(a, size);
+      const bySign = panel.querySelector(".product.signed") !== null;  // in the colours of signs
+      for (const cell of all("tbody td[data-col]", panel)) {
+        const number = cell.querySelector(".number"), [a, size] = numbers.get(Number(cell.dataset.row) * columns + Number(cell.dataset.col)) ?? [0, 0];
+        if (!number) continue;  // always 0
+        number.textContent = a === 0 && number.parentElement.childElementCount === 1 && bySign ? "·" : signed(a, size);
         if (!bySign) continue;
-        const counts = a !== 0 && !symgradTree.isRounding(a, size);
+        const counts = a !== 0 && a === a && !symgradTree.isRounding(a, size);
         cell.classList.toggle("cell", counts);
         cell.classList.toggle("zero", !counts);
-        cell.classList.toggle("below", !(a > 0));
+        cell.classList.toggle("below", a < 0);
       }
       for (const output of all("tfoot output", panel)) output.textContent = signed(...at(total, Number(output.dataset.col)));
       if (panel.hidden) return;
