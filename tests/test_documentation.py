@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from symgrad.documents import SitePage, file_name, forum_page, index_page, operation_page
 from symgrad.documents.article import readable_blocks
-from symgrad.documents.operation import family_of, shown_example, worked_story
+from symgrad.documents.operation import article_of, family_of, shown_example, worked_story
 from symgrad.functions import PRIMITIVES
 from symgrad.ops import TABLE, Op, find, operations
 from symgrad.oracles.comparisons import TextOutcome
-from symgrad.render.page import Code, EquationRow, Equations, Listing, Paragraph, Ready
+from symgrad.render.page import Code, EquationRow, Equations, Listing, Paragraph, Picture, Ready
 from symgrad_cli.main import main
 from tests.cases import Case, first_stories
 from tests.test_site import extension
@@ -195,6 +195,27 @@ def test_the_page_of_an_operation(name: str) -> None:
     op = find(name)
     assert op is not None
     page_of(op)
+
+
+VISUAL = [op for op in OPS if family_of(op) in ("convolutions", "pooling", "interpolation")]
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("op", VISUAL, ids=lambda op: op.name)
+def test_the_page_of_an_operation_on_images_draws_its_band(op: Op) -> None:
+    """Entry by entry, with zeros beside what a window reads; matrices of numbers stood there, and no picture."""
+    drawn = next(block for block in article_of(op, check=False).box if isinstance(block, Picture)).svg
+    rows, *_ = re.findall(r"J is (\d+) by", drawn)
+    assert "The lit column" in drawn or op.name == "affine_grid"  # J of two images is 24×12
+    assert ">·<" in drawn or rows == "1" or op.name == "affine_grid"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", OPS[5::12], ids=lambda op: op.name)
+def test_the_page_of_every_operation_has_a_picture(op: Op) -> None:
+    """Where something flows back, be J small or large."""
+    found = article_of(op, check=False)
+    assert (found.structure == "zero") == (not any(isinstance(block, Picture) for block in found.box))
 
 
 SPOILED = {

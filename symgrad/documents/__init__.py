@@ -20,8 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from symgrad.api import explain
 from symgrad.documents.article import article_markdown
-from symgrad.documents.domains import condition_words
-from symgrad.documents.operation import article_of, family_of, family_says
+from symgrad.documents.operation import article_of, condition_words, family_of, family_says
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.files import write_whole

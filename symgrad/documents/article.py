@@ -10,9 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from symgrad.explanation import Explanation
 from symgrad.ops import Op
-from symgrad.render.jacobian_picture import is_drawn_entrywise
 from symgrad.render.markdown import section_markdown, write_blocks, write_words
 from symgrad.render.page import Block, Code, Equations, Listing, Paragraph, Picture, Section, Words
 
@@ -29,12 +27,6 @@ class Article:
     box: tuple[Block, ...]
     parts: tuple[Section, ...]
     structure: str
-
-
-def picture_of(story: Explanation, name: str) -> Picture | None:
-    """v × J = vᵀJ by one input, where J is small enough to be drawn entry by entry."""
-    jacobian = story.gradients[name].jacobian
-    return Picture(name, story.to_svg(name)) if is_drawn_entrywise(jacobian) else None
 
 
 def readable_blocks(blocks: Iterable[Block], expression: str) -> Iterator[Block]:

@@ -1,30 +1,34 @@
 """Where an operation is defined and where its worked example is taken: what pages may say about its domain.
 
 Where samples are drawn (`symgrad.entries.spec`) is not where a function is defined: relu is sampled away from 0.
-Comes in: an operation, one of its examples, a condition in the text of the table (``rank(x)=1 and not eps=None``). Goes
-out: sentences that hold at every point of a grid, on both sides (where the points do not fall into an interval with a
-few holes, or other operands decide, nothing is said); the condition in words; small round numbers for the example's
-inputs and seed, the same every time: integers where the domain holds enough of them, tenths elsewhere.
+Comes in: an operation, one of its examples. Goes out: sentences that hold at every point of a grid, on both sides
+(where the points do not fall into an interval with a few holes, or other operands decide, nothing is said); the example
+whose J is best drawn; small round numbers for its inputs and seed, the same every time: integers where the domain holds
+enough of them, tenths elsewhere.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, inf
+from itertools import product
+from math import ceil, floor, inf, prod
 
 import numpy as np
 
+from symgrad.calculus import flows
 from symgrad.entries.operands import reals
 from symgrad.errors import SymgradError
+from symgrad.explanation import derive_only
 from symgrad.language import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
 from symgrad.oracles import run_torch
 from symgrad.program import Program
+from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS
 
 GRID = tuple(n / 2 for n in range(-8, 9))
 """The numbers that are tried for one entry."""
@@ -173,23 +177,6 @@ def is_finite_at(program: Program, inputs: Mapping[str, Array], name: str, deriv
         return False
 
 
-def condition_words(condition: str) -> str:
-    """What options are, in words.
-
-    >>> [condition_words(text) for text in ("rank(x)=1 and rank(a)=1",
-    ...                                          "not eps=None", "causal and scale=None", "offset<0")]
-    ['rank(x) = 1 and rank(a) = 1', 'with eps', 'with causal and without scale', 'offset < 0']
-    """
-    return " and ".join(map(one_condition_words, condition.split(" and ")))
-
-
-def one_condition_words(part: str) -> str:
-    """One of several conditions."""
-    there = part.startswith("not ") == part.endswith("=None")
-    name = part.removeprefix("not ").removesuffix("=None")
-    return f"with{'' if there else 'out'} {name}" if name.isidentifier() else re.sub(r"[=<]", r" \g<0> ", name)
-
-
 PATTERN = (1, -2, 3, 2, 4, -1, -3, 5, -4, 6)
 """Signs mixed, neighbours different, no two small ones equal, and the rows of a 2×3 matrix in another order each: a
 slip in a sign or an order shows, and no row is another one moved, which softmax would give the same answer."""
@@ -240,3 +227,112 @@ def sample_numbers(domain: Domain, shape: tuple[int, ...], shift: int, apart: in
 def sample_seed(shape: tuple[int, ...]) -> Array:
     """1, 2, 3, … : every weight another one, so that it can be seen where each goes."""
     return np.arange(1, int(np.prod(shape, dtype=object)) + 1, dtype=np.int64).reshape(shape)
+
+
+TWO_BY_THREE = (2, 3)
+"""The shape that a worked example has where it can."""
+SWAPPED = {2: 3, 3: 2}
+
+
+def shown_example(op: Op) -> Example:
+    """The example of the table whose formulas are shown: the first whose first input is 2×3, where there is one."""
+    fitting = (e for e in op.examples if e.shapes and e.shapes[0][1] == TWO_BY_THREE)
+    return next(fitting, op.examples[0])
+
+
+def worked_example(op: Op, structure: str = "") -> tuple[Example, str]:
+    """The same call with numbers, an input of it 2×3; where that is refused, at other sizes, and the reason.
+
+    Of several the first whose Jacobian is drawn entry by entry, with the kind of ``structure`` that it has at all sizes
+    where an example can hide that: a convolution whose kernel is as wide as its input has no band.
+
+    >>> from symgrad.ops import find
+    >>> worked_example(find("where"))
+    (Example(text='where(x > 0, x, y)', shapes=(('x', (2, 3)), ('y', (2, 3)))), '')
+    >>> worked_example(find("bmm"))[1]
+    'this takes a tensor with 3 axes here, not 2'
+    >>> worked_example(find("conv1d"), "sparse")[0].shapes, worked_example(find("conv2d"), "sparse")[0].shapes
+    ((('x', (2, 3)), ('weight', (1, 2, 2))), (('x', (1, 1, 4, 3)), ('weight', (1, 1, 2, 2))))
+    """
+    shown = shown_example(op)
+    as_it_is = not shown.shapes or TWO_BY_THREE in dict(shown.shapes).values()
+    reason, read = "", list[tuple[Example, Program]]()
+    for example in (shown,) if as_it_is and structure not in HIDDEN else (shown, *resized_examples(op, shown.text)):
+        try:
+            program = read_program(example.text, shapes=dict(example.shapes)).program
+        except SymgradError as error:
+            reason = reason or error.problem
+        else:
+            read.append((example, program))
+    fitting = [found for found in read if as_it_is or TWO_BY_THREE in dict(found[0].shapes).values()]
+    if fitting:
+        found, reason = first_drawn(fitting, structure if structure in HIDDEN else ""), ""
+        return (found or fitting[0][0]), reason
+    other = read[1] if len(read) > 1 else read[0]
+    if first_drawn([other], ""):
+        return other[0], reason
+    return first_drawn(smaller_examples(shown), structure) or other[0], reason
+
+
+HIDDEN = ("sparse",)
+"""The structures that the sizes of an example can hide."""
+TRIED = 12
+"""How many examples are asked for their structure."""
+
+
+def first_drawn(found: Sequence[tuple[Example, Program]], structure: str) -> Example | None:
+    """The first whose J by an input is small enough to be drawn entry by entry; with ``structure``, one that has it."""
+    drawn = [
+        (example, program, name)
+        for example, program in found
+        for name in [next((t.name for t in program.inputs if flows(program, t.name)), "")]
+        if name and 0 < (size := jacobian_size(program, name))[0] <= MOST_ROWS and 0 < size[1] <= MOST_COLUMNS
+    ]
+    for example, program, name in drawn[:TRIED] if structure else ():
+        if derive_only(program, [name])[0].structure.kind == structure:
+            return example
+    return drawn[0][0] if drawn else None
+
+
+def jacobian_size(program: Program, name: str) -> tuple[int, int]:
+    """Rows and columns of J by an input."""
+    shape = next(tensor.shape for tensor in program.inputs if tensor.name == name)
+    return prod(program.numbers(program.out.shape)), prod(program.numbers(shape))
+
+
+def smaller_examples(shown: Example) -> list[tuple[Example, Program]]:
+    """The same call with one sample, one channel, …, and its first input smaller.
+
+    First those whose J has three rows and columns, of these those with the most such ones, of these the largest.
+    """
+    (first, whole), *_ = shown.shapes
+    found: list[tuple[tuple[int, ...], Example, Program]] = []
+    for lead in range(len(whole)):
+        ones = [(name, ((1,) * lead + shape[lead:])[: len(shape)]) for name, shape in shown.shapes]
+        for size in product(*([n // d for d in range(1, n + 1) if n % d == 0] for n in ones[0][1])):
+            example = replace(shown, shapes=((first, size), *ones[1:]))
+            with suppress(SymgradError):
+                program = read_program(example.text, shapes=dict(example.shapes)).program
+                rows, columns = jacobian_size(program, first)
+                found.append(((min(rows, columns, 3), lead, rows, columns), example, program))
+    return [(example, program) for _, example, program in sorted(found, key=lambda one: one[0], reverse=True)]
+
+
+def resized_examples(op: Op, text: str) -> Iterator[Example]:
+    """``text`` with other sizes: 2 and 3 swapped; every input or the first 2×3, one axis of another after it; pairs."""
+    same = [example for example in op.examples if example.text == text]
+    for example in same:
+        swapped = tuple((name, tuple(SWAPPED.get(n, n) for n in shape)) for name, shape in example.shapes)
+        if any(shape == TWO_BY_THREE for _, shape in swapped):
+            yield replace(example, shapes=swapped)
+    first, *others = same[0].shapes
+    row_of_pairs = len(first[1]) == 2 and first[1][-1] == 2
+    for size in [TWO_BY_THREE, (*TWO_BY_THREE, 2)] if row_of_pairs else [TWO_BY_THREE]:
+        start = (first[0], size)
+        if len({len(shape) for _, shape in same[0].shapes}) == 1:
+            yield replace(same[0], shapes=(start, *((name, size) for name, _ in others)))
+        yield replace(same[0], shapes=(start, *others))
+        for place, (name, shape) in enumerate(others):
+            for axis, n in product(range(len(shape)), TWO_BY_THREE):
+                one = (name, (*shape[:axis], n, *shape[axis + 1 :]))
+                yield replace(same[0], shapes=(start, *others[:place], one, *others[place + 1 :]))

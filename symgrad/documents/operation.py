@@ -10,12 +10,18 @@ import importlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 
 from symgrad.calculus import flows
 from symgrad.closed_form import assign_form
-from symgrad.documents.article import Article, picture_of, readable_blocks
-from symgrad.documents.domains import condition_words, sample_seed, sample_values, where_defined
+from symgrad.documents.article import Article, readable_blocks
+from symgrad.documents.domains import (
+    TWO_BY_THREE,
+    sample_seed,
+    sample_values,
+    shown_example,
+    where_defined,
+    worked_example,
+)
 from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
 from symgrad.explanation.formulas import Derived
@@ -29,7 +35,19 @@ from symgrad.render.content import derivatives, derive_lines, derived_pullbacks,
 from symgrad.render.content.proof import second_order_section
 from symgrad.render.content.speaker import size_text
 from symgrad.render.content.teller import teller_of
-from symgrad.render.page import Block, Code, Grid, Grids, Listing, Paragraph, Section, Table, Words, tensor_label
+from symgrad.render.page import (
+    Block,
+    Code,
+    Grid,
+    Grids,
+    Listing,
+    Paragraph,
+    Picture,
+    Section,
+    Table,
+    Words,
+    tensor_label,
+)
 
 WORD = re.compile(r"(?:[a-z]{2,}|a)(?:[ ,:-]|$)")
 LINES = 160
@@ -46,9 +64,10 @@ def article_of(op: Op, check: bool = True) -> Article:
     example = shown_example(op)
     program = symbolic(example)
     derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
-    story, reason = worked_story(op, example, check)
-    pictures = [picture_of(story, name) for name in story.gradients if flows(story.program, name)]
-    drawn = [picture for picture in pictures if picture is not None]
+    structure = next((d.structure.kind for d in derived if d.name not in op.data and flows(program, d.name)), "")
+    story, reason = worked_story(op, example, check, structure)
+    moving = [name for name, g in story.gradients.items() if flows(story.program, name) and all(g.jacobian.shape)]
+    drawn = [Picture(name, story.to_svg(name)) for name in moving]
     box = (
         *variant_blocks(op),
         *signs(op),
@@ -69,7 +88,6 @@ def article_of(op: Op, check: bool = True) -> Article:
         Section(("The same, step by step",), tuple(steps(sections[:4], story.expression)), folded=True),
         *(example_section(other) for other in distinct_ranks(op.examples) if other.text != example.text),
     )
-    structure = next((d.structure.kind for d in derived if d.name not in op.data and flows(program, d.name)), "")
     return Article(op, opening(op), box, tuple(part for part in parts if part.blocks), structure)
 
 
@@ -119,6 +137,23 @@ def capitalize_sentence(says: str) -> str:
     ['Positive weights', 'x[i] where x[i] > 0', 'β·x plus', 'exp(x[i])']
     """
     return f"{says[0].upper()}{says[1:]}" if WORD.match(says) else says
+
+
+def condition_words(condition: str) -> str:
+    """What options are, in words.
+
+    >>> [condition_words(text) for text in ("rank(x)=1 and rank(a)=1",
+    ...                                          "not eps=None", "causal and scale=None", "offset<0")]
+    ['rank(x) = 1 and rank(a) = 1', 'with eps', 'with causal and without scale', 'offset < 0']
+    """
+    return " and ".join(map(one_condition_words, condition.split(" and ")))
+
+
+def one_condition_words(part: str) -> str:
+    """One of several conditions."""
+    there = part.startswith("not ") == part.endswith("=None")
+    name = part.removeprefix("not ").removesuffix("=None")
+    return f"with{'' if there else 'out'} {name}" if name.isidentifier() else re.sub(r"[=<]", r" \g<0> ", name)
 
 
 def variant_blocks(op: Op) -> Iterator[Block]:
@@ -187,9 +222,9 @@ def worked(op: Op, example: Example, check: bool) -> Explanation:
     return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS, text=text)
 
 
-def worked_story(op: Op, example: Example, check: bool) -> tuple[Explanation, str]:
+def worked_story(op: Op, example: Example, check: bool, structure: str = "") -> tuple[Explanation, str]:
     """The example with an input of 2×3 where that can be, and the reason where it cannot."""
-    other, reason = worked_example(op)
+    other, reason = worked_example(op, structure)
     try:
         return worked(op, other, check), reason
     except InputError as error:  # the sizes fit, the numbers for them do not: two places are one
@@ -265,57 +300,3 @@ def example_section(example: Example) -> Section:
     derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
     found = tuple(answer_blocks(program, derived, example))
     return Section(("For every size: ", Code(example.text)), found, folded=True)
-
-
-TWO_BY_THREE = (2, 3)
-"""The shape that a worked example has where it can."""
-SWAPPED = {2: 3, 3: 2}
-
-
-def shown_example(op: Op) -> Example:
-    """The example of the table whose formulas are shown: the first whose first input is 2×3, where there is one."""
-    fitting = (e for e in op.examples if e.shapes and e.shapes[0][1] == TWO_BY_THREE)
-    return next(fitting, op.examples[0])
-
-
-def worked_example(op: Op) -> tuple[Example, str]:
-    """The same call with numbers, an input of it 2×3; where that is refused, as it stands, and the reason.
-
-    >>> from symgrad.ops import find
-    >>> worked_example(find("where"))
-    (Example(text='where(x > 0, x, y)', shapes=(('x', (2, 3)), ('y', (2, 3)))), '')
-    >>> worked_example(find("bmm"))[1]
-    'this takes a tensor with 3 axes here, not 2'
-    """
-    shown = shown_example(op)
-    if not shown.shapes or any(shape == TWO_BY_THREE for _, shape in shown.shapes):
-        return shown, ""
-    reason = ""
-    for example in resized_examples(op, shown.text):
-        try:
-            read_program(example.text, shapes=dict(example.shapes))
-        except SymgradError as error:
-            reason = reason or error.problem
-        else:
-            return example, "" if any(shape == TWO_BY_THREE for _, shape in example.shapes) else reason
-    return shown, reason
-
-
-def resized_examples(op: Op, text: str) -> Iterator[Example]:
-    """``text`` with other sizes: 2 and 3 swapped; every input or the first 2×3, one axis of another after it; pairs."""
-    same = [example for example in op.examples if example.text == text]
-    for example in same:
-        swapped = tuple((name, tuple(SWAPPED.get(n, n) for n in shape)) for name, shape in example.shapes)
-        if any(shape == TWO_BY_THREE for _, shape in swapped):
-            yield replace(example, shapes=swapped)
-    first, *others = same[0].shapes
-    row_of_pairs = len(first[1]) == 2 and first[1][-1] == 2
-    for size in [TWO_BY_THREE, (*TWO_BY_THREE, 2)] if row_of_pairs else [TWO_BY_THREE]:
-        start = (first[0], size)
-        if len({len(shape) for _, shape in same[0].shapes}) == 1:
-            yield replace(same[0], shapes=(start, *((name, size) for name, _ in others)))
-        yield replace(same[0], shapes=(start, *others))
-        for place, (name, shape) in enumerate(others):
-            for axis, n in product(range(len(shape)), TWO_BY_THREE):
-                one = (name, (*shape[:axis], n, *shape[axis + 1 :]))
-                yield replace(same[0], shapes=(start, *others[:place], one, *others[place + 1 :]))
