@@ -71,7 +71,19 @@ def as_typed(app: Any, context: Any, lines: list[str]) -> None:
     lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in epilog.splitlines()), ""] if epilog else []
 
 
+ACCESSIBLE = """addEventListener("load", () => {
+  for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.ariaLevel = 2;
+  for (const [part, name] of [[".sidebar-drawer", "All pages"], [".toc-drawer", "This page"]])
+    document.querySelector(part)?.setAttribute("aria-label", name);
+  const reach = () => { for (const part of document.querySelectorAll("pre, .table-wrapper"))
+    if (part.scrollWidth > part.clientWidth) part.tabIndex = 0; else part.removeAttribute("tabindex"); };
+  addEventListener("resize", reach); reach();
+});"""
+"""What Sphinx and furo leave out: levels of headings, names of the two sides, code and tables that keys can scroll."""
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    app.add_js_file(None, body=ACCESSIBLE)
     app.connect("sphinx-click-process-epilog", as_typed)
     app.connect("html-page-context", folded, priority=400)  # before the theme asks for the tree

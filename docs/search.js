@@ -1,11 +1,14 @@
 // Which result of the search stands first. People paste an error message or a question: its page is the answer,
-// and among those the one whose title holds most of the words. The numbers below `score` are Sphinx's own.
+// and among those the one whose title holds most of the words. So is the page of an operation whose whole name is
+// asked for, as `layer norm`. The numbers below `score` are Sphinx's own.
 var Scorer = {
   score: ([page, title, anchor, descr, score]) => {
-    const words = text => new Set((text || "").toLowerCase().match(/[\p{L}\p{N}_]+/gu) || []);
+    const named = page.startsWith("operations/by-name/");
+    const words = text => new Set((text || "").toLowerCase().match(named ? /\p{L}+/gu : /[\p{L}\p{N}_]+/gu) || []);
     const held = words(title), asked = words(new URLSearchParams(location.search).get("q"));
     const question = page.startsWith("questions/") && page !== "questions/index";
-    return score + (question ? 12 : 0) + 4 * [...asked].filter(word => held.has(word)).length;
+    const whole = named && [...held].every(word => word.length < 2 || asked.has(word));
+    return score + (question || whole ? 12 : 0) + 4 * [...asked].filter(word => held.has(word)).length;
   },
   objNameMatch: 11,
   objPartialMatch: 6,
@@ -32,4 +35,10 @@ if (typeof Search !== "undefined") {  // this file is read after Sphinx's own
     const enough = Math.max(terms.size / 2, most - 1);
     return [...pages.values()].filter(results => results.length >= enough).map(results => results[0]);
   };
+}
+
+// Below a result stands what is around the words: in words, not in the LaTeX that formulas carry to be copied.
+if (typeof Search !== "undefined") {
+  const text = Search.htmlToText;
+  Search.htmlToText = (page, anchor) => text(page.replace(/<annotation[^]*?<\/annotation>/g, ""), anchor);
 }

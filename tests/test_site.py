@@ -25,10 +25,11 @@ from symgrad.documents import file_name
 from symgrad.documents import kinds as error_pages
 from symgrad.documents.operation import family_of, family_says
 from symgrad.explanation import structure
-from symgrad.ops import operations
+from symgrad.ops import find, operations
+from symgrad.sphinx.operations import search_words
 from symgrad_cli.failures import reporting
 from symgrad_cli.main import main
-from tests.browser import browser
+from tests.browser import Opened, browser
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -250,12 +251,27 @@ def test_what_people_type_into_the_search_stands_in_the_page(number: int, typed:
     assert set(re.findall(r"\w+", typed.lower())) <= words
 
 
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("attention", "scaled_dot_product_attention"), ("layer norm", "layer_norm"), ("layernorm", "layer_norm"),
+        ("cross entropy", "cross_entropy"), ("batchnorm", "batch_norm"), ("max pool", "max_pool2d"),
+        ("maxpool2d", "max_pool2d"), ("log softmax", "log_softmax"), ("upsample", "interpolate"),
+    ],
+)  # fmt: skip
+def test_an_operation_is_found_by_every_spelling(typed: str, name: str) -> None:
+    """Sphinx takes `layer_norm` as one word; its index gets these, too."""
+    assert {*typed.split()} <= {*search_words(find(name)), name}
+
+
 @pytest.mark.slow
 def test_among_pages_that_hold_the_words_the_question_with_the_title_stands_first(tmp_path: Path) -> None:
     """What the search of the site adds to Sphinx's score, in a browser: every title finds itself, "grad is None" its page."""
     titles = {f"questions/{path.stem}": path.read_text(encoding="utf-8").splitlines()[0][2:] for path in QUESTIONS}
-    found = {**titles, "questions/index": "Questions", "operations/by-name/batch_norm": "batch_norm"}
+    names = ("batch_norm", "layer_norm", "max_pool2d", "cross_entropy", "cross")
+    found = {**titles, "questions/index": "Questions"} | {f"operations/by-name/{name}": name for name in names}
     wanted = [*titles.items(), ("questions/07-grad-is-none", "grad is None")]
+    wanted += [(f"operations/by-name/{n}", t) for n, t in (("max_pool2d", "max pool"), ("layer_norm", "layer norm"))]
     (tmp_path / "search.html").write_text("<title>search</title>", encoding="utf-8")
     with browser() as chromium:
         page = chromium.new_page()
@@ -268,7 +284,30 @@ def test_among_pages_that_hold_the_words_the_question_with_the_title_stands_firs
             assert [other for other in scores if scores[other] == scores[want]] == [want], typed
 
 
-SEARCH = """const Search = {performTermsSearch: words => Object.entries({
+OF_SPHINX = """<aside class="sidebar-drawer"><p class="caption" role="heading"><span>Learn</span></p><a href="#here">here</a></aside>
+<main><h1 id="here">A page</h1><h2>A part</h2><pre style="width:9em;overflow:auto">code that is wider than its place is</pre>
+<div class="table-wrapper" style="width:9em;overflow:auto"><table style="width:99em"><tr><td>wide</td></tr></table></div>
+<pre>short</pre></main><aside class="toc-drawer"><a href="#here">here</a></aside>"""
+"""What Sphinx and furo write around a text."""
+
+
+@pytest.mark.slow
+def test_what_sphinx_leaves_out_for_those_who_hear_a_page_or_use_keys_is_added(tmp_path: Path) -> None:
+    """axe finds faults in what Sphinx and furo write, and none with what conf.py adds."""
+    for name, script in (("bare", ""), ("page", extension("conf").ACCESSIBLE)):
+        text = f'<!doctype html><html lang="en"><title>A page</title><body>{OF_SPHINX}<script>{script}</script>'
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    with browser() as chromium:
+        opened = Opened(chromium.new_context().new_page())
+        opened.open((tmp_path / "bare.html").as_uri())
+        kinds = {violation.partition(" ")[0] for violation in opened.violations()}
+        assert {"aria-required-attr", "landmark-unique", "scrollable-region-focusable"} <= kinds
+        page = opened.open((tmp_path / "page.html").as_uri())
+        assert opened.violations() == []
+        assert page.locator("[tabindex]").count() == 2
+
+
+SEARCH = """const Search = {htmlToText: text => text, performTermsSearch: words => Object.entries({
   a: ["returned", "incorrect", "number", "gradients"], b: ["returned", "number", "gradients"], c: ["number"],
 }).filter(([page, held]) => [...words].every(word => held.includes(word))).map(([page]) => [page])};"""
 
@@ -290,3 +329,5 @@ def test_a_message_with_words_of_the_readers_own_finds_the_pages_that_hold_the_m
         }.items():
             asked = "words => Search.performTermsSearch(new Set(words)).map(([page]) => page)"
             assert page.evaluate(asked, typed.split()) == pages, typed
+        formula = "a <math>b<annotation encoding='application/x-tex'>\\\\frac\\n{b}</annotation></math> c"
+        assert page.evaluate("text => Search.htmlToText(text)", formula) == "a <math>b</math> c"

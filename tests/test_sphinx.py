@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -191,6 +192,11 @@ def test_what_is_python_keeps_its_quotation_marks(tmp_path: Path) -> None:
     page = words_of(Path(app.outdir) / "index.html")
     assert "Not with x 2×3: mode='bilinear' takes a batch axis" in page
     assert not re.search("[‘’“”]", page)
+    index = (Path(app.outdir) / "searchindex.js").read_text(encoding="utf-8")
+    terms = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))["terms"]
+    assert "upsampl" in terms  # its other spelling, as the search of Sphinx keeps words
+    assert "derivatives.yaml" in page  # in a part that is folded
+    assert "yaml" not in terms
 
 
 @pytest.mark.xdist_group("sphinx")

@@ -168,8 +168,9 @@ def as_written(node: Written) -> Written:
 
 
 def titled(heading: Words, found: Made) -> nodes.Node:
-    """A part that can be folded."""
-    return as_written(folded("", nodes.paragraph("", "", *word_nodes(heading), classes=["symgrad-summary"]), *found))
+    """A part that can be folded; the search of a site does not look into it: steps hold the words of every page."""
+    summary = nodes.paragraph("", "", *word_nodes(heading), classes=["symgrad-summary"])
+    return as_written(folded("", summary, *found, classes=["no-search"]))
 
 
 def open_picture(self: Any, node: nodes.Element) -> None:

@@ -8,6 +8,7 @@ anybody: HTML with an index and a search, built by Sphinx from a project that is
 from __future__ import annotations
 
 import io
+import re
 import secrets
 import shutil
 import tempfile
@@ -60,10 +61,26 @@ class OperationDirective(SphinxDirective):
     def page(self, op: Op, found: Article) -> Made:
         """The nodes of an article."""
         made: Made = [
+            nodes.meta("", name="keywords", content=", ".join(search_words(op))),
             as_written(nodes.paragraph("", "", *word_nodes(found.opening))),
             boxed([code_block(op.definition), *nodes_of_blocks(found.box)], "symgrad-answer"),
         ]
         return [*made, *(part_node(part) for part in found.parts)]
+
+
+def search_words(op: Op) -> list[str]:
+    """What people type who look for an operation: the words of each spelling, and these joined.
+
+    >>> from symgrad.ops import find
+    >>> search_words(find("max_pool2d"))
+    ['max', 'pool', 'maxpool', 'maxpool2d']
+    """
+    found: dict[str, None] = {}
+    for spelling in (op.name, *op.spellings):
+        name = spelling.rpartition(".")[2].lower()
+        words = re.findall(r"[a-z]{2,}", name)
+        found |= dict.fromkeys([*words, "".join(words), name.replace("_", "")])
+    return [word for word in found if word]
 
 
 def part_node(part: Section) -> nodes.Node:
