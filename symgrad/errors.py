@@ -46,7 +46,7 @@ FORMS: Mapping[Frontend, Mapping[What, str]] = {
     },
     Frontend.FIELDS: {
         **ELSEWHERE, "let": "values: {name}={value}", "shape": "shapes: {name}={value}", "seed": "seed: {value}",
-        "wrt": "by: {name}", "then": "symgrad explain --then",
+        "wrt": "by: {name}", "then": "loss of out: {value}",
     },
     Frontend.DIRECTIVE: {
         **ELSEWHERE, "let": ":let: {name}={value}", "shape": ":shape: {name}={value}", "seed": ":seed: {value}",

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
+import symgrad_cli
 from symgrad.errors import FORMS, Frontend, Setting, for_frontend
 from symgrad_cli.main import main
 from tests.parsed import PARSED, nodes_of
@@ -72,6 +73,15 @@ def test_a_way_is_left_as_it_was_entered() -> None:
             symgrad.explain(WRONG, shapes=SIZES)
         assert str(hint) == "--shape x=3"
     assert str(hint) == 'shapes={"x": (3,)}'
+
+
+def test_hints_of_the_local_page_name_its_fields() -> None:
+    """The loss was said to be an option of the shell, beside a field for it."""
+    page = (Path(symgrad_cli.__file__).parent / "serving" / "serve.html").read_text(encoding="utf-8")
+    labels = re.findall(r"<label[^>]*>([^<]+)<", page)
+    for what in ("let", "shape", "seed", "wrt", "then"):
+        field = FORMS[Frontend.FIELDS][what].partition(":")[0]
+        assert any(label.split()[0] == field.split()[0] for label in labels), what
 
 
 @pytest.mark.parametrize("way", Frontend)
