@@ -48,6 +48,24 @@ def overfull(log: str) -> list[float]:
     return [float(found) for found in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\)", log)]
 
 
+@pytest.mark.parametrize(
+    "text", ["softmax(x, dim=-1)", "S = q @ k.T / 2; P = softmax(S, dim=-1); P @ u", "relu(x@w + b) * b", "inverse(x)"]
+)
+def test_the_brief_answer_is_mathematics_and_no_code(text: str) -> None:
+    """Each gradient has a formula, and each letter in it is a tensor of the text or said to be something."""
+    story = symgrad.explain(text, check=False)
+    page = story.to_latex(brief=True).partition("Assumed:")[0]
+    for name in story.gradients:
+        assert f"\\mathtt{{{name}.grad}}" in page
+        assert f"\\texttt{{{name}.grad" not in page
+    known = set(re.findall(r"\w+", text)) | {"out", "v"}
+    for letter in set(re.findall(r"\\mathrm\{(\w+)\}|(?<![\\\w])([A-Za-z]\w*)_\{", page)):
+        word = "".join(letter)
+        assert word in known or f"{word} is " in page, word
+    for stage in set(re.findall(r"v\^\{(\w+)\}_", page)):
+        assert f"$v^{{{stage}}}$ is the gradient with respect to \\texttt{{{stage}}}." in page
+
+
 @needs_latex
 def test_the_three_sizes_are_set(tmp_path: Path) -> None:
     stories = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -29,7 +30,7 @@ from symgrad.render.latex import page_latex
 from symgrad.render.latex import write_blocks as latex_blocks
 from symgrad.render.markdown import page_markdown
 from symgrad.render.markdown import write_blocks as markdown_blocks
-from symgrad.render.page import Picture
+from symgrad.render.page import Equations, Listing, Picture
 from symgrad.render.program_drawing import program_picture
 from symgrad.render.text import page_text
 
@@ -60,8 +61,15 @@ def to_markdown(explanation: Explanation, *, entry: At | None = None, brief: boo
 
 
 def to_latex(explanation: Explanation, *, entry: At | None = None, brief: bool = False) -> str:
-    """The explanation as a LaTeX fragment; ``entry`` and ``brief`` as for text."""
-    return page_latex(explanation_page(explanation, entry, brief, paper=True))
+    """The explanation as a LaTeX fragment; ``entry`` as for text, ``brief`` has formulas where those are short."""
+    page = explanation_page(explanation, entry, brief, paper=True)
+    said = {row.parts[0].text.partition("[")[0] for b in page.lead if isinstance(b, Equations) for row in b.rows}
+    lines = tuple(f"{name}.grad = " for name in explanation.gradients)
+    if brief and said >= {f"{name}.grad" for name in explanation.gradients}:  # a paper has no use for lines of code
+        page = replace(
+            page, lead=tuple(b for b in page.lead if not (isinstance(b, Listing) and b.code.startswith(lines)))
+        )
+    return page_latex(page)
 
 
 def write_derivation(

@@ -21,7 +21,7 @@ from symgrad.explanation.formulas import Derived, find_definitions, sample
 from symgrad.indexing.definitions import NamedEquation
 from symgrad.language import arguments, format_definition
 from symgrad.program import Program, Stated
-from symgrad.render.content.answer import answer_of, line_by_line
+from symgrad.render.content.answer import answer_of, found_places, line_by_line
 from symgrad.render.content.first_lines import (
     ALONE,
     OPENING,
@@ -40,7 +40,19 @@ from symgrad.render.content.seed import seed_formula_blocks, seed_section
 from symgrad.render.content.singular_words import rows_without_value
 from symgrad.render.content.speaker import created_tensors_note, data_inputs_note, renamed_note, size_text
 from symgrad.render.content.teller import Teller, gradient_formula, naming_teller, teller_of
-from symgrad.render.page import Block, Code, EquationRow, Equations, Formula, Listing, Page, Paragraph, Section, Words
+from symgrad.render.page import (
+    Block,
+    Code,
+    EquationRow,
+    Equations,
+    Formula,
+    Listing,
+    Page,
+    Paragraph,
+    Section,
+    Words,
+    tensor_label,
+)
 
 MOST_STEPS = 12
 """Steps of a program that is written as one expression."""
@@ -206,19 +218,30 @@ def explanation_page(
 
 
 def index_formulas(teller: Teller, explanation: Explanation) -> Iterator[Block]:
-    """The formula of each gradient that is short enough to be read, and its notation."""
+    """The formula of each gradient that is short enough to be read, after those of the gradients it is made of."""
     rows: list[EquationRow] = []
-    formulas: list[Formula] = []
-    for name, sweep in [(name, g.sweep) for name, g in explanation.gradients.items() if g.sweep.whole]:
-        names = teller.names.inner(sweep.equation.axes)
-        formula, left = gradient_formula(teller, f"{name}.grad", sweep.equation, names)
-        if formula.fits(LONGEST):
-            rows.append(EquationRow((left, formula)))
-            formulas.append(formula)
+    told: dict[str, None] = {}
+    for name, gradient in explanation.gradients.items():
+        *before, (_, last) = gradient.sweep.stages
+        new = {stage: equation for stage, equation in before if stage not in told}
+        names = [teller.names.entry(e.axes, stage.removeprefix(teller.program.back)) for stage, e in new.items()]
+        new[f"{name}.grad"] = last
+        own = [
+            gradient_formula(teller, stage, equation, letters)
+            for (stage, equation), letters in zip(new.items(), [*names, teller.names.inner(last.axes)], strict=True)
+        ]
+        if all(formula.fits(LONGEST) for formula, _ in own):
+            rows += [EquationRow((left, formula)) for formula, left in own]
+            told |= dict.fromkeys(new)
     if rows:
-        rows = [*map(EquationRow, teller.defined(formula.expression for formula in formulas)), *rows]
+        formulas = [row.parts[1].expression for row in rows if isinstance(row.parts[1], Formula)]
+        rows = [*map(EquationRow, teller.defined(formulas)), *rows]
         yield Equations(tuple(rows))
         yield from teller.aside(*(part for row in rows for part in row.parts if isinstance(part, Formula)))
+        yield from found_places(teller, rows)
+        for stage in [stage for stage in told if not stage.endswith(".grad")]:
+            of = Code(stage.removeprefix(teller.program.back))
+            yield Paragraph((tensor_label(stage), " is the gradient with respect to ", of, "."))
 
 
 def seed_opening(explanation: Explanation) -> Iterator[Block]:
