@@ -18,7 +18,8 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import as_float
 from symgrad.render.drawing import PALETTE, png
 from symgrad.render.html.pieces import inline_picture
-from symgrad.render.jacobian_picture import BY_SIGN, SIGNS, binned, brief, digits_of
+from symgrad.render.jacobian_picture import BY_SIGN, SIGNS, binned
+from symgrad.render.numbers import brief, digits_of
 from symgrad_cli.main import main
 from tests.cases import Case, first_stories
 from tests.compare import assert_same

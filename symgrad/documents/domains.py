@@ -252,7 +252,7 @@ def worked_example(op: Op, structure: str = "") -> tuple[Example, str]:
     >>> worked_example(find("bmm"))[1]
     'this takes a tensor with 3 axes here, not 2'
     >>> worked_example(find("conv1d"), "sparse")[0].shapes, worked_example(find("conv2d"), "sparse")[0].shapes
-    ((('x', (2, 3)), ('weight', (1, 2, 2))), (('x', (1, 1, 4, 3)), ('weight', (1, 1, 2, 2))))
+    ((('x', (2, 3)), ('weight', (2, 2, 2))), (('x', (1, 1, 4, 3)), ('weight', (1, 1, 2, 2))))
     """
     shown = shown_example(op)
     as_it_is = not shown.shapes or TWO_BY_THREE in dict(shown.shapes).values()

@@ -42,8 +42,6 @@ SIGNS = {1: PALETTE[0], -1: PALETTE[1]}
 """The colours of positive and of negative numbers."""
 BY_SIGN = "Blue: above 0. Red: below 0. No colour: 0, or no number, here."
 """What colours of signs mean."""
-ROOM = 6
-"""Characters of a number that a cell holds."""
 LONGEST = 9
 """Characters of an entry that a cell holds."""
 MOST_TERMS = 8
@@ -81,7 +79,7 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
         told = draw_density(drawing, jacobian, top)
         return drawing.finished(title, f"{told} {given} has {rows:,} weights, {chosen}.grad {columns:,} entries.")
     weights, shown = as_float(explanation.seed).reshape(-1), gradient.shown
-    table = Table.of(jacobian, weights, shown)
+    table = MatrixLayout.of(jacobian, weights, shown)
     top += label_room(jacobian)
     told = draw_matrix(drawing, jacobian, table, top, weights, given)
     told += draw_gradient(drawing, jacobian, table, explanation.seed, shown, top + 10)
@@ -101,7 +99,7 @@ def matrix_picture(jacobian: Jacobian) -> str:
     drawing = Drawing()
     top = drawing.headed(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}") + 34 + label_room(jacobian)
     if is_drawn_entrywise(jacobian):
-        table = Table.of(jacobian)
+        table = MatrixLayout.of(jacobian)
         told = draw_matrix(drawing, jacobian, table, top)
         draw_legend(drawing, jacobian, table)
     else:
@@ -121,7 +119,7 @@ def cells_of(jacobian: Jacobian) -> Cells:
     known = [cell for row in symbols or () for cell in row if cell is not None]
     short = all(cell.fits(LONGEST) for cell in known)
     plain = short and not any(cell.expression.has(Bracket) for cell in known)
-    copies, digits = copied_from(symbols), digits_of(dense)
+    copies, digits = copied_from(symbols), numbers.digits_of(dense)
     colours = {entry: PALETTE[n % len(PALETTE)] for n, entry in enumerate(dict.fromkeys(c.expression for c in known))}
 
     def shown(value: Any, symbol: Formula | None) -> Cell | None:
@@ -130,9 +128,9 @@ def cells_of(jacobian: Jacobian) -> Cells:
         signed = value and value == value and not isinstance(value, Rounding)
         colour = SIGNS[1 if value > 0 else -1] if signed else None
         if symbol is None:
-            return Cell(brief(value, digits), "", colour)
+            return Cell(numbers.brief(value, digits), "", colour)
         return Cell(
-            symbol.text if plain else brief(value, digits), symbol.text if short else "",
+            symbol.text if plain else numbers.brief(value, digits), symbol.text if short else "",
             colours[symbol.expression] if copies else colour,
         )  # fmt: skip
 
@@ -167,26 +165,6 @@ def colour_legend(copies: tuple[str, ...]) -> str:
     return f"Cells that hold the same entry of {' or '.join(copies)} have the same colour." if copies else BY_SIGN
 
 
-def brief(value: Any, digits: int = 2) -> str:
-    """A number as a cell holds it: as it is where that is short, with so many ``digits`` else; the description has all.
-
-    >>> brief(-0.00069912), brief(108), brief(0.25), brief(0.2227031, 3)
-    ('−0.0007', '108', '0.25', '0.223')
-    """
-    text = numbers.text(value)
-    if isinstance(value, Rounding):
-        return text
-    if len(text) > ROOM or not ("/" in text or float(text) == value or value != value):
-        text = f"{float(as_float(np.asarray(value))):.{digits}g}"
-    return numbers.with_minus(text)
-
-
-def digits_of(values: Any) -> int:
-    """The digits of numbers that stand side by side: as many for all of them as cells hold, and two at least."""
-    flat = np.asarray(values, dtype=object).reshape(-1)
-    return next((n for n in (numbers.DIGITS, 4, 3) if all(len(brief(value, n)) <= ROOM for value in flat)), 2)
-
-
 def label_room(jacobian: Jacobian) -> float:
     """What a name takes above the columns where it is too long to stand over each of them."""
     return 18 if is_drawn_entrywise(jacobian) and short_labels(jacobian) != jacobian.column_labels else 0
@@ -201,7 +179,7 @@ def short_labels(jacobian: Jacobian) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Table:
+class MatrixLayout:
     """J on paper: its cells, what stands over its columns, where they begin, and how wide all of them are."""
 
     cells: Cells
@@ -210,11 +188,15 @@ class Table:
     side: float
 
     @classmethod
-    def of(cls, jacobian: Jacobian, *beside: Any) -> Table:
+    def of(cls, jacobian: Jacobian, *beside: Any) -> MatrixLayout:
         """As wide as the longest text in one size; ``beside`` are the numbers of cells that stand around J."""
         cells, heads = cells_of(jacobian), short_labels(jacobian)
         texts = [cell.text for row in cells for cell in row if cell is not None]
-        texts += [brief(value, digits_of(values)) for values in beside for value in np.asarray(values, object).flat]
+        texts += [
+            numbers.brief(value, numbers.digits_of(values))
+            for values in beside
+            for value in np.asarray(values, object).flat
+        ]
         wide = max(NUMBER * max(map(len, texts), default=0), LABEL * max(map(len, heads), default=0))
         side, longest = max(SIDE, round(wide * WIDE) + 8), max(map(len, jacobian.row_labels), default=0)
         return cls(cells, heads, LEFT + side + 26 + 8 * longest + 14, side)
@@ -226,7 +208,12 @@ class Table:
 
 
 def draw_matrix(
-    drawing: Drawing, jacobian: Jacobian, table: Table, top: float, weights: Array | None = None, given: str = "v"
+    drawing: Drawing,
+    jacobian: Jacobian,
+    table: MatrixLayout,
+    top: float,
+    weights: Array | None = None,
+    given: str = "v",
 ) -> str:
     """The weights, the labelled matrix, and what somebody who hears it is told."""
     at, side, cells = table.at, table.side, table.cells
@@ -239,7 +226,7 @@ def draw_matrix(
     for r, (label, row) in enumerate(zip(jacobian.row_labels, cells, strict=True)):
         y = top + 10 + r * HIGH
         if weights is not None:
-            table.number(drawing, LEFT, y, brief(weights[r], digits_of(weights)), bold=True)
+            table.number(drawing, LEFT, y, numbers.brief(weights[r], numbers.digits_of(weights)), bold=True)
             drawing.text(LEFT + side + 12, y + BASE, "×", anchor="middle", kind="soft")
         drawing.text(at - 10, y + BASE, label, size=LABEL, anchor="end")
         for c, cell in enumerate(row):
@@ -256,14 +243,14 @@ def draw_matrix(
     return f"{lead}J is {rows} by {columns}, {filled} of {rows * columns} entries {known}{structure}."
 
 
-def draw_legend(drawing: Drawing, jacobian: Jacobian, table: Table) -> None:
+def draw_legend(drawing: Drawing, jacobian: Jacobian, table: MatrixLayout) -> None:
     """What the colours mean, below all, where there are any."""
     if any(cell is not None and cell.colour for row in table.cells for cell in row):
         legend = colour_legend(copied_from(symbols_in(jacobian)))
         drawing.lines(LEFT, drawing.height + 22, legend, size=LABEL, kind="soft")
 
 
-def draw_block_lines(drawing: Drawing, jacobian: Jacobian, table: Table, top: float) -> None:
+def draw_block_lines(drawing: Drawing, jacobian: Jacobian, table: MatrixLayout, top: float) -> None:
     """Lines between the blocks, where J falls into blocks."""
     (rows, columns), (high, wide), at, side = jacobian.shape, block_sizes(jacobian), table.at, table.side
     for row in range(high, rows, high) if high else ():
@@ -277,16 +264,18 @@ def lit_column(jacobian: Jacobian) -> int:
     return int(np.argmax(np.bincount(jacobian.clear()[0].col, minlength=jacobian.shape[1])))
 
 
-def draw_gradient(drawing: Drawing, jacobian: Jacobian, table: Table, seed: Array, gradient: Array, top: float) -> str:
+def draw_gradient(
+    drawing: Drawing, jacobian: Jacobian, table: MatrixLayout, seed: Array, gradient: Array, top: float
+) -> str:
     """vᵀJ below the columns, the lit one with its sum, and the gradient in the shape of the input."""
     at, side, lit = table.at, table.side, lit_column(jacobian)
     rows, columns = jacobian.shape
     below, flat = top + rows * HIGH + 26, np.asarray(gradient, dtype=object).reshape(-1)
-    digits = digits_of(flat)
+    digits = numbers.digits_of(flat)
     drawing.frame(at + lit * side - 1.5, top - 1.5, side + 3, rows * HIGH + 3)
     drawing.text(at - 10, below + BASE, "added up: vᵀJ" if rows > 1 else "vᵀJ", size=LABEL, anchor="end")
     for c in range(columns):
-        table.number(drawing, at + c * side, below, brief(flat[c], digits), bold=True)
+        table.number(drawing, at + c * side, below, numbers.brief(flat[c], digits), bold=True)
     drawing.frame(at + lit * side - 1.5, below - 1.5, side + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
     told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.signed(flat[lit]))))
@@ -312,13 +301,13 @@ def factor(value: object) -> str:
     return f"({text})" if text.startswith("−") or "/" in text else text
 
 
-def draw_in_shape(drawing: Drawing, jacobian: Jacobian, table: Table, flat: Array, top: float) -> None:
+def draw_in_shape(drawing: Drawing, jacobian: Jacobian, table: MatrixLayout, flat: Array, top: float) -> None:
     """The gradient in the shape of its input."""
-    (high, wide), digits = jacobian.in_shape, digits_of(flat)
+    (high, wide), digits = jacobian.in_shape, numbers.digits_of(flat)
     drawing.text(LEFT, top - 8, f"{jacobian.name}.grad, in the shape of {jacobian.name}:", size=LABEL, kind="soft")
     for place in range(high * wide):
         row, column = divmod(place, wide)
-        table.number(drawing, table.at + column * table.side, top + row * HIGH, brief(flat[place], digits))
+        table.number(drawing, table.at + column * table.side, top + row * HIGH, numbers.brief(flat[place], digits))
 
 
 def draw_density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:

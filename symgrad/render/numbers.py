@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.closed_form import tidy_exponents
 from symgrad.explanation.evidence import Rounding
-from symgrad.numeric import Array, without_fractions
+from symgrad.numeric import Array, as_float, without_fractions
 from symgrad.numeric.exact import euclidean
 
 MOST_EQUAL = 32
@@ -30,6 +30,8 @@ LONGEST_DECIMAL, LONGEST_TYPED = 10, 16
 """Characters of a number in a formula that is written with all its digits; beside a whole one, as nobody types more."""
 LONGEST_FRACTION = 13
 """Characters of a fraction that is written as one; a longer one is read more easily as a decimal."""
+ROOM = 6
+"""Characters of a number that a cell of a picture holds."""
 
 
 def text(value: Any) -> str:
@@ -71,6 +73,26 @@ def signed(value: Any) -> str:
 def with_minus(written: str) -> str:
     """A number's text, its hyphen made a minus sign; that of an exponent stays."""
     return f"−{written[1:]}" if written.startswith("-") else written
+
+
+def brief(value: Any, digits: int = 2) -> str:
+    """A number as a cell holds it: as it is where that is short, with so many ``digits`` else; the description has all.
+
+    >>> brief(-0.00069912), brief(108), brief(0.25), brief(0.2227031, 3)
+    ('−0.0007', '108', '0.25', '0.223')
+    """
+    shown = text(value)
+    if isinstance(value, Rounding):
+        return shown
+    if len(shown) > ROOM or not ("/" in shown or float(shown) == value or value != value):
+        shown = f"{float(as_float(np.asarray(value))):.{digits}g}"
+    return with_minus(shown)
+
+
+def digits_of(values: Any) -> int:
+    """The digits of numbers that stand side by side: as many for all of them as cells hold, and two at least."""
+    flat = np.asarray(values, dtype=object).reshape(-1)
+    return next((n for n in (DIGITS, 4, 3) if all(len(brief(value, n)) <= ROOM for value in flat)), 2)
 
 
 def beside_whole(number: float, noise: float) -> bool:
