@@ -668,3 +668,21 @@ def test_distances_in_single_precision(many: str, p: float, dtype: torch.dtype) 
     found = capture(calls[many], x, y).pullback(weights)
     for leaf, got in zip((a, b), found.values(), strict=True):
         assert_same(leaf.grad.numpy(), got, tolerance=1e-5 if dtype == torch.float32 else 1e-12)
+
+
+def test_steps_of_a_network_are_called_after_its_modules():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    program = symgrad.capture(lambda x: net(x).sum(), torch.randn(2, 3))
+    assert [line.partition(" = ")[0] for line in program.operations] == ["0.out", "1.out", "2.out", "out"]
+    named = symgrad.capture(torch.nn.ModuleDict({"fc": net})["fc"], torch.randn(2, 3)).explain(check=False)
+    assert [step.result.name for step in named.program.steps][:2] == ["x0_out", "x1_out"]
+
+
+def test_a_call_of_several_results_is_in_the_program_once():
+    program = symgrad.capture(torch.nn.LSTM(3, 4), torch.randn(2, 1, 3))
+    names = [line.partition(" = ")[0] for line in program.operations]
+    assert names.count("in_gate") == names.count("in_gate_2") == 1
+    assert "in_gate_3" not in names
+    assert program.data == ("h_zeros[0]", "c_zeros[0]")
+    found = program.pullback([np.ones(t.shape) for t in program.results])
+    assert np.isfinite(found["weight_hh_l0"]).all()

@@ -211,7 +211,7 @@ def test_every_nth_call_is_an_option_of_the_command(tmp_path):
     command = [sys.executable, "-c", code, "--every", "4", "--call", "1", str(path)]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = " ".join(found.split())
-    assert "script.py:10 loss.backward() t1 = linear(" in found
+    assert "script.py:10 loss.backward() net[0].out = linear(" in found
     assert "call 4: the same program" in found
     assert "call 8: the same program" in found
     assert "7 further calls" in found

@@ -233,7 +233,9 @@ def test_a_loss_on_a_gradient_is_explained(name):
 @pytest.mark.filterwarnings("ignore")
 def test_casts_of_autocast_are_listed():
     call = calls("autocast")[0]
-    assert call.program[0].startswith("t1 = linear(x.bfloat16(), net[0].weight.bfloat16(), net[0].bias.bfloat16())")
+    assert call.program[0].startswith(
+        "net[0].out = linear(x.bfloat16(), net[0].weight.bfloat16(), net[0].bias.bfloat16())"
+    )
     assert all(leaf.agrees for leaf in call.leaves)
 
 

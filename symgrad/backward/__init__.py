@@ -20,7 +20,7 @@ from symgrad.backward.cotangent_lines import CotangentLines
 from symgrad.backward.groups import make_groups, merge_equal_steps
 from symgrad.backward.line_data import Backward, Line
 from symgrad.backward.line_templates import templates_of_group
-from symgrad.backward.page_names import UNNAMED, PageNames
+from symgrad.backward.page_names import PageNames, is_named
 from symgrad.backward.simplify.complex_lines import rewrite_pairs_as_complex
 from symgrad.backward.simplify.factors import name_divisor
 from symgrad.backward.standard_groups import standardise_group
@@ -60,7 +60,7 @@ def derive_backward(
     chosen = tuple(ends) or (program.output,)
     wider, point = open_composites(program, wanted, values)
     told = labels or {}
-    given = {t.name for t in wider.tensors() if not UNNAMED.fullmatch(told.get(t.name, t.name))}
+    given = {t.name for t in wider.tensors() if is_named(told.get(t.name, t.name))}
     wider = merge_equal_steps(wider, {*given, *chosen, *wanted})
     names = PageNames(wider, given, told, wanted, chosen)
     ranks = {names.page(tensor.name): len(tensor.shape) for tensor in wider.tensors()}

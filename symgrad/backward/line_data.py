@@ -8,6 +8,7 @@ where torch has other numbers, `provisos` says so in a sentence each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -31,6 +32,8 @@ from symgrad.shapes import Shape, Size
 
 WIDE = 240
 """Nodes of the formula that a line may come from."""
+WORD, SHORT = re.compile(r"\w+"), 4
+"""What a name is made of, and so many characters of it count in the length of a line: long ones are read as easily."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ class Line:
         """The line as it stands among others: of one that nobody would read, how long it is; of none, why."""
         if self.code is None and self.parts:
             return f"{self}  # {self.own or 'no line of code was found and proven for it'}"
-        if self.text is None or len(self.text) <= LONG:
+        spare = sum(max(len(word) - SHORT, 0) for word in WORD.findall(self.code or "") if word in self.names)
+        if self.text is None or len(self.text) - spare <= LONG:
             return str(self)
         return f"{self.name} = …  # {len(self.code or self.text):,} characters of code, by symgrad code"
 

@@ -21,6 +21,15 @@ UNNAMED = re.compile(r"(t|wide)\d+")
 """What tensors are called that nobody gave a name."""
 
 
+class Suggested(str):
+    """What is shown for a tensor that its author gave no name, as ``fc1.out``: it needs no line of its own for that."""
+
+
+def is_named(label: str) -> bool:
+    """Whether the author of a program gave a tensor its name."""
+    return not (isinstance(label, Suggested) or UNNAMED.fullmatch(label))
+
+
 def rename_results(program: Program, change: Mapping[str, str]) -> Program:
     """The same program with other names for what its steps compute."""
 

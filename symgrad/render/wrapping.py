@@ -227,3 +227,29 @@ def two_columns(left: Sequence[str], right: Sequence[str], width: int) -> list[s
     if side + max(map(len, right)) > width:
         return None
     return [f"{a.ljust(side)}{b}".rstrip() for a, b in zip_longest(left, right, fillvalue="")]
+
+
+LISTED = 6
+"""Parts of a list that is written out."""
+
+
+def shorten_list(text: str) -> str:
+    """A line in which a long list is written by its ends.
+
+    >>> shorten_list("y = cat([a, b[0], c, d, e, f, g, h], dim=1)")
+    'y = cat([a, b[0], … 5 more …, h], dim=1)'
+    """
+    begin = text.find("[")
+    while begin >= 0:
+        depth, cuts = 0, [begin]
+        for at in range(begin, len(text)):
+            depth += (text[at] in "[(") - (text[at] in ")]")
+            if depth == 1 and text[at] == ",":
+                cuts.append(at)
+            if depth == 0:
+                if len(cuts) > LISTED:
+                    middle = f", … {len(cuts) - 3} more …"
+                    return text[: cuts[2]] + middle + text[cuts[-1] :]
+                break
+        begin = text.find("[", begin + 1)
+    return text

@@ -28,6 +28,7 @@ from symgrad.render.content.first_lines import (
     Room,
     has_readable_lines,
     opening_lines,
+    raised_first,
     short_forms,
     with_constants,
 )
@@ -192,6 +193,7 @@ def explanation_page(
     else:
         answer = answer_of(explanation, teller, ALONE if brief else OPENING)
         opening = (*seed_opening(explanation), *answer.blocks(), *second_derivative_blocks(teller, explanation))
+        opening = (*raised_first(explanation), *opening)
         if paper and brief:
             opening = (*index_formulas(teller, explanation), *opening)
     if entry is None and not brief:

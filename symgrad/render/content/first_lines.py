@@ -10,7 +10,9 @@ the user's, defined by another line here, or named in words with the place where
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,9 +22,12 @@ from symgrad.closed_form import assign_form
 from symgrad.explanation import Explanation
 from symgrad.explanation.notable import listed
 from symgrad.indexing.symbols import mentions
+from symgrad.language import strip_console_prompts
 from symgrad.program import Program
+from symgrad.render.content.forward import ERROR
+from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller, gradient_formula
-from symgrad.render.page import EquationRow
+from symgrad.render.page import Block, Code, EquationRow, Listing, Paragraph, Words
 
 SHORT, SHORTER, LESS = 56, 110, 0.8
 """Characters of a gradient in the inputs alone: of a short one, and of one so much shorter than the lines."""
@@ -163,3 +168,44 @@ def found_ahead(places: Sequence[Line]) -> Iterator[str]:
     if places:
         are = "is" if len(places) == 1 else "are"
         yield f"{listed([line.name for line in places])} {are} computed in the forward pass"
+
+
+GRADIENT = "gradient computation"
+"""What torch's words have when backward raises, and not a line before it."""
+
+
+def raised_first(explanation: Explanation) -> Iterator[Block]:
+    """What torch raises when a script that was pasted runs, and where; or that the script has no backward."""
+    typed = textwrap.dedent("" if explanation.text is None else strip_console_prompts(explanation.text.typed))
+    try:
+        body = ast.parse(typed).body
+    except (SyntaxError, ValueError):  # an index equation is no text of Python's
+        return
+    calls = [s.value for s in body if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)]
+    calls = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "backward"]
+    say, count = speaker_of(explanation.program), explanation.output.size
+    if not calls and len(body) > 1 and any(map(asks_for_gradient, ast.walk(ast.Module(body, [])))):
+        yield say.paragraph("This script has no `backward()`: running it computes no gradient. Below is what "
+                            "`out.backward(v)` would compute.")  # fmt: skip
+    seeded = any(call.args or any(word.arg == "gradient" for word in call.keywords) for call in calls)
+    if not calls or not (explanation.refused or (count != 1 and not seeded)):
+        return
+    number = calls[-1].lineno
+    back = not explanation.refused or GRADIENT in explanation.refused  # else an earlier line raises
+    where: Words = (f" at line {number}, ", Code(typed.splitlines()[number - 1].strip())) if back else ()
+    yield Paragraph(("torch raises an error", *where, ":"), alarm=True)
+    yield Listing(f"RuntimeError: {explanation.refused}" if explanation.refused else ERROR)
+    if explanation.refused:
+        yield Paragraph(("What would do: ", Code(f'symgrad errors "{explanation.refused.strip()}"'), "."))
+        return
+    yield say.paragraph(
+        "`out` has {count} elements. What would do: `out.sum().backward()`, which weighs them all by 1, or "
+        "`out.backward(v)` with a weight for each. Below is what that computes.", count=count,
+    )  # fmt: skip
+
+
+def asks_for_gradient(node: ast.AST) -> bool:
+    """Whether a part of a script marks a tensor: ``requires_grad=True``, ``x.requires_grad_()``."""
+    return (isinstance(node, ast.keyword) and node.arg == "requires_grad") or (
+        isinstance(node, ast.Attribute) and node.attr in ("requires_grad", "requires_grad_")
+    )

@@ -175,6 +175,9 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
     if rows == 0 or columns == 0:
         return
     if rows > MOST_ROWS or columns > MOST_COLUMNS:
+        if "too large" in teller.told:
+            return  # said of the first such matrix
+        teller.told.add("too large")
         yield say.paragraph(
             "The {rows}×{columns} matrix is too large to show here. In Python, `{where}.sparse()` gives its numbers, "
             "`.matrix()` its symbols." + (PLAN if teller.source else ""),

@@ -101,7 +101,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         tensor = node.owner() if node.owner is not None else None
         if node.kind in ("leaf", "data") and tensor is not None and id(tensor) in leaves:
             labels.setdefault(id(node), leaves[id(tensor)])
-    names = name_nodes(order, labels, {}, outside=asked)
+    names = name_nodes(order, labels, leaves, outside=asked)
     for node in order:
         if node.owner is not None and node.owner() is not None:
             node.keep()  # somebody holds the tensor and may write into it later: the program stays what it is

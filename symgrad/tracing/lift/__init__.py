@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from symgrad.backward.page_names import rename_results
+from symgrad.backward.page_names import Suggested, rename_results
 from symgrad.entries.spec import Op, is_operand
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.binding import TOLD, Argument, Ref, bind_arguments, resolve_keyword
@@ -27,7 +27,7 @@ from symgrad.ops.calls.registry import Last
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role, free_name
 from symgrad.program import Argument as StepArgument
-from symgrad.tracing.record.trace import Node, SourceLine
+from symgrad.tracing.record.trace import Node, SourceLine, map_nested
 
 CAST = re.compile(r"(bfloat16|half)_\d+")
 """What the recording calls an operand that autocast rounded."""
@@ -60,9 +60,13 @@ def rounding_method(step: Apply, spellings: Mapping[str, str]) -> str:
 
 
 def assign_labels(
-    program: Program, ends: Sequence[str], labels: Mapping[str, str], cotangents: Mapping[str, tuple[str, str]]
+    program: Program,
+    ends: Sequence[str],
+    labels: Mapping[str, str],
+    cotangents: Mapping[str, tuple[str, str]],
+    suggested: Mapping[str, str],
 ) -> dict[str, str]:
-    """Labels for every step that is told: those without a name are numbered, an only output is ``out``.
+    """Labels for every step that is told: an only output is ``out``, others have the one ``suggested``, or a number.
 
     ``cotangents`` are the steps of a backward: a letter, and the tensor that they belong to.
     """
@@ -76,6 +80,10 @@ def assign_labels(
     for name in free:
         if name == ends[-1] and len(set(ends)) == 1 and "out" not in taken:
             found[name] = "out"
+            continue
+        if name in suggested:
+            found[name] = Suggested(free_name((suggested[name],), taken))
+            taken.add(found[name])
             continue
         number += 1
         while f"t{number}" in taken:
@@ -260,6 +268,11 @@ def drop_empty_operands(tensors: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(t for t in parts if tuple(t.shape) != (0,)) or parts[:1]
 
 
+def without_subclass(value: Any) -> Any:
+    """What is recorded as torch's own tensors."""
+    return map_nested(value, lambda part: part.tensor() if isinstance(part, Node) else part)
+
+
 def attribute_of_result(known: Callable[..., Last | None]) -> Composition:
     """What the registry knows by the number of the result, for a node."""
     return lambda steps, node, *arguments, **keywords: known(steps, node.index or 0, *arguments, **keywords)
@@ -288,7 +301,8 @@ def skip_broadcast_steps(
 def relabel_program(program: Program, labels: Mapping[str, str]) -> Program:
     """``program`` with its unnamed tensors called as ``labels`` has them, and what only broadcasts out of the way."""
     own = [t.name for t in program.tensors() if UNNAMED.fullmatch(t.name)]
-    change = {name: labels[name] for name in own if labels.get(name, "").isidentifier()}
+    known = {name: labels[name] for name in own if name in labels}
+    change = {name: label if label.isidentifier() else identifier(label) for name, label in known.items()}
     hidden = [name for name in own if name not in change]
     change |= {name: f"wide{n}" for n, name in enumerate(hidden, 1)}
     kept = {t.name for t in program.tensors()} - set(change)

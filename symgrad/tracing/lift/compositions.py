@@ -28,11 +28,12 @@ from symgrad.tracing.lift import (
     composition,
     drop_empty_operands,
     explain_refusal,
+    without_subclass,
 )
 from symgrad.tracing.lift.boxes import replay
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_overwrite, lift_selection
-from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
+from symgrad.tracing.record.trace import Node, as_numbers
 
 
 @composition()

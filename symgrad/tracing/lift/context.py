@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.page_names import OPTION
+from symgrad.backward.page_names import OPTION, Suggested
 from symgrad.entries.spec import Op
 from symgrad.errors import SourceText
 from symgrad.language.binding import Ref
@@ -54,7 +54,8 @@ class LiftContext(ABC):
     """
 
     def __init__(self, names: Mapping[int, str], stops: Collection[int] = (), turning: bool = True) -> None:
-        self.names, self.stops = names, stops
+        self.names, self.stops = dict(names), stops
+        self.suggested: dict[str, str] = {}
         self.users = frozenset(re.findall(r"(?<![\w.])\w+", " ".join(names.values())))
         self.builder = StepBuilder(Sizes(), {}, RESERVED)
         self.refs: dict[int, Ref] = {}
@@ -223,6 +224,9 @@ class LiftContext(ABC):
             self.own.add(ref.name)
         self.refs[id(node)] = ref
         label = self.names.get(id(node))
+        if isinstance(label, Suggested):
+            self.suggested.setdefault(ref.name, label)
+            label = None
         if label and UNNAMED.fullmatch(self.labels.get(ref.name, "")) and UNNAMED.fullmatch(ref.name):
             own = self.builder.claim(identifier(label))
             self.builder.used.add(own)
@@ -270,7 +274,7 @@ class LiftContext(ABC):
     def wish(self, node: Node) -> str | None:
         """The name the user knows a node by, as an identifier."""
         label = self.names.get(id(node))
-        return identifier(label) if label else None
+        return identifier(label) if label and not isinstance(label, Suggested) else None
 
     def refs_in(self, value: Any) -> dict[int, Ref]:
         """References for the nodes inside ``value``; data that nobody used so far becomes an input."""

@@ -7,14 +7,16 @@ refuses the whole: half a derivation is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from symgrad.backward.page_names import Suggested
 from symgrad.errors import SymgradError
 from symgrad.language.binding import Ref
 from symgrad.ops.calls.call_texts import NEW
@@ -23,7 +25,9 @@ from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.lift import Refused, register_handler
 from symgrad.tracing.lift.boxes import run_call, with_operands
 from symgrad.tracing.lift.context import LiftContext, Ran
-from symgrad.tracing.record.aliases import map_entries, storage_of
+from symgrad.tracing.record import frames
+from symgrad.tracing.record.aliases import find_data_view, map_entries, storage_of, view_text
+from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.spelling import plain_spelling, spell_aten_operation, spell_function
 from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested, tensors_in, upstream_nodes
 
@@ -99,17 +103,23 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
             raise Refused(f"more than {LONGEST} operations")
         word = plain_spelling(spelling).rpartition(".")[2]
         writes = spelling.endswith("_") and not spelling.endswith("__")
-        call = TorchCall(function, spelling, given, spoken, self.where, in_place=writes, number=self.call.number)
+        within = frames.locate_in_torch(self.count, self.where.path)
+        where = replace(self.where, turn=self.count, within=within)
+        made = [*tensors_in(result)]
+        call = TorchCall(
+            function, spelling, given, spoken, self.where, in_place=writes, results=len(made), number=self.call.number
+        )
         tracked = torch.is_grad_enabled()
         if writes:
             self.forget(args[0])
         if writes and given[0].carries and not tracked:
             raise Refused("inside it torch.no_grad() overwrites a tensor that has a gradient")
         follows = tracked and word not in NEW and any(n.carries for n in call.nodes())
-        for index, tensor in enumerate(tensors_in(result)):
+        for index, tensor in enumerate(made):
             carries = follows and (tensor.is_floating_point() or tensor.is_complex())
             held = tensor.detach().clone()
-            node = Node("call", held, None, None, call, index) if carries else Node("data", held, None)
+            node = Node("call", held, None, where, call, index) if carries else Node("data", held, None, where)
+            node.view = None if carries else find_data_view(call, tensor, index)
             self.seen[id(tensor)], self.order[id(node)] = (tensor, node), self.count
         return result
 
@@ -169,7 +179,7 @@ def lift_expansion(lifter: LiftContext, node: Node, definition: Definition | Non
     call = node.call
     assert call is not None
     turns = None if lifter.phases is None else lifter.phases.setdefault(id(call), [])
-    key = id(call), node.index, definition is None
+    key = id(call), node.index if call.in_place or definition else 0, definition is None
     if key not in lifter.inside:
         lifter.inside[key] = run_and_record(node, definition, turns)
     ends, order = lifter.inside[key]
@@ -183,6 +193,11 @@ def lift_expansion(lifter: LiftContext, node: Node, definition: Definition | Non
         raise Refused("it passes through nan, which the whole avoids")
     if any(n.call is not None and n.call.function is call.function for n in lifter.within):
         raise Refused("it contains itself")
+    lifter.names.update(name_gates(node, inner))
+    for source in (source for each in inner for source in each.sources() if source.kind == "data"):
+        text = view_text(source, lambda base: lifter.names.get(id(base)))
+        if text is not None:
+            lifter.names.setdefault(id(source), Suggested(text))
     lifter.within.append(node)
     try:
         for each in inner:
@@ -219,6 +234,50 @@ def run_and_record(node: Node, definition: Definition | None, turns: list[Node] 
         raise Refused(f"it cannot be decomposed: {type(error).__name__}") from error
     finally:
         torch.set_rng_state(after)
+
+
+RECURRENT: dict[str, Callable[..., Any]] = {
+    "lstm_cell": lambda own, x, hx, w, u, b=None, c=None: own.lstm_cell(own.F.linear(x, w, b), *hx, u, c, None, 1),
+    "gru_cell": lambda own, x, h, w, u, b=None, c=None: own.gru_cell(own.F.linear(x, w, b), h[None], w, b, u, c),
+    "lstm": lambda own, *given: own.lstm_impl(*given),
+    "gru": lambda own, *given: own.gru_impl(*given),
+    "rnn_tanh": lambda own, *given: own.rnn_tanh_input(*given),
+    "rnn_relu": lambda own, *given: own.rnn_relu_input(*given),
+}
+"""How torch's decompositions say in Python what runs below it: there the gates of an LSTM have names."""
+
+
+def name_gates(node: Node, inner: Sequence[Node]) -> Iterator[tuple[int, str]]:
+    """What torch's own Python for a call names among the values ``inner``: the same operation and the same numbers."""
+    call = node.call
+    written = None if call is None else RECURRENT.get(plain_spelling(call.spelling).rpartition(".")[2])
+    if call is None or written is None:
+        return
+    try:
+        ends, order = run_and_record(node, lambda _, *given: written(torch._decomp.decompositions, *given), None)
+    except Refused:
+        return
+    other = [
+        n for n in upstream_nodes([end for end in ends if end is not None]) if id(n) in order and n.call is not None
+    ]
+    names = name_nodes(other, {}, {})
+    first, second = (group_by_function(each) for each in (inner, sorted(other, key=lambda n: order[id(n)])))
+    for word, own in first.items():
+        for one, same in zip(own, second.get(word, ()), strict=False):
+            alike = one.held.numel() == same.held.numel() and torch.allclose(
+                one.held, same.held.reshape(one.held.shape)
+            )
+            if alike and isinstance(names.get(id(same)), Suggested):
+                yield id(one), names[id(same)]
+
+
+def group_by_function(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    """Nodes by the last word of what made them."""
+    found: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.call is not None:
+            found.setdefault(plain_spelling(node.call.spelling).rpartition(".")[2], []).append(node)
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -16,11 +16,11 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import basics, layers
 from symgrad.ops.calls.one_line_calls import INNER
 from symgrad.ops.calls.registry import Last, done
-from symgrad.tracing.lift import Composition, Refused, attribute_of_result, composition
+from symgrad.tracing.lift import Composition, Refused, attribute_of_result, composition, without_subclass
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.placing import add_at_places, check_written_once, number_entries
-from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
+from symgrad.tracing.record.trace import Node, as_numbers
 
 # Sampling -------------------------------------------------------------------------------------------
 

@@ -70,14 +70,16 @@ class Lifter(LiftContext):
             if id(node) not in self.refs:
                 self.node(node)
         ends = rewrites.name_outputs_separately(self, [self.refs[id(node)] for node in outputs])
-        inputs = tuple(Tensor(ref.name, ref.shape) for ref in self.inputs)
+        read = {*ends, *(n for s in self.builder.steps for n in (*s.tensors, *(own for _, own in s.beside)))}
+        asked = {self.refs[id(node)].name for node in declared}
+        inputs = tuple(Tensor(ref.name, ref.shape) for ref in self.inputs if ref.name in read | asked)
         program = Program(inputs, tuple(self.builder.steps), ends[-1])
         lifted = LiftedProgram(
             ends,
             program,
             self.arrays,
             self.boxes,
-            assign_labels(program, ends, self.labels, self.cotangents),
+            assign_labels(program, ends, self.labels, self.cotangents, self.suggested),
             self.nodes,
             self.lines,
             self.spellings,

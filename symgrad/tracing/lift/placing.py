@@ -17,11 +17,11 @@ import torch
 from symgrad.numeric.exact import Array
 from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done
-from symgrad.tracing.lift import TWICE, Refused, composition, inside
+from symgrad.tracing.lift import TWICE, Refused, composition, inside, without_subclass
 from symgrad.tracing.lift.boxes import replay
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_overwrite
-from symgrad.tracing.record.trace import Node, as_numbers, without_subclass
+from symgrad.tracing.record.trace import Node, as_numbers
 
 ANOTHER = "torch's backward passes on the gradient of the overwritten entries, not of those that were kept"
 """Why a write by strides is left to torch."""

@@ -24,7 +24,7 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
-from symgrad.tracing.lift import TWICE, UNNAMED, Refused, compositions, layer_calls, placing
+from symgrad.tracing.lift import TWICE, UNNAMED, Refused, compositions, layer_calls, placing, without_subclass
 from symgrad.tracing.lift.boxes import replay, rerun, with_operands
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_overwrite
@@ -39,7 +39,6 @@ from symgrad.tracing.record.trace import (
     TorchCall,
     as_numbers,
     holds_same_numbers,
-    without_subclass,
 )
 
 FAMILIES = (compositions, layer_calls, placing)

@@ -7,7 +7,9 @@ else refers to weakly.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,9 @@ import torch
 from torch.utils.weak import WeakIdRef
 
 from symgrad.numeric.exact import Array
-from symgrad.tracing.record.trace import Node, SourceLine, holds_same_numbers, real_precision, version
+from symgrad.ops.calls.registry import SHARING
+from symgrad.tracing.record.spelling import plain_spelling
+from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, holds_same_numbers, real_precision, version
 
 SOME = 8
 """References that are kept before the dead among them are looked for."""
@@ -236,3 +240,66 @@ class WeakrefWithoutObserver:
     def getweakrefs(tensor: Any) -> list[Any]:
         """Those of others."""
         return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]
+
+
+# What data is read of ------------------------------------------------------------------------------------
+
+LONGEST = 28
+"""Characters of a text that still serves as a name."""
+DEEPEST = 3
+"""Indices behind each other that are remembered."""
+
+
+def only_source(sources: Sequence[Node]) -> weakref.ref[Any] | None:
+    """The tensor of the only source, if that is data."""
+    return sources[0].owner if len(sources) == 1 and not sources[0].carries else None
+
+
+def find_data_view(call: TorchCall, made: Any, index: int) -> tuple[Node, str] | None:
+    """What ``made`` is a view of, if that is data, and how: ``.transpose(1, 0)``."""
+    word = plain_spelling(call.spelling).rpartition(".")[2]
+    base, *numbers = call.arguments or (None,)
+    if word not in SHARING or call.keywords or not isinstance(base, Node) or base.carries:
+        return None
+    if SHARING[word] == "several":
+        return (base, f"[{index}]") if numbers in ([], [0]) else None
+    if (base.shape, base.held.stride()) == (tuple(made.shape), made.stride()):
+        return base, ""
+    sizes = numbers[0] if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
+    return (base, f".{word}({', '.join(map(str, sizes))})") if all(type(n) is int for n in sizes) else None
+
+
+def view_text(node: Node, name: Callable[[Node], str | None]) -> str | None:
+    """``x.transpose(1, 0)`` for data that is a view of what has a ``name``."""
+    text, view = "", node.view
+    while view is not None and len(text) <= LONGEST:
+        base, text = view[0], view[1] + text
+        own = name(base)
+        if own is not None:
+            return own + text if len(own + text) <= LONGEST else None
+        view = base.view
+    return None
+
+
+def index_chain(call: TorchCall) -> tuple[str, ...]:
+    """The indices by which what a call made is read of a tensor: those of what it reads, and its own.
+
+    Each is as it is written where it is made of numbers, and empty where it is not.
+    """
+    if not call.spelling.endswith("__getitem__") or len(call.arguments) != 2:
+        return ()
+    read, index = call.arguments
+    texts = [write_index_entry(entry) for entry in (index if isinstance(index, tuple) else (index,))]
+    own = "" if None in texts else ", ".join(str(text) for text in texts)
+    return (*(read.parts if isinstance(read, Node) else ()), own)[-DEEPEST:]
+
+
+def write_index_entry(entry: Any) -> str | None:
+    """One entry of an index as it is written; None for a tensor and the like."""
+    if isinstance(entry, slice):
+        parts = [entry.start, entry.stop, *([] if entry.step is None else [entry.step])]
+        fits = all(part is None or type(part) is int for part in parts)
+        return ":".join("" if part is None else str(part) for part in parts) if fits else None
+    if isinstance(entry, EllipsisType):
+        return "..."
+    return str(entry) if entry is None or type(entry) is int else None

@@ -12,7 +12,7 @@ import linecache
 import re
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from types import FrameType, ModuleType
@@ -20,7 +20,9 @@ from typing import Any
 
 import torch
 
+from symgrad.ops.lookup import find
 from symgrad.tracing.record.frames import COMPILED_PREFIX, frames_of_watched_script
+from symgrad.tracing.record.trace import ModuleCall, Node, holds_same_numbers
 
 MANY, DEEP = 64, 3
 """How many parts of one thing are looked at, and how deep."""
@@ -49,8 +51,8 @@ def names_in_sight(start: FrameType | None) -> dict[int, str]:
                     held.append((name, value))
     single = len({id(m) for _, m in modules}) == 1
     for name, module in modules:
-        for path, tensor in module_tensors(module):
-            found.setdefault(id(tensor), name_module_member(name, path, short=single))
+        for path, part in (*module_tensors(module), *module_parts(module)):
+            found.setdefault(id(part), name_module_member(name, path, short=single))
     given = len(modules)
     for name, value in left:
         collect_variable(name, value, found, modules)
@@ -69,6 +71,11 @@ def module_tensors(module: Any) -> list[tuple[str, Any]]:
     return [found for each in listed for found in each(module, remove_duplicate=False)]
 
 
+def module_parts(module: Any) -> list[tuple[str, Any]]:
+    """A module and the modules in it by their paths; its own is empty."""
+    return [*torch.nn.Module.named_modules(module)]
+
+
 def name_module_member(name: str, path: str, short: bool = False) -> str:
     """What a part of a module is called by who holds the module; ``short`` without its name, where that is Python.
 
@@ -77,7 +84,7 @@ def name_module_member(name: str, path: str, short: bool = False) -> str:
     >>> name_module_member("net", "layers.1.bias", short=True), name_module_member("net", "0.weight", short=True)
     ('layers[1].bias', 'net[0].weight')
     """
-    whole = NUMBERED.sub(r"[\1]", f"{name}.{path.replace(COMPILED_PREFIX, '')}")
+    whole = NUMBERED.sub(r"[\1]", f"{name}.{path.replace(COMPILED_PREFIX, '')}".rstrip("."))
     return whole.removeprefix(f"{name}.") if short else whole
 
 
@@ -212,7 +219,7 @@ LIBRARIES, TELLING = frozenset({"torch", "symgrad", "symgrad_cli", "numpy", "bui
 def names_in_closure(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Parameters, buffers and tensors that the function can see, under their names."""
+    """Modules, parameters, buffers and tensors that the function can see, under their names."""
     modules: list[tuple[str, Any]] = []
     if isinstance(fn, torch.nn.Module):
         modules.append(("", fn))
@@ -236,8 +243,10 @@ def names_in_closure(
                         yield f"{name}[{n}]", part
     single = len(modules) == 1
     for prefix, module in modules:
-        for path, tensor in reversed(module_tensors(module)):  # of two names the first is kept
-            yield (path if single or not prefix else f"{prefix}.{path}"), tensor
+        for path, part in reversed(
+            (*module_tensors(module), *module_parts(module)[1:])
+        ):  # of two names the first is kept
+            yield (path if single or not prefix else f"{prefix}.{path}"), part
 
 
 def argument_names(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, str]:
@@ -277,3 +286,56 @@ def name_argument_tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Te
     elif isinstance(value, dict):
         for key, part in value.items():
             yield from name_argument_tensors(f"{name}.{key}", part)
+
+
+def parameter_at(function: Any, place: int) -> str | None:
+    """What a function calls its argument at a place."""
+    try:
+        names = [*inspect.signature(function).parameters]
+    except (TypeError, ValueError):
+        return None
+    return names[place] if place < len(names) else None
+
+
+def note_module_arguments(tensors: Sequence[Any], nodes: Mapping[int, Node], calls: Sequence[ModuleCall]) -> None:
+    """Note of which of these calls of modules each of the ``tensors`` is an argument."""
+    for tensor in tensors if calls else ():
+        node = nodes[id(tensor)]
+        if not node.passed:
+            node.passed = tuple([(call, call.passed[id(tensor)]) for call in calls if id(tensor) in call.passed])
+
+
+def name_module_arguments(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
+    """``fc2.input`` for what is given to a module: its own name for it; of data that alone, or a function's."""
+    found: dict[int, str] = {}
+    for node in order:
+        function = None if node.call is None else node.call.function
+        for at, part in (
+            enumerate(node.call.arguments) if node.call and isinstance(function, types.FunctionType) else ()
+        ):
+            if isinstance(part, Node) and part.kind == "data":
+                found.setdefault(id(part), parameter_at(function, at) or "data")
+        for call, place in node.passed[::-1]:
+            module = call.module()
+            own = place if isinstance(place, str) else parameter_at(getattr(module, "forward", None), place)
+            if own is None or id(module) not in in_sight:
+                continue
+            found[id(node)] = own if node.kind == "data" else f"{in_sight[id(module)]}.{own}"
+    return found
+
+
+COPY = "out = x"
+"""The equation of what only copies."""
+
+
+def name_cloned_buffers(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
+    """Names of data that is a copy of a tensor in sight and still equal to it: a buffer that a layer cloned."""
+    found: dict[int, str] = {}
+    for node in order:
+        source = node.made_of() if node.made_of is not None and node.kind == "data" else None
+        if source is None or id(source) not in in_sight or source.shape != node.held.shape:
+            continue
+        op = find(node.made_by)
+        if op is not None and op.definition == COPY and holds_same_numbers(node.held, source):
+            found[id(node)] = in_sight[id(source)]
+    return found

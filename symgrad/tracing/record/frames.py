@@ -10,7 +10,8 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -19,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from symgrad.tracing.record.isolation import MARK
-from symgrad.tracing.record.trace import SourceLine, Span
+from symgrad.tracing.record.trace import ModuleCall, SourceLine, Span
 
 HERE = str(Path(__file__).resolve().parents[1])
 PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
@@ -66,17 +67,72 @@ def cached_source_line(file: str, line: int) -> SourceLine:
     return SourceLine(file, line, "")
 
 
-def user_line(turn: int = 0) -> SourceLine:
-    """The user's line that is running."""
+def user_line(turn: int = 0, before: Sequence[ModuleCall] = ()) -> SourceLine:
+    """The user's line that is running; calls of modules ``before`` that still run are the same ones."""
     frame = user_frame()
     if frame is None:
         return SourceLine("?", 0, "", turn)
     file, line = frame.f_code.co_filename, frame.f_lineno
     path = tuple([locate_instruction(around.f_code, around.f_lasti) for around in frames_of_recording(frame)])
     (first, begin), (last, end) = path[0][1]
+    within, modules = (locate_in_torch(turn, path), running_modules(before)) if turn else (None, ())
     return SourceLine(
-        file, line, linecache.getline(file, line).strip(), turn, begin, end if first == last else -1, path
-    )
+        file, line, linecache.getline(file, line).strip(), turn, begin, end if first == last else -1, path,
+        within, modules,
+    )  # fmt: skip
+
+
+def locate_in_torch(turn: int, path: tuple[tuple[str, Span], ...]) -> SourceLine | None:
+    """Torch's own line that is running, below the user's ``path``; None where the user's calls what is recorded."""
+    frame: FrameType | None = sys._getframe(2)
+    places = []
+    while frame is not None and is_internal_frame(frame) and not is_recording_start(frame):
+        file = frame.f_code.co_filename
+        if file.startswith(_torch_home()) and TELLING.search(file) and frame.f_code.co_name != MARK:
+            places.append(locate_instruction(frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    if not places:
+        return None
+    (line, begin), (last, end) = places[0][1]
+    return SourceLine(places[0][0], line, "", turn, begin, end if line == last else -1, (*places, *path))
+
+
+def running_modules(before: Sequence[ModuleCall]) -> tuple[ModuleCall, ...]:
+    """The calls of modules that run, the inner ones first."""
+    frame: FrameType | None = sys._getframe(2)
+    known, found = {call.key: call for call in before}, []
+    while frame is not None and not is_recording_start(frame):
+        around = frame.f_back
+        if frame.f_code is _module_call():
+            given = frame.f_locals
+            args, keywords = given["args"], given["kwargs"]
+            key = id(frame), id(given["self"]), -1 if around is None else around.f_lasti, *map(id, args[:1])
+            call = known.get(key)
+            if call is None:
+                passed = {id(value): place for place, value in (*enumerate(args), *keywords.items())}
+                by_user = around is not None and not is_internal_frame(around)
+                site = locate_instruction(around.f_code, around.f_lasti) if around is not None and by_user else None
+                call = ModuleCall(weakref.ref(given["self"]), key, passed, site)
+            found.append(call)
+        frame = around
+    return tuple(found)
+
+
+TELLING = re.compile(r"/torch/(nn/(?!modules/module.py)|_decomp/|distributions/|functional.py)")
+"""Files of torch's in which variables have names that say something."""
+
+
+@lru_cache(maxsize=1)
+def _module_call() -> CodeType:
+    """What runs when a module is called: its variables are the module and what it is given."""
+    import torch
+
+    return torch.nn.Module.__call__.__code__
+
+
+def is_recording_start(frame: FrameType) -> bool:
+    """Whether recording begins in a frame."""
+    return any(frame.f_code is code for code in BEGINNINGS)
 
 
 PLACED: dict[tuple[int, int], tuple[CodeType, tuple[str, Span]]] = {}
@@ -128,7 +184,7 @@ def frames_of_recording(start: FrameType | None) -> Iterator[FrameType]:
     while start is not None:
         if not is_internal_frame(start):
             yield start
-        elif any(start.f_code is code for code in BEGINNINGS):
+        elif is_recording_start(start):
             return
         start = start.f_back
 
@@ -140,7 +196,7 @@ def frames_of_watched_script(start: FrameType | None) -> Iterator[FrameType]:
     while start is not None:
         if not is_internal_frame(start):
             around.append(start)
-        elif any(start.f_code is code for code in BEGINNINGS):
+        elif is_recording_start(start):
             last = len(around)
         start = start.f_back
     yield from around[:last]
@@ -196,12 +252,16 @@ def index_assignments(file: str) -> dict[int, list[AssignedNames]]:
         if len(names) == 1 and (isinstance(value, HOLDING) or is_object_construction(value)):
             continue  # the name is that of the whole, and no tensor in it has it
         if len(targets) == 1 and names and len(names) == len(parts) and isinstance(node, ast.stmt):
-            last = node.iter if isinstance(node, ast.For) else node
-            _, end = source_range(last)
-            within = tuple(source_range(part) for part in ast.walk(last) if isinstance(part, INNER))
-            statement = AssignedNames((node.lineno, node.col_offset), end, names, isinstance(node, ast.For), within)
-            for line in range(node.lineno, end[0] + 1):
-                found.setdefault(line, []).append(statement)
+            whole = node.iter if isinstance(node, ast.For) else node
+            each = [((node.lineno, node.col_offset), names, whole)]
+            if isinstance(value, ast.Tuple) and len(value.elts) == len(names):  # i, f = sigmoid(i), sigmoid(f)
+                each = [(source_range(own)[0], (name,), own) for name, own in zip(names, value.elts, strict=True)]
+            for begin, some, last in each:
+                _, end = source_range(last)
+                within = tuple(source_range(part) for part in ast.walk(last) if isinstance(part, INNER))
+                statement = AssignedNames(begin, end, some, isinstance(node, ast.For), within)
+                for line in range(begin[0], end[0] + 1):
+                    found.setdefault(line, []).append(statement)
     return found
 
 
@@ -256,7 +316,7 @@ def called_by_symgrad() -> bool:
         file = frame.f_code.co_filename
         if file.startswith(PACKAGE) and not file.startswith(HERE):
             met = True
-        elif met and any(frame.f_code is code for code in BEGINNINGS):
+        elif met and is_recording_start(frame):
             return True  # what stands around the beginning runs the script
         frame = frame.f_back
     return False

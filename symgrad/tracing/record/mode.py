@@ -16,9 +16,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing.record import aliases, frames, gradients, graph_breaks, spelling
 from symgrad.tracing.record.aliases import Storages, WeakTensor, detached_node, map_entries, storage_of
+from symgrad.tracing.record.frame_names import note_module_arguments
 from symgrad.tracing.record.graph_breaks import HANDS_OUT, Escapes
 from symgrad.tracing.record.isolation import Caller, Guard, caller, override_check
-from symgrad.tracing.record.names import index_chain
 from symgrad.tracing.record.patching import TorchPatches, has_no_numbers, in_abstract_mode
 from symgrad.tracing.record.spelling import ASKING, Facts, PendingCall
 from symgrad.tracing.record.trace import (
@@ -30,7 +30,6 @@ from symgrad.tracing.record.trace import (
     holds_same_numbers,
     is_leaf,
     map_nested,
-    only_source,
     tensors_in,
     version,
 )
@@ -50,12 +49,11 @@ class Recorder(TorchFunctionMode):
         self.nodes: Any = WeakTensorKeyDictionary(ref_type=aliases.TensorKey)
         self.storages = Storages()
         self.listener = listener
-        self.calls = 0
+        self.calls, self.paused = 0, False
         self.opening: list[Any] = []
         self.lent: set[int] = set()
         self.guard = Guard()
         self.stand_ins = TorchPatches(self)
-        self.paused = False
         self.inside: TransformTrace | None = None
         self.forwards: list[graph_breaks.CustomForward] = []
         self.originals: dict[Any, Any] = {}
@@ -63,6 +61,7 @@ class Recorder(TorchFunctionMode):
         self.taken = Escapes()
         self.counts: dict[int, int | None] = {}
         self.asides: list[graph_breaks.Unread] = []
+        self.where: SourceLine | None = None
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -168,14 +167,13 @@ class Recorder(TorchFunctionMode):
 
     def after(self, seen: PendingCall, result: Any, inside: graph_breaks.CustomForward) -> None:
         """What a call made and what it wrote; ``inside`` a forward pass of the user's own."""
-        made = list(tensors_in(result))
+        made, nodes = list(tensors_in(result)), seen.nodes
         if seen.known.spelling.startswith(ASKING):
             self.node_of(seen.given[0][0])  # from this line on it is a leaf
         if not made and not seen.written:
             return
-        where = frames.user_line(self.calls)
         self.calls += 1
-        nodes = seen.nodes
+        self.where = where = frames.user_line(self.calls, () if self.where is None else self.where.modules)
         arguments, spoken = map_nested(seen.given, lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v)
         call = TorchCall(
             seen.function,
@@ -197,6 +195,7 @@ class Recorder(TorchFunctionMode):
                 tensor
             ) not in known:
                 self.nodes.pop(tensor, None)
+        note_module_arguments(seen.reading, nodes, where.modules)
         sources = [nodes[id(t)] for t in seen.reading]
         self.asides = graph_breaks.find_unread_results(self.asides, sources)
         if seen.known.custom:
@@ -216,8 +215,11 @@ class Recorder(TorchFunctionMode):
             node.made_by = call.spelling if node.kind == "leaf" else node.made_by
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
-        node.parts, node.made_by, node.made_of = index_chain(call), call.spelling, only_source(sources)
-        node.detached = graph_breaks.detached_from(call, sources)
+        node.parts, node.made_by, node.made_of = aliases.index_chain(call), call.spelling, aliases.only_source(sources)
+        node.view, node.detached = (
+            aliases.find_data_view(call, tensor, index),
+            graph_breaks.detached_from(call, sources),
+        )
         node.past = graph_breaks.history_of_data(node, call, index, sources, self.forwards)
         return node
 

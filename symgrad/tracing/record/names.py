@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from types import EllipsisType
 from typing import Any
 
+from symgrad.backward.page_names import Suggested
 from symgrad.language.input_names import ATTRIBUTES
-from symgrad.ops.lookup import find
+from symgrad.ops.calls.registry import SHARING
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.trace import Node, SourceLine, Span, TorchCall, holds_same_numbers
-
-COPY = "out = x"
-"""The equation of what only copies."""
+from symgrad.tracing.record.aliases import LONGEST, view_text
+from symgrad.tracing.record.frame_names import name_cloned_buffers, name_module_arguments
+from symgrad.tracing.record.spelling import is_reflected
+from symgrad.tracing.record.trace import ModuleCall, Node, SourceLine, Span, TorchCall
 
 
 def name_nodes(
@@ -40,12 +42,53 @@ def name_nodes(
     """
     names = dict(known)
     for node in order:
-        tensor = node.owner() if node.owner is not None else None
-        if id(node) not in names and tensor is not None and id(tensor) in in_sight:
-            names[id(node)] = in_sight[id(tensor)]
-    executions, unfinished = group_executions(order)
+        if id(node) not in names and (own := own_name(node, in_sight)) is not None:
+            names[id(node)] = own
+    names = {**name_assigned(order, outside, given), **names}
+    if given:
+        names = {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names), **names}
+    inside = {
+        **name_as_read(order, torch_place),
+        **name_module_arguments(order, in_sight),
+        **name_assigned(order, None, True, torch_place),
+    }
+    known = {**inside, **names}
+    views = ((id(n), view_text(n, lambda base: known.get(id(base), own_name(base, in_sight)))) for n in order)
+    inside |= {key: text for key, text in views if text is not None}
+    results = name_module_results(order, in_sight)
+    found = {**inside, **name_as_read(order, user_place), **results}
+    said = {id(n): Suggested(found[id(n)]) for n in order if id(n) in found}
+    blocks = {key: str(name) for key, name in results.items() if not isinstance(name, Suggested)}
+    return {**said, **blocks, **names}
+
+
+def own_name(node: Node, in_sight: Mapping[int, str]) -> str | None:
+    """What the tensor itself is called."""
+    tensor = node.owner() if node.owner is not None else None
+    return None if tensor is None else in_sight.get(id(tensor))
+
+
+Place = Callable[[Node], SourceLine | None]
+
+
+def user_place(node: Node) -> SourceLine | None:
+    """The user's line that made a value."""
+    return node.where
+
+
+def torch_place(node: Node) -> SourceLine | None:
+    """The line of torch's own that did."""
+    return None if node.where is None else node.where.within
+
+
+def name_assigned(
+    order: Sequence[Node], outside: SourceLine | None, given: bool, place: Place = user_place
+) -> dict[int, str]:
+    """Names by what the lines at the ``place`` of each node assign to."""
+    names: dict[int, str] = {}
+    executions, unfinished = group_executions(order, place)
     for run in executions:
-        where = run[-1].where
+        where = place(run[-1])
         asked_here = (
             outside is not None and where is not None and (where.file, where.line) == (outside.file, outside.line)
         )
@@ -60,22 +103,64 @@ def name_nodes(
             # what the line itself asked for: ``hvp`` and its like make other gradients on their way
             own = node.gradient is not None and (node.where is None or called_name_at(node.where) in (None, "grad"))
             fits = (not several or node.siblings == len(targets)) and (not asked_here or own)
+            if place is not user_place:
+                fits = fits and (statement.loop or node.siblings == len(targets)) and VAGUE.isdisjoint(targets)
             if fits and (given or node.kind != "data"):
                 one_of = f"[{node.index}]" if node.gradient is not None and node.siblings > 1 else ""  # grads[1]
                 names.setdefault(id(node), targets[node.index] if several else targets[0] + one_of)
-    return {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names), **names} if given else names
+    return names
 
 
-def name_cloned_buffers(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
-    """Names of data that is a copy of a tensor in sight and still equal to it: a buffer that a layer cloned."""
+def name_as_read(order: Sequence[Node], place: Place) -> dict[int, str]:
+    """Names by the first line that reads a value: of data any text that only reads, else a variable."""
     found: dict[int, str] = {}
     for node in order:
-        source = node.made_of() if node.made_of is not None and node.kind == "data" else None
-        if source is None or id(source) not in in_sight or source.shape != node.held.shape:
-            continue
-        op = find(node.made_by)
-        if op is not None and op.definition == COPY and holds_same_numbers(node.held, source):
-            found[id(node)] = in_sight[id(source)]
+        where, read = place(node), list[tuple[str, Node]]()
+        if node.call is not None and where is not None:
+            texts = operand_texts(where, node.call)
+            read += [(t, n) for t, n in zip(texts, node.call.arguments, strict=False) if isinstance(n, Node)]
+        for source in node.sources() if place is user_place else ():
+            read += [(text, source) for call, at in source.passed if (text := argument_text(call, at)) is not None]
+        for text, source in read:
+            name = text if text.isidentifier() else read_name_expression(text, ()) if source.kind == "data" else None
+            if name is not None and name.strip("_") and (place is user_place or name not in VAGUE):
+                found.setdefault(id(source), name)
+    return found
+
+
+BLOCK = re.compile(r"(\]|(^|\.)\d+)\.out$")
+"""What the name of the result of a module in a list ends in."""
+VAGUE = frozenset({"input", "output", "x", "out", "result", "ret"})
+"""Variables of torch's that say nothing of a value."""
+
+
+def name_module_results(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
+    """``fc1.out`` for the only value of a module's call that is read outside of it.
+
+    One that several calls return in turn has the name of the inner module, but for one that is called several times.
+    A module of a list with others in it is a block: its result has a line of its own.
+    """
+    readers: dict[int, list[Node]] = {}
+    results: dict[ModuleCall, list[Node]] = {}
+    times: Counter[int] = Counter()
+    for node in order:
+        for source in node.sources():
+            readers.setdefault(id(source), []).append(node)
+    made = [(node, node.where) for node in order if id(node) in readers and node.where is not None and node.carries]
+    for node, where in made:
+        for call in where.modules:
+            results.setdefault(call, [])
+            if any(reader.where is None or call not in reader.where.modules for reader in readers[id(node)]):
+                results[call].append(node)
+    for call in results:
+        times[call.key[1]] += 1
+    found: dict[int, str] = {}
+    for node, where in made:
+        calls = [call for call in where.modules if results[call] == [node] and id(call.module()) in in_sight]
+        for call in sorted(calls, key=lambda call: times[call.key[1]] > 1)[:1]:
+            module: Any = call.module()
+            name = f"{in_sight[id(module)]}.out"
+            found[id(node)] = name if BLOCK.search(name) and module._modules else Suggested(name)
     return found
 
 
@@ -94,13 +179,13 @@ def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str]) -> dic
     return found
 
 
-def group_executions(order: Sequence[Node]) -> tuple[list[list[Node]], frozenset[int]]:
+def group_executions(order: Sequence[Node], place: Place) -> tuple[list[list[Node]], frozenset[int]]:
     """What was computed, in the order of time, by executions of one statement, or of one line where none assigns.
 
     What a statement calls of the user's runs between its own steps. The second part are the runs, by identity, after
     whose last step such a call went on: that step was an argument of the call, and not what the statement makes.
     """
-    made = [(n, n.where) for n in order if n.where is not None and n.kind != "leaf"]
+    made = [(n, where) for n in order if n.kind != "leaf" and (where := place(n)) is not None]
     found: list[list[Node]] = []
     unfinished: set[int] = set()
     under_way: dict[object, tuple[tuple[tuple[int, int], int, int], list[Node]]] = {}
@@ -140,10 +225,6 @@ def statement_key(file: str, begin: tuple[int, int]) -> object:
     return file, frames.find_assignment(file, *begin) or begin[0]
 
 
-LONGEST = 24
-"""Characters of a text that still serves as a name."""
-DEEPEST = 3
-"""Indices behind each other that are remembered."""
 READING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Constant, ast.UnaryOp, ast.BinOp,
            ast.expr_context, ast.operator, ast.unaryop)  # fmt: skip
 """What an expression may be made of that only reads."""
@@ -163,6 +244,39 @@ def text_at(where: SourceLine) -> str | None:
         return None
     line = linecache.getline(where.file, where.line).encode()
     return line[where.column : where.stop].decode(errors="replace").strip()
+
+
+def operand_texts(where: SourceLine, call: TorchCall) -> list[str]:
+    """The texts of the operands of a call that stands at ``where`` itself, in their order."""
+    text = text_at(where) or ""
+    tree, word = parse_one(text), call.spelling.rpartition(".")[2]
+    parts: list[ast.expr] = []
+    if isinstance(tree, (ast.BinOp, ast.Compare)):
+        parts = [tree.left, tree.right] if isinstance(tree, ast.BinOp) else [tree.left, *tree.comparators]
+        if not all(isinstance(part, Node) for part in call.arguments) or len(parts) != len(call.arguments):
+            return []  # which one a number stands beside, the signs do not say
+        parts = parts[::-1] if is_reflected(call.spelling) else parts
+    elif isinstance(tree, ast.Subscript) and word == "__getitem__":
+        parts = [tree.value]
+    elif isinstance(tree, ast.Call) and called_name_at(where) == word:
+        method = call.spelling.startswith("Tensor.") and isinstance(tree.func, ast.Attribute)
+        parts = [*([tree.func.value] if method else []), *tree.args]  # type: ignore[attr-defined]  # it is an attribute
+    first = next((n for n, part in enumerate(parts) if isinstance(part, ast.Starred)), len(parts))
+    return [frames.source_segment(part, text) for part in parts[:first]]
+
+
+def argument_text(call: ModuleCall, place: int | str) -> str | None:
+    """The text of an argument where the user calls a module."""
+    if call.site is None:
+        return None
+    file, ((line, begin), (last, end)) = call.site
+    text = text_at(SourceLine(file, line, "", 0, begin, end if line == last else -1)) or ""
+    tree = parse_one(text)
+    if not isinstance(tree, ast.Call) or any(isinstance(part, ast.Starred) for part in tree.args):
+        return None
+    given: dict[int | str, ast.expr] = {**dict(enumerate(tree.args))}
+    given |= {word.arg: word.value for word in tree.keywords if word.arg}
+    return frames.source_segment(given[place], text) if place in given else None
 
 
 def called_name_at(where: SourceLine) -> str | None:
@@ -206,14 +320,24 @@ def read_name_expression(text: str, parts: tuple[str, ...]) -> str | None:
     ('labels[ix]', 'x.T')
     >>> read_name_expression("x[:, [1, 0]]", ("",))
     'x[:, [1, 0]]'
+    >>> read_name_expression("y.view(-1)", ())
+    'y.view(-1)'
     >>> read_name_expression("f(x)[t]", ("0",))
     """
     tree = parse_one(text.strip())
     reads = isinstance(tree, ast.Subscript) or (isinstance(tree, ast.Attribute) and tree.attr in TURNED)
-    if tree is None or not reads or not all(isinstance(inner, READING) for inner in ast.walk(tree)):
+    if tree is None or not (reads or is_view_call(tree)):
+        return None
+    if not all(isinstance(inner, READING) or is_view_call(inner) for inner in ast.walk(tree)):
         return None
     found = write_indices(tree, parts)
     return found if len(found) <= LONGEST else None
+
+
+def is_view_call(tree: ast.AST) -> bool:
+    """``x.view(-1)``."""
+    called = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute) and not tree.keywords
+    return called and SHARING.get(tree.func.attr, "several") != "several"  # type: ignore[attr-defined]  # it is a call
 
 
 def write_indices(tree: ast.expr, parts: tuple[str, ...]) -> str:
@@ -222,27 +346,3 @@ def write_indices(tree: ast.expr, parts: tuple[str, ...]) -> str:
         return ast.unparse(tree)
     index = parts[-1] or ast.unparse(ast.Subscript(ast.Name("x"), tree.slice))[2:-1]  # by itself it has brackets
     return f"{write_indices(tree.value, parts[:-1])}[{index}]"
-
-
-def index_chain(call: TorchCall) -> tuple[str, ...]:
-    """The indices by which what a call made is read of a tensor: those of what it reads, and its own.
-
-    Each is as it is written where it is made of numbers, and empty where it is not.
-    """
-    if not call.spelling.endswith("__getitem__") or len(call.arguments) != 2:
-        return ()
-    read, index = call.arguments
-    texts = [write_index_entry(entry) for entry in (index if isinstance(index, tuple) else (index,))]
-    own = "" if None in texts else ", ".join(str(text) for text in texts)
-    return (*(read.parts if isinstance(read, Node) else ()), own)[-DEEPEST:]
-
-
-def write_index_entry(entry: Any) -> str | None:
-    """One entry of an index as it is written; None for a tensor and the like."""
-    if isinstance(entry, slice):
-        parts = [entry.start, entry.stop, *([] if entry.step is None else [entry.step])]
-        fits = all(part is None or type(part) is int for part in parts)
-        return ":".join("" if part is None else str(part) for part in parts) if fits else None
-    if isinstance(entry, EllipsisType):
-        return "..."
-    return str(entry) if entry is None or type(entry) is int else None

@@ -50,6 +50,7 @@ class SourceLine:
 
     ``column`` and ``stop`` are where in the line the expression begins and ends, in bytes; −1 where not known.
     ``path`` is where exactly: file, begin and end of the expression, then those of the user's calls around it.
+    ``within`` is the line of torch's own code; ``modules`` are the calls of modules around it, the inner ones first.
     """
 
     file: str
@@ -59,11 +60,26 @@ class SourceLine:
     column: int = field(default=-1, compare=False)
     stop: int = field(default=-1, compare=False)
     path: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
+    within: SourceLine | None = field(default=None, compare=False, repr=False)
+    modules: tuple[ModuleCall, ...] = field(default=(), compare=False, repr=False)
 
     @cached_property
     def short(self) -> str:
         """``train.py:12``."""
         return f"{self.file.rpartition('/')[2]}:{self.line}"
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleCall:
+    """A call of ``module``, told from others by ``key``; ``passed`` are its tensors' places, by identity while it runs.
+
+    ``site`` is where the user calls it; None where torch does.
+    """
+
+    module: weakref.ref[Any]
+    key: tuple[int, ...]
+    passed: dict[int, int | str]
+    site: tuple[str, Span] | None
 
 
 @dataclass(frozen=True)
@@ -124,8 +140,9 @@ class Node:
     computed in a few steps, and ``past`` how it was made of such data, or in a user's own forward pass; ``inner`` that
     such a pass made it of tensors. ``parts`` are the numbers of the indices that read data, and ``made_by`` is what was
     called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that data was
-    made of. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines that put
-    them there, and ``passage`` what was seen to go through them; ``leaves`` are those upstream, once asked.
+    made of; ``passed`` are the calls of modules that it is an argument of, and its place there; ``view`` what data is a
+    view of, and how. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines
+    that put them there, and ``passage`` what was seen to go through them; ``leaves`` are those upstream, once asked.
     """
 
     kind: str
@@ -153,6 +170,8 @@ class Node:
     parts: tuple[str, ...] = ()
     made_by: str = ""
     made_of: weakref.ref[Any] | None = None
+    passed: tuple[tuple[ModuleCall, int | str], ...] = ()
+    view: tuple[Node, str] | None = None
     hooks: weakref.ref[Any] | None = None
     hooked: tuple[SourceLine, ...] = ()
     passage: Any = None
@@ -221,11 +240,6 @@ class Node:
         return self.call.nodes() if self.call is not None else self.parents
 
 
-def only_source(sources: Sequence[Node]) -> weakref.ref[Any] | None:
-    """The tensor of the only source, if that is data."""
-    return sources[0].owner if len(sources) == 1 and not sources[0].carries else None
-
-
 def holds_same_numbers(first: Any, second: Any) -> bool:
     """Whether two tensors hold the same numbers; NaN equals NaN."""
     return bool(((first == second) | ((first != first) & (second != second))).all())
@@ -285,11 +299,6 @@ def map_nested(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-def without_subclass(value: Any) -> Any:
-    """What is recorded as torch's own tensors."""
-    return map_nested(value, lambda part: part.tensor() if isinstance(part, Node) else part)
-
-
 def upstream_nodes(
     starts: Sequence[Node], stops: Collection[int] = (), ends: Callable[[Node], bool] = lambda node: False
 ) -> list[Node]:
@@ -312,13 +321,6 @@ def upstream_nodes(
         sources = () if id(node) in stops or ends(node) else reversed(node.sources())
         stack += [(parent, False) for parent in sources if id(parent) not in seen]
     return order
-
-
-def program_starts(wanted: Sequence[Node]) -> frozenset[int]:
-    """The identities at which a program by ``wanted`` begins: none where one of them was computed from another."""
-    own = {id(node) for node in wanted}
-    above = {id(n) for node in wanted for n in upstream_nodes([node]) if n is not node}
-    return frozenset(own) if own.isdisjoint(above) else frozenset()
 
 
 def tensors_in(value: Any) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.backward.page_names import Suggested
 from symgrad.explanation.notable import pairs_compared, pairs_in_words
 from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Pullback
@@ -37,8 +38,9 @@ def explain_seed_letter(call: Findings) -> list[str]:
     program, letter = call.program, call.letter
     if letter == "v":
         return []
-    if "v" in program.labels.values():
-        return [f"v is a tensor of the script, so the seed is called {letter} here"]
+    if (tensor := next((name for name in program.labels.values() if name == "v"), None)) is not None:
+        whose = "torch's code" if isinstance(tensor, Suggested) else "the script"
+        return [f"v is a tensor of {whose}, so the seed is called {letter} here"]
     if any(isinstance(step.op, Pullback) for step in program.recording.steps):
         return [f"v_… already names gradients, so the seed is called {letter} here"]
     return [f"names of the script begin with v, so the seed is called {letter} here"]
@@ -211,7 +213,8 @@ def explain_nameless_inputs(call: Findings) -> list[str]:
     for tensor in program.recording.inputs:
         node, label = lifted.nodes.get(tensor.name), program.labels[tensor.name]
         own = None if node is None else names.get(id(node))
-        if label in read and OURS.fullmatch(label) and (own is None or WRITTEN.fullmatch(own)):
+        passed = isinstance(own, Suggested) and own.isidentifier()  # called as the line that reads it does
+        if label in read and (passed or (OURS.fullmatch(label) and (own is None or WRITTEN.fullmatch(own)))):
             words = describe_data(node, label, np.asarray(program.arrays[tensor.name]), known)
             if words:
                 said.setdefault(words, []).append(label)

@@ -37,7 +37,6 @@ from symgrad.tracing.record.trace import (
     Node,
     SourceLine,
     as_numbers,
-    program_starts,
     real_precision,
     upstream_nodes,
 )
@@ -153,6 +152,13 @@ class Scene:
             array = np.ones(tuple(tensor.shape)) if seed is None else as_float(as_numbers(seed))
             found[name] = found[name] + array if name in found else array
         return found
+
+
+def program_starts(wanted: Sequence[Node]) -> frozenset[int]:
+    """The identities at which a program by ``wanted`` begins: none where one of them was computed from another."""
+    own = {id(node) for node in wanted}
+    above = {id(n) for node in wanted for n in upstream_nodes([node]) if n is not node}
+    return frozenset(own) if own.isdisjoint(above) else frozenset()
 
 
 def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:

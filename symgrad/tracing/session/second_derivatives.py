@@ -20,10 +20,10 @@ from symgrad.tracing.captured.step_text import NOT_CHECKED, format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.gradients import RecordedGradient
 from symgrad.tracing.record.names import name_nodes
-from symgrad.tracing.record.trace import Node, SourceLine, program_starts, upstream_nodes
+from symgrad.tracing.record.trace import Node, SourceLine, upstream_nodes
 from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
-from symgrad.tracing.session.scene import Scene, pull_capture, push_capture
+from symgrad.tracing.session.scene import Scene, program_starts, pull_capture, push_capture
 from symgrad.tracing.story.events import Note, list_names
 from symgrad.tracing.story.folding import list_folded_program
 from symgrad.tracing.story.story_lines import make_lines

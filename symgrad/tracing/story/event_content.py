@@ -39,9 +39,11 @@ HANDFUL = 6
 """Tensors whose shapes are listed one by one."""
 SHORT = 48
 """Characters of a list of shapes that has the leaves in it, too."""
+REPEATED = 8
+"""Lines that equal blocks have to save for them to be told once, in a program that is not long."""
 PAGE = 40
 """Lines of a program that are told in full."""
-MOST = 64
+MOST = 80
 """Lines of a program or a backward with its equal layers told once; a longer one is told by its ends."""
 LONGEST = 12
 """Lines of a program that has no backward by lines; a longer one is told by its ends and by what has a name."""
@@ -141,8 +143,9 @@ def write_inputs(event: CallEvent) -> str:
 
 
 def is_long_program(event: CallEvent) -> bool:
-    """Whether a program is too long to be told line by line."""
-    return len(event.told.forward) > PAGE
+    """Whether a program is too long to be told line by line, or has blocks that repeat."""
+    lines = len(event.told.forward)
+    return lines > PAGE or len(event.told.ahead()) <= lines - REPEATED
 
 
 def forward_code_lines(event: CallEvent) -> list[CodeLine]:

@@ -19,7 +19,7 @@ from sympy import Integer
 
 from symgrad.backward import Line
 from symgrad.program import Apply, Program
-from symgrad.render.wrapping import truncate_end
+from symgrad.render.wrapping import shorten_list, truncate_end
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import StepWriter
 from symgrad.tracing.record import frames
@@ -32,15 +32,15 @@ TRIES = 24
 """Lengths of a turn that are tried at one place."""
 NAMED = 3
 """Names of later turns that are written before the last."""
-NUMBER = re.compile(r"\d+")
-UNNAMED = re.compile(r"(\w_)?t")
-"""What is left of our own names without their numbers."""
+NUMBER, WORD = re.compile(r"\d+"), re.compile(r"[^\W\d]\w*")
+VIEW = re.compile(r"[^\W\d]\w*\.\w+\([\d, ()-]*\)")
+"""What is called as a view of it: the first of some layers reads the input where the others read the one before."""
+UNNAMED = re.compile(r"(\w_)?t|.*\.(?!grad$)\w+")
+"""What is left without their numbers of names that nobody gave: our own, and those by modules."""
 DEPTH = 2
 """Steps between parts of one thing and what is read of them."""
 LONGEST = 60
 """Characters of the head of a loop that is quoted."""
-LISTED = 6
-"""Parts of a list that is written out."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,9 @@ class FoldingRow:
 def make_folding_row(line: Line, text: str, labels: Mapping[str, str]) -> FoldingRow:
     """A line as its code has it; ``text`` is how it is told, ``labels`` are the tensors by their names in code."""
     own, written = str(line), line.code or line.text or ""  # what torch gives has no code of its own
+    views = {name: label for name, label in labels.items() if VIEW.fullmatch(label)}
+    written = WORD.sub(lambda found: views.get(found[0], found[0]), written)
+    labels = {**labels, **{own: own for own in (label.partition(".")[0] for label in views.values())}}
     try:
         code, tree = written.encode(), ast.parse(written, mode="eval")
     except SyntaxError:
@@ -124,7 +127,7 @@ class Folding:
             alike = places[self.rows[at].kind]
             after = bisect(alike, at)
             lengths = [place - at for place in alike[after : after + TRIES]]
-            counts = [(steps, n) for steps in lengths if (n := self.turns(at, steps)) >= LEAST]
+            counts = [(steps, n) for steps in lengths if self.are_enough(at, steps, n := self.turns(at, steps))]
             steps, count = max(counts, key=lambda pair: (pair[0] * (pair[1] - 1), -pair[0]), default=(1, 1))
             if steps * (count - 1) < WORTH:
                 yield at
@@ -189,8 +192,25 @@ class Folding:
         read = zip(made.names[1:], anew.names[1:], strict=True)
         return all(one == other or (depth > 0 and self.in_a_row(one, other, depth - 1)) for one, other in read)
 
+    def are_enough(self, begin: int, steps: int, count: int) -> bool:
+        """Whether so many turns are folded: two, if they differ in one part of a network alone."""
+        if count != 2:
+            return count >= LEAST
+        rows, counted = self.changes(begin, steps, count)
+        return len(rows) == 1 and not counted and rows[0][0].endswith("]")
+
     def others(self, begin: int, steps: int, count: int) -> str:
         """What the other turns read in the place of what this one does, by the number in which the names differ."""
+        times = f"{count - 1} times" if count > 2 else "once"
+        told = f"{times} first" if self.last else f"{times} more"
+        changing, counted = self.changes(begin, steps, count)
+        for turn, row in enumerate([*changing, *counted]):
+            rest, own = (row[:-1], row[-1]) if self.last else (row[1:], row[0])
+            told += f"{' and' if turn else ', with'} {write_changing_names(rest)} in place of {own}"
+        return f"{told}; then:" if self.last else told
+
+    def changes(self, begin: int, steps: int, count: int) -> tuple[list[list[str]], list[list[str]]]:
+        """The names of what is given that change from turn to turn, and the numbers."""
         given = {*self.given, *(row.names[0] for row in self.rows[:begin])}
         rows: dict[tuple[str, ...], None] = {}
         counted: dict[tuple[str, ...], None] = {}
@@ -202,12 +222,7 @@ class Folding:
             for place, number in enumerate(turns[0].numbers):
                 if turns[1].numbers[place] != number:
                     counted.setdefault(tuple(row.spoken(place) for row in turns))
-        told = f"{count - 1} times first" if self.last else f"{count - 1} times more"
-        changing = common_changes(list(rows))
-        for turn, row in enumerate([*changing, *map(list, counted)]):
-            rest, own = (row[:-1], row[-1]) if self.last else (row[1:], row[0])
-            told += f"{' and' if turn else ', with'} {write_changing_names(rest)} in place of {own}"
-        return f"{told}; then:" if self.last else told
+        return common_changes(list(rows)), [*map(list, counted)]
 
 
 def write_turns(said: tuple[range, str], what: str, place: str = "") -> str:
@@ -321,25 +336,3 @@ def locate_turn(turn: Sequence[Apply], program: Capture) -> str:
     place += "" if program.file in ("", file) else f" of {file.rpartition('/')[2]}"
     loop = frames.find_enclosing_loop(file, numbers[0], numbers[-1])
     return f"{place} in “{truncate_end(loop, LONGEST)}”," if loop is not None else f"{place},"
-
-
-def shorten_list(text: str) -> str:
-    """A line in which a long list is written by its ends.
-
-    >>> shorten_list("y = cat([a, b[0], c, d, e, f, g, h], dim=1)")
-    'y = cat([a, b[0], … 5 more …, h], dim=1)'
-    """
-    begin = text.find("[")
-    while begin >= 0:
-        depth, cuts = 0, [begin]
-        for at in range(begin, len(text)):
-            depth += (text[at] in "[(") - (text[at] in ")]")
-            if depth == 1 and text[at] == ",":
-                cuts.append(at)
-            if depth == 0:
-                if len(cuts) > LISTED:
-                    middle = f", … {len(cuts) - 3} more …"
-                    return text[: cuts[2]] + middle + text[cuts[-1] :]
-                break
-        begin = text.find("[", begin + 1)
-    return text
