@@ -183,8 +183,8 @@ def reach_tensors(
     if depth == 0 or id(value) in seen:
         return
     if _is_tensor_or_module(value, "Module") and name:
-        for path, tensor in module_tensors(value):
-            found.setdefault(id(tensor), name_module_member(name, path))
+        for path, part in (*module_tensors(value), *module_parts(value)):
+            found.setdefault(id(part), name_module_member(name, path))
     for step, part in list_members(value):
         if type(part) in PLAIN:
             continue

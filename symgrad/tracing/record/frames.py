@@ -69,57 +69,77 @@ def cached_source_line(file: str, line: int) -> SourceLine:
 
 def user_line(turn: int = 0, before: Sequence[ModuleCall] = ()) -> SourceLine:
     """The user's line that is running; calls of modules ``before`` that still run are the same ones."""
-    frame = user_frame()
-    if frame is None:
-        return SourceLine("?", 0, "", turn)
-    file, line = frame.f_code.co_filename, frame.f_lineno
-    path = tuple([locate_instruction(around.f_code, around.f_lasti) for around in frames_of_recording(frame)])
+    users, places, calls = frames_around(sys._getframe(1))
+    if not users:
+        frame = user_frame()  # around the beginning
+        if frame is None:
+            return SourceLine("?", 0, "", turn)
+        users = frames_around(frame)[0]
+    code, line = users[0].f_code, users[0].f_lineno
+    path = tuple([locate_instruction(around.f_code, around.f_lasti) for around in users])
     (first, begin), (last, end) = path[0][1]
-    within, modules = (locate_in_torch(turn, path), running_modules(before)) if turn else (None, ())
     return SourceLine(
-        file, line, linecache.getline(file, line).strip(), turn, begin, end if first == last else -1, path,
-        within, modules,
+        code.co_filename, line, linecache.getline(code.co_filename, line).strip(), turn, begin,
+        end if first == last else -1, path, locate_in_torch(turn, path, places), running_modules(calls, before),
     )  # fmt: skip
 
 
-def locate_in_torch(turn: int, path: tuple[tuple[str, Span], ...]) -> SourceLine | None:
+def locate_in_torch(
+    turn: int, path: tuple[tuple[str, Span], ...], places: Sequence[FrameType] | None = None
+) -> SourceLine | None:
     """Torch's own line that is running, below the user's ``path``; None where the user's calls what is recorded."""
-    frame: FrameType | None = sys._getframe(2)
-    places = []
-    while frame is not None and is_internal_frame(frame) and not is_recording_start(frame):
-        file = frame.f_code.co_filename
-        if file.startswith(_torch_home()) and TELLING.search(file) and frame.f_code.co_name != MARK:
-            places.append(locate_instruction(frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    if not places:
+    found = frames_around(sys._getframe(1))[1] if places is None else places
+    around = tuple([locate_instruction(frame.f_code, frame.f_lasti) for frame in found])
+    if not around:
         return None
-    (line, begin), (last, end) = places[0][1]
-    return SourceLine(places[0][0], line, "", turn, begin, end if line == last else -1, (*places, *path))
+    file, ((line, begin), (last, end)) = around[0]
+    return SourceLine(file, line, "", turn, begin, end if line == last else -1, (*around, *path))
 
 
-def running_modules(before: Sequence[ModuleCall]) -> tuple[ModuleCall, ...]:
-    """The calls of modules that run, the inner ones first."""
-    frame: FrameType | None = sys._getframe(2)
+def frames_around(frame: FrameType | None) -> tuple[list[FrameType], list[FrameType], list[FrameType]]:
+    """Up to where recording began: the user's frames, those of torch's own code below them, and calls of modules."""
+    module = _module_call()
+    users, places, calls = list[FrameType](), list[FrameType](), list[FrameType]()
+    while frame is not None:
+        code = frame.f_code
+        if code is module:
+            calls.append(frame)
+        elif id(code) in STARTS:
+            break
+        elif code.co_name == MARK or is_internal_file(code.co_filename):
+            if not users and tells_names(code.co_filename) and code.co_name != MARK:
+                places.append(frame)
+        else:
+            users.append(frame)
+        frame = frame.f_back
+    return users, places, calls
+
+
+def running_modules(frames: Sequence[FrameType], before: Sequence[ModuleCall]) -> tuple[ModuleCall, ...]:
+    """The calls of modules in these frames, the inner ones first; those ``before`` that still run are the same."""
     known, found = {call.key: call for call in before}, []
-    while frame is not None and not is_recording_start(frame):
-        around = frame.f_back
-        if frame.f_code is _module_call():
-            given = frame.f_locals
-            args, keywords = given["args"], given["kwargs"]
-            key = id(frame), id(given["self"]), -1 if around is None else around.f_lasti, *map(id, args[:1])
-            call = known.get(key)
-            if call is None:
-                passed = {id(value): place for place, value in (*enumerate(args), *keywords.items())}
-                by_user = around is not None and not is_internal_frame(around)
-                site = locate_instruction(around.f_code, around.f_lasti) if around is not None and by_user else None
-                call = ModuleCall(weakref.ref(given["self"]), key, passed, site)
-            found.append(call)
-        frame = around
+    for frame in frames:
+        given, around = frame.f_locals, frame.f_back
+        args, keywords, at = given["args"], given["kwargs"], -1 if around is None else around.f_lasti
+        key = id(frame), id(given["self"]), at, *map(id, args[:1])
+        call = known.get(key)
+        if call is None:
+            passed = {id(value): place for place, value in (*enumerate(args), *keywords.items())}
+            by_user = around is not None and not is_internal_frame(around)
+            site = locate_instruction(around.f_code, at) if around is not None and by_user else None
+            call = ModuleCall(weakref.ref(given["self"]), key, passed, site)
+        found.append(call)
     return tuple(found)
 
 
+@lru_cache(maxsize=1024)
+def tells_names(file: str) -> bool:
+    """Whether variables in a file of torch's have names that say something."""
+    return file.startswith(_torch_home()) and TELLING.search(file) is not None
+
+
 TELLING = re.compile(r"/torch/(nn/(?!modules/module.py)|_decomp/|distributions/|functional.py)")
-"""Files of torch's in which variables have names that say something."""
+"""Such files."""
 
 
 @lru_cache(maxsize=1)
@@ -128,11 +148,6 @@ def _module_call() -> CodeType:
     import torch
 
     return torch.nn.Module.__call__.__code__
-
-
-def is_recording_start(frame: FrameType) -> bool:
-    """Whether recording begins in a frame."""
-    return any(frame.f_code is code for code in BEGINNINGS)
 
 
 PLACED: dict[tuple[int, int], tuple[CodeType, tuple[str, Span]]] = {}
@@ -169,24 +184,14 @@ def locate_error(error: BaseException) -> tuple[SourceLine, str] | None:
     return SourceLine(code.co_filename, line, linecache.getline(code.co_filename, line).strip()), code.co_qualname
 
 
-BEGINNINGS: list[CodeType] = []
-"""What begins to record and then runs the user's program."""
+STARTS: set[int] = set()
+"""What begins to record and then runs the user's program: its code, by identity."""
 
 
 def mark_recording_start(function: Recording) -> Recording:
     """Mark what begins to record: who called it is the same for everything that is recorded in it."""
-    BEGINNINGS.append(function.__code__)
+    STARTS.add(id(function.__code__))
     return function
-
-
-def frames_of_recording(start: FrameType | None) -> Iterator[FrameType]:
-    """`frames` up to where recording began: a notebook or a test has dozens around that."""
-    while start is not None:
-        if not is_internal_frame(start):
-            yield start
-        elif is_recording_start(start):
-            return
-        start = start.f_back
 
 
 def frames_of_watched_script(start: FrameType | None) -> Iterator[FrameType]:
@@ -196,7 +201,7 @@ def frames_of_watched_script(start: FrameType | None) -> Iterator[FrameType]:
     while start is not None:
         if not is_internal_frame(start):
             around.append(start)
-        elif is_recording_start(start):
+        elif id(start.f_code) in STARTS:
             last = len(around)
         start = start.f_back
     yield from around[:last]
@@ -316,7 +321,7 @@ def called_by_symgrad() -> bool:
         file = frame.f_code.co_filename
         if file.startswith(PACKAGE) and not file.startswith(HERE):
             met = True
-        elif met and is_recording_start(frame):
+        elif met and id(frame.f_code) in STARTS:
             return True  # what stands around the beginning runs the script
         frame = frame.f_back
     return False
