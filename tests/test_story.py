@@ -991,7 +991,7 @@ loss.backward()
 def test_a_condition_and_a_division_stand_once(tmp_path):
     """Two heads over one layer, as actor and critic have."""
     _, told = play(tmp_path, ACTOR, 120)
-    assert "v_value  = where((value - data).abs() >= 1, (value - data).sign(), value - data) / 8\n" in told
+    assert "v_value  = where((value - target).abs() >= 1, (value - target).sign(), value - target) / 8\n" in told
     assert "v_z      = (v_logits @ a + v_value * c) * (z > 0)\n" in told
     assert "v_logits = -ones_like(logits) / 16\n" in told
 
