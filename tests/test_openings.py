@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import symgrad
 from symgrad.language import expand_composites, why_whole
 from symgrad.numeric import as_float, forward, numeric_pullback
 from symgrad_cli.main import main
@@ -75,3 +76,21 @@ def test_derive_opens_composites_or_says_why_not(command: str, line: str, said: 
     assert line in opened.stdout
     assert (line in whole.stdout) == bool(said)
     assert opened.stderr.strip() == said
+
+
+@pytest.mark.parametrize(
+    ("end", "begins"),
+    [
+        ("y.backward()", "torch raises an error at line 3, y.backward():"),
+        ("y.backward(retain_graph=True)", "torch raises an error at line 3, y.backward(retain_graph=True):"),
+        ("y.mul_(2); y.sum().backward()", "torch raises an error at line 3, y.mul_(2); y.sum().backward():"),
+        ("y.sum()", "This script has no backward()"),
+        ("y.backward(torch.ones(2))", ""),
+        ("y.sum().backward()  # y.backward() raises", ""),
+    ],
+)
+def test_a_pasted_script_begins_with_what_torch_raises(end: str, begins: str) -> None:
+    text = f"x = torch.tensor([1., 2.], requires_grad=True)\ny = torch.exp(x)\n{end}"
+    page = symgrad.explain(text).to_text()
+    raised = [line.strip() for line in page.splitlines()[1:4] if "torch raises" in line or "has no" in line]
+    assert [line[: len(begins)] for line in raised] == ([begins] if begins else [])

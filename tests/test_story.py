@@ -1141,7 +1141,8 @@ def test_what_torch_turns_before_it_reads_it_is_called_so(tmp_path):
         "out, _ = attn(src, src, src)\nout.sum().backward()\n"
     )
     session, _ = play(tmp_path, body)
-    assert {"q", "k", "v", "attn_output"} <= set(names_of(session))
+    assert {"q", "k", "value", "attn_output"} <= set(names_of(session))  # v is the seed
+    assert session.calls[0].letter == "v"
     assert any("src.transpose(1, 0)" in line for line in session.calls[0].program)
     assert not any(role.startswith("data") for role in session.calls[0].roles)
 

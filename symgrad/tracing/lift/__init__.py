@@ -25,7 +25,7 @@ from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import Last
 from symgrad.ops.lookup import has_role
-from symgrad.program import Apply, Program, Role, free_name
+from symgrad.program import SEEDS, Apply, Program, Role, free_name
 from symgrad.program import Argument as StepArgument
 from symgrad.tracing.record.trace import Node, SourceLine, map_nested
 
@@ -82,7 +82,8 @@ def assign_labels(
             found[name] = "out"
             continue
         if name in suggested:
-            found[name] = Suggested(free_name((suggested[name],), taken))
+            wish = VALUE if suggested[name] == SEEDS[0] else suggested[name]
+            found[name] = Suggested(free_name((wish,), taken))
             taken.add(found[name])
             continue
         number += 1
@@ -103,6 +104,8 @@ def assign_labels(
     return found
 
 
+VALUE = "value"
+"""What is shown for what torch's own code calls v, the letter of the seed."""
 RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
 WRITTEN = re.compile(r".*([\])]|\.(T|mT|H|mH|real|imag))", re.DOTALL)

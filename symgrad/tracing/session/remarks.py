@@ -38,9 +38,8 @@ def explain_seed_letter(call: Findings) -> list[str]:
     program, letter = call.program, call.letter
     if letter == "v":
         return []
-    if (tensor := next((name for name in program.labels.values() if name == "v"), None)) is not None:
-        whose = "torch's code" if isinstance(tensor, Suggested) else "the script"
-        return [f"v is a tensor of {whose}, so the seed is called {letter} here"]
+    if "v" in program.labels.values():
+        return [f"v is a tensor of the script, so the seed is called {letter} here"]
     if any(isinstance(step.op, Pullback) for step in program.recording.steps):
         return [f"v_… already names gradients, so the seed is called {letter} here"]
     return [f"names of the script begin with v, so the seed is called {letter} here"]
