@@ -18,10 +18,11 @@ from symgrad.calculus.local_derivatives import _instantiated, derive_local, loca
 from symgrad.documents.operation import worked
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation, derive_only
-from symgrad.explanation.formulas import Derived
+from symgrad.explanation.formulas import Derived, derive_once
 from symgrad.language import read_program
 from symgrad.numeric import Values, forward
 from symgrad.ops import Example, Op, operations
+from symgrad.oracles import forms
 from symgrad.oracles.torch import data_inputs
 from symgrad.program import Apply, Program
 from symgrad.shapes import fill_sizes
@@ -149,6 +150,6 @@ def first_stories() -> Sequence[ParameterSet]:
 
 
 def forget() -> None:
-    """Local derivations are made anew, on new indices."""
-    for cache in (derive_local, _instantiated, local_pullback, local_pushforward):
+    """Derivations are made anew, on new indices, and forms proven anew."""
+    for cache in (derive_local, _instantiated, local_pullback, local_pushforward, derive_once, forms._checked):
         cache.cache_clear()

@@ -150,7 +150,7 @@ def test_heads_are_put_together_as_they_were_taken_apart() -> None:
 
 def test_lenet_reads_like_the_lecture() -> None:
     assert [str(line) for line in captured("lenet").backward().statements] == [
-        "v_t8 = (softmax(t8, dim=-1) - one_hot(data, 5)) / 2",
+        "v_t8 = (softmax(t8, dim=-1) - one_hot(classes[:2], 5)) / 2",
         "v_t6 = (v_t8 @ 7.weight).reshape(t6.shape)",
         "v_t5 = zeros_like(t5).flatten(2).scatter_add(2, at_t6.flatten(2), v_t6.flatten(2)).reshape(t5.shape)",
         "v_t4 = v_t5 * (t4 > 0)",

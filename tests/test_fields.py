@@ -144,10 +144,11 @@ def needless(row: Row) -> list[str]:
 
 
 LOOPS = {
+    **dict.fromkeys(("det", "inverse", "logabsdet", "logdet", "pinv", "solve"), ("reads_out",)),
     "avg_pool1d": ("smooth",), "conv1d": ("smooth",), "gt": ("summary",), "lt": ("summary",), "max_unpool1d": ("ranks",),
     "max_unpool3d": ("ranks",),
 }  # fmt: skip
-"""What the other rows of a loop need."""
+"""What the other rows of a loop, or of a function that makes rows, need."""
 
 
 def test_no_field_of_data_says_what_follows() -> None:
@@ -404,6 +405,7 @@ STANDS = {
     **dict.fromkeys(("complex_log", "complex_sqrt"), "jumps where the negative axis is crossed"),
     **dict.fromkeys(("cosine_embedding_loss", "hinge_embedding_loss"), "targets are −1 and 1"),
     **dict.fromkeys(("masked_fill", "where"), "a mask is of 0 and 1"),
+    **dict.fromkeys(("det", "inverse", "logabsdet", "pinv", "solve"), "a matrix without an inverse has no derivative"),
     "binary_cross_entropy_with_logits": "targets are probabilities",
     "cross_entropy": "the weights of classes, which no example has, divide",
     "corrcoef": "of a row of equal entries nothing",

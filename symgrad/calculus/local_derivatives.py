@@ -195,10 +195,10 @@ def _instantiated(
         return Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
 
     residual = tuple(instantiate(equation, called, sized) for equation in found.residual)
-    undefined = found.equation.right is not sp.nan and any(
-        d.formula.has(sp.nan, sp.zoo) for d in found.derivatives.values()
-    )
     derivatives = MadeWhenRead(derivative, found.derivatives)
+    twice, numbers = len(set(called.values())) < len(called), any(size.is_number for size in sized.values())
+    read = derivatives if twice or numbers else found.derivatives  # x − x and n − 2 may be 0 there
+    undefined = found.equation.right is not sp.nan and any(d.formula.has(sp.nan, sp.zoo) for d in read.values())
     return LocalJacobian(instantiate(found.equation, called, sized), derivatives, residual), undefined
 
 

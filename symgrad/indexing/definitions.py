@@ -88,7 +88,8 @@ def take_apart(term: Expr, sums: bool = True) -> Product:
             inner, limits = take_apart(own.function), tuple(limit[0] for limit in own.limits)
             found = found.times(Product(inner.constant, inner.powers, (*limits, *inner.bound)))
         else:
-            content, rest = split_content(canonical(base)) if base.is_Add else (sp.S.One, canonical(base))
+            rest = canonical(base)
+            content, rest = split_content(rest) if base.is_Add and rest.is_Add else (sp.S.One, rest)
             turn = -1 if content.is_negative and not exponent.is_integer else 1  # no root of a negative number
             found = found.times(Product((turn * content) ** exponent, {turn * rest: exponent}))
     return found
@@ -161,7 +162,7 @@ def find_definition(
         taken = Product(pattern.constant, {canonical(f.xreplace(at)): e for f, e in pattern.powers.items()})
         if None in (*inner, *places) or len({*inner} & {*term.bound}) < len(inner):
             continue
-        if len(taken.powers) < len(pattern.powers):
+        if not taken.powers or len(taken.powers) < len(pattern.powers):
             continue
         times = 1 if inner else min((int(term.powers[f] / e) for f, e in taken.powers.items()), key=abs)
         left = Product(term.constant, term.powers).times(taken, sp.Integer(-times))

@@ -646,7 +646,7 @@ def test_einsum_is_told_in_its_own_letters() -> None:
 
 ROWS, THREE = torch.arange(6.0).reshape(2, 3) / 7, torch.tensor([0.5, 1.5, 2.5])
 AT_HAND = [
-    (lambda u: F.binary_cross_entropy_with_logits(u, THREE / 3), THREE, "v * (u.sigmoid() - data) / 3"),
+    (lambda u: F.binary_cross_entropy_with_logits(u, THREE / 3), THREE, "v * (u.sigmoid() - target) / 3"),
     (lambda x: x.repeat(2, 1), ROWS, "v.reshape(2, 2, 3).sum(0)"),
     (lambda x: x.repeat(4, 2, 2), ROWS, "v.reshape(4, 2, 2, 2, 3).sum((0, 1, 3))"),
     (lambda u: (u**3).sum() ** (1 / 3), THREE, "v * u ** 2 / out ** 2"),

@@ -47,15 +47,16 @@ def name_nodes(
     names = {**name_assigned(order, outside, given), **names}
     if given:
         names = {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names), **names}
+    words = {key: name for key, name in in_sight.items() if not name.replace(".", "").isdigit()}  # not nn.Sequential's
     inside = {
         **name_as_read(order, torch_place),
-        **name_module_arguments(order, in_sight),
+        **name_module_arguments(order, words),
         **name_assigned(order, None, True, torch_place),
     }
     known = {**inside, **names}
     views = ((id(n), view_text(n, lambda base: known.get(id(base), own_name(base, in_sight)))) for n in order)
     inside |= {key: text for key, text in views if text is not None}
-    results = name_module_results(order, in_sight)
+    results = name_module_results(order, words)
     found = {**inside, **name_as_read(order, user_place), **results}
     said = {id(n): Suggested(found[id(n)]) for n in order if id(n) in found}
     blocks = {key: str(name) for key, name in results.items() if not isinstance(name, Suggested)}
