@@ -26,7 +26,7 @@ class Held(OperationDirective):
 
     def page(self, op: Op, found: Article) -> Any:
         """The page as it is anywhere; what it breaks is told with all that is not true."""
-        for fault in faults(op, *article_markdown(found, op.name)):
+        for fault in (*faults(op, *article_markdown(found, op.name)), *undrawn(found)):
             record_untrue(self, f"{op.name}: {fault}")
         return super().page(op, found)
 
@@ -54,6 +54,13 @@ def faults(op: Op, text: str, pictures: Mapping[str, str]) -> Iterator[str]:
     yield from (f"a picture without words, {n}" for n, svg in pictures.items() if len(Picture("", svg).alt) <= 20)
     if text.count("![") != len(pictures) or text.count("<details>") != text.count("</details>"):
         yield "a picture that is not there, or a part that is folded and not closed"
+
+
+def undrawn(found: Article) -> Iterator[str]:
+    """That J is not drawn where something flows back, or is where nothing does."""
+    drawn = any(isinstance(block, Picture) for block in found.box)
+    if drawn == (found.structure == "zero"):
+        yield "a picture of J where nothing flows back" if drawn else "no picture of J"
 
 
 def untold(op: Op, answer: str) -> Iterator[str]:

@@ -154,6 +154,7 @@ def test_more_lines_than_fit_stand_in_section_four() -> None:
     assert "with v_k = v_z @ w2.T" in alone
 
 
+@pytest.mark.slow
 def test_lines_that_subtract_conditions_run_as_they_are_printed() -> None:
     """torch refuses t13 * (cos >= 0) - t10 of truth values, where the weight 1 is left out."""
     x, y = (torch.tensor(value, requires_grad=True) for value in ([1.0, 2.0], [2.0, 0.5]))
@@ -217,6 +218,7 @@ loss.backward()
 """
 
 
+@pytest.mark.slow
 def test_a_training_step_is_told_line_by_line(tmp_path) -> None:
     path = tmp_path / "train.py"
     path.write_text(TRAINING, encoding="utf-8")

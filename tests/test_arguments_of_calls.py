@@ -124,7 +124,7 @@ def names(word: str) -> Iterator[list[str]]:
                     yield ["input" if a.name == "self" else a.name for a in schema.arguments]
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("word", WORDS)
 def test_arguments_may_be_given_by_torchs_names(word: str) -> None:
     """``F.mse_loss(x, target=y)``, ``torch.cdist(x1=x, x2=y)``, ``torch.linalg.inv(A=x)``: each was refused."""
@@ -204,7 +204,7 @@ def by_numpy(text: str, given: Mapping[str, np.ndarray]) -> np.ndarray | None:
     return None if np.iscomplexobj(found) or found.dtype == object else found
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "word", sorted(w for w in {*COMPOUNDS, *SPELLINGS} if w.startswith("np.") and w not in NUMPYS_OWN)
 )

@@ -77,6 +77,7 @@ def test_several_axes_with_no_entry_come_to_what_torch_says(name: str, shape: tu
     assert_same(expected["x"], found.gradients["x"].value, what=text)
 
 
+@pytest.mark.slow
 def test_most_of_the_table_has_a_meaning_at_axes_of_one_entry() -> None:
     def refused(case: Case) -> bool:
         try:

@@ -85,6 +85,7 @@ def accused(text: str, numbers: range) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:var")
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("text", OPERATIONS)
@@ -198,7 +199,7 @@ CHOSEN = {
 """Every change under three of the operations, in both types; every operation under a dozen of the changes, in both."""
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(
     ("name", "text", "dtype"),
     [pytest.param(*one, marks=[] if one in CHOSEN else [pytest.mark.night]) for one in ALL_CHANGES],
@@ -320,6 +321,7 @@ def scan_backward(by: int) -> Function:
     return backward
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [0, 1])
 def test_a_scan_that_reads_its_neighbours_state_is_called_shifted(by: int) -> None:
     a, x = randn(2, 5).sigmoid(), randn(2, 5, seed=1)

@@ -300,8 +300,7 @@ def test_steps_fold_and_formulas_are_copied(opened: Opened, forum: str) -> None:
     assert page.locator("details[open]").count() == 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_everybody_can_read_it(chromium: Any, deep: str, forum: str, ran: str, scheme: str, width: int) -> None:
     context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 850})
     for address in (deep, forum, ran):

@@ -181,6 +181,7 @@ def test_a_batch_goes_back_through_windows_a_few_images_at_a_time() -> None:
             np.testing.assert_allclose(shares[name], whole[name], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_is_only_broadcast_takes_no_room() -> None:
     """With large images a normalisation was not opened, and its line had 174 characters."""
     x, w = torch.randn(8, 4, 6, 6, dtype=torch.float64), torch.randn(4, dtype=torch.float64)

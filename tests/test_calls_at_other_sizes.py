@@ -32,7 +32,7 @@ PYTHONS_WORDS = ("object", "sequence", "identity", "NoneType", "argument", "inde
 EXAMPLES = [pytest.param(case, id=case.name) for case in cases()]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("shape", [(), (0,)], ids=["numbers", "empty"])
 @pytest.mark.parametrize("case", EXAMPLES)

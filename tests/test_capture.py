@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 import torch
@@ -671,11 +673,14 @@ def test_distances_in_single_precision(many: str, p: float, dtype: torch.dtype) 
 
 
 def test_steps_of_a_network_are_called_after_its_modules():
-    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
-    program = symgrad.capture(lambda x: net(x).sum(), torch.randn(2, 3))
-    assert [line.partition(" = ")[0] for line in program.operations] == ["0.out", "1.out", "2.out", "out"]
-    named = symgrad.capture(torch.nn.ModuleDict({"fc": net})["fc"], torch.randn(2, 3)).explain(check=False)
-    assert [step.result.name for step in named.program.steps][:2] == ["x0_out", "x1_out"]
+    """A module that has a number in the place of a name gives its values none."""
+    layers = {"first": torch.nn.Linear(3, 4), "act": torch.nn.ReLU(), "last": torch.nn.Linear(4, 2)}
+    net, numbered = torch.nn.Sequential(OrderedDict(layers)), torch.nn.Sequential(*layers.values())
+    names = [
+        [line.partition(" = ")[0] for line in symgrad.capture(own, torch.randn(2, 3)).operations]
+        for own in (net, numbered)
+    ]
+    assert names == [["first.out", "act.out", "out"], ["t1", "t2", "out"]]
 
 
 def test_a_call_of_several_results_is_in_the_program_once():

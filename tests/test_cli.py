@@ -330,6 +330,7 @@ def test_formulas_are_proven_at_sizes_that_go_together(shapes: tuple[str, ...]) 
     assert "v[" in result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("arguments", "status"),
@@ -347,6 +348,7 @@ def test_a_reader_that_stops_early_changes_no_verdict(arguments: str, status: in
     assert "Broken pipe" not in done.stderr
 
 
+@pytest.mark.slow
 def test_without_torch_the_check_says_so() -> None:
     """Everything else is still checked."""
     calls = (["explain", "--call", "a:b"], ["run", "script.py"], ["explain", "x@a", "--no-color"])
@@ -526,6 +528,7 @@ class Watched(io.StringIO):
         return self.looked_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looked_at", [True, False])
 def test_what_takes_long_says_so_to_a_terminal(looked_at: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     found, api = Watched(looked_at), importlib.import_module("symgrad.api")

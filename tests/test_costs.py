@@ -92,6 +92,7 @@ def recurrent(read, steps):
     return run, x, cell
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", READ)
 def test_the_steps_of_a_recurrent_network_cost_as_many_derivations_as_one(name, counted):
@@ -122,6 +123,7 @@ class Block(nn.Module):
         return x + self.down(torch.tanh(self.up(self.norm(x))))
 
 
+@pytest.mark.slow
 def test_equal_blocks_cost_as_many_derivations_as_one(counted):
     def lines(count):
         model = nn.Sequential(*(Block() for _ in range(count))).double()

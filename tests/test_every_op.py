@@ -234,7 +234,7 @@ def by_entries(equation: Equation, name: str, case: Case) -> np.ndarray:
     return np.asarray(rows, dtype=float).reshape(-1, case.values[name].size)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @each_derived
 def test_the_pullback_is_torchs_backward(case: Case) -> None:
     sweeps = {d.name: d.sweep for d in case.derived}
@@ -256,7 +256,7 @@ def test_the_pullback_is_torchs_backward(case: Case) -> None:
         assert_same(by_rows, moved.reshape(-1), seed=case.seed, what=f"J·u by {name}")
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @each
 def test_pullback_and_pushforward_are_adjoint(case: Case) -> None:
     generator = np.random.default_rng(case.seed)
@@ -285,7 +285,7 @@ LOOKED_AT = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("case", "most"), LOOKED_AT)
 def test_what_is_written_out_adds_up_and_never_divides_by_zero(case: Case, most: int) -> None:
     """1/0 beside a condition that does not hold is not there: neither in an entry of J nor in one of a gradient."""
@@ -360,7 +360,7 @@ def test_an_operation_with_conditions_on_entries_is_not_called_smooth(case: Case
 # --- what must not matter -----------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @each
 def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
     """Every index called k, every size otherwise: entry by entry the same, and contracted with weights."""
@@ -410,7 +410,7 @@ def changed_shapes(case: Case) -> list[dict[str, tuple[int, ...]]]:
     return found
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(32)
 @each
 def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
     for shapes in changed_shapes(case):

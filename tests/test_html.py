@@ -71,6 +71,7 @@ def travels(page: str) -> dict:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("case", first_stories())
 def test_every_story_is_one_well_formed_page(case: Case) -> None:
@@ -266,6 +267,7 @@ def test_long_names_stand_above_the_table_not_in_every_column() -> None:
     assert "entries of" not in short.partition("</table>")[0]
 
 
+@pytest.mark.slow
 def test_a_long_program_is_a_curve_of_its_lengths() -> None:
     text = "; ".join(f"h{n + 1} = sigmoid(h{n}*w)" for n in range(30)).replace("h0*", "x*")
     picture = symgrad.explain(text, check=False, x=[1.0, 2.0], w=[0.5, 0.25]).to_svg(program=True)

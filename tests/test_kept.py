@@ -97,6 +97,7 @@ def runs(tmp_path, monkeypatch):
 # --- what is known ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_run_derives_and_proves_no_line_that_the_first_one_knows(runs):
     first = runs.story(PLAIN)
     assert runs.counts["derived"] > 10
@@ -313,6 +314,7 @@ def test_the_folder_is_the_one_for_caches(system, monkeypatch):
 # --- the command ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_keeps_unless_it_is_told_not_to(tmp_path):
     script, folder = tmp_path / "script.py", tmp_path / "kept"
     script.write_text(CLASSES.replace("TARGETS", NONE_OUT))

@@ -297,6 +297,7 @@ def test_a_script_is_told_of_the_kink_once(tmp_path: Path) -> None:
     assert "kink" not in told[1]
 
 
+@pytest.mark.slow
 def test_a_mask_that_nothing_moves_is_no_kink() -> None:
     """That of the past is ``tril(ones_like(S)) > 0``, at a corner wherever it is 0."""
     q = [[1.0, 2.0], [0.5, -1.0], [2.0, 1.0]]

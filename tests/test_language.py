@@ -846,6 +846,7 @@ def watched(text: str, way: dict) -> ParsedProgram | str:
         active = False
 
 
+@pytest.mark.slow
 @AUDITED
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("part", range(4))
@@ -915,6 +916,7 @@ def test_a_reading_is_the_reading_of_its_own_shapes(text: str) -> None:
     assert [again.numbers(t.shape) for t in again.tensors()] == [program.numbers(t.shape) for t in program.tensors()]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_every_node_of_the_tree_lies_where_it_says(text: str) -> None:
     wrapped = f"é = exp(x1 + {text!r})" if "'" not in text and "\\" not in repr(text) else "exp(x1)"

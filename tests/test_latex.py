@@ -66,6 +66,7 @@ def test_the_brief_answer_is_mathematics_and_no_code(text: str) -> None:
         assert f"$v^{{{stage}}}$ is the gradient with respect to \\texttt{{{stage}}}." in page
 
 
+@pytest.mark.slow
 @needs_latex
 def test_the_three_sizes_are_set(tmp_path: Path) -> None:
     stories = (

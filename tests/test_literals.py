@@ -258,6 +258,7 @@ def outcome(function: Callable[[Any], Any], argument: object) -> Any:
         return error
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_any_text_gives_a_value_or_a_symgrad_error(text: str) -> None:
     started = time.process_time()

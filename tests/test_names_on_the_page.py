@@ -139,6 +139,7 @@ size = lambda: torch.stft(x, 8, 4, 8, window, return_complex=True).abs()
 """
 
 
+@pytest.mark.slow
 def test_what_no_line_reads_and_nobody_named_is_not_told(tmp_path: Path) -> None:
     _, told = play(tmp_path, TWICE)
     ahead = told.partition("backward:")[0]

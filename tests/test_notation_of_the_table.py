@@ -127,7 +127,7 @@ def named(teller: Teller, values: Values) -> Iterator[tuple[str, Ready, Formula,
         yield name, left, formula, tuple(own.axes[n].size for n in kept), arrays[name]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("case", first_by_default(2))
 def test_what_a_page_prints_in_the_names_of_the_answer_reads_back(case: Case) -> None:
     """J and vᵀJ are written in xhat, r, P and out: read with the lines that define these, they are what was derived."""
@@ -146,6 +146,7 @@ TEXTS = (
 """Texts, and the names in which their derivatives are written."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "shapes", "names"), TEXTS, ids=[text for text, *_ in TEXTS])
 def test_a_derivative_is_written_in_the_names_of_the_answer(
     text: str, shapes: Mapping[str, tuple[int, ...]], names: set[str]

@@ -220,6 +220,7 @@ OPENED = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("text", OPENED)
 def test_what_stands_inside_an_opened_operation_is_said(text: str) -> None:
@@ -316,6 +317,7 @@ def test_a_condition_is_negated_as_one(text: str, line: str) -> None:
     assert held(explanation, text)
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(drawn=expressions(4))
 def test_random_programs_open_with_what_holds(drawn: Expression) -> None:
@@ -346,6 +348,7 @@ def holds(drawn: Expression) -> None:
             assert "not differentiable" in str(refused)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["F.scaled_dot_product_attention(F.glu(b), c, c, d)", "F.glu(b).norm(dim=1) / F.glu(b).shape[1] ** 0.5"]
 )

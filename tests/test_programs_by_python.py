@@ -123,6 +123,7 @@ def test_statements_and_imports_are_read_as_python_reads_them(text: str) -> None
     assert judged(text) == "equal"
 
 
+@pytest.mark.slow
 def test_random_programs_are_read_as_python_reads_them() -> None:
     found = verdicts(range(60))
     assert found["equal"] >= 20, found

@@ -214,6 +214,7 @@ def test_a_long_text_is_explained_whatever_its_depth(text: str) -> None:
     assert "x.grad" in explanation.to_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "sizes"),
     [

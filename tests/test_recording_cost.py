@@ -137,6 +137,7 @@ except TypeError:
     assert torch.overrides._get_current_function_mode_stack() == []
 
 
+@pytest.mark.slow
 def test_what_a_norm_is_given_is_not_copied_for_its_running_statistics(tmp_path, monkeypatch):
     kept = []
     own = Node.keep
@@ -204,6 +205,7 @@ def test_every_nth_call_is_told_and_no_other(tmp_path, asked, kind):
     assert sum(session.counted.values()) == 12 - len(EVERY[asked])
 
 
+@pytest.mark.slow
 def test_every_nth_call_is_an_option_of_the_command(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(LOOP.format(optimizer="SGD", steps=10), encoding="utf-8")
@@ -247,6 +249,7 @@ def test_a_call_that_is_only_counted_runs_little_of_ours_however_large_the_graph
     assert sum(graph.size for graph in read) / 40 < FEW_NODES
 
 
+@pytest.mark.slow
 def test_only_some_calls_are_recorded_however_the_programs_change(tmp_path, intercepted, monkeypatch):
     """Another length in each batch, or a graph that grows: the recorder is not on all the time."""
     turns = []
@@ -496,6 +499,7 @@ def most_held(tmp_path, layers):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_call_that_is_told_holds_each_gradient_once_in_doubles(tmp_path):
     few, many = (most_held(tmp_path, layers) for layers in (8, 16))
     assert many - few < 1.5 * 8 * (8 * 500 * 500), (few, many)
@@ -514,6 +518,7 @@ loss.backward()
 """
 
 
+@pytest.mark.slow
 def test_no_line_and_no_verdict_copies_a_gradient_as_large_as_the_model_many_times(tmp_path):
     tracemalloc.start()
     try:
@@ -726,6 +731,7 @@ LOOKING = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", LOOKING.values(), ids=LOOKING)
 def test_a_script_that_looks_at_what_is_asked_of_it_sees_nothing_of_ours(tmp_path, source):
     path = tmp_path / "script.py"
@@ -739,6 +745,7 @@ def test_a_script_that_looks_at_what_is_asked_of_it_sees_nothing_of_ours(tmp_pat
     assert watched == plain
 
 
+@pytest.mark.slow
 def test_a_forked_child_tells_no_story(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(
@@ -751,6 +758,7 @@ def test_a_forked_child_tells_no_story(tmp_path):
     assert found.stdout.count("J: one row for each entry") == 1
 
 
+@pytest.mark.slow
 def test_a_run_imports_nothing_of_torch_that_the_script_does_not(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(

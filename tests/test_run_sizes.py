@@ -68,6 +68,7 @@ out = norm(torch.randn(5, 4, 8) + emb(torch.randn(5, 3))[:, :, None])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["torch.nn.GroupNorm(4, 4)", "torch.nn.InstanceNorm1d(4, affine=True)"])
 def test_what_a_norm_cancels_before_the_last_step_is_no_error_of_torchs(tmp_path: Path, norm: str) -> None:
     session, told = play(tmp_path, CANCELLED.format(norm=norm))

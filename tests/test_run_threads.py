@@ -182,6 +182,7 @@ def test_a_script_with_threads_runs_as_it_does_alone(tmp_path, capsys, name):
         assert {leaf.name for call in session.calls for leaf in call.leaves} == {"u"}
 
 
+@pytest.mark.slow
 def test_a_loader_with_a_process_runs_as_it_does_alone(tmp_path):
     """In processes of their own: the loader forks, and in that of other tests there are jax's threads."""
     path = tmp_path / "script.py"

@@ -121,6 +121,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(app.outdir)
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("sphinx")
 def test_an_expression_in_rest_shows_its_parts(built: Path) -> None:
     page = words_of(built / "index.html")
@@ -228,6 +229,7 @@ UNTRUE = {
 """By what is wrong: a page, and the sentence that ends its build."""
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("sphinx")
 def test_every_claim_that_is_not_true_ends_the_build(tmp_path: Path) -> None:
     pages = {f"page{n}.md": f"# Page\n\n{text}\n" for n, (text, _) in enumerate(UNTRUE.values())}
@@ -270,6 +272,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     return written
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("sphinx")
 @pytest.mark.parametrize("builder", ["text", *(pytest.param(b, marks=pytest.mark.slow) for b in ("man", "texinfo"))])
 def test_builders_without_formulas_have_the_lines_of_the_terminal(

@@ -612,6 +612,7 @@ def test_a_line_of_another_file_is_told_with_the_file(tmp_path, monkeypatch, fil
     assert f"{place} passes no gradient back: its slope is 0 wherever it has one" in " ".join(told.split())
 
 
+@pytest.mark.slow
 def test_the_seed_has_one_letter_in_all_that_is_said_of_a_call_and_of_those_like_it(tmp_path):
     body = (
         "w, b = torch.ones(2, 2, requires_grad=True), torch.ones(2, requires_grad=True)\nfor turn in range(2):\n"
@@ -1066,6 +1067,7 @@ loss.backward()
 """
 
 
+@pytest.mark.slow
 def test_what_a_module_gives_or_is_given_is_called_after_it(tmp_path):
     session, _ = play(tmp_path, NETWORK.format(blocks=1))
     assert names_of(session) == [

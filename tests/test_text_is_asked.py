@@ -116,6 +116,7 @@ def test_the_seed_that_the_text_gives_is_the_texts_own() -> None:
         )
 
 
+@pytest.mark.slow
 def test_what_each_input_is_comes_from_one_account() -> None:
     """Positions are whole numbers, masks truth values, weights of a loss data, names in sizes numbers; no trial decides."""
     cases: dict[str, dict[str, Any]] = {
@@ -198,6 +199,7 @@ def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:
         assert counts["steps"] == 1
 
 
+@pytest.mark.slow
 def test_what_is_small_is_not_run_without_numbers_first() -> None:
     """The device without numbers loads torch's compiler, a second of time: only what may be large goes there."""
     code = (
@@ -214,6 +216,7 @@ def test_a_loss_behind_the_text_is_asked_for_as_well() -> None:
     assert (found.outcome, found.downstream.outcome) == (TextOutcome.EQUAL, TextOutcome.EQUAL)
 
 
+@pytest.mark.slow
 def test_texts_that_are_explained_in_several_threads_are_each_their_own() -> None:
     texts = [f"y = x * {n}; y.add_(a); y * a" for n in range(2, 10)]
     found: dict[str, Any] = {}

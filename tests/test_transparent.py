@@ -270,6 +270,7 @@ def test_gradcheck_is_compared_and_not_vacuous():
     assert all("= torch" in lines[-1] for lines in told)
 
 
+@pytest.mark.slow
 def test_what_torch_says_once_is_not_used_up_by_work_that_nobody_hears():
     """In a process of its own: each such warning is one for all tests."""
     code = (
@@ -282,6 +283,7 @@ def test_what_torch_says_once_is_not_used_up_by_work_that_nobody_hears():
     assert found.stderr.count("discards the imaginary part") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_told_to_a_terminal_only(terminal, monkeypatch):
     class Stream(io.StringIO):
