@@ -145,11 +145,11 @@ def test_the_backward_is_listed_in_its_lines() -> None:
 
     program = symgrad.capture(penalty, torch.rand(4, 2, dtype=DOUBLE))
     assert [line for line in program.operations if line.startswith(("v_", "slope"))] == [
-        "v_1.out = data * 2.weight", "v_0.out = v_1.out * (1 - 1.out ** 2)", "slope = v_0.out @ 0.weight",
+        "v_t2 = data * 2.weight", "v_t1 = v_t2 * (1 - t2 ** 2)", "slope = v_t1 @ 0.weight",
     ]  # fmt: skip
     lines = program.backward()
     assert lines.letter == "g"
-    assert "g_v_0.out = g_slope @ 0.weight.T" in map(str, lines.lines)
+    assert "g_v_t1 = g_slope @ 0.weight.T" in map(str, lines.lines)
 
 
 def test_weights_that_are_ones_are_written_as_ones() -> None:
