@@ -110,6 +110,8 @@ def leave_to_the_night(items: Sequence[pytest.Item]) -> None:
     """Of each walk over the operations leave most slow examples to the night; the contract keeps all."""
     walks: dict[str, list[pytest.Item]] = {}
     for item in items:
+        if item.get_closest_marker("night"):  # an example may be, of a test that is slow
+            item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "slow"]
         slow = item.get_closest_marker("slow") and not item.get_closest_marker("night")
         if slow and not item.nodeid.startswith("tests/contract/") and operation_of(item, slow=True):
             walks.setdefault(item.nodeid.partition("[")[0], []).append(item)

@@ -82,7 +82,6 @@ def captured(name: str) -> Capture:
     return symgrad.capture(function, *inputs)
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_lines_of_a_network_give_torchs_gradients(name: str) -> None:

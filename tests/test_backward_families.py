@@ -85,7 +85,6 @@ def accused(text: str, numbers: range) -> list[str]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:var")
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("text", OPERATIONS)

@@ -330,7 +330,6 @@ def test_formulas_are_proven_at_sizes_that_go_together(shapes: tuple[str, ...]) 
     assert "v[" in result.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("arguments", "status"),

@@ -292,7 +292,6 @@ def test_the_order_of_factors_does_not_matter() -> None:
 HASHED = [(text, shapes) for text, shapes in FORMS if "@" in text or "max" in text]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seeds", "texts"), [(["77"], HASHED[::12]), pytest.param(["1", "2", "77"], HASHED, marks=pytest.mark.slow)]
 )
@@ -432,7 +431,6 @@ def test_gradients_that_torch_has_a_call_for(
         assert_same(found.gradients[name].value, written, what=form)
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("stride", [2, 3, 4])
 def test_what_a_stride_leaves_over_is_something_that_torch_takes(stride: int) -> None:

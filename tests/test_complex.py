@@ -484,7 +484,6 @@ def test_what_is_known_of_complex_tensors_means_the_same_in_a_text_and_in_a_run(
         assert_same(true, found, what=f"{name} in a run")
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "shapes"),

@@ -66,7 +66,6 @@ def parses(text: str) -> bool:
         return False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS))])
 def test_every_text_that_a_test_holds_is_what_torch_runs(part: int) -> None:
     texts = [text for text in held()[part::PARTS] if parses(text)]

@@ -92,7 +92,6 @@ def recurrent(read, steps):
     return run, x, cell
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", READ)
 def test_the_steps_of_a_recurrent_network_cost_as_many_derivations_as_one(name, counted):

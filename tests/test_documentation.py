@@ -201,7 +201,6 @@ def test_the_page_of_an_operation(name: str) -> None:
 VISUAL = [op for op in OPS if family_of(op) in ("convolutions", "pooling", "interpolation")]
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(12)
 @pytest.mark.parametrize("op", VISUAL[::8], ids=lambda op: op.name)
 def test_the_page_of_an_operation_on_images_draws_its_band(op: Op) -> None:

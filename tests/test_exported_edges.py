@@ -106,7 +106,6 @@ def exported(example: Example) -> str | None:
         return None
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(60)
 @pytest.mark.parametrize("op", OPS, ids=[op.name for op in OPS])
 def test_the_code_has_torchs_number_or_says_that_it_has_not(op: Op) -> None:

@@ -65,7 +65,6 @@ def test_a_call_costs_what_it_did_at_every_size(call: str, size: str, found) -> 
     assert {what: n for what, n in counts.items() if n > allowed[what]} == {}, allowed
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("code", MODULES)
 def test_no_more_modules_are_imported_than_were(code: str) -> None:
     loaded = in_a_process("-c", f"{code}; import sys; print(*sys.modules)").split()

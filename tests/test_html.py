@@ -71,7 +71,6 @@ def travels(page: str) -> dict:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("case", first_stories())
 def test_every_story_is_one_well_formed_page(case: Case) -> None:

@@ -846,7 +846,6 @@ def watched(text: str, way: dict) -> ParsedProgram | str:
         active = False
 
 
-@pytest.mark.slow
 @AUDITED
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("part", range(4))

@@ -26,7 +26,6 @@ SMALL = {"small": (lambda x, w: torch.tanh(x @ w), ((2, 3), (3, 2)))}
 KINDS = ("float64", "float32")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("small", "float64"), *(pytest.param(*both, marks=pytest.mark.slow) for both in product(PROGRAMS, KINDS))],

@@ -37,7 +37,6 @@ def play(tmp_path: Path, body: str, expand: bool = True) -> tuple[CallEvent, str
     return call, re.sub(r"\s+", " ", event_text(call))
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", OPEN)
 def test_a_composite_is_told_by_its_steps_and_equals_torch(name: str, tmp_path: Path) -> None:

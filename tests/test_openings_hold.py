@@ -220,7 +220,6 @@ OPENED = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("text", OPENED)
 def test_what_stands_inside_an_opened_operation_is_said(text: str) -> None:
@@ -326,7 +325,7 @@ def test_random_programs_open_with_what_holds(drawn: Expression) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(r"ignore:.*degrees of freedom is <= 0")  # torch's words about a covariance of nothing
-@settings(max_examples=200, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(drawn=expressions(4))
 def test_many_random_programs_open_with_what_holds(drawn: Expression) -> None:
     holds(drawn)

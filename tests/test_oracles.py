@@ -234,7 +234,6 @@ def test_large_numbers_stay_finite(text: str, x: list[float]) -> None:
     assert found.passed, disagreed(found)
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     "text",

@@ -108,7 +108,6 @@ TERMS = st.sampled_from(["x[i]", "y[i]", "x[i]·y[i]", "exp(x[i])", "|x[i]|", "x
                          "c"])  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("part", range(2))
 @settings(max_examples=20)
@@ -499,7 +498,6 @@ GUARDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize(("text", "term", "how"), GUARDED, ids=[text for text, *_ in GUARDED])
 def test_a_condition_that_does_not_hold_leaves_its_term_out_whatever_it_is(text: str, term: Any, how: str) -> None:

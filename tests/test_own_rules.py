@@ -56,7 +56,6 @@ def told(tmp_path, body, double=True):
     return session, event, " ".join(event_text(event, 200).split())
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize(("body", "name"), RULED.values(), ids=list(RULED))

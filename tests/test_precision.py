@@ -89,7 +89,6 @@ IN_FRONT = ("net[0].bias", "net[3].bias")
 """Biases of which a batch norm behind them takes the mean off."""
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("scale", [0.1, 100])
 @pytest.mark.parametrize("loss", [".sum()", ".pow(2).mean()", ".pow(3).mean()"])

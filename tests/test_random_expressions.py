@@ -251,7 +251,6 @@ RUNS = [
 """What is made thoroughly, in the slow tests, is made of the same expressions and more."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("part", "exact", "thorough"), RUNS)
 def test_random_expressions_agree_with_torch(part: int, exact: bool, thorough: bool | None) -> None:
     """With ``exact``, at ties and zeros."""
@@ -271,7 +270,6 @@ def test_random_expressions_agree_with_torch(part: int, exact: bool, thorough: b
     )
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("part", range(6))
 def test_every_oracle_agrees_on_random_expressions(part: int) -> None:

@@ -649,7 +649,6 @@ net(torch.randn(2, 3, 5, 5)).sum().backward()
 }
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(tmp_path, name):
@@ -1307,7 +1306,6 @@ def test_a_tangent_of_forward_mode_is_refused_with_its_reason(tmp_path) -> None:
     assert "depends on more than its arguments" in event.notes[0]
 
 
-@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("steps", "has_lines"), [(320, True), (1001, False)])
 def test_a_long_loop_over_one_weight_is_told_or_refused_and_compared(tmp_path, steps: int, has_lines: bool) -> None:

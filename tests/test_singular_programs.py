@@ -302,7 +302,6 @@ def test_where_digits_are_not_lost_every_oracle_may_accuse(monkeypatch: pytest.M
     assert {c.oracle for g in found.gradients.values() for c in g.checks if c.passed is False} == {numerical.ADJOINT}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("many", [9, pytest.param(25, marks=pytest.mark.slow)])
 def test_texts(many: int) -> None:
     found = ran(text_is_fair, range(many), depth=2, among=FINITE)

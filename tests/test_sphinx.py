@@ -272,7 +272,6 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     return written
 
 
-@pytest.mark.slow
 @pytest.mark.xdist_group("sphinx")
 @pytest.mark.parametrize("builder", ["text", *(pytest.param(b, marks=pytest.mark.slow) for b in ("man", "texinfo"))])
 def test_builders_without_formulas_have_the_lines_of_the_terminal(
