@@ -39,7 +39,7 @@ def test_data_without_a_name_is_the_text_that_made_it_or_its_numbers(tmp_path):
     assert "made inside drop(torch.ones(5, 2))" in drawn
     assert "mask: the dropout mask, 0 where it drops and 2 elsewhere" in dropped
     assert "seq.transpose(0, 1)" in recurrent
-    assert "zeros" in recurrent
+    assert "h0[0]" in recurrent
     assert "ones" in recurrent
 
 

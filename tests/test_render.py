@@ -292,7 +292,7 @@ GRADIENTS = [
     ("tanh(x)", "x", "v[p]·(1 − out[p]²)"),
     ("x + b", "b", "v[p]"),
     ("x.mean()", "x", "v/m"),
-    ("softmax(x, dim=1)", "x", "v[p,q]·out[p,q] − out[p,q]·Σ_j v[p,j]·out[p,j]"),
+    ("softmax(x, dim=1)", "x", "out[p,q]·(v[p,q] − Σ_j v[p,j]·out[p,j])"),
     ("x@x.T", "x", "Σ_i v[i,p]·x[i,q] + Σ_k v[p,k]·x[k,q]"),
     ("mse_loss(x, y)", "x", "2·v·(x[p] − y[p]) / m"),
     ("relu(x)", "x", "v[p]·[x[p] > 0]"),

@@ -53,6 +53,8 @@ def goldens() -> dict[str, str]:
 
 RANDOM = ("random", "dropout drawn again")
 """Faults whose numbers are other ones each time."""
+ROUNDED = ("linear in float32",)
+"""Faults whose last digits are those of the machine's own matrix product."""
 
 
 @pytest.mark.skipif(UPDATE not in os.environ, reason=f"writes the goldens; set {UPDATE}")
@@ -69,7 +71,9 @@ def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     assert report.findings[0].kind in candidate.kinds
     assert max(map(len, report.to_text().splitlines())) <= WIDEST
     if candidate.name not in RANDOM:
-        assert message(candidate) == goldens()[candidate.name]
+        shown = (message(candidate), goldens()[candidate.name])
+        told, golden = (re.sub(r"\d+", "0", text) if candidate.name in ROUNDED else text for text in shown)
+        assert told == golden
 
 
 @pytest.mark.one_in(16)
