@@ -57,10 +57,9 @@ def faults(op: Op, text: str, pictures: Mapping[str, str]) -> Iterator[str]:
 
 
 def undrawn(found: Article) -> Iterator[str]:
-    """That J is not drawn where something flows back, or is where nothing does."""
-    drawn = any(isinstance(block, Picture) for block in found.box)
-    if drawn == (found.structure == "zero"):
-        yield "a picture of J where nothing flows back" if drawn else "no picture of J"
+    """That J is not drawn where something flows back."""
+    if found.structure not in ("", "zero") and not any(isinstance(block, Picture) for block in found.box):
+        yield "no picture of J"
 
 
 def untold(op: Op, answer: str) -> Iterator[str]:
