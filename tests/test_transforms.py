@@ -51,7 +51,7 @@ TOLD = {
         """net = torch.nn.Linear(3, 1)
 p = dict(net.named_parameters())
 grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(p, X)""",
-        ["weight 1×3 row v_t1.T @ x", "bias 1×1 v_t1.sum(0)"],
+        ["weight 1×3 row v_net.out.T @ x", "bias 1×1 v_net.out.sum(0)"],
     ),
     "jacrev": (
         "jacrev(torch.sin)(x)",
