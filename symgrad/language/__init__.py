@@ -10,7 +10,6 @@ from symgrad.language.expand import expand_composites, why_whole
 from symgrad.language.index_equations import format_definition
 from symgrad.language.inference import LOSSES, OUTPUTS, ParsedProgram, find_inputs, read_program
 from symgrad.language.literals import Value, parse_value
-from symgrad.language.pasted_script import strip_console_prompts
 
 __all__ = [
     "LOSSES",
@@ -24,6 +23,5 @@ __all__ = [
     "is_boolean_data",
     "parse_value",
     "read_program",
-    "strip_console_prompts",
     "why_whole",
 ]

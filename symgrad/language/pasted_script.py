@@ -159,10 +159,11 @@ def parse_pasted_script(source: SourceText) -> Script:
             kept.append(unwrap_variable(statement))
     if not calls and len(kept) == len(script.statements) and not leaves and entered == source.text:
         return Script(source, tuple(kept))
-    kept, seed, asked = find_backward_output(kept, calls[0][1]) if calls else (kept, None, "")
+    backward = calls[0][1] if calls else None
+    kept, seed, asked = (kept, None, "") if backward is None else find_backward_output(kept, backward)
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    return Script(SourceText(blank_out_rest(entered, kept)), tuple(kept), frozenset(leaves), seed, asked)
+    return Script(SourceText(blank_out_rest(entered, kept)), tuple(kept), frozenset(leaves), seed, asked, backward)
 
 
 def strip_console_prompts(text: str) -> str:

@@ -144,7 +144,7 @@ class Script:
     """A text as a sequence of statements; the last one is the output.
 
     ``leaves`` are what the text makes and wants a gradient of, ``seed`` what it gives to backward, ``asked`` the name
-    that it calls backward of.
+    that it calls backward of; ``backward`` is that call.
     """
 
     source: SourceText
@@ -152,6 +152,7 @@ class Script:
     leaves: frozenset[str] = frozenset()
     seed: SyntaxNode | None = None
     asked: str = ""
+    backward: PythonCall | None = None
 
 
 def assigned_names(target: SyntaxNode) -> Iterator[str]:

@@ -10,19 +10,18 @@ the user's, defined by another line here, or named in words with the place where
 
 from __future__ import annotations
 
-import ast
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.backward import LONG, Backward, Line
 from symgrad.backward.page_names import UNNAMED
 from symgrad.closed_form import assign_form
+from symgrad.errors import SourceText, SymgradError
 from symgrad.explanation import Explanation
 from symgrad.explanation.notable import listed
 from symgrad.indexing.symbols import mentions
-from symgrad.language import strip_console_prompts
+from symgrad.language.pasted_script import parse_pasted_script, seed_argument, strip_console_prompts
 from symgrad.program import Program
 from symgrad.render.content.forward import ERROR
 from symgrad.render.content.speaker import speaker_of
@@ -176,23 +175,23 @@ GRADIENT = "gradient computation"
 
 def raised_first(explanation: Explanation) -> Iterator[Block]:
     """What torch raises when a script that was pasted runs, and where; or that the script has no backward."""
-    typed = textwrap.dedent("" if explanation.text is None else strip_console_prompts(explanation.text.typed))
+    typed = "" if explanation.text is None else explanation.text.typed
     try:
-        body = ast.parse(typed).body
-    except (SyntaxError, ValueError):  # an index equation is no text of Python's
+        script = parse_pasted_script(SourceText(typed))
+    except SymgradError:  # an index equation is no script
         return
-    calls = [s.value for s in body if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)]
-    calls = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "backward"]
-    say, count = speaker_of(explanation.program), explanation.output.size
-    if not calls and len(body) > 1 and any(map(asks_for_gradient, ast.walk(ast.Module(body, [])))):
-        yield say.paragraph("This script has no `backward()`: running it computes no gradient. Below is what "
-                            "`out.backward(v)` would compute.")  # fmt: skip
-    seeded = any(call.args or any(word.arg == "gradient" for word in call.keywords) for call in calls)
-    if not calls or not (explanation.refused or (count != 1 and not seeded)):
+    say, call, count = speaker_of(explanation.program), script.backward, explanation.output.size
+    if call is None:
+        if script.leaves and script.statements[-1].target not in script.leaves:
+            yield say.paragraph("This script has no `backward()`: running it computes no gradient. Below is what "
+                                "`out.backward(v)` would compute.")  # fmt: skip
         return
-    number = calls[-1].lineno
+    if not explanation.refused and (count == 1 or seed_argument(call) is not None):
+        return
+    number = typed.count("\n", 0, call.span[0]) + 1
     back = not explanation.refused or GRADIENT in explanation.refused  # else an earlier line raises
-    where: Words = (f" at line {number}, ", Code(typed.splitlines()[number - 1].strip())) if back else ()
+    line = strip_console_prompts(typed).split("\n")[number - 1].strip()
+    where: Words = (f" at line {number}, ", Code(line)) if back else ()
     yield Paragraph(("torch raises an error", *where, ":"), alarm=True)
     yield Listing(f"RuntimeError: {explanation.refused}" if explanation.refused else ERROR)
     if explanation.refused:
@@ -202,10 +201,3 @@ def raised_first(explanation: Explanation) -> Iterator[Block]:
         "`out` has {count} elements. What would do: `out.sum().backward()`, which weighs them all by 1, or "
         "`out.backward(v)` with a weight for each. Below is what that computes.", count=count,
     )  # fmt: skip
-
-
-def asks_for_gradient(node: ast.AST) -> bool:
-    """Whether a part of a script marks a tensor: ``requires_grad=True``, ``x.requires_grad_()``."""
-    return (isinstance(node, ast.keyword) and node.arg == "requires_grad") or (
-        isinstance(node, ast.Attribute) and node.attr in ("requires_grad", "requires_grad_")
-    )
