@@ -51,7 +51,7 @@ def names_in_sight(start: FrameType | None) -> dict[int, str]:
                     held.append((name, value))
     single = len({id(m) for _, m in modules}) == 1
     for name, module in modules:
-        for path, part in (*module_tensors(module), *module_parts(module)):
+        for path, part in module_members(module):
             found.setdefault(id(part), name_module_member(name, path, short=single))
     given = len(modules)
     for name, value in left:
@@ -71,9 +71,9 @@ def module_tensors(module: Any) -> list[tuple[str, Any]]:
     return [found for each in listed for found in each(module, remove_duplicate=False)]
 
 
-def module_parts(module: Any) -> list[tuple[str, Any]]:
-    """A module and the modules in it by their paths; its own is empty."""
-    return [*torch.nn.Module.named_modules(module)]
+def module_members(module: Any) -> list[tuple[str, Any]]:
+    """`module_tensors`, then the module and those in it; its own path is empty."""
+    return [*module_tensors(module), *torch.nn.Module.named_modules(module)]
 
 
 def name_module_member(name: str, path: str, short: bool = False) -> str:
@@ -183,7 +183,7 @@ def reach_tensors(
     if depth == 0 or id(value) in seen:
         return
     if _is_tensor_or_module(value, "Module") and name:
-        for path, part in (*module_tensors(value), *module_parts(value)):
+        for path, part in module_members(value):
             found.setdefault(id(part), name_module_member(name, path))
     for step, part in list_members(value):
         if type(part) in PLAIN:
@@ -243,10 +243,9 @@ def names_in_closure(
                         yield f"{name}[{n}]", part
     single = len(modules) == 1
     for prefix, module in modules:
-        for path, part in reversed(
-            (*module_tensors(module), *module_parts(module)[1:])
-        ):  # of two names the first is kept
-            yield (path if single or not prefix else f"{prefix}.{path}"), part
+        for path, part in reversed(module_members(module)):  # of two names the first is kept
+            if path:
+                yield (path if single or not prefix else f"{prefix}.{path}"), part
 
 
 def argument_names(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, str]:

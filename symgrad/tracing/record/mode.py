@@ -49,11 +49,12 @@ class Recorder(TorchFunctionMode):
         self.nodes: Any = WeakTensorKeyDictionary(ref_type=aliases.TensorKey)
         self.storages = Storages()
         self.listener = listener
-        self.calls, self.paused = 0, False
+        self.calls = 0
         self.opening: list[Any] = []
         self.lent: set[int] = set()
         self.guard = Guard()
         self.stand_ins = TorchPatches(self)
+        self.paused = False
         self.inside: TransformTrace | None = None
         self.forwards: list[graph_breaks.CustomForward] = []
         self.originals: dict[Any, Any] = {}
@@ -216,10 +217,8 @@ class Recorder(TorchFunctionMode):
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
         node.parts, node.made_by, node.made_of = aliases.index_chain(call), call.spelling, aliases.only_source(sources)
-        node.view, node.detached = (
-            aliases.find_data_view(call, tensor, index),
-            graph_breaks.detached_from(call, sources),
-        )
+        node.view = aliases.find_data_view(call, tensor, index)
+        node.detached = graph_breaks.detached_from(call, sources)
         node.past = graph_breaks.history_of_data(node, call, index, sources, self.forwards)
         return node
 
