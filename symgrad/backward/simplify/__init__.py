@@ -20,6 +20,7 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,7 +92,9 @@ def is_only_arithmetic(expression: ast.expr, name: str) -> bool:
 
 
 LONGEST = 64
-"""Characters of a line that another was merged into."""
+"""Characters of a line that another was merged into, a number in a name counted as one: turns of a loop read alike."""
+NUMBER = re.compile(r"(?<=[a-z_])\d+")
+"""One in a name."""
 SHORT = 12
 """Characters of a number that stands wherever it is read."""
 
@@ -281,4 +284,4 @@ def choose_rule(value: ast.expr, name: str, draft: Draft, readers: list[Draft], 
         return None
     terms = [inline_cotangent(term, draft, name, value, shapes) for term in readers[0].terms]
     trial = Draft("", terms, readers[0].shape, readers[0].shapes).value
-    return "inline" if trial is not None and len(ast.unparse(trial)) <= LONGEST else None
+    return "inline" if trial is not None and len(NUMBER.sub("0", ast.unparse(trial))) <= LONGEST else None
