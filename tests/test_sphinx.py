@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from sphinx.errors import SphinxError
 from sphinx.testing.util import SphinxTestApp
+from sphinx.util.docutils import docutils_namespace
 
 from symgrad.errors import UnsupportedError
 from symgrad.oracles import Check
@@ -94,16 +95,19 @@ print((x * 2).sum().detach())
 }
 
 
-def project(folder: Path, pages: Mapping[str, str], builder: str = "html", settings: str = "") -> SphinxTestApp:
-    """Somebody's documentation, read and written."""
+def project(
+    folder: Path, pages: Mapping[str, str], builder: str = "html", settings: str = "", fresh: bool = True
+) -> SphinxTestApp:
+    """Somebody's documentation, read and written; ``fresh=False`` keeps what an earlier build read."""
     (folder / "conf.py").write_text(CONF + settings, encoding="utf-8")
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
-    app = SphinxTestApp(builder, srcdir=folder, freshenv=True)
-    try:
-        app.build()
-    finally:
-        app.cleanup()
+    with docutils_namespace():  # what Sphinx registers goes again, also where the build of a page raises
+        app = SphinxTestApp(builder, srcdir=folder, freshenv=fresh)
+        try:
+            app.build()
+        finally:
+            app.cleanup()
     return app
 
 
@@ -243,7 +247,7 @@ def test_every_claim_that_is_not_true_ends_the_build(tmp_path: Path) -> None:
         assert sentence in told, what
     assert not list((tmp_path / "_build").rglob("page*.html"))
     with pytest.raises(SphinxError, match="claims are not true"):  # what was read is not taken for true
-        SphinxTestApp("html", srcdir=tmp_path, freshenv=False).build()
+        project(tmp_path, {}, fresh=False)
 
 
 @pytest.mark.xdist_group("sphinx")
