@@ -260,9 +260,10 @@ AMONG_NAMES = (
 
 def apply_rules(expression: Expr, record: list[Rewrite], more: Sequence[FormRule] = ()) -> Expr:
     """``expression`` with the rules, and ``more`` before them, applied from the inside out; each firing is recorded."""
+    seen = dict[Expr, Rewritten]()
     for _ in range(8):
         before = expression
-        expression = canonical(_rewrite_once(expression, record, (*more, *RULES), {}))
+        expression = canonical(_rewrite_once(expression, record, (*more, *RULES), seen))
         if expression == before:
             return expression
     return expression
@@ -271,7 +272,7 @@ def apply_rules(expression: Expr, record: list[Rewrite], more: Sequence[FormRule
 def _rewrite_once(
     expression: Expr, record: list[Rewrite], rules: Sequence[FormRule], seen: dict[Expr, Rewritten]
 ) -> Expr:
-    """One pass: first the parts, then the whole; what was ``seen`` in this pass is not rewritten again."""
+    """One pass: first the parts, then the whole; what was ``seen`` with these rules is not rewritten again."""
     if is_access(expression) or not expression.args or isinstance(expression, sp.KroneckerDelta):
         return expression
     before, begun = expression, len(record)
