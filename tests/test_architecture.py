@@ -218,7 +218,7 @@ def test_the_help_loads_no_mathematics(tmp_path: Path) -> None:
 NEEDS = (
     (("derive", "x@a"), {"click", "numpy", "opt_einsum", "sympy"}),
     (("plan", "x@a"), {"click", "numpy", "opt_einsum", "sympy"}),
-    (("explain", "x@a", "--no-check"), {"click", "numpy", "opt_einsum", "sympy", "rich", "scipy"}),
+    (("explain", "x@a", "--no-check"), {"click", "numpy", "opt_einsum", "sympy", "rich"}),
 )
 """Commands, each with what it may load; one needs no less than those before it."""
 

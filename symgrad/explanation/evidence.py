@@ -22,8 +22,9 @@ from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, is_access, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
 from symgrad.numeric.exact import euclidean, is_exact, largest_finite, unit_at
+from symgrad.numeric.jacobian_places import Triplets
 from symgrad.numeric.patterns import Pattern, pattern_of
-from symgrad.numeric.sparse import Triplets, terms_of
+from symgrad.numeric.sparse import terms_of
 from symgrad.ops import entry_of
 from symgrad.oracles.forms import evaluate_text, nearby_points
 from symgrad.program import Program

@@ -35,7 +35,8 @@ from symgrad.numeric import (
     reads_positions,
     symbol_matrix,
 )
-from symgrad.numeric.sparse import MOST_PLACES, Triplets
+from symgrad.numeric.jacobian_places import Triplets, triplets_of
+from symgrad.numeric.sparse import MOST_PLACES
 from symgrad.oracles import Check
 from symgrad.oracles.digits import PreciseGradients
 from symgrad.program import Program
@@ -142,14 +143,14 @@ class Jacobian:
         """How many entries can be nonzero; `count` says whether that was seen."""
         if self.evidence is not None:
             return self.evidence.places
-        return int(self.sparse().count_nonzero())
+        return int(np.count_nonzero(self.entries.values))
 
     @cached_property
     def count(self) -> tuple[str, int]:
         """How many entries are nonzero, and where: "anywhere", "at most" so many anywhere, "here", or "unknown"."""
         if self.evidence is None:
             return "unknown", 0
-        return self.evidence.count(int(np.isfinite(self.clear()[0].data).sum()))
+        return self.evidence.count(int(np.isfinite(self.clear[0].values).sum()))
 
     @cached_property
     def hidden(self) -> bool:
@@ -187,29 +188,33 @@ class Jacobian:
         return self._triplets.dense()
 
     @cached_property
-    def terms(self) -> Any | None:
-        """How large the terms are that each entry adds up, as `sparse` has the entries; None where none can cancel."""
-        if not may_be_rounding(self.sparse().data, self.values):
+    def entries(self) -> Triplets:
+        """What `sparse` holds, each place once, row by row."""
+        return triplets_of(self.sparse()) if self._triplets is None else self._triplets.added_up()
+
+    @cached_property
+    def terms(self) -> Triplets | None:
+        """How large the terms are that each entry adds up, like `entries`; None where none can cancel."""
+        if not may_be_rounding(self.entries.values, self.values):
             return None
         if self.evidence is None:
-            return chain_jacobian(self.program, self.name, self.values, terms=True)
-        return None if self.evidence.terms is None else self.evidence.terms.sparse()
+            return triplets_of(chain_jacobian(self.program, self.name, self.values, terms=True))
+        return None if self.evidence.terms is None else self.evidence.terms.added_up()
 
-    def clear(self) -> tuple[Any, Array]:
-        """`sparse`, as a `scipy.sparse.coo_array`, of the entries that are not 0; and those that are only rounding."""
-        from scipy import sparse
-
-        found = self.sparse().tocoo()
-        left = np.zeros(found.data.shape, dtype=bool)
+    @cached_property
+    def clear(self) -> tuple[Triplets, Array]:
+        """`entries` that are not 0, and the numbers of those that are only rounding."""
+        found = self.entries
+        left = np.zeros(found.values.shape, dtype=bool)
         if self.terms is not None:
-            left = is_rounding(found.data, as_float(self.terms[found.row, found.col]))
-        kept = (found.data != 0) & ~left
-        places = found.row[kept], found.col[kept]
-        return sparse.coo_array((found.data[kept], places), shape=self.shape), found.data[left]
+            left = is_rounding(found.values, self.terms.at_places_of(found))
+        kept = (found.values != 0) & ~left
+        clear = Triplets(found.rows[kept], found.columns[kept], found.values[kept], self.shape)
+        return clear, found.values[left]
 
     def shown(self) -> Array:
         """`dense`, each entry that is no more than rounding leaves of 0 as `Rounding`."""
-        return with_rounding_marked(self.dense(), None if self.terms is None else as_float(self.terms.todense()))
+        return with_rounding_marked(self.dense(), None if self.terms is None else as_float(self.terms.dense()))
 
     def matrix(self) -> Any:
         """The explicit SymPy matrix, in the inputs' entries and forward values."""

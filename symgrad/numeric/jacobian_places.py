@@ -2,14 +2,14 @@
 
 Comes in: one product of a formula ∂out[o]/∂x[p]. Goes out: `Placed`, and its `Part` s: indices that nothing ties to the
 others. The places of the product are the Kronecker product of the places of its parts, so that nothing larger than a
-part is ever counted, and of a band along two axes only the band is laid out.
+part is ever counted, and of a band along two axes only the band is laid out. `Triplets` are the entries themselves.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -21,13 +21,87 @@ from symgrad.indexing.sums import is_delta, solve
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, number
 from symgrad.lowering.graph import COUNTED, MOST_IN_GRID
 from symgrad.lowering.windows import line
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, as_float, as_fractions, is_exact, without_fractions
 from symgrad.numeric.playing import play
 from symgrad.shapes import Size
 
 Sizes = Mapping[Size, int]
 Numbers = Mapping[Index, Array]
 """What each index is, tuple by tuple."""
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """The entries of a Jacobian that can be nonzero; several at one place add up.
+
+    ``in_order``: row by row, as many in each, and within a row column by column.
+    """
+
+    rows: Array
+    columns: Array
+    values: Array
+    shape: tuple[int, int]
+    in_order: bool = False
+
+    @property
+    def numbered(self) -> Array:
+        """Each place as one number, row by row."""
+        return self.rows.astype(np.int64) * max(self.shape[1], 1) + self.columns
+
+    @property
+    def places(self) -> int:
+        """How many entries can be nonzero."""
+        numbers = np.sort(self.numbered)
+        return int(np.count_nonzero(np.diff(numbers))) + int(numbers.size > 0)
+
+    def added_up(self) -> Triplets:
+        """Each place once, in order, with what stands there added up: whole numbers, or float64."""
+        values = without_fractions(self.values)
+        values = as_float(values) if values.dtype == object else values
+        if self.in_order:
+            return replace(self, values=values)
+        places, at = np.unique(self.numbered, return_inverse=True)
+        sums = np.zeros(places.shape, dtype=values.dtype)
+        with np.errstate(invalid="ignore"):  # NaN is an entry like others
+            np.add.at(sums, at, values)
+        return Triplets(*np.divmod(places, max(self.shape[1], 1)), sums, self.shape)
+
+    def at_places_of(self, other: Triplets) -> Array:
+        """What stands where the entries of ``other`` are, 0 where nothing does; both are `added_up`."""
+        mine, wanted = self.numbered, other.numbered
+        found = np.zeros(wanted.shape)
+        _, here, there = np.intersect1d(mine, wanted, assume_unique=True, return_indices=True)
+        found[there] = self.values[here]
+        return found
+
+    def sparse(self) -> Any:
+        """As a `scipy.sparse.csr_array`: int64 where all entries are whole numbers, float64 elsewhere."""
+        from scipy import sparse
+
+        values = without_fractions(self.values)
+        values = as_float(values) if values.dtype == object else values
+        height, width = self.shape
+        kind = np.int32 if max(values.size, height, width) < 2**31 else np.int64
+        rows, columns = self.rows.astype(kind), self.columns.astype(kind)
+        if self.in_order and height and values.size % height == 0:
+            ends = np.arange(height + 1, dtype=kind) * (values.size // height)
+            return sparse.csr_array((values, columns, ends), shape=self.shape)
+        return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=self.shape))
+
+    def dense(self) -> Array:
+        """As an array, exact where the values are."""
+        result: Array = np.zeros(self.shape, dtype=np.int64)
+        result = as_fractions(result) if is_exact(self.values) else result.astype(np.float64)
+        with np.errstate(invalid="ignore"):  # NaN is an entry like others
+            np.add.at(result, (self.rows, self.columns), self.values)
+        return without_fractions(result)
+
+
+def triplets_of(matrix: Any) -> Triplets:
+    """The entries of a `scipy.sparse.csr_array`, each place once, in order."""
+    matrix.sum_duplicates()
+    found = matrix.tocoo()
+    return Triplets(found.row, found.col, found.data, found.shape)
 
 
 @dataclass(frozen=True)

@@ -24,17 +24,16 @@ from symgrad.lowering.graph import check_grid
 from symgrad.numeric.exact import (
     Array,
     as_float,
-    as_fractions,
     compensated_sum,
     int64_if_short,
     is_exact,
-    without_fractions,
 )
 from symgrad.numeric.forward_pass import Values
 from symgrad.numeric.jacobian_places import (
     Part,
     Placed,
     Sizes,
+    Triplets,
     enumerated,
     length,
     parts_of,
@@ -60,48 +59,6 @@ MOST_PLACES = 20_000_000
 """Entries of a sparse Jacobian that one of its terms may fill."""
 MOST_KEPT = 1_000_000
 """Rows and columns of the largest Jacobian of which is kept where its entries are."""
-
-
-@dataclass(frozen=True)
-class Triplets:
-    """The entries of a Jacobian that can be nonzero; several at one place add up.
-
-    ``in_order``: row by row, as many in each, and within a row column by column.
-    """
-
-    rows: Array
-    columns: Array
-    values: Array
-    shape: tuple[int, int]
-    in_order: bool = False
-
-    @property
-    def places(self) -> int:
-        """How many entries can be nonzero."""
-        numbers = np.sort(self.rows * max(self.shape[1], 1) + self.columns)
-        return int(np.count_nonzero(np.diff(numbers))) + int(numbers.size > 0)
-
-    def sparse(self) -> Any:
-        """As a `scipy.sparse.csr_array`: int64 where all entries are whole numbers, float64 elsewhere."""
-        from scipy import sparse
-
-        values = without_fractions(self.values)
-        values = as_float(values) if values.dtype == object else values
-        height, width = self.shape
-        kind = np.int32 if max(values.size, height, width) < 2**31 else np.int64
-        rows, columns = self.rows.astype(kind), self.columns.astype(kind)
-        if self.in_order and height and values.size % height == 0:
-            ends = np.arange(height + 1, dtype=kind) * (values.size // height)
-            return sparse.csr_array((values, columns, ends), shape=self.shape)
-        return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=self.shape))
-
-    def dense(self) -> Array:
-        """As an array, exact where the values are."""
-        result: Array = np.zeros(self.shape, dtype=np.int64)
-        result = as_fractions(result) if is_exact(self.values) else result.astype(np.float64)
-        with np.errstate(invalid="ignore"):  # NaN is an entry like others
-            np.add.at(result, (self.rows, self.columns), self.values)
-        return without_fractions(result)
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ def draw_block_lines(drawing: Drawing, jacobian: Jacobian, table: MatrixLayout, 
 
 def lit_column(jacobian: Jacobian) -> int:
     """The column whose sum is written out: the first with the most terms."""
-    return int(np.argmax(np.bincount(jacobian.clear()[0].col, minlength=jacobian.shape[1])))
+    return int(np.argmax(np.bincount(jacobian.clear[0].columns, minlength=jacobian.shape[1])))
 
 
 def draw_gradient(
@@ -317,8 +317,9 @@ def draw_density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
         told = f"J is {rows:,} by {columns:,}; it has no entry."
         drawing.text(LEFT, top, told, size=13)
         return told
-    found, rounding = jacobian.clear()
-    counts = binned(found.row, found.col, (rows, columns))
+    found, rounding = jacobian.clear
+    count = found.values.size
+    counts = binned(found.rows, found.columns, (rows, columns))
     alpha = (255 * (counts > 0) * (0.35 + 0.65 * counts / (counts.max() or 1))).astype(np.uint8)
     scale = LARGE / max(rows, columns)
     beside = count_noun(rows, "row")
@@ -327,14 +328,13 @@ def draw_density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
     drawing.cell(left, top + 10, across, down)
     drawing.text(left, top, f"{count_noun(columns, 'column')}: the entries of {jacobian.name}", size=12)
     drawing.text(LEFT, top + 10 + down / 2, beside, size=12)
-    share = "every entry" if found.nnz == rows * columns else f"{found.nnz:,} of {rows * columns:,} entries"
+    share = "every entry" if count == rows * columns else f"{count:,} of {rows * columns:,} entries"
     said = f"{share} {'is' if share == 'every entry' else 'are'} not 0 here"
     if rounding.size:
-        most = f"{np.abs(rounding).max():.2g}"
-        said += f", up to rounding: {rounding.size:,} more are at most {most}, that is 0"
+        said += f", up to rounding: {rounding.size:,} more are at most {np.abs(rounding).max():.2g}, that is 0"
     told = f"J is {rows:,} by {columns:,}; {said}."
     drawing.text(LEFT, top + down + 40, told, size=13)
-    if found.nnz:
+    if count:
         legend = f"Blue: not 0{', darker where there are more such entries' if max(rows, columns) > BINS else ''}."
         drawing.text(LEFT, top + down + 62, legend, size=LABEL, kind="soft")
     return told

@@ -307,8 +307,8 @@ def nonzero_entries(jacobian: Jacobian) -> list[list[Any]]:
     if rows * columns <= MOST_ENTRIES:
         dense = jacobian.dense()
         return [[int(r), int(c), numbers.data(dense[r, c])] for r, c in np.argwhere(dense != 0)]
-    found = jacobian.sparse().tocoo()
-    places = zip(found.row.tolist(), found.col.tolist(), found.data.tolist(), strict=True)
+    found = jacobian.entries
+    places = zip(found.rows.tolist(), found.columns.tolist(), found.values.tolist(), strict=True)
     return [[r, c, numbers.data(value)] for r, c, value in places if value != 0]
 
 

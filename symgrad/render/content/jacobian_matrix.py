@@ -158,7 +158,7 @@ def _count(jacobian: Jacobian) -> str:
         return f"{size}, every entry is 0"
     many = f"all {total:,}" if found == total else f"{found:,} of {total:,}"
     words = {"here": f"{many} entries are not 0 here", "at most": f"at most {many} entries can be nonzero"}
-    here = jacobian.clear()[0].data
+    here = jacobian.clear[0].values
     moving = int(np.count_nonzero(here[np.isfinite(here)])) if found == total and where != "here" else found
     floats = " in floats" if moving < found and jacobian.hidden else ""
     less = f", {moving:,} {'is' if moving == 1 else 'are'} here{floats}" if moving < found else ""
