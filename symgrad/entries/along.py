@@ -24,10 +24,10 @@ from symgrad.entries.readings import (
     exact_options,
 )
 from symgrad.entries.spec import At, HeldTensor, Options, View, shape_of_first
-from symgrad.indexing import Index, contracted_sum, fresh, fresh_axes, multiply_up, unravel
+from symgrad.indexing import contracted_sum, fresh_axes, unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.meaning import EquationMeaning
-from symgrad.notation.tree import Access, IndexEquation, SyntaxNode, walk
+from symgrad.notation.meaning import EquationMeaning, combined_letter
+from symgrad.notation.tree import Access, IndexEquation, walk
 from symgrad.shapes import Shape, Sizes
 
 
@@ -63,28 +63,9 @@ class InLines(EquationMeaning):
 
     axes: Shape = ()
 
-    def introduced(self, letters: Sequence[str]) -> tuple[Mapping[str, Any], tuple[Index, ...]]:
-        """An index on each axis for each letter."""
-        found = {name: tuple(fresh(name, size) for size in self.axes) for name in letters}
-        values = {name: combined_letter(indices) for name, indices in found.items()}
-        return values, tuple(index for indices in found.values() for index in indices)
-
-    def product(self, letters: Sequence[str], body: SyntaxNode) -> Expr:
-        """Π over every axis, the last one innermost."""
-        (letter,) = letters
-
-        def over(chosen: tuple[Expr, ...]) -> Expr:
-            if len(chosen) == len(self.axes):
-                inner = {**self.letters, letter: combined_letter(chosen)}
-                return InLines(self.tensors, inner, {}, self.functions, axes=self.axes).of(body)
-            return multiply_up(self.axes[len(chosen)], lambda j: over((*chosen, j)), letter)
-
-        return over(())
-
-
-def combined_letter(indices: tuple[Expr, ...]) -> Any:
-    """What a letter is that stands for so many axes."""
-    return indices[0] if len(indices) == 1 else indices or sp.S.Zero
+    def spanned(self, letter: str) -> Shape:
+        """Every one of these axes."""
+        return self.axes
 
 
 SPACES: Mapping[str, Callable[[int], tuple[int, ...]]] = {

@@ -125,7 +125,7 @@ def unravel_letters(number: Expr, sizes: Sequence[Size], whole: bool = False) ->
 
 def bind_letters(
     statement: tree.IndexEquation,
-    slots: Sequence[tree.Letter | tree.Dots | tree.RowIndex],
+    slots: Sequence[tree.Slot],
     at: Sequence[Expr],
     ranges: Mapping[str, Size],
 ) -> dict[str, Expr]:
@@ -149,7 +149,7 @@ def are_letters_adjacent(statement: tree.IndexEquation, names: Sequence[str]) ->
 
 
 def split_leading_indices(
-    slots: Sequence[tree.Letter | tree.Dots | tree.RowIndex], at: tuple[Index, ...]
+    slots: Sequence[tree.Slot], at: tuple[Index, ...]
 ) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
     """The indices that ``…`` stands for on a left-hand side, and those of its other slots."""
     place = next((n for n, slot in enumerate(slots) if isinstance(slot, tree.Dots)), 0)
@@ -157,25 +157,23 @@ def split_leading_indices(
     return at[place:stop], (*at[:place], *at[stop:])
 
 
-def slots_shape(
-    slots: Sequence[tree.Letter | tree.Dots | tree.RowIndex], lead: Shape, found: Mapping[str, Size]
-) -> Shape:
+def slots_shape(slots: Sequence[tree.Slot], lead: Shape, found: Mapping[str, Size]) -> Shape:
     """The shape of what has this left-hand side, ``…`` being the axes ``lead``."""
     return tuple(n for slot in slots for n in (lead if isinstance(slot, tree.Dots) else (slot_size(slot, found),)))
 
 
-def letter_sizes(slots: Sequence[tree.Letter | tree.Dots | tree.RowIndex], at: Sequence[Expr]) -> dict[str, Size]:
+def letter_sizes(slots: Sequence[tree.Slot], at: Sequence[Expr]) -> dict[str, Size]:
     """How far the letters run that stand alone."""
     each = zip(slots, at, strict=True)
     return {slot.name: i.size for slot, i in each if isinstance(slot, tree.Letter) and isinstance(i, Index)}
 
 
-def letter_names(slot: tree.Letter | tree.Dots | tree.RowIndex) -> tuple[str, ...]:
+def letter_names(slot: tree.Slot) -> tuple[str, ...]:
     """The letters of a slot."""
     each = slot.places if isinstance(slot, tree.RowIndex) else (slot,)
     return tuple(letter.name for letter in each if isinstance(letter, tree.Letter))
 
 
-def slot_size(slot: tree.Letter | tree.Dots | tree.RowIndex, ranges: Mapping[str, Size]) -> Size:
+def slot_size(slot: tree.Slot, ranges: Mapping[str, Size]) -> Size:
     """How long the axis of a slot is."""
     return sp.Mul(*(ranges[name] for name in letter_names(slot)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import cached_property, singledispatchmethod
+from functools import cached_property
 from inspect import Signature
 from itertools import pairwise, takewhile
 from typing import Any, Protocol
@@ -111,30 +111,52 @@ class EquationMeaning:
     functions: Mapping[str, EquationFunction]
     lead: tuple[Index, ...] = ()
 
-    @singledispatchmethod
     def of(self, node: tree.SyntaxNode) -> Expr:
         """The expression that ``node`` means."""
+        match node:
+            case tree.Number():
+                return sp.Rational(node.value.numerator, node.value.denominator)
+            case tree.Name():
+                if node.name in self.letters:
+                    return self.letters[node.name]
+                constant = node.name in CONSTANTS and node.name not in self.tensors
+                return CONSTANTS[node.name] if constant else self.given(node.name)[()]
+            case tree.RowIndex():
+                return ravel_letters(*self.row(node))
+            case tree.AxisSize():
+                shape = self.given(node.name).shape
+                return sp.Mul(*shape) if node.axis is None else shape[node.axis]
+            case tree.ScalarCall():
+                if node.function not in self.functions:
+                    near = get_close_matches(node.function, list(self.functions), n=1)
+                    raise KeyError(f"no function {node.function} in equations{f': {near[0]}?' if near else ''}")
+                return self.functions[node.function](*map(self.of, node.arguments))
+            case tree.Negative():
+                return -self.of(node.operand)
+            case tree.Power():
+                return self.of(node.base) ** self.of(node.exponent)
+            case tree.Root():
+                return sp.sqrt(self.of(node.operand))
+            case tree.Absolute():
+                return self.functions["abs"](self.of(node.operand))
+            case tree.Condition():
+                return sp.Mul(*(part for chain in node.chains for part in self.chain(chain)))
+            case tree.Delta():
+                return delta(self.of(node.left), self.of(node.right))
+            case tree.Access():
+                return self.access(node)
+            case tree.FlatEntry():
+                return self.flat_entry(node)
+            case tree.Binary():
+                return self.binary(node)
+            case tree.Floor():
+                return self.floor(node)
+            case tree.BigOperator():
+                return self.big(node)
         raise bug(f"no meaning for {type(node).__name__}")
 
-    @of.register
-    def _(self, node: tree.Number) -> Expr:
-        return sp.Rational(node.value.numerator, node.value.denominator)
-
-    @of.register
-    def _(self, node: tree.Name) -> Expr:
-        if node.name in self.letters:
-            return self.letters[node.name]
-        constant = node.name in CONSTANTS and node.name not in self.tensors
-        return CONSTANTS[node.name] if constant else self.given(node.name)[()]
-
-    def given(self, name: str) -> TensorEntries:
-        """What has this name in the call; `KeyError` where nothing has."""
-        if name not in self.tensors:
-            raise KeyError(f"the equation reads {name}, and its call has {', '.join(self.tensors) or 'no tensor'}")
-        return self.tensors[name]
-
-    @of.register
-    def _(self, node: tree.Access) -> Expr:
+    def access(self, node: tree.Access) -> Expr:
+        """An entry, with the output's own indices in the place of ``…``."""
         tensor = self.given(node.name)
         own = len(node.slots) - any(isinstance(slot, tree.Dots) for slot in node.slots)
         lead = self.lead[len(self.lead) - (len(tensor.shape) - own) :] if len(tensor.shape) > own else ()
@@ -143,22 +165,8 @@ class EquationMeaning:
             at += lead if isinstance(slot, tree.Dots) else [self.of(slot)]
         return tensor[at]
 
-    @of.register
-    def _(self, node: tree.RowIndex) -> Expr:
-        return ravel_letters(*self.row(node))
-
-    def row(self, node: tree.RowIndex) -> tuple[list[Expr], list[Size]]:
-        """The letters of a row, and how many values each takes."""
-        names = [place.name for place in node.places if isinstance(place, tree.Name)]
-        return [self.letters[name] for name in names], [self.values_of(name) for name in names]
-
-    def values_of(self, letter: str) -> Size:
-        """How many values a letter takes."""
-        index = self.letters[letter]
-        return index.size if isinstance(index, Index) else self.ranges[letter]
-
-    @of.register
-    def _(self, node: tree.FlatEntry) -> Expr:
+    def flat_entry(self, node: tree.FlatEntry) -> Expr:
+        """The entry with a number."""
         tensor = self.given(node.name)
         if isinstance(
             node.number, tree.RowIndex
@@ -167,24 +175,8 @@ class EquationMeaning:
             return tensor[unravel(ravel(places, tuple(sizes)), tensor.shape)]
         return tensor[unravel(self.of(node.number), tensor.shape)]
 
-    @of.register
-    def _(self, node: tree.AxisSize) -> Expr:
-        shape = self.given(node.name).shape
-        return sp.Mul(*shape) if node.axis is None else shape[node.axis]
-
-    @of.register
-    def _(self, node: tree.ScalarCall) -> Expr:
-        if node.function not in self.functions:
-            near = get_close_matches(node.function, list(self.functions), n=1)
-            raise KeyError(f"no function {node.function} in equations{f': {near[0]}?' if near else ''}")
-        return self.functions[node.function](*map(self.of, node.arguments))
-
-    @of.register
-    def _(self, node: tree.Negative) -> Expr:
-        return -self.of(node.operand)
-
-    @of.register
-    def _(self, node: tree.Binary) -> Expr:
+    def binary(self, node: tree.Binary) -> Expr:
+        """A sum, a product, a quotient or a remainder."""
         left, right = self.of(node.left), self.of(node.right)
         match node.sign:
             case "+":
@@ -203,20 +195,8 @@ class EquationMeaning:
             return left  # of nothing there is no place that a remainder could say
         return Mod(left, right)
 
-    @of.register
-    def _(self, node: tree.Power) -> Expr:
-        return self.of(node.base) ** self.of(node.exponent)
-
-    @of.register
-    def _(self, node: tree.Root) -> Expr:
-        return sp.sqrt(self.of(node.operand))
-
-    @of.register
-    def _(self, node: tree.Absolute) -> Expr:
-        return self.functions["abs"](self.of(node.operand))
-
-    @of.register
-    def _(self, node: tree.Floor) -> Expr:
+    def floor(self, node: tree.Floor) -> Expr:
+        """A number rounded down; of a quotient of places the row."""
         if isinstance(node.operand, tree.Binary) and node.operand.sign == "/":
             numbered = row_major(self.of(node.operand.left), self.of(node.operand.right))
             if numbered is not None:
@@ -224,21 +204,8 @@ class EquationMeaning:
         inner = self.of(node.operand)
         return self.functions["floor"](inner) if any(accesses(inner)) else sp.floor(inner)
 
-    @of.register
-    def _(self, node: tree.Condition) -> Expr:
-        return sp.Mul(*(part for chain in node.chains for part in self.chain(chain)))
-
-    def chain(self, chain: tree.RelationChain) -> list[Expr]:
-        """A bracket for each relation."""
-        sides = [self.of(side) for side in chain.sides]
-        return [relation_bracket(r, *pair) for r, pair in zip(chain.relations, pairwise(sides), strict=True)]
-
-    @of.register
-    def _(self, node: tree.Delta) -> Expr:
-        return delta(self.of(node.left), self.of(node.right))
-
-    @of.register
-    def _(self, node: tree.BigOperator) -> Expr:
+    def big(self, node: tree.BigOperator) -> Expr:
+        """A sum, a product, a mean, or the largest or smallest of all."""
         letters = [letter.name for letter in node.letters]
         if node.sign == "Π":
             return self.product(letters, node.body)
@@ -249,10 +216,35 @@ class EquationMeaning:
         found = contracted_sum(body, indices)
         return found if node.sign == "Σ" else found / sp.Mul(*(index.size for index in indices))
 
+    def given(self, name: str) -> TensorEntries:
+        """What has this name in the call; `KeyError` where nothing has."""
+        if name not in self.tensors:
+            raise KeyError(f"the equation reads {name}, and its call has {', '.join(self.tensors) or 'no tensor'}")
+        return self.tensors[name]
+
+    def row(self, node: tree.RowIndex) -> tuple[list[Expr], list[Size]]:
+        """The letters of a row, and how many values each takes."""
+        names = [place.name for place in node.places if isinstance(place, tree.Name)]
+        return [self.letters[name] for name in names], [self.values_of(name) for name in names]
+
+    def values_of(self, letter: str) -> Size:
+        """How many values a letter takes."""
+        index = self.letters[letter]
+        return index.size if isinstance(index, Index) else self.ranges[letter]
+
+    def chain(self, chain: tree.RelationChain) -> list[Expr]:
+        """A bracket for each relation."""
+        sides = [self.of(side) for side in chain.sides]
+        return [relation_bracket(r, *pair) for r, pair in zip(chain.relations, pairwise(sides), strict=True)]
+
+    def spanned(self, letter: str) -> Shape:
+        """The sizes of the axes that a letter of a sum or a product runs over: one."""
+        return (self.ranges[letter],)
+
     def introduced(self, letters: Sequence[str]) -> tuple[Mapping[str, Any], tuple[Index, ...]]:
         """What the letters of a sum stand for in its body, and the indices that it runs over."""
-        indices = {name: fresh(name, self.ranges[name]) for name in letters}
-        return indices, tuple(indices.values())
+        found = {name: tuple(fresh(name, size) for size in self.spanned(name)) for name in letters}
+        return {name: combined_letter(indices) for name, indices in found.items()}, sum(found.values(), ())
 
     def extreme(self, letters: Sequence[str], node: tree.BigOperator) -> Expr:
         """The largest or smallest: those that no other one beats, by how many they are, so that ties share evenly."""
@@ -275,16 +267,19 @@ class EquationMeaning:
 
         return multiply_up(self.ranges[first], at, first)
 
-    def product(self, letters: Sequence[str], body: tree.SyntaxNode) -> Expr:
-        """Π over every letter, the last one innermost."""
+    def product(self, letters: Sequence[str], body: tree.SyntaxNode, at: tuple[Expr, ...] = ()) -> Expr:
+        """Π over every letter, the last one innermost; the first letter is ``at`` these indices of its axes."""
         if not letters:
             return self.of(body)
-        first, *rest = letters
+        first, axes = letters[0], self.spanned(letters[0])
+        if len(at) == len(axes):
+            return replace(self, letters={**self.letters, first: combined_letter(at)}).product(letters[1:], body)
+        return multiply_up(axes[len(at)], lambda index: self.product(letters, body, (*at, index)), first)
 
-        def at(index: Index) -> Expr:
-            return replace(self, letters={**self.letters, first: index}).product(rest, body)
 
-        return multiply_up(self.ranges[first], at, first)
+def combined_letter(indices: tuple[Expr, ...]) -> Any:
+    """What a letter is that stands for so many axes."""
+    return indices[0] if len(indices) == 1 else indices or sp.S.Zero
 
 
 CONSTANTS: Mapping[str, Expr] = {"π": sp.pi, "pi": sp.pi, "e": sp.E, "∞": sp.oo}

@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatchmethod
 from string import ascii_letters
 
 from symgrad.errors import NotationError, ShapeError, bug
@@ -48,7 +47,7 @@ class StatementParser(ExpressionParser):
     def statement(self) -> tree.IndexEquation:
         """``out[i] = right where …``."""
         name = self.name("an index equation begins with the name that it defines", ("out[i] = Σ_j x[i,j]",))
-        slots: list[tree.Letter | tree.Dots | tree.RowIndex] = []
+        slots: list[tree.Slot] = []
         if self.sees("["):
             opened = self.take()
             if not self.sees("]"):
@@ -71,7 +70,7 @@ class StatementParser(ExpressionParser):
                 definitions.append(self.definition())
         return tree.IndexEquation(name.word, tuple(slots), right, tuple(definitions), span=self.span_from(name.span))
 
-    def slot(self) -> tree.Letter | tree.Dots | tree.RowIndex:
+    def slot(self) -> tree.Slot:
         """``…``, a letter and how far it runs, or ``(i,r)``."""
         if self.sees("…"):
             return tree.Dots(span=self.take().span)
@@ -174,70 +173,75 @@ class NodeFormatter:
         text, binds = self.text(node)
         return text if binds >= level else f"({text})"
 
-    @singledispatchmethod
     def text(self, node: tree.SyntaxNode) -> Text:
         """A node and how tightly it holds together."""
+        match node:
+            case tree.Number():
+                return node.text, ATOM
+            case tree.Name():
+                return node.name, ATOM
+            case tree.Dots():
+                return self.sign("…"), ATOM
+            case tree.Letter():
+                return node.name if node.bound is None else f"{node.name}<{self.inside(node.bound, SUM)}", ATOM
+            case tree.Access():
+                return f"{node.name}[{self.listed(node.slots)}]", ATOM
+            case tree.RowIndex():
+                return f"({self.listed(node.places)})", ATOM
+            case tree.FlatEntry():
+                places = node.number.places if isinstance(node.number, tree.RowIndex) else (node.number,)
+                if self.alphabet.plain:
+                    return f"flat({node.name}, {self.listed(places, ', ')})", ATOM
+                inner = self.listed(places)
+                return f"{node.name}⟨{inner}⟩", ATOM
+            case tree.ScalarCall():
+                return f"{node.function}({', '.join(self.text(a)[0] for a in node.arguments)})", ATOM
+            case tree.PaddedEntry():
+                name, indices = node.entry.name, f"[{self.listed(node.entry.slots)}]"
+                return f"padded({name}{indices})" if self.alphabet.plain else f"{name}\u0302{indices}", ATOM
+            case tree.AxisSize():
+                if node.axis is None:
+                    return f"size({node.name})", ATOM
+                return f"size({node.name}, {self.sign('−') if node.axis < 0 else ''}{abs(node.axis)})", ATOM
+            case tree.BigOperator():
+                letters = self.listed(node.letters)
+                under = letters if len(node.letters) == 1 and node.letters[0].bound is None else f"{{{letters}}}"
+                return f"{self.sign(node.sign)}_{under} {self.inside(node.body, OPEN)}", OPEN
+            case tree.Negative():
+                return f"{self.sign('−')}{self.inside(node.operand, OPEN)}", SUM
+            case tree.Root():
+                if self.alphabet.plain:
+                    return f"sqrt({self.text(node.operand)[0]})", ATOM
+                alone, inner = isinstance(node.operand, (tree.Name, tree.Number)), self.text(node.operand)[0]
+                return f"√{inner if alone else f'({inner})'}", POWER
+            case tree.Absolute():
+                return f"|{self.text(node.operand)[0]}|", ATOM
+            case tree.Floor():
+                inner = self.text(node.operand)[0]
+                return f"floor({inner})" if self.alphabet.plain else f"⌊{inner}⌋", ATOM
+            case tree.Binary():
+                return self.binary(node)
+            case tree.Power():
+                return self.power(node)
+            case tree.Condition():
+                told = []
+                for chain in node.chains:
+                    sides = [self.text(side)[0] for side in chain.sides]
+                    rest = (f" {self.sign(r)} {side}" for r, side in zip(chain.relations, sides[1:], strict=True))
+                    told.append(sides[0] + "".join(rest))
+                return f"[{' and '.join(told)}]", ATOM
+            case tree.Delta():
+                both = (node.left, node.right)
+                names = [side.name for side in both if isinstance(side, tree.Name) and re.fullmatch(LETTER, side.name)]
+                if self.alphabet.plain or len(names) < 2:
+                    return f"{'delta' if self.alphabet.plain else 'δ'}({self.listed(both, ', ')})", ATOM
+                return f"δ_{''.join(names)}" if len("".join(names)) == 2 else f"δ_{{{','.join(names)}}}", ATOM
+            case tree.IndexEquation():
+                return self.statement(node)
         raise bug(f"no text for {type(node).__name__}")
 
-    @text.register
-    def _(self, node: tree.Number) -> Text:
-        return node.text, ATOM
-
-    @text.register
-    def _(self, node: tree.Name) -> Text:
-        return node.name, ATOM
-
-    @text.register
-    def _(self, node: tree.Dots) -> Text:
-        return self.sign("…"), ATOM
-
-    @text.register
-    def _(self, node: tree.Letter) -> Text:
-        return node.name if node.bound is None else f"{node.name}<{self.inside(node.bound, SUM)}", ATOM
-
-    @text.register
-    def _(self, node: tree.Access) -> Text:
-        return f"{node.name}[{self.listed(node.slots)}]", ATOM
-
-    @text.register
-    def _(self, node: tree.RowIndex) -> Text:
-        return f"({self.listed(node.places)})", ATOM
-
-    @text.register
-    def _(self, node: tree.FlatEntry) -> Text:
-        places = node.number.places if isinstance(node.number, tree.RowIndex) else (node.number,)
-        if self.alphabet.plain:
-            return f"flat({node.name}, {self.listed(places, ', ')})", ATOM
-        inner = self.listed(places)
-        return f"{node.name}⟨{inner}⟩", ATOM
-
-    @text.register
-    def _(self, node: tree.ScalarCall) -> Text:
-        return f"{node.function}({', '.join(self.text(a)[0] for a in node.arguments)})", ATOM
-
-    @text.register
-    def _(self, node: tree.PaddedEntry) -> Text:
-        name, indices = node.entry.name, f"[{self.listed(node.entry.slots)}]"
-        return f"padded({name}{indices})" if self.alphabet.plain else f"{name}\u0302{indices}", ATOM
-
-    @text.register
-    def _(self, node: tree.AxisSize) -> Text:
-        if node.axis is None:
-            return f"size({node.name})", ATOM
-        return f"size({node.name}, {self.sign('−') if node.axis < 0 else ''}{abs(node.axis)})", ATOM
-
-    @text.register
-    def _(self, node: tree.BigOperator) -> Text:
-        letters = self.listed(node.letters)
-        under = letters if len(node.letters) == 1 and node.letters[0].bound is None else f"{{{letters}}}"
-        return f"{self.sign(node.sign)}_{under} {self.inside(node.body, OPEN)}", OPEN
-
-    @text.register
-    def _(self, node: tree.Negative) -> Text:
-        return f"{self.sign('−')}{self.inside(node.operand, OPEN)}", SUM
-
-    @text.register
-    def _(self, node: tree.Binary) -> Text:
+    def binary(self, node: tree.Binary) -> Text:
+        """A sum, a product, a quotient or a remainder."""
         if node.sign in ("+", "−"):
             left, remainder = self.text(node.left)[0], isinstance(node.left, tree.Binary) and node.left.sign == "mod"
             left = f"({left})" if remainder else left
@@ -252,8 +256,8 @@ class NodeFormatter:
         line = f" {sign} " if node.sign == "/" and " " in left + right else sign
         return f"{left}{line}{right}", OPEN if binds == OPEN else PRODUCT
 
-    @text.register
-    def _(self, node: tree.Power) -> Text:
+    def power(self, node: tree.Power) -> Text:
+        """A number that stands high, or what stands behind ^."""
         base = self.inside(node.base, ATOM)
         exponent, negative = node.exponent, isinstance(node.exponent, tree.Negative)
         size = exponent.operand if isinstance(exponent, tree.Negative) else exponent
@@ -262,41 +266,8 @@ class NodeFormatter:
         minus = self.sign("−") if negative else ""
         return f"{base}^{minus}{self.inside(size, POWER)}", POWER
 
-    @text.register
-    def _(self, node: tree.Root) -> Text:
-        if self.alphabet.plain:
-            return f"sqrt({self.text(node.operand)[0]})", ATOM
-        name = isinstance(node.operand, (tree.Name, tree.Number))
-        return f"√{self.text(node.operand)[0] if name else f'({self.text(node.operand)[0]})'}", POWER
-
-    @text.register
-    def _(self, node: tree.Absolute) -> Text:
-        return f"|{self.text(node.operand)[0]}|", ATOM
-
-    @text.register
-    def _(self, node: tree.Floor) -> Text:
-        inner = self.text(node.operand)[0]
-        return f"floor({inner})" if self.alphabet.plain else f"⌊{inner}⌋", ATOM
-
-    @text.register
-    def _(self, node: tree.Condition) -> Text:
-        told = []
-        for chain in node.chains:
-            sides = [self.text(side)[0] for side in chain.sides]
-            rest = (f" {self.sign(r)} {side}" for r, side in zip(chain.relations, sides[1:], strict=True))
-            told.append(sides[0] + "".join(rest))
-        return f"[{' and '.join(told)}]", ATOM
-
-    @text.register
-    def _(self, node: tree.Delta) -> Text:
-        sides = (node.left, node.right)
-        names = [side.name for side in sides if isinstance(side, tree.Name) and re.fullmatch(LETTER, side.name)]
-        if self.alphabet.plain or len(names) < 2:
-            return f"{'delta' if self.alphabet.plain else 'δ'}({self.listed(sides, ', ')})", ATOM
-        return f"δ_{''.join(names)}" if len("".join(names)) == 2 else f"δ_{{{','.join(names)}}}", ATOM
-
-    @text.register
-    def _(self, node: tree.IndexEquation) -> Text:
+    def statement(self, node: tree.IndexEquation) -> Text:
+        """Both sides, and what where defines."""
         left = f"{node.name}[{self.listed(node.slots)}]" if node.slots else node.name
         text = f"{left} = {self.text(node.right)[0]}"
         told = []

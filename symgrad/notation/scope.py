@@ -106,7 +106,7 @@ class DefinitionInliner:
         slots = tuple(self.slot(slot) for slot in self.statement.slots)
         return replace(self.statement, slots=slots, right=right, definitions=())
 
-    def slot(self, slot: tree.Letter | tree.Dots | tree.RowIndex) -> tree.Letter | tree.Dots | tree.RowIndex:
+    def slot(self, slot: tree.Slot) -> tree.Slot:
         """A letter on the left, what it is bounded by spelled out."""
         if isinstance(slot, tree.RowIndex):
             letters = (letter for letter in slot.places if isinstance(letter, tree.Letter))

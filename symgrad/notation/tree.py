@@ -202,12 +202,16 @@ class Definition(SyntaxNode):
     right: SyntaxNode
 
 
+Slot = Letter | Dots | RowIndex
+"""What stands in the brackets on the left."""
+
+
 @dataclass(frozen=True)
 class IndexEquation(SyntaxNode):
     """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` and rows among them."""
 
     name: str
-    slots: tuple[Letter | Dots | RowIndex, ...]
+    slots: tuple[Slot, ...]
     right: SyntaxNode
     definitions: tuple[Definition, ...] = ()
 
