@@ -10,7 +10,7 @@ the way in (a shell, Python, the fields of the local page, a directive): `for_fr
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -219,6 +219,7 @@ WIDTH = 100
 """Excerpts of longer lines are cut to this many characters around the span."""
 
 AnyError = TypeVar("AnyError", bound=SymgradError)
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,15 @@ class SourceText:
         if error.span is not None and error.excerpt is None:
             error.excerpt = self.excerpt(error.span)
         return error
+
+
+def place_errors(span: Span | None, compute: Callable[[], Found]) -> Found:
+    """The result of ``compute``, its errors placed at ``span`` where they have no place yet."""
+    try:
+        return compute()
+    except SymgradError as error:
+        error.span = error.span or span
+        raise
 
 
 def file_or_cell_name(path: str) -> str:

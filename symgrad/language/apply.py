@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from symgrad.entries.spec import Op, is_operand
-from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnsupportedError
+from symgrad.errors import InputError, NotationError, ShapeError, Span, UnsupportedError, place_errors
 from symgrad.language.binding import (
     Argument,
     CallResults,
@@ -28,8 +28,7 @@ from symgrad.language.complaints import quote_span, unknown_function_error
 from symgrad.language.complex_steps import (
     HINT,
     ComplexEntryCaller,
-    apply_complex_compound,
-    apply_complex_step,
+    ComplexPairs,
     find_complex_rule,
     involves_complex,
     is_complex_ref,
@@ -38,115 +37,14 @@ from symgrad.language.complex_steps import (
 from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_scalar
 from symgrad.language.dtypes import DtypeKind, result_type
 from symgrad.language.sizes import LARGEST_GUESS, SizeQueries, visible_shape
+from symgrad.ops import basics
 from symgrad.ops.calls.registry import Compound, Last, in_front
 from symgrad.ops.lookup import TORCHS, entry_named, find, short_spelling
 from symgrad.program import Role
 from symgrad.shapes import Size
 
-
-def split_arguments(parts: CallResults) -> tuple[list[Any], dict[str, Any]]:
-    """What stands between the brackets, by position and by keyword."""
-    positional = [a.meaning for a in parts.arguments if a.keyword is None]
-    return positional, {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
-
-
-def rename_arguments(parts: CallResults) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same by the names that the call has here, with its first tensor in front."""
-    positional, keywords = in_front(*split_arguments(parts))
-    names = list(parts.op.signature.parameters)
-    renamed = {resolve_keyword(names, key, names[: len(positional)]) or key: value for key, value in keywords.items()}
-    if not positional and names[0] in renamed:
-        positional = (renamed.pop(names[0]),)
-    return positional, renamed
-
-
-def find_last_step(
-    compound: Compound, parts: CallResults, place: int, caller: EntryCaller, span: Span, known: bool
-) -> Last | None:
-    """The last step of one of the call's results; None where the table's own entry of that name is meant.
-
-    ``known`` says whether there is such an entry: then arguments that do not fit the compound are its business.
-    """
-    spelled = parts.spelled.removeprefix("Tensor.")
-    try:
-        return find_fitting_step(compound, parts, place, caller, span, known)
-    except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
-        form = f"{spelled}{compound.signature}"  # compounds are made for sensible arguments
-        raise InputError(f"{spelled} cannot take these arguments", span=span, hints=(form,)) from error
-
-
-def find_fitting_step(
-    compound: Compound, parts: CallResults, place: int, caller: EntryCaller, span: Span, known: bool
-) -> Last | None:
-    """The same, of arguments that make sense."""
-    spelled = parts.spelled.removeprefix("Tensor.")
-    positional, keywords = rename_arguments(parts)
-    problem = explain_misfit(compound, positional, keywords)
-    if not problem:
-        check_declared_kinds(compound, spelled, positional, keywords, span)
-    of_pairs = not problem and has_complex((*positional, *keywords.values()))
-    if of_pairs or compound.pairs:
-        positional, keywords = (
-            to_torch_shape(positional),
-            {key: to_torch_shape(value) for key, value in keywords.items()},
-        )
-    count = count_compound_results(compound, parts, caller) if compound.several and not problem else None
-    if count is not None and place >= count:
-        raise ShapeError(f"{spelled} gives {count} tensor{'s' * (count != 1)} here", span=span)
-    if problem and not known:
-        raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
-    given = (*positional, *keywords.values())
-    if of_pairs and known:
-        return None
-    if of_pairs and compound.matrices:
-        raise UnsupportedError(f"{spelled} of complex tensors is not supported yet", span=span, hints=(HINT,))
-    last = None if problem else compound.steps(caller, place, *positional, **keywords)
-    if (
-        last is not None
-        and compound.reals
-        and any(getattr(t, "kind", DtypeKind.REAL) is not DtypeKind.REAL for t in given)
-    ):
-        raise UnsupportedError("integers and booleans are not supported here", hints=("1.0 * x",))
-    return last
-
-
-def drop_compound_options(compound: Compound, entry: Op, parts: CallResults) -> list[Argument]:
-    """The arguments of a call that comes to the table's own entry, without the options that only other steps have.
-
-    ``torch.add(x, y, alpha=1)`` is ``x + y``. Those that do not fit the call are left for the entry to complain of.
-    """
-    positional, keywords = rename_arguments(parts)
-    if explain_misfit(compound, positional, keywords):
-        return list(parts.arguments)
-    names = iter(compound.signature.parameters)
-    by_name = [(argument.keyword or next(names), argument) for argument in parts.arguments]
-    return [
-        argument
-        for name, argument in by_name
-        if isinstance(argument.meaning, (Ref, tuple)) or resolve_keyword(entry.signature.parameters, name) is not None
-    ]
-
-
 ANY = (Any, Any | None)
 """Kinds that ask nothing of an argument."""
-
-
-def check_declared_kinds(
-    compound: Compound, spelled: str, positional: tuple[Any, ...], keywords: dict[str, Any], span: Span
-) -> None:
-    """Refuse arguments of another kind than the compound declares; ``any`` admits everything."""
-    if compound.declared is None:
-        return
-    form, parameters = (f"{spelled}{compound.signature}",), compound.declared.parameters
-    for name, meaning in compound.declared.bind(*positional, **keywords).arguments.items():
-        argument = Argument(meaning, span)
-        kind = parameters[name].annotation
-        if kind in ANY:
-            continue
-        if not is_operand(kind):
-            check_option(spelled, parameters[name], argument, form)
-        elif meaning is not None or parameters[name].default is not None:
-            check_operand(spelled, name, argument, form)
 
 
 def has_complex(given: Any) -> bool:
@@ -154,20 +52,130 @@ def has_complex(given: Any) -> bool:
     return any(has_complex(part) for part in given) if isinstance(given, (tuple, list)) else is_complex_ref(given)
 
 
-def count_compound_results(compound: Compound, parts: CallResults, caller: EntryCaller) -> int:
-    """How many tensors the call gives."""
-    positional, keywords = rename_arguments(parts)
-    if compound.count is None:
-        return len(compound.fields)
-    return compound.count(
-        caller, *to_torch_shape(positional), **{key: to_torch_shape(value) for key, value in keywords.items()}
-    )
+@dataclass(frozen=True)
+class CompoundCall:
+    """A call that is several entries: its arguments by the names that it has here, the first tensor in front."""
+
+    compound: Compound
+    spelled: str
+    written: Sequence[Argument]
+    positional: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+    @classmethod
+    def of(cls, compound: Compound, parts: CallResults) -> CompoundCall:
+        """The call that ``parts`` come from."""
+        keywords = {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
+        positional, keywords = in_front([a.meaning for a in parts.arguments if a.keyword is None], keywords)
+        names = list(compound.signature.parameters)
+        renamed = {resolve_keyword(names, k, names[: len(positional)]) or k: value for k, value in keywords.items()}
+        if not positional and names[0] in renamed:
+            positional = (renamed.pop(names[0]),)
+        return cls(compound, parts.spelled.removeprefix("Tensor."), parts.arguments, positional, renamed)
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """The arguments without their names."""
+        return (*self.positional, *self.keywords.values())
+
+    @property
+    def form(self) -> str:
+        """How the call is written."""
+        return f"{self.spelled}{self.compound.signature}"
+
+    def in_torch_shape(self) -> CompoundCall:
+        """The same with tensors as torch sees them."""
+        keywords = {key: to_torch_shape(value) for key, value in self.keywords.items()}
+        return replace(self, positional=to_torch_shape(self.positional), keywords=keywords)
+
+    def count(self, caller: EntryCaller) -> int:
+        """How many tensors the call gives."""
+        if self.compound.count is None:
+            return len(self.compound.fields)
+        seen = self.in_torch_shape()
+        return self.compound.count(caller, *seen.positional, **seen.keywords)
+
+    def last_step(self, place: int, caller: EntryCaller, span: Span, known: bool) -> Last | None:
+        """The last step of one of the call's results; None where the table's own entry of that name is meant.
+
+        ``known`` says whether there is such an entry: then arguments that do not fit the compound are its business.
+        """
+        try:
+            return self.fitting_step(place, caller, span, known)
+        except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
+            told = f"{self.spelled} cannot take these arguments"  # compounds are made for sensible ones
+            raise InputError(told, span=span, hints=(self.form,)) from error
+
+    def fitting_step(self, place: int, caller: EntryCaller, span: Span, known: bool) -> Last | None:
+        """The same, of arguments that make sense."""
+        compound, problem = self.compound, self.misfit()
+        if problem:
+            if known:
+                return None
+            raise NotationError(f"{self.spelled}: {problem}", span=span, hints=(self.form,))
+        self.check_kinds(span)
+        of_pairs = has_complex(self.given)
+        seen = self.in_torch_shape() if of_pairs or compound.pairs else self
+        count = seen.count(caller) if compound.several else None
+        if count is not None and place >= count:
+            raise ShapeError(f"{self.spelled} gives {count} tensor{'s' * (count != 1)} here", span=span)
+        if of_pairs and known:
+            return None
+        if of_pairs and compound.matrices:
+            told = f"{self.spelled} of complex tensors is not supported yet"
+            raise UnsupportedError(told, span=span, hints=(HINT,))
+        last = compound.steps(caller, place, *seen.positional, **seen.keywords)
+        whole = compound.reals and any(getattr(t, "kind", DtypeKind.REAL) is not DtypeKind.REAL for t in seen.given)
+        if last is not None and whole:
+            raise UnsupportedError("integers and booleans are not supported here", hints=("1.0 * x",))
+        return last
+
+    def without_own_options(self, entry: Op) -> list[Argument]:
+        """The arguments of a call that comes to the table's ``entry``, without the options that only other steps have.
+
+        ``torch.add(x, y, alpha=1)`` is ``x + y``. Those that do not fit the call are left for the entry to complain of.
+        """
+        if self.misfit():
+            return list(self.written)
+        names = iter(self.compound.signature.parameters)
+        parameters, by_name = entry.signature.parameters, [(a.keyword or next(names), a) for a in self.written]
+        return [
+            argument
+            for name, argument in by_name
+            if isinstance(argument.meaning, (Ref, tuple)) or resolve_keyword(parameters, name) is not None
+        ]
+
+    def check_kinds(self, span: Span) -> None:
+        """Refuse arguments of another kind than the compound declares; ``any`` admits everything."""
+        declared = self.compound.declared
+        if declared is None:
+            return
+        for name, meaning in declared.bind(*self.positional, **self.keywords).arguments.items():
+            argument, parameter = Argument(meaning, span), declared.parameters[name]
+            if parameter.annotation in ANY:
+                continue
+            if not is_operand(parameter.annotation):
+                check_option(self.spelled, parameter, argument, (self.form,))
+            elif meaning is not None or parameter.default is not None:
+                check_operand(self.spelled, name, argument, (self.form,))
+
+    def misfit(self) -> str:
+        """Why the arguments are not the compound's; nothing where they are."""
+        first, *others = self.positional or (None,)
+        beside = is_scalar(first) and isinstance(next(iter(others), None), Ref)  # 5 // x
+        if not beside and not isinstance(first, (Ref, tuple)):
+            return "its first argument has to be a tensor"
+        try:
+            self.compound.signature.bind(*self.positional, **self.keywords)
+        except TypeError as error:
+            return str(error)
+        return ""
 
 
 def count_results(parts: CallResults, extents: SizeQueries, builder: StepBuilder, span: Span) -> int | None:
     """The number of results; None where this is not known. The size of the axis that is cut becomes a number."""
     if isinstance(parts.op, Compound):
-        return count_compound_results(parts.op, parts, EntryCaller(builder, span, extents.whole))
+        return CompoundCall.of(parts.op, parts).count(EntryCaller(builder, span, extents.whole))
     arguments = [*parts.arguments, Argument(0, span, "part")]
     bound = bind_arguments(parts.op, parts.spelled, arguments, span)
     tensor, dim = bound.operands[0][0], bound.options["dim"]
@@ -188,18 +196,6 @@ def count_results(parts: CallResults, extents: SizeQueries, builder: StepBuilder
     if isinstance(chunks, int) and chunks > 0:
         length = -(-size // chunks)
     return -(-size // length) if isinstance(length, int) and length > 0 and size > 0 else None
-
-
-def explain_misfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:
-    """Why the arguments are not the compound's; nothing where they are."""
-    beside = len(positional) > 1 and is_scalar(positional[0]) and isinstance(positional[1], Ref)  # 5 // x
-    if not beside and (not positional or not isinstance(positional[0], (Ref, tuple))):
-        return "its first argument has to be a tensor"
-    try:
-        compound.signature.bind(*positional, **keywords)
-    except TypeError as error:
-        return str(error)
-    return ""
 
 
 @dataclass(frozen=True)
@@ -223,7 +219,8 @@ class EntryApplier:
         """One operation of the table; ``chosen`` are the options that the text gives."""
         described = [StepOperand(meaning, quote_span(self.text, where)) for meaning, where in operands]
         if involves_complex(op, described, label):
-            return apply_complex_step(self.builder, op, described, options, span, label, name, self.whole)
+            pairs = ComplexPairs(self.builder, span, self.whole, op=op, operands=described, label=label)
+            return pairs.step(options, name)
         type_ = place_errors(span, lambda: result_type(op, [operand_type(meaning) for meaning, _ in operands], options))
         return replace(self.builder.apply(op, described, options, span, label, name, chosen), **type_)
 
@@ -274,19 +271,21 @@ class EntryApplier:
 
     def compound(self, compound: Compound, parts: CallResults, place: int, span: Span, name: str | None) -> Meaning:
         """The steps of a call that is several entries of the table."""
-        entry, caller = find(parts.spelled), EntryCaller(self.builder, span, self.whole)
-        positional, keywords = rename_arguments(parts)
-        if entry is None and find_complex_rule(compound.name) and has_complex((*positional, *keywords.values())):
-            return apply_complex_compound(self.builder, compound.name, positional, keywords, span, name, self.whole)
-        if compound.pairs or has_complex((*positional, *keywords.values())):
-            caller = ComplexEntryCaller(self.builder, span, self.whole)
-        before = len(self.builder.steps)
-        last = place_errors(span, lambda: find_last_step(compound, parts, place, caller, span, entry is not None))
+        entry, call = find(parts.spelled), CompoundCall.of(compound, parts)
+        of_pairs = has_complex(call.given)
+        if entry is None and find_complex_rule(compound.name) and of_pairs:
+            flat = [part for given in call.positional for part in (given if isinstance(given, tuple) else (given,))]
+            operands, word = [StepOperand(part, compound.name) for part in flat], compound.name
+            pairs = ComplexPairs(self.builder, span, self.whole, op=basics.norm, operands=operands, label=word)
+            return pairs.by_rule(word, call.positional, call.keywords, name) or pairs.refuse()
+        kind = ComplexEntryCaller if compound.pairs or of_pairs else EntryCaller
+        caller, before = kind(self.builder, span, self.whole), len(self.builder.steps)
+        last = place_errors(span, lambda: call.last_step(place, caller, span, entry is not None))
         if last is not None:
             found = self.handed_on(last, name) if len(self.builder.steps) > before else None
             return found or caller.last(last[0], last[1], last[2], name)
         if entry is not None:
-            return self.call(entry, parts.spelled, drop_compound_options(compound, entry, parts), span, name)
+            return self.call(entry, parts.spelled, call.without_own_options(entry), span, name)
         raise unknown_function_error(parts.spelled, span, is_tensor=False)  # F.dropout in training
 
     def handed_on(self, last: Last, name: str | None) -> Ref | None:
@@ -328,12 +327,3 @@ def choose_from_pair(owner: Ref, place: int, span: Span) -> Ref:
     if place not in (0, -2):
         raise UnsupportedError("indices are integers, they have no derivative", span=span)
     return replace(owner, pair=False)
-
-
-def place_errors(span: Span, compute: Callable[[], Meaning]) -> Meaning:
-    """The result of ``compute``, its errors placed at ``span``."""
-    try:
-        return compute()
-    except SymgradError as error:
-        error.span = error.span or span
-        raise

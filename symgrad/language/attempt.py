@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from math import lcm, prod
 from operator import index
@@ -12,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError, SymgradError, seed_apart
+from symgrad.errors import InputError, ShapeError, place_errors, seed_apart
 from symgrad.language.arguments import MOST, Array, abbreviate_repr, too_large_error
 from symgrad.language.binding import LiteralTensor, Meaning, Ref
 from symgrad.language.builder import StepBuilder
@@ -278,10 +279,7 @@ def finish_program(attempt: Attempt, values: Mapping[Size, int]) -> Program:
 
 def compute_literal_values(attempt: Attempt) -> dict[str, Array]:
     """The numbers of what the text makes itself, once every size has its number."""
-    return {
-        name: fill_literal(attempt.sizes, made, own.code, own.seed)
-        for name, (own, made) in attempt.builder.made.items()
-    }
+    return {name: fill_literal(attempt.sizes, own, made) for name, (own, made) in attempt.builder.made.items()}
 
 
 def compute_seed_value(attempt: Attempt) -> tuple[str, Array] | None:
@@ -289,27 +287,23 @@ def compute_seed_value(attempt: Attempt) -> tuple[str, Array] | None:
     if attempt.seed is None:
         return None
     own, made = attempt.seed
-    return own.code, fill_literal(attempt.sizes, made, own.code, own.seed)
+    return own.code, fill_literal(attempt.sizes, own, made)
 
 
-def fill_literal(sizes: Sizes, made: LiteralTensor, code: str, seed: int | None) -> Array:
-    """The numbers of what ``code`` makes."""
+def fill_literal(sizes: Sizes, own: Own, made: LiteralTensor) -> Array:
+    """The numbers of a tensor of the text's own."""
 
     def plain(value: Any) -> Any:
         return simplify_number(fill_sizes(sizes.find(value), sizes.values())) if isinstance(value, sp.Expr) else value
 
     shape = tuple(settled_size(sizes, size) for size in made.shape)
     if prod(shape) > MOST:
-        raise too_large_error(shape, code)
-    return round_to_dtype(made.kind, made.held, made.fill(shape, plain, np.random.default_rng(seed)), code)
+        raise too_large_error(shape, own.code)
+    return round_to_dtype(made.kind, made.held, made.fill(shape, plain, np.random.default_rng(own.seed)), own.code)
 
 
 def check_step_constants(step: Apply, values: Mapping[Size, int]) -> None:
     """A constant made of sizes has to be a finite real number once the sizes have numbers."""
     for argument in step.arguments:
         if isinstance(argument, Constant) and isinstance(argument.value, sp.Expr):
-            try:
-                simplify_number(fill_sizes(argument.value, values))
-            except SymgradError as error:
-                error.span = error.span or step.span
-                raise
+            place_errors(step.span, partial(simplify_number, fill_sizes(argument.value, values)))

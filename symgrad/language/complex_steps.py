@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from symgrad.entries.derived_facts import Terms, multilinear
 from symgrad.entries.spec import Op
-from symgrad.errors import NotationError, Span, UnsupportedError
+from symgrad.errors import NotationError, UnsupportedError
 from symgrad.language.binding import Meaning, Ref, describe_meaning
 from symgrad.language.builder import EntryCaller, StepBuilder, StepOperand
 from symgrad.ops import basics
@@ -26,7 +26,7 @@ from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex_pairs import unpaired
 from symgrad.ops.lookup import entry_named, has_role, role_entry
 from symgrad.program import Constant, Role
-from symgrad.shapes import Shape, Size
+from symgrad.shapes import Shape
 
 Halves = tuple[Any, ...]
 """The real part and the imaginary one; one part of what is no complex tensor."""
@@ -130,23 +130,20 @@ def to_torch_shape(meaning: Meaning) -> Any:
 
 
 @dataclass(frozen=True)
-class ComplexPairs:
+class ComplexPairs(EntryCaller):
     """What a text's operands are to the rules of complex tensors; a `Ref` is what an entry gave back."""
 
-    builder: StepBuilder
-    op: Op
-    meanings: Sequence[Meaning]
-    span: Span
-    label: str
-    whole: Callable[[Size, Span], int]
+    op: Op = field(kw_only=True)
+    operands: Sequence[StepOperand] = field(kw_only=True)
+    label: str = field(kw_only=True)
 
     def entry(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Hashable], name: str | None) -> Ref:
         """One step."""
         return self.builder.apply(op, operands, {**op.defaults, **options}, self.span, self.label, name)
 
-    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
+    def __call__(self, name: str | Op, *operands: Any, **options: Any) -> Ref:
         """The result of one entry."""
-        return self.entry(entry_named(name), [StepOperand(a, self.label) for a in arguments], keywords, None)
+        return self.entry(entry_named(name), [StepOperand(a, self.label) for a in operands], options, None)
 
     def paired(self, value: Any) -> bool:
         """Whether it is a tensor of pairs."""
@@ -158,7 +155,7 @@ class ComplexPairs:
             return value
         if isinstance(value, TorchShaped):
             return value.ref if value.ref.complex else self(basics.complex_pair, value.ref, 0)
-        peer = next(meaning for meaning in self.meanings if is_complex_ref(meaning))
+        peer = next(o.meaning for o in self.operands if is_complex_ref(o.meaning))
         return self(
             basics.complex_pair,
             self(basics.mul, self(basics.ones_like, self(basics.complex_real, peer)), value),
@@ -191,8 +188,74 @@ class ComplexPairs:
 
     def number(self, size: Any) -> int:
         """A size as a number."""
-        found = self.builder.sizes.number(size)
-        return self.whole(size, self.span) if found is None else found
+        found = super().number(size)
+        return self.whole(size) if found is None else found
+
+    def step(self, options: Mapping[str, Hashable], name: str | None) -> Ref:
+        """The operation on pairs; refuses what has no entry there."""
+        op, meanings = self.op, [o.meaning for o in self.operands]
+        if op.traits.role is Role.INDEXES and isinstance(options["key"], tuple):
+            return replace(self.entry(op, self.operands, {"key": (*options["key"], ("all",))}, name), complex=True)
+        if op.name in UNMOVED and not any(map(is_complex_ref, meanings)):
+            return self.entry(IDENTITY, self.operands, {}, name)
+        if not op.traits.complex_pairs:
+            chosen = {key: value for key, value in options.items() if op.defaults.get(key, ...) != value}
+            word = find_complex_rule(*() if self.label.startswith("np.") else (self.label.rpartition(".")[2],), op.name)
+            return self.by_rule(word, meanings, chosen, name) or self.by_halves(options, name) or self.refuse()
+        given = [
+            StepOperand(
+                (self.pair if place in op.traits.complex_pairs and o.meaning is not None else self.real)(
+                    to_torch_shape(o.meaning)
+                ),
+                o.text,
+            )
+            for place, o in zip(op.operands, self.operands, strict=False)
+        ]
+        return replace(self.entry(op, given, options, name), complex="out" in op.traits.complex_pairs)
+
+    def by_halves(self, options: Mapping[str, Hashable], name: str | None) -> Ref | None:
+        """The step on halves, put together again; None where it is not linear in them."""
+        parts = [
+            tuple(self.part(o.meaning, n) for n in (0, 1))
+            if isinstance(o.meaning, Ref) and o.meaning.complex
+            else (o.meaning,)
+            for o in self.operands
+        ]
+
+        def of(chosen: Sequence[Any]) -> Ref:
+            meant = [StepOperand(part, operand.text) for part, operand in zip(chosen, self.operands, strict=True)]
+            return self.entry(self.op, meant, options, None)
+
+        both = apply_to_halves(self, self.builder, self.op, parts, of)
+        if both is None:
+            return None
+        made = self.entry(basics.complex_pair, [StepOperand(half, self.label) for half in both], {}, name)
+        return replace(made, complex=True)
+
+    def by_rule(
+        self, word: str | None, given: Sequence[Any], chosen: Mapping[str, Hashable], name: str | None
+    ) -> Ref | None:
+        """What the registry says that the operation is of complex tensors; None where it does not know."""
+        try:
+            found = None if word is None else ARITHMETIC[word](self, *map(to_torch_shape, given), **chosen)
+        except TypeError:  # the rule knows fewer arguments than the operation
+            found = None
+        if found is None:
+            return None
+        ref: Ref = replace(found, complex=word not in REAL)
+        if name is None:
+            return ref
+        renamed = self.builder.renamed(ref, name)
+        return renamed or replace(self.entry(IDENTITY, [StepOperand(ref, name)], {}, name), complex=ref.complex)
+
+    def refuse(self) -> NoReturn:
+        """Complain of what no rule knows."""
+        raise UnsupportedError(f"{self.label} of complex tensors is not supported yet", span=self.span, hints=(HINT,))
+
+
+def find_complex_rule(*words: str) -> str | None:
+    """Under which word the registry knows a call of complex tensors."""
+    return next((word for word in words if word in ARITHMETIC), None)
 
 
 VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view_as_real")
@@ -217,62 +280,6 @@ def view_as_pairs(builder: StepBuilder, value: Meaning, word: str) -> Ref:
     return replace(value, shape=(*unpaired(builder.sizes, value.shape), value.shape[-1]), complex=True)
 
 
-def apply_complex_step(
-    builder: StepBuilder,
-    op: Op,
-    operands: Sequence[StepOperand],
-    options: Mapping[str, Hashable],
-    span: Span,
-    label: str,
-    name: str | None,
-    whole: Callable[[Size, Span], int],
-) -> Ref:
-    """The step on pairs; refuses what has no entry there."""
-    meanings = [o.meaning for o in operands]
-    pairs = ComplexPairs(builder, op, meanings, span, label, whole)
-    if op.traits.role is Role.INDEXES and isinstance(options["key"], tuple):
-        return replace(pairs.entry(op, operands, {"key": (*options["key"], ("all",))}, name), complex=True)
-    if op.name in UNMOVED and not any(map(is_complex_ref, meanings)):
-        return pairs.entry(IDENTITY, operands, {}, name)
-    if not op.traits.complex_pairs:
-        chosen = {key: value for key, value in options.items() if op.defaults.get(key, ...) != value}
-        word = find_complex_rule(*() if label.startswith("np.") else (label.rpartition(".")[2],), op.name)
-        found = apply_complex_rule(pairs, word, [to_torch_shape(meaning) for meaning in meanings], chosen, name)
-        return found or apply_by_halves(pairs, op, operands, options, name) or refuse_complex(pairs)
-    given = [
-        StepOperand(
-            (pairs.pair if place in op.traits.complex_pairs and o.meaning is not None else pairs.real)(
-                to_torch_shape(o.meaning)
-            ),
-            o.text,
-        )
-        for place, o in zip(op.operands, operands, strict=False)
-    ]
-    return replace(pairs.entry(op, given, options, name), complex="out" in op.traits.complex_pairs)
-
-
-def apply_by_halves(
-    pairs: ComplexPairs, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Hashable], name: str | None
-) -> Ref | None:
-    """The step on halves, put together again; None where it is not linear in them."""
-    parts = [
-        tuple(pairs.part(o.meaning, n) for n in (0, 1))
-        if isinstance(o.meaning, Ref) and o.meaning.complex
-        else (o.meaning,)
-        for o in operands
-    ]
-
-    def of(chosen: Sequence[Any]) -> Ref:
-        meant = [StepOperand(meaning, operand.text) for meaning, operand in zip(chosen, operands, strict=True)]
-        return pairs.entry(op, meant, options, None)
-
-    both = apply_to_halves(pairs, pairs.builder, op, parts, of)
-    if both is None:
-        return None
-    made = pairs.entry(basics.complex_pair, [StepOperand(half, pairs.label) for half in both], {}, name)
-    return replace(made, complex=True)
-
-
 @dataclass(frozen=True)
 class ComplexEntryCaller(EntryCaller):
     """Applies entries to tensors as torch sees them, of which some are complex."""
@@ -288,43 +295,5 @@ class ComplexEntryCaller(EntryCaller):
             return super().last(name, given, options, wish)
         described = [StepOperand(meaning, op.name) for meaning in given]
         spoken = {**op.defaults, **options}
-        return apply_complex_step(self.builder, op, described, spoken, self.span or (0, 0), op.name, wish, self.settled)
-
-
-def find_complex_rule(*words: str) -> str | None:
-    """Under which word the registry knows a call of complex tensors."""
-    return next((word for word in words if word in ARITHMETIC), None)
-
-
-def apply_complex_compound(
-    builder: StepBuilder, word: str, positional: Sequence[Any], keywords: Mapping[str, Any], span: Span,
-    name: str | None, whole: Callable[[Size, Span], int],
-) -> Ref:  # fmt: skip
-    """What the registry says that a call without an entry of its own is of complex tensors."""
-    flat = [part for given in positional for part in (given if isinstance(given, tuple) else (given,))]
-    pairs = ComplexPairs(builder, basics.norm, flat, span, word, whole)
-    return apply_complex_rule(
-        pairs, word, [to_torch_shape(meaning) for meaning in positional], keywords, name
-    ) or refuse_complex(pairs)
-
-
-def refuse_complex(pairs: ComplexPairs) -> NoReturn:
-    """Complain of what no rule knows."""
-    raise UnsupportedError(f"{pairs.label} of complex tensors is not supported yet", span=pairs.span, hints=(HINT,))
-
-
-def apply_complex_rule(
-    pairs: ComplexPairs, word: str | None, given: Sequence[Any], chosen: Mapping[str, Hashable], name: str | None
-) -> Ref | None:
-    """What the registry says that the operation is of complex tensors; None where it does not know."""
-    try:
-        found = None if word is None else ARITHMETIC[word](pairs, *given, **chosen)
-    except TypeError:  # the rule knows fewer arguments than the operation
-        found = None
-    if found is None:
-        return None
-    ref: Ref = replace(found, complex=word not in REAL)
-    if name is None:
-        return ref
-    renamed = pairs.builder.renamed(ref, name)
-    return renamed or replace(pairs.entry(IDENTITY, [StepOperand(ref, name)], {}, name), complex=ref.complex)
+        pairs = ComplexPairs(self.builder, self.span or (0, 0), self.settled, op=op, operands=described, label=op.name)
+        return pairs.step(spoken, wish)

@@ -154,22 +154,12 @@ def make_full(given: ConstructorArguments) -> LiteralTensor:
     return LiteralTensor(shape, constant_fill(given.number(value)), given.kind(kind))
 
 
-def with_type_of_first(maker: Maker) -> Maker:
-    """``x.new_ones(2, 3)``: of x's own type."""
+def like_first(maker: Maker, shape: bool = True) -> Maker:
+    """``torch.full_like(x, 0.5)``: of x's own type, and in its ``shape``, which ``x.new_ones(2, 3)`` is not."""
 
     def make(given: ConstructorArguments) -> LiteralTensor:
         given.like = given.tensor()
-        return maker(given)
-
-    return make
-
-
-def with_shape_of_first(maker: Maker) -> Maker:
-    """``torch.full_like(x, 0.5)``: in x's shape, and of its type."""
-
-    def make(given: ConstructorArguments) -> LiteralTensor:
-        given.like = given.tensor()
-        given.shape = given.like.shape
+        given.shape = given.like.shape if shape else None
         return maker(given)
 
     return make
@@ -230,23 +220,7 @@ def make_linspace(given: ConstructorArguments) -> LiteralTensor:
 
 def make_from_list(given: ConstructorArguments) -> LiteralTensor:
     """``torch.tensor([[1, 2], [3, 4]])``."""
-    return tensor_from_list(given.take("data", "object"), given)
-
-
-def make_typed(kind: DtypeKind) -> Maker:
-    """``torch.FloatTensor([1, 2])``; of sizes it holds whatever was in memory."""
-
-    def make(given: ConstructorArguments) -> LiteralTensor:
-        if not (given.rest and isinstance(given.rest[0].meaning, (tuple, list))):
-            return refuse_uninitialized(given)
-        made = make_from_list(given)
-        return LiteralTensor(made.shape, made.fill, kind)
-
-    return make
-
-
-def tensor_from_list(entries: Meaning, given: ConstructorArguments) -> LiteralTensor:
-    """The tensor that a list of numbers spells."""
+    entries = given.take("data", "object")
     if entries is None:
         raise NotationError(f"{given.spelled} needs numbers", span=given.span, hints=EXAMPLE)
     shape, flat = nested_shape(entries, "the list"), flatten_nested(entries)
@@ -260,6 +234,18 @@ def tensor_from_list(entries: Meaning, given: ConstructorArguments) -> LiteralTe
         return array_from_literals([number(int(e) if isinstance(e, bool) else e) for e in flat], numbers, "the list")
 
     return LiteralTensor(sized, fill, given.kind(max(kinds, default=DtypeKind.REAL)))
+
+
+def make_typed(kind: DtypeKind) -> Maker:
+    """``torch.FloatTensor([1, 2])``; of sizes it holds whatever was in memory."""
+
+    def make(given: ConstructorArguments) -> LiteralTensor:
+        if not (given.rest and isinstance(given.rest[0].meaning, (tuple, list))):
+            return refuse_uninitialized(given)
+        made = make_from_list(given)
+        return LiteralTensor(made.shape, made.fill, kind)
+
+    return make
 
 
 # What is drawn ----------------------------------------------------------------------------------------------------
@@ -315,18 +301,18 @@ def refuse_uninitialized(given: ConstructorArguments) -> LiteralTensor:
 RAND, RANDN = make_random(RANDOM["rand"]), make_random(RANDOM["randn"])
 FLOATS, INTEGERS, TRUTHS = map(make_typed, (DtypeKind.REAL, DtypeKind.WHOLE, DtypeKind.TRUTH))
 MAKERS: Mapping[str, Maker] = {
-    "ones": make_constant(1), "zeros": make_constant(0), "full": make_full, "full_like": with_shape_of_first(make_full),
+    "ones": make_constant(1), "zeros": make_constant(0), "full": make_full, "full_like": like_first(make_full),
     "eye": make_eye, "arange": make_arange, "linspace": make_linspace,
     **dict.fromkeys(("tensor", "as_tensor", "array", "asarray"), make_from_list),
-    "rand": RAND, "randn": RANDN, "rand_like": with_shape_of_first(RAND), "randn_like": with_shape_of_first(RANDN),
-    "randint": make_randint, "randint_like": with_shape_of_first(make_randint), "randperm": make_randperm,
+    "rand": RAND, "randn": RANDN, "rand_like": like_first(RAND), "randn_like": like_first(RANDN),
+    "randint": make_randint, "randint_like": like_first(make_randint), "randperm": make_randperm,
     "empty": refuse_uninitialized, "empty_like": refuse_uninitialized,
     "Tensor": FLOATS, "FloatTensor": FLOATS, "DoubleTensor": FLOATS, "LongTensor": INTEGERS, "IntTensor": INTEGERS,
     "BoolTensor": TRUTHS,
 }  # fmt: skip
 METHODS: Mapping[str, Maker] = {
-    "new_ones": with_type_of_first(make_constant(1)), "new_zeros": with_type_of_first(make_constant(0)),
-    "new_full": with_type_of_first(make_full), "new_tensor": with_type_of_first(make_from_list),
+    "new_ones": like_first(make_constant(1), shape=False), "new_zeros": like_first(make_constant(0), shape=False),
+    "new_full": like_first(make_full, shape=False), "new_tensor": like_first(make_from_list, shape=False),
     "new_empty": refuse_uninitialized,
 }  # fmt: skip
 PYTHONS: Mapping[str, Maker] = {"range": make_arange}

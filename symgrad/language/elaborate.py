@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from symgrad.entries.spec import Op
-from symgrad.errors import RUN, Hint, NotationError, Setting, ShapeError, Span, UnknownNameError, bug
+from symgrad.errors import RUN, Hint, NotationError, Setting, ShapeError, Span, UnknownNameError, bug, place_errors
 from symgrad.language.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
-from symgrad.language.apply import EntryApplier, choose_from_pair, place_errors
+from symgrad.language.apply import EntryApplier, choose_from_pair
 from symgrad.language.binding import TOLD, Argument, CallResults, LiteralTensor, Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder
 from symgrad.language.complaints import explain_transpose, not_callable_error, quote_span, unknown_function_error

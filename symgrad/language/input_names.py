@@ -59,15 +59,10 @@ RANKS = (1, 2, 0, 3, 4)
 
 @dataclass(frozen=True)
 class TextNames:
-    """The inputs of a text in order of appearance, where each first stands, and every other word in it."""
+    """The inputs of a text in order of appearance, where each first stands, and the names that it assigns."""
 
     inputs: dict[str, Span]
     assigned: frozenset[str]
-
-    @property
-    def taken(self) -> frozenset[str]:
-        """Names that no intermediate may have."""
-        return self.assigned | frozenset(self.inputs)
 
 
 def find_names(script: Script, given: Collection[str] = ()) -> TextNames:
@@ -78,12 +73,13 @@ def find_names(script: Script, given: Collection[str] = ()) -> TextNames:
     for statement in script.statements:
         for name in (name for node in statement.read for name in iterate_tensor_names(node)):
             if not any(name.name in known for known in (assigned, inputs, numbers)):
-                check_input(name)
+                check_not_module(name.name, name.span, "it cannot be a tensor", "another name")
                 if name.name in LIBRARIES and name.name not in given:
                     check_library(name, statement.value)
                 inputs[name.name] = name.span
         for target in statement.names:
-            check_target(target, statement.span)
+            start = statement.span[0]
+            check_not_module(target, (start, start + len(target)), "nothing can be assigned to it")
             assigned.add(target)
     return TextNames(inputs, frozenset(assigned))
 
@@ -124,13 +120,10 @@ def is_module_path(node: SyntaxNode) -> bool:
     return path is not None and "." in path and path.partition(".")[0] in MODULES
 
 
-def check_input(name: Name) -> None:
-    """Refuse names that mean something else."""
-    word = name.name
+def check_not_module(word: str, span: Span, told: str, *hints: str) -> None:
+    """Refuse the name of a module."""
     if word in MODULES:
-        raise UnknownNameError(
-            f"{word} means {MODULES[word]}, so it cannot be a tensor", span=name.span, hints=("another name",)
-        )
+        raise UnknownNameError(f"{word} means {MODULES[word]}, so {told}", span=span, hints=hints)
 
 
 def check_library(name: Name, value: SyntaxNode) -> None:
@@ -141,14 +134,6 @@ def check_library(name: Name, value: SyntaxNode) -> None:
         told = Setting("let", name.name, sentence="a tensor of that name: {}")
         hints = ("the same function of torch or NumPy", told)
         raise UnknownNameError(f"{name.name} is not a library that symgrad reads", span=name.span, hints=hints)
-
-
-def check_target(target: str, span: Span) -> None:
-    """Refuse assignments to a module."""
-    if target in MODULES:
-        raise UnknownNameError(
-            f"{target} means {MODULES[target]}, so nothing can be assigned to it", span=(span[0], span[0] + len(target))
-        )
 
 
 def unknown_tensor_error(name: str, inputs: Collection[str]) -> UnknownNameError:

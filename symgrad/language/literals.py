@@ -31,6 +31,7 @@ from symgrad.errors import (
     SymgradError,
     UnknownNameError,
     UnsupportedError,
+    place_errors,
 )
 from symgrad.language.arguments import (
     MOST,
@@ -167,11 +168,7 @@ def value_from_node(node: SyntaxNode, text: str) -> Value:
         keywords = {k.name: k.value for k in node.keywords}
         return value_from_call(DRAWN_BY.sub("", word), node.positional, keywords, node, shown)
     entries = nested_numbers(node)
-    try:
-        array = exact_array(entries, shown)
-    except SymgradError as error:
-        error.span = error.span or node.span
-        raise
+    array = place_errors(node.span, partial(exact_array, entries, shown))
     return Value(shown, array.shape, lambda shape: array.copy(), truths=is_boolean_data(entries))
 
 
@@ -187,13 +184,10 @@ def nested_numbers(node: SyntaxNode) -> object:
         sides = (node.operand,) if isinstance(node, Unary) else (node.left, node.right)
         numbers = [nested_numbers(side) for side in sides]
         if all(is_scalar(n) for n in numbers):
-            try:
-                if isinstance(node, Unary):
-                    return numbers[0] if node.sign == "+" else combine_constants("*", -1, numbers[0])
-                return combine_constants(node.sign, *numbers)
-            except SymgradError as error:
-                error.span = error.span or node.span
-                raise
+            if isinstance(node, Binary):
+                return place_errors(node.span, partial(combine_constants, node.sign, *numbers))
+            value = numbers[0]
+            return value if node.sign == "+" else place_errors(node.span, partial(combine_constants, "*", -1, value))
     raise NotationError("this is not a number", span=node.span, hints=(FORMS,))
 
 

@@ -35,7 +35,14 @@ from symgrad.language.syntax_tree import (
     dotted_name,
     parse_expression,
 )
-from symgrad.language.tokens import AUGMENTED, CLOSES, LENGTH, check_keyword, group_statements, tokenize_python
+from symgrad.language.tokens import (
+    AUGMENTED,
+    LENGTH,
+    check_keyword,
+    count_open_brackets,
+    group_statements,
+    tokenize_python,
+)
 from symgrad.notation.tokens import Token
 from symgrad.notation.tree import Name, SyntaxNode, rebuild_node
 
@@ -209,7 +216,7 @@ class BlockParser:
             raise NotationError("there is nothing before this", span=sign.span, hints=("h = x@a; h.T",))
         if group[0].word in ("True", "False", "None") and len(group) == 1:
             raise NotationError(f"{group[0].word} cannot be assigned to", span=group[0].span)
-        found = parse_expression(self.text, group)
+        found = parse_expression(group)
         for node in [found] if isinstance(found, Star) else iterate_targets(found):
             node = node.value if isinstance(node, Star) and node is not found else node
             if isinstance(node, Attribute):
@@ -231,7 +238,7 @@ class BlockParser:
         for token in group:
             if token.kind == "name":
                 check_keyword(token, block=True)
-        return self.followed(parse_expression(self.text, group))
+        return self.followed(parse_expression(group))
 
     def followed(self, node: SyntaxNode) -> SyntaxNode:
         """``node`` with what was imported in the place of its names."""
@@ -282,21 +289,10 @@ def span_of_tokens(group: Sequence[Token]) -> Span:
     return (group[0].span[0], group[-1].span[1])
 
 
-def count_open_brackets(tokens: Sequence[Token]) -> int:
-    """How many brackets are open behind ``tokens``."""
-    signs = [token.word for token in tokens if token.kind == "sign"]
-    return sum(sign in CLOSES for sign in signs) - sum(sign in CLOSES.values() for sign in signs)
-
-
 def find_assignment_signs(group: Sequence[Token]) -> list[int]:
     """Where = and += stand outside brackets."""
-    found, level = [], 0
-    for place, token in enumerate(group):
-        if token.kind == "sign":
-            level += (token.word in CLOSES) - (token.word in CLOSES.values())
-            if not level and (token.word == "=" or token.word in AUGMENTED):
-                found.append(place)
-    return found
+    signs = [n for n, token in enumerate(group) if token.kind == "sign" and token.word in ("=", *AUGMENTED)]
+    return [place for place in signs if not count_open_brackets(group[:place])]
 
 
 def split_at(group: Sequence[Token], signs: Sequence[int]) -> list[Sequence[Token]]:

@@ -33,69 +33,12 @@ from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 
 Item = tuple[Any, ...]
 Key = tuple[Item, ...]
+Reader = Callable[[SyntaxNode], Meaning]
 ALL: Item = ("all",)
 FARTHEST = 2**31
 """Beyond the end of every axis: a slice that goes further ends there as well."""
 FLIPPED = "x.flip(0) reverses an axis"
 EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None], x[[0, 2]]",)
-
-
-def index_key(
-    nodes: Sequence[SyntaxNode],
-    rank: int,
-    meaning: Callable[[SyntaxNode], Meaning],
-    whole: Callable[[Size, Span], int],
-    span: Span,
-) -> Key:
-    """The key for the indices ``nodes`` of a tensor with ``rank`` axes.
-
-    ``meaning`` says what an index stands for, ``whole`` makes a plain integer of a size. Raises `ShapeError`
-    for too many indices and `UnsupportedError` for one that is no index.
-    """
-    items: list[Item] = []
-    dots: int | None = None
-    for node in nodes:
-        if isinstance(node, Dots):
-            if dots is not None:
-                raise ShapeError("... can occur only once in an index", span=node.span)
-            dots = len(items)
-        else:
-            items.append(index_item(node, meaning, whole))
-    reads = sum(item != ("new",) for item in items)
-    if reads > rank:
-        raise ShapeError(f"{reads} indices for a tensor with {rank} {'axis' if rank == 1 else 'axes'}", span=span)
-    fill = [ALL] * (rank - reads)
-    at = len(items) if dots is None else dots
-    return (*items[:at], *fill, *items[at:])
-
-
-def index_item(node: SyntaxNode, meaning: Callable[[SyntaxNode], Meaning], whole: Callable[[Size, Span], int]) -> Item:
-    """One item of a key."""
-    if isinstance(node, Slice):
-        start, stop, step = (
-            None if part is None else max(-FARTHEST, min(require_index(meaning(part), part.span, whole), FARTHEST))
-            for part in (node.start, node.stop, node.step)
-        )
-        if step is not None and step < 1:
-            raise UnsupportedError(
-                "slices need a positive step", span=node.span, found=(f"a step of {step}",), hints=(FLIPPED, *EXAMPLES)
-            )
-        if (start in (None, 0)) and stop is None and step in (None, 1):
-            return ALL
-        return ("slice", start, stop, step or 1)
-    index = meaning(node)
-    if index is None:
-        return ("new",)
-    if isinstance(index, (Ref, tuple)):
-        return ("pick", index)
-    return ("int", require_index(index, node.span, whole))
-
-
-def require_index(index: Meaning, span: Span, whole: Callable[[Size, Span], int]) -> int:
-    """A plain integer, or a refusal."""
-    if is_size_like(index):
-        return whole(index, span)
-    raise UnsupportedError(f"indexing with {describe_meaning(index)} is not supported", span=span, hints=EXAMPLES)
 
 
 def least_indexed_sizes(key: Key, shape: Sequence[Size]) -> list[tuple[Size, int]]:
@@ -157,6 +100,50 @@ class SizeQueries:
     def whole_if_size(self, value: Any, span: Span) -> Any:
         """A size as its number; other numbers as they are."""
         return self.whole(value, span) if isinstance(value, sp.Expr) else value
+
+    def key(self, nodes: Sequence[SyntaxNode], rank: int, meaning: Reader, span: Span) -> Key:
+        """The key for the indices ``nodes`` of a tensor with ``rank`` axes; ``meaning`` says what an index stands for.
+
+        Raises `ShapeError` for too many indices and `UnsupportedError` for one that is no index.
+        """
+        items: list[Item] = []
+        dots: int | None = None
+        for node in nodes:
+            if isinstance(node, Dots):
+                if dots is not None:
+                    raise ShapeError("... can occur only once in an index", span=node.span)
+                dots = len(items)
+            else:
+                items.append(self.item(node, meaning))
+        reads = sum(item != ("new",) for item in items)
+        if reads > rank:
+            raise ShapeError(f"{reads} indices for a tensor with {rank} {'axis' if rank == 1 else 'axes'}", span=span)
+        at = len(items) if dots is None else dots
+        return (*items[:at], *[ALL] * (rank - reads), *items[at:])
+
+    def item(self, node: SyntaxNode, meaning: Reader) -> Item:
+        """One item of a key."""
+        if isinstance(node, Slice):
+            start, stop, step = (
+                None if part is None else max(-FARTHEST, min(self.place(meaning(part), part.span), FARTHEST))
+                for part in (node.start, node.stop, node.step)
+            )
+            if step is not None and step < 1:
+                found, hints = (f"a step of {step}",), (FLIPPED, *EXAMPLES)
+                raise UnsupportedError("slices need a positive step", span=node.span, found=found, hints=hints)
+            if (start in (None, 0)) and stop is None and step in (None, 1):
+                return ALL
+            return ("slice", start, stop, step or 1)
+        index = meaning(node)
+        if index is None:
+            return ("new",)
+        return ("pick", index) if isinstance(index, (Ref, tuple)) else ("int", self.place(index, node.span))
+
+    def place(self, index: Meaning, span: Span) -> int:
+        """A plain integer, or a refusal."""
+        if is_size_like(index):
+            return self.whole(index, span)
+        raise UnsupportedError(f"indexing with {describe_meaning(index)} is not supported", span=span, hints=EXAMPLES)
 
     def assume(self, size: Size, least: int = 2) -> None:
         """Give every unknown in ``size`` a number now, because something depends on it."""

@@ -3,18 +3,18 @@
 Comes in: a `Script`. Goes out: the tensor that is its output. The right side is read first, then its targets are
 assigned from left to right; what is written into a tensor reaches every name that shares its entries
 (`symgrad.language.aliasing`). What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
-every tensor that the text makes: `read_seed` gives the code and the numbers of v.
+every tensor that the text makes: `StatementReader.read_seed` gives the code and the numbers of v.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from typing import NoReturn
 
 from symgrad.entries.derived_facts import constant_result
 from symgrad.errors import RUN, NotationError, Span, UnsupportedError
 from symgrad.language.binding import CallResults, LiteralTensor, Meaning, Ref, describe_meaning
-from symgrad.language.builder import StepBuilder, StepOperand
+from symgrad.language.builder import StepOperand
 from symgrad.language.complaints import no_inputs_error, no_tensor_error, quote_span
 from symgrad.language.constants import is_scalar
 from symgrad.language.constructors import constant_fill
@@ -64,7 +64,7 @@ class StatementReader(Elaborator):
         if last.target is not None:
             self.environment[last.target] = result
         if script.seed is not None:
-            self.seed = read_seed(script.seed, self.text, self.environment, self.builder, self.maker, self.meaning)
+            self.seed = self.read_seed(script.seed)
         if not self.builder.inputs and not self.builder.leaves:
             raise no_inputs_error(last.value.span)
         if result.name != output:
@@ -196,39 +196,31 @@ class StatementReader(Elaborator):
             raise NotationError(told, span=last.span, hints=("end with a line that names it",))
         return self.environment[node.name]
 
+    def read_seed(self, node: SyntaxNode) -> tuple[Own, LiteralTensor] | None:
+        """Numbers that the text makes, alone or under a name; a name that it does not know says nothing."""
+        if any(name.name not in self.environment for name in iterate_tensor_names(node)):
+            return None if isinstance(node, Name) else refuse_seed(node)
+        made, builder = self.maker(node) if isinstance(node, PythonCall) else None, self.builder
+        if made is not None:
+            return Own(quote_span(self.text, node.span), len(builder.made) if made.drawn else None), made
+        found = self.meaning(node)
+        if not isinstance(found, Ref):
+            return refuse_seed(node)
+        if found.name in builder.made:
+            return builder.made[found.name]
+        step = builder.step_of(found.name)
+        entry = None if step is None else entry_of(step.op)
+        number = None if entry is None else constant_result(entry)
+        if step is None or number is None:
+            return refuse_seed(node)
+        if not any(found.name in other.tensors for other in builder.steps):
+            builder.steps.remove(step)
+        return Own(quote_span(self.text, node.span)), LiteralTensor(found.shape, constant_fill(number))
+
 
 def is_single_index(node: SyntaxNode) -> bool:
     """Whether an index is one value, and no slice, new axis or dots."""
     return isinstance(node, (Name, Binary, Unary, PythonCall))
-
-
-def read_seed(
-    node: SyntaxNode,
-    text: str,
-    environment: Mapping[str, Meaning],
-    builder: StepBuilder,
-    maker: Callable[[PythonCall], LiteralTensor | None],
-    meaning: Callable[[SyntaxNode], Meaning],
-) -> tuple[Own, LiteralTensor] | None:
-    """Numbers that the text makes, alone or under a name; a name that it does not know says nothing."""
-    if any(name.name not in environment for name in iterate_tensor_names(node)):
-        return None if isinstance(node, Name) else refuse_seed(node)
-    made = maker(node) if isinstance(node, PythonCall) else None
-    if made is not None:
-        return Own(quote_span(text, node.span), len(builder.made) if made.drawn else None), made
-    found = meaning(node)
-    if not isinstance(found, Ref):
-        return refuse_seed(node)
-    if found.name in builder.made:
-        return builder.made[found.name]
-    step = next((step for step in builder.steps if step.result.name == found.name), None)
-    entry = None if step is None else entry_of(step.op)
-    number = None if entry is None else constant_result(entry)
-    if step is None or number is None:
-        return refuse_seed(node)
-    if not any(found.name in other.tensors for other in builder.steps):
-        builder.steps.remove(step)
-    return Own(quote_span(text, node.span)), LiteralTensor(found.shape, constant_fill(number))
 
 
 def refuse_seed(node: SyntaxNode) -> NoReturn:

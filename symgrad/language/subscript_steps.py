@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError
+from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError, place_errors
 from symgrad.language.aliasing import AliasTracker
-from symgrad.language.apply import EntryApplier, choose_from_pair, count_results, place_errors
+from symgrad.language.apply import EntryApplier, choose_from_pair, count_results
 from symgrad.language.arguments import array_from_entries
 from symgrad.language.binding import CallResults, LiteralTensor, Meaning, Ref, describe_meaning
 from symgrad.language.builder import EntryCaller, StepBuilder
 from symgrad.language.dtypes import DtypeKind
-from symgrad.language.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, index_key, visible_shape
+from symgrad.language.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, visible_shape
 from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import basics
@@ -35,6 +35,7 @@ from symgrad.shapes import as_size
 
 MOST_PARTS = 100
 """How many names a text may give to the parts of a tensor at once."""
+MASK = ("torch.where(mask, x, 0)", "(mask * x).sum()")
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,12 @@ class SubscriptReader:
         """x[0, 1:], x.shape[0]."""
         owner = self.meaning(node.owner)
         if isinstance(owner, Ref) and owner.pair:
-            key = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)
+            key = self.extents.key(node.items, 1, self.meaning, node.span)
             return choose_from_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
         if isinstance(owner, Ref):
             return self.at(owner, node, name)
         if isinstance(owner, CallResults) and len(node.items) == 1:
-            kind, *part = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+            kind, *part = self.extents.key(node.items, 1, self.meaning, node.span)[0]
             if kind != "int":
                 raise UnsupportedError("one result at a time", span=node.span, hints=("[0], [1], …",))
             count = 0 if part[0] >= 0 else count_results(owner, self.extents, self.builder, node.span)
@@ -72,7 +73,7 @@ class SubscriptReader:
                 raise ShapeError(f"there is no part {part[0]} among {count}", span=node.span)
             return self.part(owner, part[0] + count, node.span, name)
         if isinstance(owner, tuple) and len(node.items) == 1:
-            kind, *numbers = index_key(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+            kind, *numbers = self.extents.key(node.items, 1, self.meaning, node.span)[0]
             if kind == "pick":
                 raise UnsupportedError("a list takes one index at a time", span=node.span)
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
@@ -82,7 +83,7 @@ class SubscriptReader:
 
     def at(self, owner: Ref, node: Subscript, name: str | None) -> Ref:
         """x[0, 1:, [2, 0]]: whole numbers and slices first, then what is picked."""
-        written = index_key(node.items, len(visible_shape(owner)), self.meaning, self.extents.whole, node.span)
+        written = self.extents.key(node.items, len(visible_shape(owner)), self.meaning, node.span)
         key = tuple(ALL if item[0] == "pick" else item for item in written)
         picks = [item[1] for item in written if item[0] == "pick"]
         found = owner
@@ -92,9 +93,7 @@ class SubscriptReader:
             return found
         left = [item for item in written if item[0] != "int"]
         axes = [axis for axis, item in enumerate(left) if item[0] == "pick"]
-        result: Ref = place_errors(
-            node.span, lambda: gather_positions(self.builder, self.extents, found, axes, picks, node.span, name)
-        )
+        result: Ref = place_errors(node.span, lambda: self.gather_positions(found, axes, picks, node.span, name))
         return replace(result, kind=owner.kind, complex=owner.complex)
 
     def taken(self, owner: Ref, key: Key, span: Span, name: str | None, where: Span, several: bool = False) -> Ref:
@@ -191,154 +190,136 @@ class SubscriptReader:
             self.sharing.part(parts.arguments[0].meaning, found, again)
         return found
 
+    # Positions --------------------------------------------------------------------------------------
 
-MASK = ("torch.where(mask, x, 0)", "(mask * x).sum()")
+    def gather_positions(
+        self, x: Ref, axes: Sequence[int], picks: Sequence[Meaning], span: Span, name: str | None
+    ) -> Ref:
+        """The entries of ``x`` at the positions ``picks`` on ``axes``, called ``name``."""
+        call = EntryCaller(self.builder, span)
+        places = [self.make_positions(x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)]
+        first = axes[0]
+        along = self.find_axis_of_one_per_row(x, axes, places)
+        if along is not None:
+            place = places[along]
+            sizes = list(x.shape)
+            sizes[along] = as_size(1)
+            index = call(basics.reshape, place, shape=tuple(sizes))
+            taken = call(basics.gather, x, index, dim=along)
+            return call.last(basics.reshape, (taken,), {"shape": place.shape}, name)
+        if len(axes) > 1:
+            together = list(axes) == list(range(first, first + len(axes)))
+            sizes = [as_size(self.extents.whole(x.shape[axis], span)) for axis in axes]
+            first = first if together else 0
+            rest = [n for n in range(len(x.shape)) if n not in axes]
+            order = (*rest[:first], *axes, *rest[first:])
+            if order != tuple(range(len(x.shape))):
+                x = call(basics.permute, x, dims=order)
+            shape = (*x.shape[:first], sp.Mul(*sizes), *x.shape[first + len(axes) :])
+            x = call(basics.reshape, x, shape=shape)
+            sized = zip(places, sizes, strict=True)
+            flat, *others = (self.count_from_front(call, place, int(size)) for place, size in sized)
+            for place, size in zip(others, sizes[1:], strict=True):
+                flat = call(basics.add, call(basics.mul, flat, int(size)), place)
+            places = [replace(flat, kind=DtypeKind.WHOLE)]
+        (place,) = places
+        if len(place.shape) == 1:
+            return call.last(basics.index_select, (x, place), {"dim": first}, name)
+        shape = (*x.shape[:first], *place.shape, *x.shape[first + 1 :])
+        row = call(basics.reshape, place, shape=(sp.Mul(*place.shape),))
+        return call.last(basics.reshape, (call(basics.index_select, x, row, dim=first),), {"shape": shape}, name)
 
-
-def gather_positions(
-    builder: StepBuilder,
-    extents: SizeQueries,
-    x: Ref,
-    axes: Sequence[int],
-    picks: Sequence[Meaning],
-    span: Span,
-    name: str | None,
-) -> Ref:
-    """The entries of ``x`` at the positions ``picks`` on ``axes``, called ``name``."""
-    call = EntryCaller(builder, span)
-    places = [
-        make_positions(builder, extents, x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)
-    ]
-    first = axes[0]
-    along = find_axis_of_one_per_row(builder, extents, x, axes, places)
-    if along is not None:
-        place = places[along]
-        sizes = list(x.shape)
-        sizes[along] = as_size(1)
-        index = call(basics.reshape, place, shape=tuple(sizes))
-        taken = call(basics.gather, x, index, dim=along)
-        return call.last(basics.reshape, (taken,), {"shape": place.shape}, name)
-    if len(axes) > 1:
-        together = list(axes) == list(range(first, first + len(axes)))
-        sizes = [as_size(extents.whole(x.shape[axis], span)) for axis in axes]
-        first = first if together else 0
-        rest = [n for n in range(len(x.shape)) if n not in axes]
-        order = (*rest[:first], *axes, *rest[first:])
-        if order != tuple(range(len(x.shape))):
-            x = call(basics.permute, x, dims=order)
-        shape = (*x.shape[:first], sp.Mul(*sizes), *x.shape[first + len(axes) :])
-        x = call(basics.reshape, x, shape=shape)
-        flat, *others = (
-            count_from_front(builder, call, place, int(size)) for place, size in zip(places, sizes, strict=True)
-        )
-        for place, size in zip(others, sizes[1:], strict=True):
-            flat = call(basics.add, call(basics.mul, flat, int(size)), place)
-        places = [replace(flat, kind=DtypeKind.WHOLE)]
-    (place,) = places
-    if len(place.shape) == 1:
-        return call.last(basics.index_select, (x, place), {"dim": first}, name)
-    shape = (*x.shape[:first], *place.shape, *x.shape[first + 1 :])
-    row = call(basics.reshape, place, shape=(sp.Mul(*place.shape),))
-    return call.last(basics.reshape, (call(basics.index_select, x, row, dim=first),), {"shape": shape}, name)
-
-
-def find_axis_of_one_per_row(
-    builder: StepBuilder, extents: SizeQueries, x: Ref, axes: Sequence[int], places: Sequence[Ref]
-) -> int | None:
-    """The axis on which ``x[arange(n), y]`` picks one entry of each row; None where every row has not one."""
-    if len(x.shape) != 2 or list(axes) != [0, 1] or any(len(place.shape) != 1 for place in places):
+    def find_axis_of_one_per_row(self, x: Ref, axes: Sequence[int], places: Sequence[Ref]) -> int | None:
+        """The axis on which ``x[arange(n), y]`` picks one entry of each row; None where every row has not one."""
+        if len(x.shape) != 2 or list(axes) != [0, 1] or any(len(place.shape) != 1 for place in places):
+            return None
+        for row, place in enumerate(places):
+            counts = place.name in self.builder.made and self.builder.made[place.name][1].counts
+            (count,), size = place.shape, x.shape[row]
+            if counts and count.is_Integer and self.extents.sizes.number(size) is None:
+                self.extents.assume(size, int(count))
+            known = self.extents.sizes.number(size)
+            if counts and (self.extents.sizes.find(size) == count or (known is not None and known == count)):
+                self.extents.sizes.unify(size, count)
+                return 1 - row
         return None
-    for row, place in enumerate(places):
-        counts = place.name in builder.made and builder.made[place.name][1].counts
-        (count,), size = place.shape, x.shape[row]
-        if counts and count.is_Integer and extents.sizes.number(size) is None:
-            extents.assume(size, int(count))
-        known = extents.sizes.number(size)
-        if counts and (extents.sizes.find(size) == count or (known is not None and known == count)):
-            extents.sizes.unify(size, count)
-            return 1 - row
-    return None
 
+    def make_positions(self, size: Any, index: Meaning, span: Span) -> Ref:
+        """The positions on an axis as a tensor: a list becomes one of the text's own, counted from the front."""
+        if isinstance(index, Ref):
+            if index.kind is DtypeKind.TRUTH:
+                raise UnsupportedError("how many entries a mask keeps depends on its values", span=span, hints=MASK)
+            if index.complex or index.pair:
+                raise UnsupportedError("positions are integers", span=span)
+            said = self.literal_positions(index)
+            if len(index.shape) > 1 or all(n >= 0 for n in said):
+                self.extents.need(size, least_size(said), span)
+                return index
+            index = tuple(said)
+        if index and all(isinstance(row, tuple) for row in index):
+            # torch takes the rows for positions on one axis each; a later one will take them for one tensor's
+            lists = [list(row) for row in index]
+            hints = (f"x[{', '.join(map(str, lists))}]", f"x[torch.tensor({lists})]")
+            raise UnsupportedError("a list of lists is ambiguous: write which is meant", span=span, hints=hints)
+        if not all(isinstance(n, int) for n in index):
+            raise UnsupportedError("a list of positions contains integers", span=span, hints=("x[[0, 2]]",))
+        if index and all(isinstance(n, bool) for n in index):
+            self.check_mask_length(size, len(index), span)
+            index = tuple(n for n, kept in enumerate(index) if kept)
+        least = least_size(index)
+        if any(n < 0 for n in index):
+            self.extents.assume(size, least)
+            length = self.extents.whole(size, span)
+            index = tuple(n + length if n < 0 else n for n in index)
+        known = self.extents.sizes.number(size)
+        outside = [n for n in index if known is not None and not 0 <= n < known]
+        if outside:
+            raise ShapeError(f"there is no position {outside[0]} on an axis of {known}", span=span)
+        self.extents.need(size, least, span)
+        listed = list(index)
+        made = LiteralTensor(
+            (as_size(len(listed)),), lambda shape, *_: array_from_entries(listed, shape, "the list"), DtypeKind.WHOLE
+        )
+        return self.builder.make(made, f"torch.tensor({listed})")
 
-def make_positions(builder: StepBuilder, extents: SizeQueries, size: Any, index: Meaning, span: Span) -> Ref:
-    """The positions on an axis as a tensor: a list becomes one of the text's own, counted from the front."""
-    if isinstance(index, Ref):
-        if index.kind is DtypeKind.TRUTH:
-            raise UnsupportedError("how many entries a mask keeps depends on its values", span=span, hints=MASK)
-        if index.complex or index.pair:
-            raise UnsupportedError("positions are integers", span=span)
-        said = literal_positions(builder, index)
-        if len(index.shape) > 1 or all(n >= 0 for n in said):
-            extents.need(size, least_size(said), span)
-            return index
-        index = tuple(said)
-    if index and all(isinstance(row, tuple) for row in index):
-        # torch takes the rows for positions on one axis each, and says that they will be one tensor's in a later one.
-        lists = [list(row) for row in index]
-        hints = (f"x[{', '.join(map(str, lists))}]", f"x[torch.tensor({lists})]")
-        raise UnsupportedError("a list of lists is ambiguous: write which is meant", span=span, hints=hints)
-    if not all(isinstance(n, int) for n in index):
-        raise UnsupportedError("a list of positions contains integers", span=span, hints=("x[[0, 2]]",))
-    if index and all(isinstance(n, bool) for n in index):
-        check_mask_length(extents, size, len(index), span)
-        index = tuple(n for n, kept in enumerate(index) if kept)
-    least = least_size(index)
-    if any(n < 0 for n in index):
-        extents.assume(size, least)
-        length = extents.whole(size, span)
-        index = tuple(n + length if n < 0 else n for n in index)
-    known = extents.sizes.number(size)
-    outside = [n for n in index if known is not None and not 0 <= n < known]
-    if outside:
-        raise ShapeError(f"there is no position {outside[0]} on an axis of {known}", span=span)
-    extents.need(size, least, span)
-    listed = list(index)
-    made = LiteralTensor(
-        (as_size(len(listed)),), lambda shape, *_: array_from_entries(listed, shape, "the list"), DtypeKind.WHOLE
-    )
-    return builder.make(made, f"torch.tensor({listed})")
+    def count_from_front(self, call: EntryCaller, place: Ref, size: int) -> Ref:
+        """Positions on one of several axes, which become one number: those that are data may count from the end."""
+        said = self.literal_positions(place)
+        if said and min(said) >= 0 and max(said) < size:
+            return place
+        self.builder.positions[place.name, size] = None
+        return call(basics.remainder, place, size)
 
+    def literal_positions(self, index: Ref) -> list[int]:
+        """The positions that the text itself writes, as in ``torch.tensor([0, 2])``; none where a size decides one."""
+        made = self.builder.made[index.name][1] if index.name in self.builder.made else None
+        if (
+            made is None
+            or made.drawn
+            or made.kind is not DtypeKind.WHOLE
+            or not all(size.is_Integer for size in made.shape)
+        ):
+            return []
+        shape = tuple(map(int, made.shape))
+        if prod(shape) > LARGEST_GUESS:
+            return []
+        decided: list[sp.Expr] = []
 
-def count_from_front(builder: StepBuilder, call: EntryCaller, place: Ref, size: int) -> Ref:
-    """Positions on one of several axes, which become one number: those that are data may count from the end."""
-    said = literal_positions(builder, place)
-    if said and min(said) >= 0 and max(said) < size:
-        return place
-    builder.positions[place.name, size] = None
-    return call(basics.remainder, place, size)
+        def plain(value: Any) -> Any:
+            decided.extend([value] if isinstance(value, sp.Expr) else [])
+            return 0 if decided else value
+
+        found = made.fill(shape, plain, np.random.default_rng())
+        return [] if decided else [int(n) for n in found.reshape(-1)]
+
+    def check_mask_length(self, size: Any, count: int, span: Span) -> None:
+        """A list of truth values has one for each entry of its axis."""
+        found = self.extents.sizes.number(size)
+        if found is not None and found != count:
+            raise ShapeError(f"{count} booleans do not fit an axis of {found}", span=span)
+        self.extents.sizes.unify(size, as_size(count))
 
 
 def least_size(positions: Sequence[int]) -> int:
     """How large an axis has to be for these positions on it."""
     return max((n + 1 if n >= 0 else -n for n in positions), default=0)
-
-
-def literal_positions(builder: StepBuilder, index: Ref) -> list[int]:
-    """The positions that the text itself writes, as in ``torch.tensor([0, 2])``; none where a size decides one."""
-    made = builder.made[index.name][1] if index.name in builder.made else None
-    if (
-        made is None
-        or made.drawn
-        or made.kind is not DtypeKind.WHOLE
-        or not all(size.is_Integer for size in made.shape)
-    ):
-        return []
-    shape = tuple(map(int, made.shape))
-    if prod(shape) > LARGEST_GUESS:
-        return []
-    decided: list[sp.Expr] = []
-
-    def plain(value: Any) -> Any:
-        decided.extend([value] if isinstance(value, sp.Expr) else [])
-        return 0 if decided else value
-
-    found = made.fill(shape, plain, np.random.default_rng())
-    return [] if decided else [int(n) for n in found.reshape(-1)]
-
-
-def check_mask_length(extents: SizeQueries, size: Any, count: int, span: Span) -> None:
-    """A list of truth values has one for each entry of its axis."""
-    found = extents.sizes.number(size)
-    if found is not None and found != count:
-        raise ShapeError(f"{count} booleans do not fit an axis of {found}", span=span)
-    extents.sizes.unify(size, as_size(count))

@@ -189,7 +189,7 @@ SIGNS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 
 
-def parse_expression(text: str, group: Sequence[Token]) -> SyntaxNode:
+def parse_expression(group: Sequence[Token]) -> SyntaxNode:
     """The expression that the tokens of ``group`` spell."""
     start = group[0].span[0]
     line = [" "] * (group[-1].span[1] - start)

@@ -207,6 +207,12 @@ def check_nesting(tokens: Sequence[Token]) -> None:
         raise NotationError(f"this {open_brackets[-1].word} is never closed", span=open_brackets[-1].span)
 
 
+def count_open_brackets(tokens: Sequence[Token]) -> int:
+    """How many brackets are open behind ``tokens``; less than none where they close others."""
+    signs = [token.word for token in tokens if token.kind == "sign"]
+    return sum(sign in CLOSES for sign in signs) - sum(sign in CLOSES.values() for sign in signs)
+
+
 def group_statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Groups of tokens between semicolons and line ends outside brackets; empty ones are left out."""
     group: list[Token] = []
@@ -219,8 +225,7 @@ def group_statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
                 yield group
             group = []
             continue
-        if token.kind == "sign":
-            level += (token.word in CLOSES) - (token.word in CLOSES.values())
+        level += count_open_brackets([token])
         group.append(token)
     if group:
         yield group
