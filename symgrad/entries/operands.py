@@ -64,11 +64,6 @@ def integers_between(low: int, high: int) -> Domain:
     return Domain(low - 0.5, high + 0.5, draw=(low, high), whole=True)
 
 
-def matrix_domain(kind: str) -> Domain:
-    """Matrices of a ``kind`` that `Domain` knows."""
-    return Domain(matrix=kind)
-
-
 Ints = Any  # an int or several as users write them; one for each axis of space once prepared
 Fits = Callable[..., Any]  # (sizes, *shapes, **options): refuses operands that do not fit each other
 Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared

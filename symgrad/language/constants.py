@@ -91,42 +91,18 @@ def refuse_nan(value: float) -> float:
     return value
 
 
-def divide_constants(left: Any, right: Any) -> Any:
-    """left / right; SymPy would give 1/0 a name."""
-    if right == 0:
-        raise ZeroDivisionError
-    return left / right
-
-
-def floor_divide_constants(left: Any, right: Any) -> Any:
-    """left // right of numbers."""
-    check_divisor_known(left, right)
-    return left // right
-
-
-def remainder_of_constants(left: Any, right: Any) -> Any:
-    """left % right of numbers."""
-    check_divisor_known(left, right)
-    return left % right
-
-
-def check_divisor_known(*values: Any) -> None:
-    """Refuse sizes without a number: // and % of them depend on it."""
-    if any(isinstance(v, sp.Expr) and v.free_symbols for v in values):
+def known_divisor(left: Any, right: Any) -> Any:
+    """``right``, refused beside sizes without a number: // and % of them depend on it."""
+    if any(isinstance(v, sp.Expr) and v.free_symbols for v in (left, right)):
         raise UnsupportedError("// and % need sizes that are known", hints=("give the tensor a shape",))
-    if values[-1] == 0:
+    return nonzero(right)
+
+
+def nonzero(divisor: Any) -> Any:
+    """``divisor``; SymPy would give 1/0 a name."""
+    if divisor == 0:
         raise ZeroDivisionError
-
-
-ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": divide_constants,
-    "//": floor_divide_constants,
-    "%": remainder_of_constants,
-    "**": lambda a, b: power_of_constants(a, b),
-}
+    return divisor
 
 
 def power_of_constants(base: Any, exponent: Any) -> Any:
@@ -145,6 +121,16 @@ def power_of_constants(base: Any, exponent: Any) -> Any:
         raise InputError("this power is too large to be exact", hints=("decimal numbers: 2.0**100",))
     return whole ** int(exponent)
 
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / nonzero(b),
+    "//": lambda a, b: a // known_divisor(a, b),
+    "%": lambda a, b: a % known_divisor(a, b),
+    "**": power_of_constants,
+}
 
 FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt,

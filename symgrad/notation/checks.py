@@ -33,123 +33,116 @@ def introduced_letters(node: tree.SyntaxNode) -> tuple[tree.Letter, ...]:
     return node.letters if isinstance(node, (tree.BigOperator, tree.IndexEquation)) else ()
 
 
-def check_access(
-    node: tree.Access | tree.FlatEntry,
-    letters: set[str],
-    functions: Mapping[str, EquationFunction],
-    statement: tree.IndexEquation,
-) -> None:
-    """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
-    if node.name == statement.name:
-        raise UnsupportedError(
-            f"{node.name} is defined by its own entries, which would need solving", span=node.span,
-            hints=("a sum over what came before: Σ_j [j ≤ i]·a^(i − j)·x[j]", "several statements",
-                   "an operation of torch that solves it"),
-        )  # fmt: skip
-    if node.name in letters:
-        raise index_has_no_entries_error(node)
-    for slot in node.slots if isinstance(node, tree.Access) else (node.number,):
-        check_index_is_integer(slot, functions)
-        if isinstance(slot, tree.Name) and len(slot.name) == 1:
-            check_letter(slot, letters, statement)
-
-
 def index_has_no_entries_error(node: tree.Access | tree.FlatEntry) -> NotationError:
     """The refusal of an index with brackets behind it."""
     hints = (f"another letter for the index {node.name}, or another name for the tensor",)
     return NotationError(f"{node.name} is an index here, not a tensor", span=node.span, hints=hints)
 
 
-def check_index_is_integer(node: tree.SyntaxNode, functions: Mapping[str, EquationFunction]) -> None:
-    """Refuse an index that need not be a whole number: no entry stands between two others."""
-    broken = isinstance(node, tree.Root) or (isinstance(node, tree.Binary) and node.sign == "/")
-    if isinstance(node, tree.Number):
-        broken = node.value.denominator != 1
-    elif isinstance(node, tree.Power):
-        broken = not isinstance(node.exponent, tree.Number)
-    elif isinstance(node, tree.BigOperator):
-        broken = node.sign == "mean"
-    elif isinstance(node, tree.ScalarCall):
-        broken = node.function in functions
-    if broken:
-        hints = ("⌊i/2⌋, which is floor(i/2)", "[i ≥ 1]·x[i − 1] + [i = 0]·x[0] for max(i − 1, 0)")
-        raise NotationError("an index has to be a sum of integers", span=node.span, hints=hints)
-    for part in () if isinstance(node, (tree.Access, tree.FlatEntry, tree.Floor, tree.Condition)) else node.parts:
-        check_index_is_integer(part, functions)
+class NameChecker:
+    """Refuses what a name of ``statement`` cannot be where it stands; ``letters`` are those that it introduces."""
 
+    def __init__(self, statement: tree.IndexEquation, functions: Mapping[str, EquationFunction]) -> None:
+        self.statement, self.functions = statement, functions
+        self.letters = {letter.name for node in tree.walk(statement) for letter in introduced_letters(node)}
 
-def check_letter_scope(node: tree.SyntaxNode, letters: set[str], inside: frozenset[str]) -> None:
-    """Refuse the letter of a sum where that sum has ended."""
-    if isinstance(node, tree.Name) and node.name in letters and node.name not in inside:
-        told = f"{node.name} is outside its sum, which reaches as far as the product after it"
-        raise NotationError(told, span=node.span, hints=(f"Σ_{node.name} (… + …), or another letter here",))
-    inner = inside | {letter.name for letter in introduced_letters(node)}
-    for part in node.parts:
-        check_letter_scope(
-            part,
-            letters,
-            inner if not isinstance(part, tree.Letter) or isinstance(node, tree.IndexEquation) else inside,
-        )
+    def access(self, node: tree.Access | tree.FlatEntry) -> None:
+        """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
+        if node.name == self.statement.name:
+            raise UnsupportedError(
+                f"{node.name} is defined by its own entries, which would need solving", span=node.span,
+                hints=("a sum over what came before: Σ_j [j ≤ i]·a^(i − j)·x[j]", "several statements",
+                       "an operation of torch that solves it"),
+            )  # fmt: skip
+        if node.name in self.letters:
+            raise index_has_no_entries_error(node)
+        for slot in node.slots if isinstance(node, tree.Access) else (node.number,):
+            self.index_is_integer(slot)
+            if isinstance(slot, tree.Name) and len(slot.name) == 1:
+                self.letter(slot)
 
+    def index_is_integer(self, node: tree.SyntaxNode) -> None:
+        """Refuse an index that need not be a whole number: no entry stands between two others."""
+        broken = isinstance(node, tree.Root) or (isinstance(node, tree.Binary) and node.sign == "/")
+        if isinstance(node, tree.Number):
+            broken = node.value.denominator != 1
+        elif isinstance(node, tree.Power):
+            broken = not isinstance(node.exponent, tree.Number)
+        elif isinstance(node, tree.BigOperator):
+            broken = node.sign == "mean"
+        elif isinstance(node, tree.ScalarCall):
+            broken = node.function in self.functions
+        if broken:
+            hints = ("⌊i/2⌋, which is floor(i/2)", "[i ≥ 1]·x[i − 1] + [i = 0]·x[0] for max(i − 1, 0)")
+            raise NotationError("an index has to be a sum of integers", span=node.span, hints=hints)
+        for part in () if isinstance(node, (tree.Access, tree.FlatEntry, tree.Floor, tree.Condition)) else node.parts:
+            self.index_is_integer(part)
 
-def check_letter(node: tree.SyntaxNode, letters: set[str], statement: tree.IndexEquation) -> None:
-    """Refuse an index that nobody introduces."""
-    if isinstance(node, tree.Name) and node.name not in letters:
-        ranges = (w for w in tree.walk(statement) if isinstance(w, tree.Letter) and w.bound is not None)
-        pair = next((w.name for w in ranges if isinstance(w.bound, tree.Name) and w.bound.name == node.name), None)
-        both = (f"Σ_{{{pair},{node.name}}} [{pair} < {node.name}]·…, for the pairs of both",) if pair else ()
-        raise NotationError(
-            f"{node.name} is neither an index of {statement.name} nor summed over",
-            span=node.span,
-            hints=both or (f"Σ_{node.name} in front, or {statement.name}[…,{node.name}]", GIVEN),
-        )
+    def scope(self, node: tree.SyntaxNode, inside: frozenset[str] = frozenset()) -> None:
+        """Refuse the letter of a sum where that sum has ended."""
+        if isinstance(node, tree.Name) and node.name in self.letters and node.name not in inside:
+            told = f"{node.name} is outside its sum, which reaches as far as the product after it"
+            raise NotationError(told, span=node.span, hints=(f"Σ_{node.name} (… + …), or another letter here",))
+        inner = inside | {letter.name for letter in introduced_letters(node)}
+        for part in node.parts:
+            outside = isinstance(part, tree.Letter) and not isinstance(node, tree.IndexEquation)
+            self.scope(part, inside if outside else inner)
 
-
-def check_bare_name(node: tree.Name, letters: set[str], statement: tree.IndexEquation) -> None:
-    """Refuse what is being defined as a part of itself, and x_i where i is an index."""
-    if node.name == statement.name:
-        raise UnsupportedError(f"{node.name} is defined by itself, which would need solving", span=node.span)
-    base, _, below = node.name.rpartition("_")
-    if base and below and set(below) <= letters:
-        raise NotationError(
-            f"{node.name} is read as one name, not as an entry of {base}", span=node.span,
-            hints=(f"{base}[{','.join(below)}]", "a number's name with another ending"),
-        )  # fmt: skip
-
-
-def check_known_function(node: tree.ScalarCall, functions: Mapping[str, EquationFunction]) -> None:
-    """Refuse functions that the notation does not have, and arguments that a function does not take."""
-    word = functions.get(node.function)
-    if word is not None:
-        check_function_arguments(node, word)
-        return
-    near = get_close_matches(node.function.lower(), list(functions), n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else "exp, log, tanh, sigmoid, … by their names in torch"
-    if len(node.function) == 1:
-        hint = f"an entry has square brackets: {node.function}[i]"
-    if node.function in BIG:
-        hint = f"over an index: {node.function}_j x[j]"
-    raise UnknownNameError(
-        f"no function {node.function} in index equations",
-        span=(node.span[0], node.span[0] + len(node.function)),
-        hints=(hint,),
-    )
-
-
-def check_function_arguments(node: tree.ScalarCall, word: EquationFunction) -> None:
-    """Refuse too few or too many, and an option that is no number: nothing that is written is left unread."""
-    given = len(node.arguments)
-    if not word.least <= given <= word.most:
-        takes = f"{word.least}" if word.least == word.most else f"{word.least} to {word.most}"
-        hints = (f"over an index: {node.function}_j x[j]",) if node.function in BIG else ()
-        raise NotationError(f"{node.function} takes {takes} here, and gets {given}", span=node.span, hints=hints)
-    for place in sorted(word.numbers & frozenset(range(given))):
-        if not all(
-            isinstance(part, (tree.Number, tree.Negative, tree.Binary)) for part in tree.walk(node.arguments[place])
-        ):
+    def letter(self, node: tree.SyntaxNode) -> None:
+        """Refuse an index that nobody introduces."""
+        if isinstance(node, tree.Name) and node.name not in self.letters:
+            ranges = (w for w in tree.walk(self.statement) if isinstance(w, tree.Letter) and w.bound is not None)
+            pair = next((w.name for w in ranges if isinstance(w.bound, tree.Name) and w.bound.name == node.name), None)
+            both = (f"Σ_{{{pair},{node.name}}} [{pair} < {node.name}]·…, for the pairs of both",) if pair else ()
             raise NotationError(
-                f"{node.function} takes a number here, written in the text", span=node.arguments[place].span
+                f"{node.name} is neither an index of {self.statement.name} nor summed over",
+                span=node.span,
+                hints=both or (f"Σ_{node.name} in front, or {self.statement.name}[…,{node.name}]", GIVEN),
             )
+
+    def bare_name(self, node: tree.Name) -> None:
+        """Refuse what is being defined as a part of itself, and x_i where i is an index."""
+        if node.name == self.statement.name:
+            raise UnsupportedError(f"{node.name} is defined by itself, which would need solving", span=node.span)
+        base, _, below = node.name.rpartition("_")
+        if base and below and set(below) <= self.letters:
+            raise NotationError(
+                f"{node.name} is read as one name, not as an entry of {base}", span=node.span,
+                hints=(f"{base}[{','.join(below)}]", "a number's name with another ending"),
+            )  # fmt: skip
+
+    def call(self, node: tree.ScalarCall) -> None:
+        """Refuse functions that the notation does not have, and arguments that a function does not take."""
+        word = self.functions.get(node.function)
+        if word is not None:
+            self.arguments(node, word)
+            return
+        near = get_close_matches(node.function.lower(), list(self.functions), n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]}?" if near else "exp, log, tanh, sigmoid, … by their names in torch"
+        if len(node.function) == 1:
+            hint = f"an entry has square brackets: {node.function}[i]"
+        if node.function in BIG:
+            hint = f"over an index: {node.function}_j x[j]"
+        raise UnknownNameError(
+            f"no function {node.function} in index equations",
+            span=(node.span[0], node.span[0] + len(node.function)),
+            hints=(hint,),
+        )
+
+    def arguments(self, node: tree.ScalarCall, word: EquationFunction) -> None:
+        """Refuse too few or too many, and an option that is no number: nothing that is written is left unread."""
+        given = len(node.arguments)
+        if not word.least <= given <= word.most:
+            takes = f"{word.least}" if word.least == word.most else f"{word.least} to {word.most}"
+            hints = (f"over an index: {node.function}_j x[j]",) if node.function in BIG else ()
+            raise NotationError(f"{node.function} takes {takes} here, and gets {given}", span=node.span, hints=hints)
+        for place in sorted(word.numbers & frozenset(range(given))):
+            if not all(
+                isinstance(part, (tree.Number, tree.Negative, tree.Binary)) for part in tree.walk(node.arguments[place])
+            ):
+                raise NotationError(
+                    f"{node.function} takes a number here, written in the text", span=node.arguments[place].span
+                )
 
 
 Ends = tuple[Expr, Expr]

@@ -31,8 +31,7 @@ class ExpressionParser(TokenCursor):
         """``i`` or ``i<n``."""
         token = self.letter()
         bound = None
-        if self.sees("<"):
-            self.take()
+        if self.takes("<"):
             bound = self.expression()
         elif self.sees("≤", ">", "≥", "=", "≠") or self.next.word == "in":
             word, sign, other = token.word, RELATED.get(self.next.word, "≤"), "j" if token.word == "i" else "i"
@@ -46,8 +45,7 @@ class ExpressionParser(TokenCursor):
         """Terms with their signs."""
         start = self.next.span
         with self.deeper(start):
-            if self.sees("−"):
-                self.take()
+            if self.takes("−"):
                 found: tree.SyntaxNode = tree.Negative(self.term(), span=start)
             else:
                 found = self.term()
@@ -60,8 +58,7 @@ class ExpressionParser(TokenCursor):
         """A product, and what its remainder is taken by."""
         start = self.next.span
         found = self.product()
-        if self.sees("mod"):
-            self.take()
+        if self.takes("mod"):
             found = tree.Binary("mod", found, self.atom(), span=self.span_from(start))
         return found
 
@@ -79,8 +76,7 @@ class ExpressionParser(TokenCursor):
         start = self.next.span
         if self.next.kind == "big":
             return self.big()
-        if self.sees("−"):
-            self.take()
+        if self.takes("−"):
             with self.deeper(start):
                 operand = self.factor()
             return tree.Negative(operand, span=self.span_from(start))
@@ -108,8 +104,7 @@ class ExpressionParser(TokenCursor):
     def power(self) -> tree.SyntaxNode:
         """``√x``, ``x²``, ``x^y``."""
         start = self.next.span
-        if self.sees("√"):
-            self.take()
+        if self.takes("√"):
             found: tree.SyntaxNode = tree.Root(self.atom(), span=self.span_from(start))
             if self.next.kind == "power" or self.sees("^"):
                 raise self.refusal("√x² is ambiguous", self.next.span, ("√(x²)", "(√x)²"))
@@ -119,8 +114,7 @@ class ExpressionParser(TokenCursor):
             token = self.take()
             exponent = self.superscript(token)
             return tree.Power(found, exponent, span=self.span_from(start))
-        if self.sees("^"):
-            self.take()
+        if self.takes("^"):
             with self.deeper(start):
                 negative = self.take().span if self.sees("−") else None
                 exponent = self.power()
@@ -147,8 +141,7 @@ class ExpressionParser(TokenCursor):
             first, second = self.two_letters(token)
             return tree.Delta(first, second, span=token.span)
         for opening, closing, kind in (("(", ")", None), ("|", "|", tree.Absolute), ("⌊", "⌋", tree.Floor)):
-            if self.sees(opening):
-                self.take()
+            if self.takes(opening):
                 inner = self.expression()
                 if kind is None and self.sees(","):
                     return self.row(inner, closing, token)
@@ -195,8 +188,7 @@ class ExpressionParser(TokenCursor):
     def named(self) -> tree.SyntaxNode:
         """A name, with brackets an entry or a function's value."""
         token = self.take()
-        if self.sees("\u0302"):
-            self.take()
+        if self.takes("\u0302"):
             if not self.sees("["):
                 raise self.unexpected("a hat is followed by the indices of an entry")
             return tree.PaddedEntry(self.entry(token), span=self.span_from(token.span))
@@ -262,8 +254,7 @@ class ExpressionParser(TokenCursor):
         """``[0 ≤ i < n and j > i]``."""
         opened = self.take()
         chains = [self.chain()]
-        while self.sees("and"):
-            self.take()
+        while self.takes("and"):
             chains.append(self.chain())
         self.expect("]", opened)
         return tree.Condition(tuple(chains), span=self.span_from(opened.span))

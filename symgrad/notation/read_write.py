@@ -52,16 +52,14 @@ class StatementParser(ExpressionParser):
             opened = self.take()
             if not self.sees("]"):
                 slots.append(self.slot())
-            while self.sees(","):
-                self.take()
+            while self.takes(","):
                 slots.append(self.slot())
             if not self.sees("]") and self.next.kind != "end":
                 hints = (f"{name.word}[i] = …, which says of every entry what it is",)
                 raise self.refusal("only letters can stand on the left", self.next.span, hints)
             self.expect("]", opened)
-        if not self.sees("="):
+        if not self.takes("="):
             raise self.unexpected("an = has to follow what the equation defines")
-        self.take()
         right = self.expression()
         definitions = []
         if self.sees("where"):

@@ -13,15 +13,7 @@ from dataclasses import dataclass, replace
 
 from symgrad.errors import NotationError, UnknownNameError
 from symgrad.notation import tree
-from symgrad.notation.checks import (
-    check_access,
-    check_bare_name,
-    check_known_function,
-    check_letter,
-    check_letter_scope,
-    index_has_no_entries_error,
-    introduced_letters,
-)
+from symgrad.notation.checks import NameChecker, index_has_no_entries_error
 from symgrad.notation.meaning import CONSTANTS, EquationFunction
 from symgrad.shapes import Shape
 
@@ -205,14 +197,14 @@ def guard_entry(entry: tree.SyntaxNode, free: Sequence[bool]) -> tree.SyntaxNode
 
 def classify_names(statement: tree.IndexEquation, functions: Mapping[str, EquationFunction]) -> EquationNames:
     """What the names of a statement are that is spelled out; raises `SymgradError` for what means nothing."""
-    letters = {letter.name for node in tree.walk(statement) for letter in introduced_letters(node)}
+    check = NameChecker(statement, functions)
     tensors: dict[str, AccessPattern] = {}
     data: set[str] = set()
     counts: dict[str, None] = {}
     bare: dict[str, tree.Name] = {}
     for node, indexing in walk_with_index_flag(statement):
         if isinstance(node, tree.Access):
-            check_access(node, letters, functions, statement)
+            check.access(node)
             more = sum(isinstance(slot, tree.Dots) for slot in node.slots)
             if more > 1:
                 raise NotationError("… occurs once among the indices", span=node.span)
@@ -229,23 +221,23 @@ def classify_names(statement: tree.IndexEquation, functions: Mapping[str, Equati
             if indexing:
                 data.add(node.name)
         elif isinstance(node, tree.FlatEntry):
-            check_access(node, letters, functions, statement)
+            check.access(node)
             tensors.setdefault(node.name, AccessPattern(0, False, flat=True))
         elif isinstance(node, tree.RowIndex):
             for place in node.places:
-                check_letter(place, letters, statement)
+                check.letter(place)
         elif isinstance(node, tree.Delta):
             for side in (node.left, node.right):
                 if isinstance(side, tree.Name) and len(side.name) == 1:
-                    check_letter(side, letters, statement)
-        elif isinstance(node, tree.Name) and node.name not in letters:
-            check_bare_name(node, letters, statement)
+                    check.letter(side)
+        elif isinstance(node, tree.Name) and node.name not in check.letters:
+            check.bare_name(node)
             if indexing:
                 counts[node.name] = None
             else:
                 bare.setdefault(node.name, node)
         elif isinstance(node, tree.ScalarCall):
-            check_known_function(node, functions)
+            check.call(node)
     for name, node in bare.items():
         if name in tensors:
             raise NotationError(f"{name} is a tensor: give indices", span=node.span, hints=(f"{name}[i]",))
@@ -257,7 +249,7 @@ def classify_names(statement: tree.IndexEquation, functions: Mapping[str, Equati
     numbers = {name: AccessPattern(0, False) for name in bare if name not in counts and name not in CONSTANTS}
     known = {**tensors, **numbers}
     check_size_axes(statement, known)
-    check_letter_scope(statement, letters, frozenset())
+    check.scope(statement)
     return EquationNames({name: known[name] for name in order if name in known}, frozenset(data), tuple(counts))
 
 

@@ -199,6 +199,12 @@ class TokenCursor:
         self.place += token.kind != "end"
         return token
 
+    def takes(self, *words: str) -> bool:
+        """Whether one of these signs or words comes; it is read then."""
+        found = self.sees(*words)
+        self.place += found
+        return found
+
     def expect(self, word: str, opened: Token | None = None) -> Token:
         """The sign ``word``, or a refusal that says what it would close."""
         if self.sees(word):
@@ -213,8 +219,7 @@ class TokenCursor:
         """What a rule reads between commas, up to the bracket that closes; what ``opened`` it is taken, or comes."""
         opened = opened or self.take()
         found = [] if empty and self.sees(closing) else [rule()]
-        while self.sees(","):
-            self.take()
+        while self.takes(","):
             found.append(rule())
         self.expect(closing, opened)
         return found

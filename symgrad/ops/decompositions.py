@@ -22,7 +22,7 @@ import sympy as sp
 
 from symgrad.entries.equations import INDICES, WORDS, op
 from symgrad.entries.indexed import IndexedEquation
-from symgrad.entries.operands import matrix_domain, require_rank
+from symgrad.entries.operands import Domain, require_rank
 from symgrad.entries.signatures import CallPattern, call_of
 from symgrad.entries.spec import Op, View, no_alignment
 from symgrad.errors import DomainError, ShapeError, UndefinedError, UnsupportedError
@@ -105,7 +105,7 @@ def solved_op(
     facts: dict[str, Any] = {
         "align": no_alignment,
         "ranks": {first: (2,)},
-        "domain": {first: matrix_domain(kind)},
+        "domain": {first: Domain(matrix=kind)},
         **given,
     }
     facts["residual"] = what

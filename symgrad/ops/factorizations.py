@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import matrix_domain, require_rank
+from symgrad.entries.operands import Domain, require_rank
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import DomainError, ShapeError, UndefinedError
 from symgrad.ops.decompositions import solved_op, square_shape
@@ -102,7 +102,7 @@ def triangular(x: Any) -> Any:
 
 op("triangular_factor(x)", "out[…,i,j] = x[…,i,j]",
    "x itself, a lower triangular matrix (others are refused): the entries above the diagonal are 0, and have a gradient all the same, as in torch", (),
-   template="{}", forward=triangular, torch=lambda torch, x: x.clone(), shape=square_shape, domain={"x": matrix_domain("lower")},
+   template="{}", forward=triangular, torch=lambda torch, x: x.clone(), shape=square_shape, domain={"x": Domain(matrix="lower")},
    ranks={"x": (2,)}, examples=("triangular_factor(x) with x:3x3",))  # fmt: skip
 
 # QR ----------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ op("eigvalsh(x)", f"out[…,k] = Σ_{{i,j}} V[…,i,k]·s[i,j]·V[…,j,k] where
    "the eigenvalues of a symmetric x, in ascending order; they stand on the diagonal of Vᵀ·x·V, and a small turn of "
    "the eigenvectors V does not change them", (), forward=lambda x: eigen(x)[0],
    torch=lambda torch, x: torch.linalg.eigvalsh((x + x.mT) / 2), shape=lambda sizes, shapes: square_shape(sizes, shapes)[:-1],
-   align=no_alignment, smooth=False, auxiliaries={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": matrix_domain("symmetric")}, ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
+   align=no_alignment, smooth=False, auxiliaries={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})}, domain={"x": Domain(matrix="symmetric")}, ranks={"x": (2,)}, examples=("eigvalsh(x) with x:3x3", "eigvalsh(x) with x:2x2x2"))  # fmt: skip
 
 INSIDE = f"P[a,b] = Σ_{{p,q}} out[…,p,a]·s[p,q]·out[…,q,b], {SYMMETRIC}"
 solved_op("eigenvectors(x, tied=False)", f"[i ≠ k]·P[i,k] = 0 where {INSIDE}; Σ_p out[…,p,i]·out[…,p,k] = δ(i, k)",

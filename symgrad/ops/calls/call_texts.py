@@ -14,13 +14,13 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from typing import Any, Unpack
+from typing import Any
 
 from symgrad.entries.readings import condition_holds
 from symgrad.entries.signatures import call_of
 from symgrad.entries.spec import TABLE
 from symgrad.errors import UnsupportedError, bug
-from symgrad.ops.calls.registry import CALLED, CallApplier, Compound, Last, Marks, apply_last_step, enter
+from symgrad.ops.calls.registry import CALLED, CallApplier, Compound, Last, apply_last_step, enter
 from symgrad.program import Operation
 
 REFLECTED = {"__rsub__": "sub", "__rdiv__": "div", "__rtruediv__": "div", "__rpow__": "pow", "__rmatmul__": "matmul"}
@@ -122,7 +122,7 @@ def last_step_of_text(text: str, apply: Apply, names: Mapping[str, Any]) -> Last
 
 def define_call(
     call: str, text: Text | Callable[..., Text], says: str | None, *spelled: str, instead: Mapping[str, Text] | None = None,
-    counted: bool = False, **marks: Unpack[Marks],
+    counted: bool = False, **marks: Any,
 ) -> None:  # fmt: skip
     """Enter a call as it is written in entries, or ``instead`` under other options, or as a function has it.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict, TypeVar, Unpack
+from typing import Any, Protocol, TypeVar
 
 from symgrad.entries.spec import COMPOUND_SPELLINGS, TABLE
 from symgrad.ops.lookup import short_spelling
@@ -77,16 +77,6 @@ class Compound:
         return inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
 
 
-class Marks(TypedDict, total=False):
-    """What `Compound` says of a call beside its steps."""
-
-    fields: tuple[str, ...]
-    count: Count
-    reals: bool
-    matrices: bool
-    pairs: bool
-
-
 COMPOUNDS: dict[str, Compound] = {}
 CALLED: dict[str, Compound] = {}
 """By their own names, as texts call each other; those without a spelling of torch's are for them alone."""
@@ -99,8 +89,8 @@ def enter(entry: Compound, spelled: Sequence[str]) -> None:
     COMPOUND_SPELLINGS.update(spelled)
 
 
-def compound(*spelled: str, **marks: Unpack[Marks]) -> Callable[[Steps], Steps]:
-    """Enter a function under every spelling."""
+def compound(*spelled: str, **marks: Any) -> Callable[[Steps], Steps]:
+    """Enter a function under every spelling; ``marks`` are what `Compound` says beside its steps."""
 
     def entered(steps: Steps) -> Steps:
         enter(Compound(steps.__name__, steps, (inspect.getdoc(steps) or "").splitlines()[0], **marks), spelled)
