@@ -10,15 +10,13 @@ What `format_node` prints, `read_statement` reads as the same tree. Right-hand s
 einsum's subscripts (``"ij,jk->ik"``) have one letter for each axis, and ``...`` for axes without one: out come the
 letters of each tensor and of the result.
 
-There are two alphabets to print in: `UNICODE` (``Σ_j x[i,j]·w[j]``, ``√x``, ``x²``) and `PLAIN` (``sum_j x[i,j]*w[j]``,
-``x^2``). Every text has a binding strength; one that binds too weakly for its place goes into brackets.
+Every text that is printed has a binding strength; one that binds too weakly for its place goes into brackets.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from string import ascii_letters
 
 from symgrad.errors import NotationError, ShapeError, bug
@@ -132,39 +130,18 @@ HIGH = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 Text = tuple[str, int]
 
 
-@dataclass(frozen=True)
-class Alphabet:
-    """How the signs of the notation look."""
-
-    signs: dict[str, str]
-    plain: bool = False
-
-    def sign(self, word: str) -> str:
-        """A sign in this alphabet."""
-        return self.signs.get(word, word)
-
-
-UNICODE = Alphabet({})
-PLAIN = Alphabet({"·": "*", "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "Σ": "sum", "Π": "prod", "…": "..."}, plain=True)
-
-
-def format_node(node: tree.SyntaxNode, alphabet: Alphabet = UNICODE) -> str:
+def format_node(node: tree.SyntaxNode) -> str:
     """``node`` on one line, so that it reads back.
 
     >>> from symgrad.notation.read_write import read_statement
-    >>> statement = read_statement("out[i] = sum_j x[i+j]^2/sqrt(w[j])")
-    >>> format_node(statement), format_node(statement, PLAIN)
-    ('out[i] = Σ_j x[i + j]² / √(w[j])', 'out[i] = sum_j x[i + j]^2 / sqrt(w[j])')
+    >>> format_node(read_statement("out[i] = sum_j x[i+j]^2/sqrt(w[j])"))
+    'out[i] = Σ_j x[i + j]² / √(w[j])'
     """
-    return NodeFormatter(alphabet).text(node)[0]
+    return NodeFormatter().text(node)[0]
 
 
 class NodeFormatter:
-    """The walk over a tree in one alphabet."""
-
-    def __init__(self, alphabet: Alphabet) -> None:
-        self.alphabet = alphabet
-        self.sign = alphabet.sign
+    """The walk over a tree."""
 
     def inside(self, node: tree.SyntaxNode, level: int) -> str:
         """A node as part of something that holds together at ``level``."""
@@ -179,7 +156,7 @@ class NodeFormatter:
             case tree.Name():
                 return node.name, ATOM
             case tree.Dots():
-                return self.sign("…"), ATOM
+                return "…", ATOM
             case tree.Letter():
                 return node.name if node.bound is None else f"{node.name}<{self.inside(node.bound, SUM)}", ATOM
             case tree.Access():
@@ -188,35 +165,28 @@ class NodeFormatter:
                 return f"({self.listed(node.places)})", ATOM
             case tree.FlatEntry():
                 places = node.number.places if isinstance(node.number, tree.RowIndex) else (node.number,)
-                if self.alphabet.plain:
-                    return f"flat({node.name}, {self.listed(places, ', ')})", ATOM
-                inner = self.listed(places)
-                return f"{node.name}⟨{inner}⟩", ATOM
+                return f"{node.name}⟨{self.listed(places)}⟩", ATOM
             case tree.ScalarCall():
                 return f"{node.function}({', '.join(self.text(a)[0] for a in node.arguments)})", ATOM
             case tree.PaddedEntry():
-                name, indices = node.entry.name, f"[{self.listed(node.entry.slots)}]"
-                return f"padded({name}{indices})" if self.alphabet.plain else f"{name}\u0302{indices}", ATOM
+                return f"{node.entry.name}\u0302[{self.listed(node.entry.slots)}]", ATOM
             case tree.AxisSize():
                 if node.axis is None:
                     return f"size({node.name})", ATOM
-                return f"size({node.name}, {self.sign('−') if node.axis < 0 else ''}{abs(node.axis)})", ATOM
+                return f"size({node.name}, {'−' if node.axis < 0 else ''}{abs(node.axis)})", ATOM
             case tree.BigOperator():
                 letters = self.listed(node.letters)
                 under = letters if len(node.letters) == 1 and node.letters[0].bound is None else f"{{{letters}}}"
-                return f"{self.sign(node.sign)}_{under} {self.inside(node.body, OPEN)}", OPEN
+                return f"{node.sign}_{under} {self.inside(node.body, OPEN)}", OPEN
             case tree.Negative():
-                return f"{self.sign('−')}{self.inside(node.operand, OPEN)}", SUM
+                return f"−{self.inside(node.operand, OPEN)}", SUM
             case tree.Root():
-                if self.alphabet.plain:
-                    return f"sqrt({self.text(node.operand)[0]})", ATOM
                 alone, inner = isinstance(node.operand, (tree.Name, tree.Number)), self.text(node.operand)[0]
                 return f"√{inner if alone else f'({inner})'}", POWER
             case tree.Absolute():
                 return f"|{self.text(node.operand)[0]}|", ATOM
             case tree.Floor():
-                inner = self.text(node.operand)[0]
-                return f"floor({inner})" if self.alphabet.plain else f"⌊{inner}⌋", ATOM
+                return f"⌊{self.text(node.operand)[0]}⌋", ATOM
             case tree.Binary():
                 return self.binary(node)
             case tree.Power():
@@ -225,14 +195,14 @@ class NodeFormatter:
                 told = []
                 for chain in node.chains:
                     sides = [self.text(side)[0] for side in chain.sides]
-                    rest = (f" {self.sign(r)} {side}" for r, side in zip(chain.relations, sides[1:], strict=True))
+                    rest = (f" {r} {side}" for r, side in zip(chain.relations, sides[1:], strict=True))
                     told.append(sides[0] + "".join(rest))
                 return f"[{' and '.join(told)}]", ATOM
             case tree.Delta():
                 both = (node.left, node.right)
                 names = [side.name for side in both if isinstance(side, tree.Name) and re.fullmatch(LETTER, side.name)]
-                if self.alphabet.plain or len(names) < 2:
-                    return f"{'delta' if self.alphabet.plain else 'δ'}({self.listed(both, ', ')})", ATOM
+                if len(names) < 2:
+                    return f"δ({self.listed(both, ', ')})", ATOM
                 return f"δ_{''.join(names)}" if len("".join(names)) == 2 else f"δ_{{{','.join(names)}}}", ATOM
             case tree.IndexEquation():
                 return self.statement(node)
@@ -243,25 +213,24 @@ class NodeFormatter:
         if node.sign in ("+", "−"):
             left, remainder = self.text(node.left)[0], isinstance(node.left, tree.Binary) and node.left.sign == "mod"
             left = f"({left})" if remainder else left
-            return f"{left} {self.sign(node.sign)} {self.inside(node.right, OPEN)}", SUM
+            return f"{left} {node.sign} {self.inside(node.right, OPEN)}", SUM
         if node.sign == "mod":
             return f"{self.inside(node.left, PRODUCT)} mod {self.inside(node.right, ATOM)}", SUM
         left = self.inside(node.left, PRODUCT)
         right, binds = self.text(node.right)
         if binds in (PRODUCT, SUM) or (isinstance(node.right, tree.Binary) and binds == OPEN):
             right, binds = f"({right})", ATOM
-        sign = self.sign(node.sign)
-        line = f" {sign} " if node.sign == "/" and " " in left + right else sign
-        return f"{left}{line}{right}", OPEN if binds == OPEN else PRODUCT
+        sign = " / " if node.sign == "/" and " " in left + right else node.sign
+        return f"{left}{sign}{right}", OPEN if binds == OPEN else PRODUCT
 
     def power(self, node: tree.Power) -> Text:
         """A number that stands high, or what stands behind ^."""
         base = self.inside(node.base, ATOM)
         exponent, negative = node.exponent, isinstance(node.exponent, tree.Negative)
         size = exponent.operand if isinstance(exponent, tree.Negative) else exponent
-        if isinstance(size, tree.Number) and size.text.isdigit() and not self.alphabet.plain:
+        if isinstance(size, tree.Number) and size.text.isdigit():
             return f"{base}{('-' * negative + size.text).translate(HIGH)}", POWER
-        minus = self.sign("−") if negative else ""
+        minus = "−" if negative else ""
         return f"{base}^{minus}{self.inside(size, POWER)}", POWER
 
     def statement(self, node: tree.IndexEquation) -> Text:
