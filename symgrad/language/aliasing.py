@@ -111,7 +111,7 @@ class AliasTracker:
 
     def reshaped(self, base: Ref, new: Ref) -> Ref:
         """``new`` in the shape of ``base``."""
-        return EntryCaller(self.builder, None)(basics.reshape, new, shape=base.shape)
+        return EntryCaller(self.builder, None, None)(basics.reshape, new, shape=base.shape)
 
     def put(self, base: Ref, new: Ref, key: Key, span: Span) -> Ref:
         """``base`` with ``new`` in the place of ``base[key]``."""

@@ -219,7 +219,7 @@ class EntryApplier:
         """One operation of the table; ``chosen`` are the options that the text gives."""
         described = [StepOperand(meaning, quote_span(self.text, where)) for meaning, where in operands]
         if involves_complex(op, described, label):
-            pairs = ComplexPairs(self.builder, span, self.whole, op=op, operands=described, label=label)
+            pairs = ComplexPairs(self.builder, span, self.whole, op, described, label)
             return pairs.step(options, name)
         type_ = place_errors(span, lambda: result_type(op, [operand_type(meaning) for meaning, _ in operands], options))
         return replace(self.builder.apply(op, described, options, span, label, name, chosen), **type_)
@@ -276,7 +276,7 @@ class EntryApplier:
         if entry is None and find_complex_rule(compound.name) and of_pairs:
             flat = [part for given in call.positional for part in (given if isinstance(given, tuple) else (given,))]
             operands, word = [StepOperand(part, compound.name) for part in flat], compound.name
-            pairs = ComplexPairs(self.builder, span, self.whole, op=basics.norm, operands=operands, label=word)
+            pairs = ComplexPairs(self.builder, span, self.whole, basics.norm, operands, word)
             return pairs.by_rule(word, call.positional, call.keywords, name) or pairs.refuse()
         kind = ComplexEntryCaller if compound.pairs or of_pairs else EntryCaller
         caller, before = kind(self.builder, span, self.whole), len(self.builder.steps)

@@ -189,7 +189,7 @@ class StepBuilder:
         try:
             while self.pending:
                 place, op, arguments = self.pending[0]
-                caller, found = EntryCaller(self, self.steps[place].span), []
+                caller, found = EntryCaller(self, self.steps[place].span, None), []
                 for key, recipe in op.saved.auxiliaries.items():
                     entry, operands, options = recipe(caller, *arguments)
                     found.append((key, caller.last(entry, operands, options, key).name))
@@ -303,7 +303,7 @@ class EntryCaller:
 
     builder: StepBuilder
     span: Span | None
-    settled: Callable[[Size, Span], int] | None = None
+    settled: Callable[[Size, Span], int] | None
 
     def __call__(self, name: str | Op, *operands: Any, **options: Any) -> Ref:
         """The result of one entry."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from symgrad.entries.derived_facts import Terms, multilinear
@@ -133,9 +133,9 @@ def to_torch_shape(meaning: Meaning) -> Any:
 class ComplexPairs(EntryCaller):
     """What a text's operands are to the rules of complex tensors; a `Ref` is what an entry gave back."""
 
-    op: Op = field(kw_only=True)
-    operands: Sequence[StepOperand] = field(kw_only=True)
-    label: str = field(kw_only=True)
+    op: Op
+    operands: Sequence[StepOperand]
+    label: str
 
     def entry(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Hashable], name: str | None) -> Ref:
         """One step."""
@@ -295,5 +295,5 @@ class ComplexEntryCaller(EntryCaller):
             return super().last(name, given, options, wish)
         described = [StepOperand(meaning, op.name) for meaning in given]
         spoken = {**op.defaults, **options}
-        pairs = ComplexPairs(self.builder, self.span or (0, 0), self.settled, op=op, operands=described, label=op.name)
+        pairs = ComplexPairs(self.builder, self.span or (0, 0), self.settled, op, described, op.name)
         return pairs.step(spoken, wish)

@@ -95,10 +95,10 @@ def known_divisor(left: Any, right: Any) -> Any:
     """``right``, refused beside sizes without a number: // and % of them depend on it."""
     if any(isinstance(v, sp.Expr) and v.free_symbols for v in (left, right)):
         raise UnsupportedError("// and % need sizes that are known", hints=("give the tensor a shape",))
-    return nonzero(right)
+    return refuse_zero(right)
 
 
-def nonzero(divisor: Any) -> Any:
+def refuse_zero(divisor: Any) -> Any:
     """``divisor``; SymPy would give 1/0 a name."""
     if divisor == 0:
         raise ZeroDivisionError
@@ -126,7 +126,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "/": lambda a, b: a / nonzero(b),
+    "/": lambda a, b: a / refuse_zero(b),
     "//": lambda a, b: a // known_divisor(a, b),
     "%": lambda a, b: a % known_divisor(a, b),
     "**": power_of_constants,

@@ -196,7 +196,7 @@ class SubscriptReader:
         self, x: Ref, axes: Sequence[int], picks: Sequence[Meaning], span: Span, name: str | None
     ) -> Ref:
         """The entries of ``x`` at the positions ``picks`` on ``axes``, called ``name``."""
-        call = EntryCaller(self.builder, span)
+        call = EntryCaller(self.builder, span, None)
         places = [self.make_positions(x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)]
         first = axes[0]
         along = self.find_axis_of_one_per_row(x, axes, places)
