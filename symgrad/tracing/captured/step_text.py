@@ -50,6 +50,9 @@ class OpaqueStep:
     spelling: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.spelling} is {NOT_CHECKED}: {self.reason or 'symgrad has no equation for it'}"
+
 
 @dataclass(frozen=True, eq=False)
 class RecordedProgram:
@@ -303,10 +306,7 @@ def list_program(program: RecordedProgram) -> str:
     wide = min(max((len(text) for text, _ in rows), default=0), 72)
     shown += [f"  {text.ljust(wide)}   {shape}" for text, shape in rows]
     shown.append(f"  output {', '.join(program.outputs)}")
-    shown += [
-        f"  ■ {box.name}: {box.spelling} is {NOT_CHECKED}: {box.reason or 'symgrad has no equation for it'}"
-        for box in program.black_boxes
-    ]
+    shown += [f"  ■ {box}" for box in program.black_boxes]
     shown += [f"  {line}" for line in torch_choices(program, program.conventions)]
     return "\n".join(shown)
 

@@ -17,7 +17,6 @@ from symgrad.render.numbers import KEPT as KEPT_WHOLE
 from symgrad.render.program_drawing import CotangentSums
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import (
-    NOT_CHECKED,
     draw_sweep,
     format_step_shape,
     torch_choices,
@@ -146,7 +145,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
         describe_roles(scene, program, targets),
         tuple(rows),
         tuple(notes),
-        tuple(f"{b.name}: {b.spelling} is {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
+        tuple(map(str, program.black_boxes)),
         repeated=repeated,
         like=0 if like is None else like[0],
         unlike=() if like is None else like[1],

@@ -25,12 +25,10 @@ from symgrad.ops.lookup import entry_of
 from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step_shape
-from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.frame_names import argument_names
-from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.trace import upstream_nodes
-from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.scene import Scene, lift_between
 from symgrad.tracing.story.folding import list_folded_program
 
 TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
@@ -129,22 +127,18 @@ def explain_sweeps(scene: Scene, sweep: JacobianSweep) -> tuple[str, ...]:
     """What is said once of all the sweeps."""
     recorder = scene.watch.recorder
     ends = [recorder.node_of(t) for t in sweep.outputs]
-    order = upstream_nodes(ends)
-    read = {id(n.owner()): n for n in order if n.owner is not None}  # as it was when it was read
+    read = {id(n.owner()): n for n in upstream_nodes(ends) if n.owner is not None}  # as it was when it was read
     wanted = [read.get(id(t)) or recorder.node_of(t) for t in sweep.inputs]
-    own = {id(node) for node in wanted}
     called = {
         id(node): sweep.names[id(t)] for t, node in zip(sweep.inputs, wanted, strict=True) if id(t) in sweep.names
     }
-    names = name_nodes(order, called, scene.sight, outside=scene.where, given=True)
-    lifted = Lifter(names, frozenset(own)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
-    inputs = (lifted.refs[id(node)].name for node in wanted if id(node) in lifted.refs)
-    program = Capture.of(lifted, inputs, file=scene.where.file)
+    lifted = lift_between(ends, wanted, called, scene.sight, scene.where)
+    known = {id(t): lifted.refs[id(n)].name for t, n in zip(sweep.inputs, wanted, strict=True) if id(n) in lifted.refs}
+    program = scene.program(lifted, known.values())
     lines = [line if line.startswith(" ") else f"  {line}" for line in list_folded_program(program)]
     for end in dict.fromkeys(program.outputs):
         for name in program.inputs:
-            lines += describe_jacobian_block(program, program.jacobian(name, output=end), name, end, sweep.by)
-    known = {id(t): lifted.refs[id(n)].name for t, n in zip(sweep.inputs, wanted, strict=True) if id(n) in lifted.refs}
+            lines += describe_jacobian_block(program, program.jacobian(name, output=end), end, sweep.by)
     drawn = [known[id(t)] for t in sweep.weights if id(t) in known]
     if drawn:
         lines.append(explain_gradgradcheck(drawn))
@@ -156,8 +150,11 @@ def explain_sweeps(scene: Scene, sweep: JacobianSweep) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def describe_jacobian_block(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) -> Iterator[str]:
-    """J by one input: size, structure, zeros, seeds, and the call."""
+def describe_jacobian_block(
+    program: Capture, jacobian: Jacobian, end: str, by: str, matrix: str = "J"
+) -> Iterator[str]:
+    """J by one input: size, structure, zeros, seeds, and the call; the ``matrix`` of a gradient's own is called H."""
+    name = program.labels[jacobian.name]
     rows, columns = jacobian.shape
     structure = str(jacobian.structure)
     axes = (*jacobian.out_shape, *jacobian.in_shape)
@@ -166,14 +163,15 @@ def describe_jacobian_block(program: Capture, jacobian: Jacobian, name: str, end
     kind = f", {structure}" if structure else ""
     zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
     sides = f"a row for each entry of {end}, a column for each of {name}"
-    yield f"J with respect to {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
+    yield f"{matrix} with respect to {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
     if found is None or found.zeros == 1:
         return
+    why = found.why.replace("J is", f"{matrix} is")
     if found.seeds < rows:
-        yield f"{found.seeds} of {rows} passes are enough: {found.why}"
+        yield f"{found.seeds} of {rows} passes are enough: {why}"
     elif by not in CHECKS and not (rows == 1 and by not in ("jacobian", "loop")):
-        if by in ("jacobian", "loop") or not found.why.startswith(ALL):
-            yield found.why
+        if by in ("jacobian", "loop") or not why.startswith(ALL):
+            yield why
         elif rows > 1:
             fewer = "; J has fewer columns: torch.func.jacfwd takes one pass for each" if rows > columns else ""
             yield f"{ALL}{fewer if by == 'jacrev' else ''}"

@@ -28,9 +28,11 @@ from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step
 from symgrad.tracing.lift import LiftedProgram
 from symgrad.tracing.lift.boxes import Observation
+from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import precision_of
 from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.isolation import suppress_warnings
+from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.spelling import BackwardArgs
 from symgrad.tracing.record.trace import (
     GraphBreak,
@@ -159,6 +161,14 @@ def program_starts(wanted: Sequence[Node]) -> frozenset[int]:
     own = {id(node) for node in wanted}
     above = {id(n) for node in wanted for n in upstream_nodes([node]) if n is not node}
     return frozenset(own) if own.isdisjoint(above) else frozenset()
+
+
+def lift_between(
+    ends: Sequence[Node], wanted: Sequence[Node], known: Mapping[int, str], sight: Mapping[int, str], where: SourceLine
+) -> LiftedProgram:
+    """What leads from ``wanted`` to ``ends``; some nodes have names that are ``known``, some tensors those in sight."""
+    names = name_nodes(upstream_nodes(ends), known, sight, outside=where, given=True)
+    return Lifter(names, program_starts(wanted)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
 
 
 def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:

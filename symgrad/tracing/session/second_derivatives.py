@@ -7,7 +7,7 @@ same product on two other ways, forward through the gradient and by difference q
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -16,14 +16,15 @@ from symgrad.errors import Setting, UnsupportedError
 from symgrad.numeric import forward_from
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.captured.step_text import NOT_CHECKED, format_step_shape
+from symgrad.tracing.captured.step_text import format_step_shape
 from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.lift.values import largest_entry
 from symgrad.tracing.record.gradients import RecordedGradient
 from symgrad.tracing.record.names import name_nodes
-from symgrad.tracing.record.trace import Node, SourceLine, upstream_nodes
+from symgrad.tracing.record.trace import Node, SourceLine
 from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
-from symgrad.tracing.session.scene import Scene, program_starts, pull_capture, push_capture
+from symgrad.tracing.session.scene import Scene, lift_between, pull_capture, push_capture
 from symgrad.tracing.story.events import Note, list_names
 from symgrad.tracing.story.folding import list_folded_program
 from symgrad.tracing.story.story_lines import make_lines
@@ -70,8 +71,7 @@ def capture_gradient(scene: Scene) -> Capture:
     weights = tuple(None if seed is None else Node("data", seed, None, scene.where) for seed in scene.seeds)
     gradient = RecordedGradient(tuple(scene.nodes), weights, wanted, (None,) * len(wanted))
     ends = gradient_nodes(gradient, gradients.values(), scene.where)
-    names = name_nodes(upstream_nodes(ends), scene.names, scene.sight, outside=scene.where, given=True)
-    twice = Lifter(names, scene.stops()).lift(ends, [n for n in wanted if n.kind == "leaf"])
+    twice = lift_between(ends, wanted, scene.names, scene.sight, scene.where)
     return scene.program(twice, [twice.refs[id(node)].name for node in wanted])
 
 
@@ -84,20 +84,18 @@ def gradient_nodes(gradient: RecordedGradient, arrays: Iterable[Array], where: S
     ]  # fmt: skip
 
 
-def request_gradient_nodes(ask: DerivativeRequest, named: Mapping[int, str]) -> list[Node]:
+def request_gradient_nodes(ask: DerivativeRequest) -> list[Node]:
     """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared."""
-    first = capture_request(ask, list(ask.outputs), named)
+    first = capture_request(ask, ask.outputs)
     pulled = first.pullback(np.ones(np.shape(first.arrays[first.ends[0]])))
     gradient = RecordedGradient(ask.outputs, (None,), ask.wrt, (None,) * len(ask.wrt))
     return gradient_nodes(gradient, [pulled[first.labels.get(name, name)] for name in first.inputs], ask.where)
 
 
-def capture_request(ask: DerivativeRequest, ends: list[Node], named: Mapping[int, str]) -> Capture:
+def capture_request(ask: DerivativeRequest, ends: Sequence[Node]) -> Capture:
     """What ran in the function, lifted: by the tensors that were asked for."""
-    order = upstream_nodes(ends)
-    names = name_nodes(order, named, ask.sight, outside=ask.where, given=True)
-    lifted = Lifter(names, program_starts(ask.wrt)).lift(ends, [n for n in ask.wrt if n.kind in ("leaf", "data")])
-    lost = [named.get(id(node), "an input") for node in ask.wrt if id(node) not in lifted.refs]
+    lifted = lift_between(ends, ask.wrt, ask.inside.names, ask.sight, ask.where)
+    lost = [ask.inside.names.get(id(node), "an input") for node in ask.wrt if id(node) not in lifted.refs]
     if lost:
         raise UnsupportedError(f"there is no path from {list_names(lost)} to the result of its function")
     return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
@@ -109,18 +107,12 @@ def list_function_lines(program: Capture, second: bool) -> Iterator[str]:
     if ran:
         yield "the function, and its gradient:" if second else "the function:"
     yield from (f"  {line}" for line in ran)
-    yield from list_pullback_lines(program)
-    for box in program.black_boxes:
-        yield f"{box.name}: {box.spelling} is {NOT_CHECKED}: {box.reason}"
-
-
-def list_pullback_lines(program: Capture) -> Iterator[str]:
-    """vᵀJ for any weights, as lines."""
     letter, lines, seeds = derive_lines_for_any_seed(program, False)
     if lines:
         shapes = " and ".join(dict.fromkeys(format_step_shape(weights.shape) for weights in seeds.values()))
         yield f"{letter}ᵀJ, for {letter} of the shape {shapes}:"
         yield from (f"  {line}" for line in lines)
+    yield from map(str, program.black_boxes)
 
 
 def derive_lines_for_any_seed(program: Capture, asked: bool) -> tuple[str, Sequence[str], dict[str, Array]]:
@@ -136,11 +128,6 @@ def is_recorded_gradient(end: Node) -> bool:
     return end.kind == "gradient" and not end.gradient.along
 
 
-def write_as_hessian(line: str) -> str:
-    """What is said of the Jacobian of a gradient: that is H."""
-    return line.replace("J with", "H with").replace("J is", "H is")
-
-
 def describe_hessian_blocks(program: Capture) -> Iterator[str]:
     """H by each pair of leaves: size, structure, zeros; of many leaves only how many there are."""
     ends, inputs = program.outputs, program.inputs
@@ -150,7 +137,7 @@ def describe_hessian_blocks(program: Capture) -> Iterator[str]:
         return
     for m, n in pairs:
         whole = program.jacobian(inputs[n], output=ends[m])
-        size, *seeds = map(write_as_hessian, describe_jacobian_block(program, whole, inputs[n], ends[m], "order 2"))
+        size, *seeds = describe_jacobian_block(program, whole, ends[m], "order 2", "H")
         pair = inputs[n] if m == n else f"{inputs[m]} and {inputs[n]}"
         yield size.partition(": a row")[0].replace(f"H with respect to {inputs[n]}", f"H with respect to {pair}", 1)
         yield from seeds
@@ -168,27 +155,27 @@ def confirm_hessian_product(program: Capture, weights: dict[str, Array]) -> Iter
     draw = np.random.default_rng(1)
     ways = {own: draw.uniform(-1, 1, np.shape(program.arrays[own])) for own in program.wanted}
     forward = push_capture(program, {program.labels[own]: way for own, way in ways.items()})
-    moved = dict(zip(program.ends, forward, strict=True))
+    moved = np.concatenate([as_float(part).reshape(-1) for part in forward])
+    terms = moved * np.concatenate([weights[end].reshape(-1) for end in program.ends])
     back = pull_capture(program, list(weights.values()))
-    one = sum(float(np.sum(weights[end] * as_float(moved[end]))) for end in weights)
     other = sum(float(np.sum(ways[own] * as_float(back[program.labels[own]]))) for own in ways)
-    size = max(1e-300, sum(float(np.abs(weights[end] * as_float(moved[end])).sum()) for end in weights))
-    if abs(one - other) > EQUAL * size:
-        yield f"symgrad's two computations of H disagree: {one:.6g} and {other:.6g}"
-    elif any(matches_quotient(program, ways, moved, step) for step in STEPS):
+    outputs, allowed = outputs_along(program, ways), NEAR * max(largest_entry(moved), 1e-3)
+    quotients = ((outputs(step) - outputs(-step)) / (2 * step) for step in STEPS)
+    if abs(terms.sum() - other) > EQUAL * max(1e-300, np.abs(terms).sum()):
+        yield f"symgrad's two computations of H disagree: {terms.sum():.6g} and {other:.6g}"
+    elif any(np.all(np.abs(quotient - moved) <= allowed) for quotient in quotients):
         yield "confirmed by difference quotients of the gradient, and by a forward pass through it"
     else:
         yield "a forward pass through the gradient agrees; difference quotients do not: a kink nearby, or lost digits"
 
 
-def matches_quotient(program: Capture, ways: dict[str, Array], moved: dict[str, Array], step: float) -> bool:
-    """Whether the gradient moves as H says."""
-    sides = []
-    for sign in (1, -1):
-        there = {own: as_float(program.arrays[own]) + sign * step * way for own, way in ways.items()}
-        arrays = forward_from(program.recording, program.values, there).arrays
-        sides.append([as_float(arrays[end]) for end in moved])
-    quotients: Sequence[Array] = [(right - left) / (2 * step) for right, left in zip(*sides, strict=True)]
-    largest = max((float(np.abs(as_float(a)).max(initial=0)) for a in moved.values()), default=0.0)
-    worst = max(float(np.abs(q - as_float(a)).max(initial=0)) for q, a in zip(quotients, moved.values(), strict=True))
-    return worst <= NEAR * max(largest, 1e-3)
+def outputs_along(program: Capture, ways: Mapping[str, Array]) -> Callable[[float], Array]:
+    """All outputs, one after the other, with some tensors moved along ``ways`` as far as asked."""
+    here = {name: as_float(program.arrays[name]) for name in ways}
+
+    def outputs(by: float) -> Array:
+        there = {name: here[name] + by * way for name, way in ways.items()}
+        values = forward_from(program.recording, program.values, there)
+        return np.concatenate([as_float(values[end]).reshape(-1) for end in program.ends])
+
+    return outputs

@@ -7,7 +7,7 @@ them, or the gradients of a batch: size, structure and zeros, why fewer sweeps w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,8 +32,8 @@ from symgrad.tracing.session.second_derivatives import (
     capture_request,
     is_recorded_gradient,
     list_function_lines,
+    outputs_along,
     request_gradient_nodes,
-    write_as_hessian,
 )
 from symgrad.tracing.story.events import CallEvent, Note
 
@@ -111,43 +111,27 @@ def make_request_scene(watch: History, ask: DerivativeRequest) -> Scene:
 
 
 def jacobian_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
-    """All of J, or all second derivatives."""
-    ends = list(ask.outputs)
-    if len(ends) != 1:
-        raise UnsupportedError(f"its function returns {len(ends)} tensors, so there is one J for each of them")
-    second = ask.word == "hessian" or is_recorded_gradient(ends[0])
-    what = f"{title} gives all {'second derivatives' if second else 'of J'}{HOW.get(ask.word, '')}:"
-    if ask.word == "hessian":
-        return hessian_note(ask, returned, what)
-    return full_jacobian_note(ask, ends, ask.inside.names, returned, what, second)
-
-
-def hessian_note(ask: DerivativeRequest, returned: Sequence[Any], what: str) -> Note:
-    """All second derivatives: of several inputs a block for each pair."""
-    if len(ask.outputs) != 1 or ask.outputs[0].held.numel() != 1:
+    """All of J, or all second derivatives, as derived, beside what torch returned; of several inputs a block each."""
+    again = ask.word == "hessian"
+    if len(ask.outputs) != 1:
+        raise UnsupportedError(f"its function returns {len(ask.outputs)} tensors, so there is one J for each of them")
+    if again and ask.outputs[0].held.numel() != 1:
         raise UnsupportedError("its function returns more than one number, so there is one Hessian for each of them")
-    named = dict(ask.inside.names)
-    return full_jacobian_note(ask, request_gradient_nodes(ask, named), named, returned, what, True)
-
-
-def full_jacobian_note(
-    ask: DerivativeRequest, ends: list[Node], named: Mapping[int, str], returned: Sequence[Any], what: str, second: bool
-) -> Note:
-    """J of some nodes by what is asked for, as it was derived, beside what torch returned."""
-    program = capture_request(ask, ends, named)
-    said, judged, beside, found = [], [], list[str](), iter(returned)
+    ends = request_gradient_nodes(ask) if again else ask.outputs
+    second = is_recorded_gradient(ends[0])
+    all_of = f"all {'second derivatives' if second else 'of J'}{HOW.get(ask.word, '')}:"
+    program = capture_request(ask, ends)
+    said, judged, beside, found = list[str](), [], list[str](), iter(returned)
     for end in program.outputs:
         for own in program.wanted:
-            label = program.labels[own]
-            block = program.jacobian(label, output=end)
-            for line in describe_jacobian_block(program, block, label, end, ask.word):
-                said.append(write_as_hessian(line) if second else line)
+            block = program.jacobian(program.labels[own], output=end)
+            said += describe_jacobian_block(program, block, end, ask.word, "H" if second else "J")
             torchs = next(found)
             judged.append(compare_block(block, torchs, coarsest_dtype(ends)))
             beside.extend(compare_with_quotients(ask, program, end, own, block, torchs, second))
     same, _, sentence = min(judged, key=lambda one: (one[0] is not False, one[0] is not None, -one[1]))
     more = (*said, sentence, *dict.fromkeys(beside), *list_function_lines(program, second))
-    return Note(ask.where, what, more, same is not False)
+    return Note(ask.where, f"{title} gives {SWEEPS[ask.word] if ask.functional else all_of}", more, same is not False)
 
 
 def compare_with_quotients(
@@ -191,7 +175,7 @@ def suggest_agreeing_call(ask: DerivativeRequest, ours: Array) -> Iterator[str]:
     """Which other call of torch's has the derived number, asked of the steps."""
     if ask.word != "hessian" or len(ask.wrt) != 1:
         return
-    first = capture_request(ask, list(ask.outputs), dict(ask.inside.names))
+    first = capture_request(ask, ask.outputs)
     (name,) = first.wanted
     point = {t.name: as_float(first.values[t.name]) for t in first.recording.inputs}
     whole = replace(first.recording, output=first.ends[0])
@@ -207,21 +191,20 @@ def describe_product_factors(program: Capture, word: str, second: bool) -> Itera
     """What H or J is, by each input, where a product with it was asked for."""
     for end in dict.fromkeys(program.outputs):
         for name in program.inputs:
-            first, *more = describe_jacobian_block(program, program.jacobian(name, output=end), name, end, word)
-            said = (first, *(f"for all of {'H' if second else 'J'}, {line}" for line in more))
-            yield from (write_as_hessian(line) if second else line for line in said)
+            block, matrix = program.jacobian(name, output=end), "H" if second else "J"
+            first, *more = describe_jacobian_block(program, block, end, word, matrix)
+            yield from (first, *(f"for all of {matrix}, {line}" for line in more))
 
 
 def functional_note(ask: DerivativeRequest, returned: Sequence[Any]) -> Note:
     """What `torch.autograd.functional` was asked for."""
     if not ask.outputs or not ask.wrt:
         raise UnsupportedError("its function ran on tensors of a transform, or returned none")
-    what = f"{ask.title} gives {SWEEPS[ask.word]}"
     if ask.word != "hessian":
-        return product_note(ask, returned, what, ask.word != "jvp")
+        return product_note(ask, returned, f"{ask.title} gives {SWEEPS[ask.word]}", ask.word != "jvp")
     if any(t.requires_grad and t.is_leaf for t in returned):
         raise UnsupportedError("it returned leaves of another graph")
-    return hessian_note(ask, [t.detach() for t in returned], what)
+    return jacobian_note(ask, [t.detach() for t in returned], ask.title)
 
 
 def forward_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
@@ -236,10 +219,9 @@ def forward_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) ->
 
 def product_note(ask: DerivativeRequest, returned: Sequence[Any], what: str, again: bool) -> Note:
     """One product with J, or with H where the function is differentiated ``again``, beside what torch returned."""
-    named = dict(ask.inside.names)
-    ends = request_gradient_nodes(ask, named) if again else list(ask.outputs)
+    ends = request_gradient_nodes(ask) if again else ask.outputs
     second = all(map(is_recorded_gradient, ends))
-    program = capture_request(ask, ends, named)
+    program = capture_request(ask, ends)
     labels = [program.labels[own] for own in program.wanted]
     given = [as_numbers(t) for t in ask.directions] or [
         np.ones(np.shape(program.arrays[own])) for own in program.wanted
@@ -295,19 +277,13 @@ def compare_along_tangent(
     ask: DerivativeRequest, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str
 ) -> Iterator[str]:
     """What moving along u says, and which of two Ju is the one that vᵀJ belongs to."""
-    recording = program.recording
-    point = {t.name: as_float(program.values[t.name]) for t in recording.inputs}
     moves = dict(zip(program.wanted, (as_float(as_numbers(t)) for t in ask.directions), strict=True))
-    if program.black_boxes or not moves.keys() <= point.keys() or len(own) != 1:
+    if program.black_boxes or len(own) != 1:
         return
-
-    def moved(by: Mapping[str, Array]) -> Array:
-        there = {name: array + by["u"] * moves[name] if name in moves else array for name, array in point.items()}
-        return run_forward(recording, there)[program.ends[0]]
-
+    outputs = outputs_along(program, moves)
     ours, theirs = (as_float(one).reshape(-1, 1) for one in (own[0], torchs[0]))
     try:
-        slope = two_sided_slope(moved, {"u": np.zeros(())}, "u", ours.size)
+        slope = two_sided_slope(lambda moved: outputs(float(moved["u"])), {"u": np.zeros(())}, "u", ours.size)
     except (SymgradError, ValueError):  # u leads away from where the function is defined
         slope = None
     if slope is not None:
@@ -330,7 +306,7 @@ def compare_along_tangent(
 
 def coarsest_dtype(ends: Sequence[Node]) -> str:
     """The coarsest type that torch computed in."""
-    return max((lowest_dtype(n) for n in upstream_nodes(list(ends))), key=lambda kind: precision_of(kind)[1])
+    return max((lowest_dtype(n) for n in upstream_nodes(ends)), key=lambda kind: precision_of(kind)[1])
 
 
 def compare_block(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str]:
