@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.weak import WeakIdRef
+from torch.utils.weak import WeakIdRef, WeakTensorKeyDictionary
 
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import SHARING
@@ -228,6 +228,11 @@ class TensorKey(WeakIdRef):
 
     __slots__ = ()
     ours = True
+
+
+def notes_by_tensor() -> Any:
+    """A dictionary whose keys are tensors by identity, and only as long as somebody else has them."""
+    return WeakTensorKeyDictionary(ref_type=TensorKey)
 
 
 class WeakrefWithoutObserver:

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing.record import aliases, frames, gradients, graph_breaks, spelling
 from symgrad.tracing.record.aliases import Storages, WeakTensor, detached_node, map_entries, storage_of
@@ -46,7 +45,7 @@ class Recorder(TorchFunctionMode):
 
     def __init__(self, listener: Listener | None = None) -> None:
         super().__init__()
-        self.nodes: Any = WeakTensorKeyDictionary(ref_type=aliases.TensorKey)
+        self.nodes: Any = aliases.notes_by_tensor()
         self.storages = Storages()
         self.listener = listener
         self.calls = 0
@@ -111,7 +110,7 @@ class Recorder(TorchFunctionMode):
 
     def forget(self) -> None:
         """What was recorded is told: what comes begins anew."""
-        self.nodes, self.storages = WeakTensorKeyDictionary(ref_type=aliases.TensorKey), Storages()
+        self.nodes, self.storages = aliases.notes_by_tensor(), Storages()
         self.counts, self.lent = {}, set()
 
     def abroad(self) -> bool:

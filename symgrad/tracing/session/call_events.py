@@ -26,7 +26,6 @@ from symgrad.tracing.lift import complex_note
 from symgrad.tracing.lift.call_sweeps import chain_watchers
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import precision_of, without_composites
-from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.names import name_nodes, read_backward_call
 from symgrad.tracing.record.trace import as_numbers
 from symgrad.tracing.session import failures, no_gradient, own_backward, remarks, zero_reasons
@@ -159,9 +158,9 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
     )
 
 
-def unexplained_event(scene: Scene, problem: str, found: tuple[str, ...], error: Exception | None) -> CallEvent:
+def unexplained_event(scene: Scene, error: Exception | None, problem: str, found: tuple[str, ...]) -> CallEvent:
     """A call that could not be explained, with the reason."""
-    failure = "" if error is None else f"{type(error).__name__}: {first_sentence(error)}"
+    failure = "" if error is None else first_sentence(error)
     notes = (f"not explained: {problem}", *(f"  {line}" for line in found))
     seed = format_seed(scene.seeds, scene.outputs)
     return CallEvent(scene.number, scene.where, seed, notes=notes, failure=failure, explained=False)
@@ -186,7 +185,7 @@ def failed_event(scene: Scene, names: dict[int, str], error: Exception) -> CallE
     if not scene.recorded:
         more = Setting("run", value=f"--call {scene.number}")
         reasons = [*reasons, f"This call was not recorded; {more} explains it."]
-    failure, seed = f"{type(error).__name__}: {first_sentence(error)}", format_seed(scene.seeds, scene.outputs)
+    failure, seed = first_sentence(error), format_seed(scene.seeds, scene.outputs)
     return CallEvent(scene.number, scene.where, seed, "", shown, roles, failure=failure, reasons=tuple(reasons))
 
 
@@ -256,13 +255,12 @@ def remember_call(scene: Scene, ran: bool) -> None:
         node.freed = node.freed or scene.where
     for _, tensor in scene.leaves if scene.kind == "backward" else ():
         if tensor.is_leaf and tensor.grad is not None and grad_state(tensor.grad) != scene.stood.get(id(tensor)):
-            owner, _, known = scene.watch.filled.get(id(tensor), (None, None, "a leaf"))
-            name = scene.sight.get(id(tensor)) or (known if owner is not None and owner() is tensor else "a leaf")
-            scene.watch.filled[id(tensor)] = (WeakTensor(tensor), scene.where, name)
+            _, known = scene.watch.filled.get(tensor, (None, "a leaf"))
+            scene.watch.note_filled(tensor, scene.where, scene.sight.get(id(tensor)) or known)
 
 
 def first_sentence(error: Exception) -> str:
-    """An exception's first sentence: the whole stands in the traceback."""
+    """An exception's type and its first sentence: the whole stands in the traceback."""
     line = (str(error).splitlines() or [""])[0]
     sentence = line.split(". ")[0].split(": [")[0]
-    return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"
+    return f"{type(error).__name__}: {sentence if len(sentence) <= 120 else f'{sentence[:117]}…'}"

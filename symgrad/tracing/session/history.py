@@ -14,8 +14,8 @@ import re
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -23,7 +23,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.step_text import format_step_shape
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.aliases import WeakTensor
+from symgrad.tracing.record.aliases import notes_by_tensor
 from symgrad.tracing.record.isolation import exception_line, preserve_global_state
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine
@@ -157,9 +157,6 @@ NUMBER = re.compile(r"\[(\d+)\]")
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
 
-Filled: TypeAlias = dict[int, tuple[weakref.ref[Any], SourceLine, str]]
-"""The leaves whose ``.grad`` was filled, by identity: by which line, and what they were called then."""
-
 
 @dataclass(frozen=True, eq=False)
 class LastCall:
@@ -174,11 +171,11 @@ class LastCall:
     where: SourceLine
     output: str
     cuts: tuple[tuple[GraphBreak, str, SourceLine | None], ...]
-    passed: Mapping[int, tuple[weakref.ref[Any], Array]] = field(default_factory=dict)
-    reached: weakref.WeakSet[Node] = field(default_factory=weakref.WeakSet)
-    kind: str = "backward"
-    chosen: bool = False
-    ended: tuple[tuple[weakref.WeakSet[Node], str], ...] = ()
+    passed: Mapping[Any, Array]
+    reached: weakref.WeakSet[Node]
+    kind: str
+    chosen: bool
+    ended: tuple[tuple[weakref.WeakSet[Node], str], ...]
 
 
 class History:
@@ -210,17 +207,18 @@ class History:
         self.outer: tuple[Any, ...] = ()
         self.inner: list[tuple[Any, str]] = []  # the leaves of backwards during the one at hand, that of ``outer``
         self.number = 0
-        self.called: dict[int, tuple[weakref.ref[Any], str]] = {}  # leaves by what they were called when in sight
+        self.called = notes_by_tensor()  # what leaves were called when in sight
         self.letters: dict[int, str] = {}  # what the seed was called, by the number of the call
         self.sampling, self.patience, self.pictures = Sampling(CallSelection(call, every)), patience, pictures
         self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}
-        self.filled: Filled = {}
+        self.filled = notes_by_tensor()  # which line filled .grad of a leaf, and what that was called then
+        self.filled_names: dict[str, SourceLine] = {}  # the same by these names, also of leaves that are gone
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()
         self.times: dict[Hashable, int] = {}  # of calls that are whole in themselves
         self.last: LastCall | None = None
-        self.emptied: dict[int, tuple[weakref.ref[Any], SourceLine]] = {}
+        self.emptied = notes_by_tensor()  # which line set .grad of a leaf to None
         self.weights: list[tuple[SourceLine, str]] = []
         self.since: tuple[str, SourceLine] | None = None  # what a line of the script left in .grad
 
@@ -285,16 +283,24 @@ class History:
         finally:
             self.busy = around
 
-    def explained(self, where: SourceLine, title: str, made: Callable[[], Any], what: str = "explaining") -> Any:
-        """The event that is ``made`` of a call, or a note of ``title`` on why there is none; the script goes on."""
+    def explained(self, what: str, made: Callable[[], Any], unexplained: Callable[[str, tuple[str, ...]], Any]) -> Any:
+        """The event that is ``made``, or what is ``unexplained`` by a problem and its details; the script goes on."""
         with self.apart():
             try:
-                with preserve_global_state(), self.patience(f"{what} {where.short}"):
+                with preserve_global_state(), self.patience(what):
                     return made()
             except SymgradError as error:
-                return Note(where, f"{title}: not explained: {error.problem}", (*error.found, *map(str, error.hints)))
+                return unexplained(error.problem, (*error.found, *map(str, error.hints)))
             except Exception as error:
-                return Note(where, f"{title}: not explained: {exception_line(error)} {UNCHANGED}")
+                return unexplained(f"{exception_line(error)} {UNCHANGED}", ())
+
+    def noted(self, where: SourceLine, title: str, made: Callable[[], Any], what: str = "explaining") -> Any:
+        """The event that is ``made``, or a note of ``title`` on why there is none."""
+
+        def unexplained(problem: str, more: tuple[str, ...]) -> Note:
+            return Note(where, f"{title}: not explained: {problem}", more)
+
+        return self.explained(f"{what} {where.short}", made, unexplained)
 
     def is_news(self, *key: Hashable) -> bool:
         """Whether what is told once was not told before; it is from now on."""
@@ -310,11 +316,14 @@ class History:
     def name_again(self, leaves: Sequence[Any], sight: dict[int, str]) -> None:
         """Leaves out of ``sight`` are called as they were in it: ``interpolates`` of a function that has returned."""
         for tensor in leaves:
-            before, name = self.called.get(id(tensor), (None, ""))
             if id(tensor) in sight:
-                self.called[id(tensor)] = WeakTensor(tensor), sight[id(tensor)]
-            elif before is not None and before() is tensor and name not in sight.values():
+                self.called[tensor] = sight[id(tensor)]
+            elif (name := self.called.get(tensor)) is not None and name not in sight.values():
                 sight[id(tensor)] = name
+
+    def note_filled(self, tensor: Any, where: SourceLine, name: str) -> None:
+        """The line ``where`` put there what ``.grad`` of a leaf holds now."""
+        self.filled[tensor], self.filled_names[name] = (where, name), where
 
     def say(self, event: CallEvent | Note) -> None:
         """Keep an event and pass it on."""

@@ -240,7 +240,7 @@ class Interception:
                 raise RuntimeError(problem)
             return request_event(watch, request, result)
 
-        event = watch.explained(where, request.title, made)
+        event = watch.noted(where, request.title, made)
         if isinstance(event, Note) and request.functional and event.more:
             before, self.seen[key] = self.seen.get(key), event.more
             if event.agrees and event.more == before:

@@ -27,7 +27,7 @@ from symgrad.tracing.record.graph_breaks import find_unread_results
 from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine, upstream_nodes
 from symgrad.tracing.session.failures import list_unreached_inputs, output_name
-from symgrad.tracing.session.history import Filled, LastCall
+from symgrad.tracing.session.history import LastCall
 from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import list_names
 
@@ -44,7 +44,7 @@ def make_last_call(scene: Scene) -> LastCall:
         scene.where,
         output_name(scene),
         tuple(found),
-        dict(scene.passed),
+        scene.passed,
         WeakSet(scene.order),
         scene.kind,
         scene.asked is not None,
@@ -146,8 +146,9 @@ def explain_extracted_numbers(scene: Scene, lifted: LiftedProgram) -> Iterator[s
 
 
 def explain_none_grad(
-    names: Mapping[int, str], tensor: Any, node: Node, last: LastCall, emptied: SourceLine | None, filled: Filled
-) -> str:
+    names: Mapping[int, str], tensor: Any, node: Node, last: LastCall, emptied: SourceLine | None,
+    filled: Mapping[str, SourceLine],
+) -> str:  # fmt: skip
     """Why ``.grad`` is None after a backward; ``names`` are those in sight, ``filled`` whose ``.grad`` was filled."""
     name = names.get(id(tensor)) or "it"
     none = f"{name}.grad is None"
@@ -175,14 +176,15 @@ def explain_none_grad(
     return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
 
 
-def explain_computed_tensor(names: Mapping[int, str], tensor: Any, node: Node, last: LastCall, filled: Filled) -> str:
+def explain_computed_tensor(
+    names: Mapping[int, str], tensor: Any, node: Node, last: LastCall, filled: Mapping[str, SourceLine]
+) -> str:
     """What a computed tensor is instead of a leaf, and what would be one."""
     name = names.get(id(tensor)) or "it"
-    earlier = next((where for _, where, label in filled.values() if label == name), None)
     owners = [source.owner() for source in upstream_nodes([node]) if source.kind == "leaf" and source.owner is not None]
     nameless = not any(id(owner) in names for owner in owners)
     made = f" in line {node.where.line}" if node.where is not None else ""
-    if earlier is not None:
+    if (earlier := filled.get(name)) is not None:
         return (
             f"{name} is a new tensor (it was computed{made}) and not a leaf; line {earlier.line} filled .grad of the "
             f"earlier {name}. An in-place change keeps the leaf: with torch.no_grad(): {name} -= …"
@@ -190,8 +192,7 @@ def explain_computed_tensor(names: Mapping[int, str], tensor: Any, node: Node, l
     what = f"{name} is not a leaf (it was computed{made})"
     if node not in last.reached:
         return f"{what}, and the last backward (line {last.where.line}) had no path to it"
-    owner, weights = last.passed.get(id(tensor), (None, None))
-    flowed = f", {format_array(weights)}," if owner is not None and owner() is tensor else ""
+    flowed = f", {format_array(last.passed[tensor])}," if tensor in last.passed else ""
     asked = "" if last.output == name else f", torch.autograd.grad({last.output}, {name}) gives it"
     return (
         f"{what}; its gradient{flowed} was not kept: only leaves keep theirs. {name}.retain_grad() before backward "

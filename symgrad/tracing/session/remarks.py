@@ -70,8 +70,8 @@ def name_previous_writer(scene: Scene, tensors: list[Any]) -> str:
     """The line that filled ``.grad`` of all these leaves, if it was one."""
 
     def place(tensor: Any) -> str:
-        owner, where, _ = scene.watch.filled.get(id(tensor), (None, scene.where, ""))
-        if owner is None or owner() is not tensor:
+        where, _ = scene.watch.filled.get(tensor, (None, ""))
+        if where is None:
             return "earlier lines"
         if (where.file, where.line) == (scene.where.file, scene.where.line):
             return "this line before"

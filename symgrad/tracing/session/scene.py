@@ -13,7 +13,6 @@ many there are: `Capture.pullback` takes the bare seed of a single output, as ``
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -70,7 +69,7 @@ class Scene:
         self.observations = self.observe()
         self.names = {} if found is None else found.inside.names
         self.sight = frame_names.names_in_sight(frames.user_frame()) if found is None else {**found.sight}
-        self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
+        self.passed: Mapping[Any, Array] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
         self.leaves: list[tuple[Node, Any]] = sort_as_read([(n, t) for n, t in owned if t is not None], self.order)

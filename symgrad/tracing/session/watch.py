@@ -17,11 +17,10 @@ from typing import Any
 
 import torch
 
-from symgrad.errors import SymgradError
 from symgrad.render.numbers import format_array
 from symgrad.tracing.record import frame_names, frames
-from symgrad.tracing.record.aliases import WeakrefWithoutObserver, WeakTensor
-from symgrad.tracing.record.isolation import Caller, caller_with_frames, exception_line, preserve_global_state
+from symgrad.tracing.record.aliases import WeakrefWithoutObserver
+from symgrad.tracing.record.isolation import Caller, caller_with_frames, preserve_global_state
 from symgrad.tracing.record.patching import OptimizerSteps, has_no_numbers, record_calls
 from symgrad.tracing.record.spelling import BackwardArgs, backward_outputs, materialize_iterators
 from symgrad.tracing.record.trace import SourceLine, as_numbers, tensors_in
@@ -197,7 +196,8 @@ class WatchedRun(History):
         remember_call(scene, error is None)
         self.say(event)
         if self.order == 2 and error is None and event.explained:
-            self.say(self.told_twice(scene))
+            twice = partial(second_derivatives.explain_second_order, scene)
+            self.say(self.noted(scene.where, "order 2", twice, "the second derivatives of"))
         return True
 
     def swept(self, scene: Scene, result: Any) -> bool:
@@ -253,19 +253,10 @@ class WatchedRun(History):
 
     def told_by(self, scene: Scene, result: Any, error: Exception | None) -> CallEvent:
         """The event of one call; whatever cannot be explained says why."""
-        try:
-            with preserve_global_state(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
-                return explain_call(scene, result, error)
-        except SymgradError as problem:
-            return unexplained_event(scene, problem.problem, (*problem.found, *map(str, problem.hints)), error)
-        except Exception as problem:  # the script goes on
-            return unexplained_event(scene, f"{exception_line(problem)} {UNCHANGED}", (), error)
-
-    def told_twice(self, scene: Scene) -> Note:
-        """The second derivatives of one call, or why they cannot be told."""
-        twice = partial(second_derivatives.explain_second_order, scene)
-        note: Note = self.explained(scene.where, "order 2", twice, "the second derivatives of")
-        return note
+        what = f"explaining {scene.where.short}, call {scene.number}"
+        made, unexplained = partial(explain_call, scene, result, error), partial(unexplained_event, scene, error)
+        event: CallEvent = self.explained(what, made, unexplained)
+        return event
 
     # What happens in between ------------------------------------------------------------------------------
 
@@ -283,9 +274,8 @@ class WatchedRun(History):
 
     def written(self, spelling: str, tensor: Any, where: SourceLine) -> None:
         """Something was written in place; if it is a gradient, say so."""
-        for leaf, _, name in self.filled.values():
-            owner = leaf()
-            if owner is not None and owner.grad is tensor and where.text and ("grad" in where.text):
+        for leaf, (_, name) in self.filled.items():
+            if leaf.grad is tensor and "grad" in where.text:
                 by_torch = frames.called_by_torch()  # one note for all leaves
                 clips = remarks.explain_clipping(frames.find_torch_variables(*remarks.CLIPPING)) if by_torch else ""
                 key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name, clips[:30])
@@ -300,19 +290,14 @@ class WatchedRun(History):
 
     def dropped(self, tensor: Any, where: SourceLine) -> None:
         """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
-        self.emptied[id(tensor)] = WeakTensor(tensor), where
-        if id(tensor) in self.filled and self.is_news(where.file, where.line, "dropped"):
+        self.emptied[tensor] = where
+        if tensor in self.filled and self.is_news(where.file, where.line, "dropped"):
             self.since = ".grad was set to None", where
             self.say(Note(where, "this sets .grad to None: the next backward() starts from zero"))
 
     def assigned(self, tensor: Any, where: SourceLine) -> None:
         """``.grad`` was set to another tensor: this line put there what it holds now."""
-        owner, name = self.called.get(id(tensor), (None, ""))
-        self.filled[id(tensor)] = (
-            WeakTensor(tensor),
-            where,
-            name if owner is not None and owner() is tensor else "a leaf",
-        )
+        self.note_filled(tensor, where, self.called.get(tensor, "a leaf"))
 
     def read_none(self, tensor: Any, where: SourceLine) -> None:
         """``x.grad`` was read and is None: why."""
@@ -323,9 +308,10 @@ class WatchedRun(History):
         names = frame_names.names_in_sight(frames.user_frame())
         node = self.recorder.node_of(tensor)
         if self.last is not None:
-            owner, since = self.emptied.get(id(tensor), (None, None))
-            since = since if owner is not None and owner() is tensor else None
-            self.say(Note(where, no_gradient.explain_none_grad(names, tensor, node, self.last, since, self.filled)))
+            said = no_gradient.explain_none_grad(
+                names, tensor, node, self.last, self.emptied.get(tensor), self.filled_names
+            )
+            self.say(Note(where, said))
 
 
 def _stop_in_child(watch: WatchedRun | None) -> None:

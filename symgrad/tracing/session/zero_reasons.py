@@ -8,8 +8,7 @@ detach only where both slopes can be told.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +26,7 @@ from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step, pull_recording, right_side, with_labels
 from symgrad.tracing.lift import UNNAMED, autocast_method, is_implicit_step
-from symgrad.tracing.record.aliases import WeakTensor
+from symgrad.tracing.record.aliases import notes_by_tensor
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session.nonfinite import has_nan_output
 from symgrad.tracing.session.scene import Findings
@@ -215,14 +214,14 @@ class GradientFlow:
                 self.small[name] = np.array(weights)
         self.passed[name, place] = self.arrived[name] and bool(np.any(result))
 
-    def small_of(self, order: Sequence[Node], refs: Mapping[int, Any]) -> dict[int, tuple[weakref.ref[Any], Array]]:
-        """What reached small tensors that are no leaves and are still there, by their identity."""
-        found: dict[int, tuple[weakref.ref[Any], Array]] = {}
+    def small_of(self, order: Sequence[Node], refs: Mapping[int, Any]) -> Mapping[Any, Array]:
+        """What reached small tensors that are no leaves and are still there."""
+        found: MutableMapping[Any, Array] = notes_by_tensor()
         for node in order:
             tensor = node.owner() if node.owner is not None and node.kind != "leaf" else None
             name = refs[id(node)].name if id(node) in refs else ""
             if tensor is not None and name in self.small:
-                found[id(tensor)] = (WeakTensor(tensor), self.small[name])
+                found[tensor] = self.small[name]
         return found
 
     def stopped(self, program: Capture, name: str) -> tuple[list[Apply], bool]:
