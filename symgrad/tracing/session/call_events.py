@@ -228,6 +228,7 @@ def make_leaf_row(
         "" if added.any() else flow.why(program, name),
         changed,
         found.own_rule,
+        last is not None and last.shape == added.shape and bool(np.any(np.isfinite(added) & np.isinf(last))),
     )
 
 

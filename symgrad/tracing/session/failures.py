@@ -6,7 +6,6 @@ this run; the exception's text only says which question is asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from symgrad.tracing.captured.step_text import format_step, format_step_shape
 from symgrad.tracing.lift import LiftedProgram
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.names import read_backward_call
-from symgrad.tracing.record.trace import Node, SourceLine
+from symgrad.tracing.record.trace import SourceLine
 from symgrad.tracing.session.scene import Scene, pull_capture
 from symgrad.tracing.session.torch_messages import Refusal, describe_overwrite, find_refusal
 from symgrad.tracing.story.events import list_names
@@ -40,7 +39,7 @@ def explain_failure(scene: Scene, lifted: LiftedProgram | None, program: Capture
         case Refusal.OTHER_SHAPE | Refusal.NO_TENSOR:
             return explain_seed_shape(scene)
         case Refusal.SECOND_TIME:
-            return explain_freed_graph(scene, program, lifted)
+            return explain_freed_graph(scene, program)
         case Refusal.OVERWRITTEN:
             return explain_overwritten_value(scene, program, lifted) if scene.recorded else describe_overwrite(error)
         case Refusal.NO_PATH:
@@ -79,10 +78,8 @@ def explain_missing_seed(scene: Scene, program: Capture | None) -> list[str]:
     )
     lines.append(f"  the gradient of the sum:      {call}   or {name}.sum().backward()")
     lines.append(f"  the gradient of one entry:    {name}[{','.join('0' * tensor.dim())}].backward()")
-    if program is not None and scene.asked is None:
-        found = write_gradients_of_sum(program)
-        if found:
-            lines.append(f"  the sum would give {', '.join(found)}")
+    if program is not None and scene.asked is None and (found := write_gradients_of_sum(program)):
+        lines.append(f"  the sum would give {', '.join(found)}")
     if scene.watch.since is not None:
         stands, where = scene.watch.since
         lines.append(f"  ({stands} since line {where.line})")
@@ -176,13 +173,11 @@ def values_read_by_pullbacks(program: Capture) -> dict[str, list[Apply]]:
     return found
 
 
-def explain_freed_graph(scene: Scene, program: Capture | None, lifted: LiftedProgram | None) -> list[str]:
+def explain_freed_graph(scene: Scene, program: Capture | None) -> list[str]:
     """The graph was run backwards before, and what it had kept is gone."""
-    freed = [node for node in scene.order if node.freed is not None]
     lines = []
-    if freed:
-        where = freed[-1].freed
-        assert where is not None
+    if freed := [node.freed for node in scene.order if node.freed is not None]:
+        where = freed[-1]
         lines.append(
             f"The call in line {where.line} ({where.text}) already ran through this part of the graph and freed its "
             "saved tensors."
@@ -211,8 +206,8 @@ def explain_overwritten_value(scene: Scene, program: Capture | None, lifted: Lif
     """A saved tensor that the backward needs was overwritten."""
     if program is None or lifted is None:
         return []
-    by_name = dict(lifted.nodes)
-    by_name |= {ref.name: node for node, ref in _call_nodes(scene, lifted)}
+    refs = lifted.refs
+    by_name = {**lifted.nodes, **{refs[id(n)].name: n for n in scene.order if id(n) in refs and n.kind != "leaf"}}
     lines: list[str] = []
     written: dict[SourceLine, int] = {}
     elsewhere = False
@@ -241,9 +236,8 @@ def explain_overwritten_value(scene: Scene, program: Capture | None, lifted: Lif
         else:
             elsewhere = True
             writer = next((s for s in program.recording.steps if _overwrites_input(program, s, name, where)), None)
-            said = rewrite_out_of_place(where.text) or suggest_functional_form(writer)
             first = f"  write line {where.line} out of place:   "
-            lines.append(f"{first}{said}")
+            lines.append(f"{first}{rewrite_out_of_place(where.text, writer)}")
             lines.append(f"{'  or overwrite a copy:':{len(first)}}{label} = {label}.clone() before line {where.line}")
     if elsewhere:
         lines.append(
@@ -258,27 +252,12 @@ def _overwrites_input(program: Capture, step: Apply, name: str, where: SourceLin
     return program.lines.get(step.result.name) == where and step.arguments.count(name) == 1
 
 
-def _call_nodes(scene: Scene, lifted: LiftedProgram) -> Iterator[tuple[Node, Any]]:
-    """The nodes of calls with what they are called in the program."""
-    refs = lifted.refs
-    for node in scene.order:
-        if id(node) in refs and node.kind != "leaf":
-            yield node, refs[id(node)]
-
-
 MODULES = ("torch", "F")
 """Whose functions take the tensor that they write into as their first argument."""
-NEW = "write the result into a new tensor"
 
 
-def suggest_functional_form(writer: Apply | None) -> str:
-    """The same for a function that was told to write into its argument, as layers are."""
-    alone = writer is not None and len(writer.tensors) == 1
-    return f"{writer.op}, not {writer.op}_ or inplace=True" if writer and alone else NEW
-
-
-def rewrite_out_of_place(text: str) -> str | None:
-    """The statement without its in-place form, where that is easy to say."""
+def rewrite_out_of_place(text: str, writer: Apply | None) -> str:
+    """A statement without its in-place form, where that is easy to say; what else would do, if one step wrote."""
     code = text.split("#")[0].strip()
     for sign in ("+=", "-=", "*=", "/="):
         target, found, value = code.partition(sign)
@@ -289,7 +268,9 @@ def rewrite_out_of_place(text: str) -> str | None:
     if found and dot and name.isidentifier():
         first = rest.partition(",")[0].strip("() ")
         return f"{first if name in MODULES else name} = {name}.{method}({rest}"
-    return None
+    if writer is not None and len(writer.tensors) == 1:  # a function that was told to write, as layers are
+        return f"{writer.op}, not {writer.op}_ or inplace=True"
+    return "write the result into a new tensor"
 
 
 # Paths ----------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.trace import GraphBreak, Node, SourceLine, upstream_nodes
 from symgrad.tracing.session.failures import list_unreached_inputs, output_name
 from symgrad.tracing.session.history import LastCall
+from symgrad.tracing.session.own_backward import dtype_text
 from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import list_names
 
@@ -155,8 +156,8 @@ def explain_none_grad(
     if node.kind == "data" and node.cut is not None:
         return f"{none}: {describe_graph_break(node.cut, name, None, last.where)}"
     if not tensor.requires_grad:
-        kind = str(tensor.dtype).removeprefix("torch.")
-        could = "" if tensor.is_floating_point() or tensor.is_complex() else f" ({kind} cannot require one)"
+        moves = tensor.is_floating_point() or tensor.is_complex()
+        could = "" if moves else f" ({dtype_text(tensor.dtype)} cannot require one)"
         return f"{none}: requires_grad=False{could}, so backward computed no gradient for {name}"
     if not tensor.is_leaf:
         return f"{none}: {explain_computed_tensor(names, tensor, node, last, filled)}"
@@ -223,13 +224,9 @@ BY_HAND = (
 
 def explain_missing_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:
     """Why there is no J, and what would do: advice that fits the cause alone."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return [
-            (
-                f"  {entry} is {format_digits(value)} already, and nothing has a derivative there. "
-                "Look for where it comes from."
-            )
-        ]
+    if not np.isfinite(value):
+        already = f"{entry} is {format_digits(value)} already"
+        return [f"  {already}, and nothing has a derivative there. Look for where it comes from."]
     op = entry_of(step.op)
     known = as_float(program.arrays[source])
     reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
@@ -237,20 +234,17 @@ def explain_missing_slope(program: Capture, step: Apply, source: str, entry: str
         return explain_degenerate_vectors(known) if reads else ["  there is no J at this matrix"]
     if whatever := undefined_anywhere(step, program.recording):
         return [f"  there is no J: {whatever}"]
-    lines = [
-        f"  there is no J at {entry} = {format_digits(value)}: the slope of {step.op} is infinite or undefined there."
-    ]
+    at = f"at {entry} = {format_digits(value)}"
+    line = f"  there is no J {at}: the slope of {step.op} is infinite or undefined there."
     made = as_float(program.arrays[step.result.name])
     if np.isfinite(made).all():
-        return [*lines, suggest_distance(step, entry)]
+        return [line, suggest_distance(step, entry)]
     domains = list(op.domain.values()) if op is not None else []
     outside = any(not d.low < value < d.high or value in d.avoid for d in domains)
     if not outside and not np.isnan(made).any():
-        return [
-            f"  {step.op} is too large for floats at {entry} = {format_digits(value)}: the gradient is not its slope"
-        ]
+        return [f"  {step.op} is too large for floats {at}: the gradient is not its slope"]
     what = ": keep its input inside its domain" if outside else ""
-    return [*lines, f"  {step.op} has no finite value there either{what}"]
+    return [line, f"  {step.op} has no finite value there either{what}"]
 
 
 def suggest_distance(step: Apply, entry: str) -> str:
@@ -263,7 +257,7 @@ def explain_degenerate_vectors(matrix: Array) -> list[str]:
     found = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else np.zeros(0)
     largest = float(found.max(initial=0.0))
     if found.size and np.any(found.min(axis=-1) <= RANK * largest):
-        return [("  singular vectors of a zero singular value are not unique, so there is no Jacobian")]
+        return ["  singular vectors of a zero singular value are not unique, so there is no Jacobian"]
     if found.size and np.any(np.abs(np.diff(found, axis=-1)) <= RANK * largest):
         return [
             "  two of its values are equal, so their vectors are not unique and there is no J.",

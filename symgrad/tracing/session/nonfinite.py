@@ -52,12 +52,12 @@ def explain_nonfinite(call: Findings) -> list[str]:
         own = describe_birth(program, birth)
         if not any(own[1:] == other[1:] for other in lines):  # one place, met on both ways through a step
             lines.append(own)
-    found_lines = [line for own in lines for line in own]
-    found_lines += [
+    return [
+        *(line for own in lines for line in own),
         *infinity_times_zero_note(program, seeds, there),
         *real_gradients_note(program, seeds, there),
+        *suggest_stable_function(program, [birth.step for birth in there]),
     ]
-    return [*found_lines, *suggest_stable_function(program, [birth.step for birth in there])]
 
 
 def real_gradients_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
@@ -89,8 +89,8 @@ def infinity_times_zero_note(program: Capture, seeds: Mapping[str, Array], found
     if not any(np.isinf(birth.result).any() for birth in found):
         return []
     pull_recording(program, seeds, origins=None, seen=seen)
-    lines = (f"  ∞ · 0 is nan: {format_step(program, s)}{program.place(s.result.name)} has slope 0" for s in turned[:1])
-    return [f"{line} where the infinite gradient arrives" for line in lines]
+    places = (f"{format_step(program, step)}{program.place(step.result.name)}" for step in turned[:1])
+    return [f"  ∞ · 0 is nan: {place} has slope 0 where the infinite gradient arrives" for place in places]
 
 
 def has_nan_output(program: Capture) -> bool:
@@ -106,13 +106,8 @@ def first_nonfinite_value(program: Capture) -> list[str]:
             continue
         if all(np.isfinite(as_float(program.arrays[name])).all() for name in step.tensors):
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
-            born = format_digits(float(as_float(value)[at]))
-            return [
-                (
-                    f"{born} first appears in the forward pass: "
-                    f"{format_step(program, step)}{f', at {list(at)}' if at else ''}"
-                )
-            ]
+            born, where = format_digits(float(as_float(value)[at])), f", at {list(at)}" if at else ""
+            return [f"{born} first appears in the forward pass: {format_step(program, step)}{where}"]
     return []
 
 
@@ -166,31 +161,24 @@ def describe_birth(program: Capture, birth: Birth) -> list[str]:
         source = str(made[source].arguments[0])
         shape = np.shape(program.arrays[source])
         at = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))
-    text = format_step(program, step)
-    name = program.labels.get(source, source)
+    name, number = program.labels.get(source, source), format_digits(float(birth.result[first]))
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
-    lines = [
-        (
-            f"{format_digits(float(birth.result[first]))} first appears in the backward of "
-            f"{text}{program.place(step.result.name)}, at {entry} = {format_digits(value)}"
-        )
-    ]
-    weight = float(birth.weights[first]) if birth.weights.shape == birth.result.shape else None
-    if weight == 0 and not affects_result(program, step, first) and affects_result_beside(program, birth):
-        lines.append(
+    place = f"{format_step(program, step)}{program.place(step.result.name)}, at {entry} = {format_digits(value)}"
+    found = f"{number} first appears in the backward of {place}"
+    weighed = birth.weights.shape != birth.result.shape or birth.weights[first] != 0
+    if weighed or affects_result(program, step, first):
+        return [found, *explain_missing_slope(program, step, source, entry, value)]
+    if affects_result_beside(program, birth):
+        lost = (
             f"  0 · ∞: the weight arriving there is 0 and the slope is infinite, and both depend on {entry}; their "
             "product has a limit, which autograd computes as nan."
         )
-        lines.append(suggest_distance(step, entry))
-    elif weight == 0 and not affects_result(program, step, first):
-        lines.append(
-            f"  the weight arriving there is 0, so this branch should add nothing to the gradient of {entry}; "
-            "autograd computes 0 · ∞ (or 0 · nan), which is nan."
-        )
-        lines += suggest_safe_operand(program, birth, source)
-    else:
-        lines += explain_missing_slope(program, step, source, entry, value)
-    return lines
+        return [found, lost, suggest_distance(step, entry)]
+    nothing = (
+        f"  the weight arriving there is 0, so this branch should add nothing to the gradient of {entry}; "
+        "autograd computes 0 · ∞ (or 0 · nan), which is nan."
+    )
+    return [found, nothing, *suggest_safe_operand(program, birth, source)]
 
 
 def is_lost_to_zero_weights(program: Capture, found: Sequence[Birth]) -> bool:

@@ -86,7 +86,7 @@ def explain_torch_overflow(call: Findings) -> list[str]:
     judge, program = call.judge, call.program
     if any(reason.startswith(OVERFLOWS) for reason in judge.chosen.values()):
         return []
-    if not any(row.overflows and row.overflowed is None and not row.lost for row in call.rows):
+    if not any(row.overflows and not row.lost for row in call.rows):
         return []
     found = dict[str, str]()
     pull_recording(program, judge.seeds, noted=found, settle=settle_singular)

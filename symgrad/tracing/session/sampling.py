@@ -232,20 +232,12 @@ class Sampling:
 
 
 AUTOGRAD: Any = torch._C._autograd
-
-
 LEAST_OF_A_LEAF = 1 << 62
 """The nodes of leaves have the largest number that there is: they may be older than any other."""
-
-
 NAMELESS = "CppFunction"
 """What the nodes of operations are that have no class of their own in Python."""
-
-
 GLIMPSED = 3
 """Operations that are looked at in every call."""
-
-
 NUMBERED = re.compile(r"Backward\d*$")
 
 
@@ -268,17 +260,16 @@ class GraphOutline:
         return Counter(NUMBERED.sub("", name) for name in names if name != "AccumulateGrad")
 
 
-def graph_nodes(outputs: Sequence[Any]) -> list[Any]:
-    """The nodes of the graph behind some tensors, each once."""
+def graph_nodes(outputs: Sequence[Any]) -> dict[Any, Any]:
+    """The nodes of the graph behind some tensors, each once, with its ``next_functions``."""
     waiting = [t.grad_fn for t in outputs if t is not None and t.grad_fn is not None]
-    found: dict[int, Any] = {}
+    found: dict[Any, Any] = {}
     while waiting:
         node = waiting.pop()
-        if id(node) in found:
-            continue
-        found[id(node)] = node
-        waiting += [after for after, _ in node.next_functions if after is not None]
-    return list(found.values())
+        if node not in found:
+            found[node] = node.next_functions
+            waiting += [after for after, _ in found[node] if after is not None]
+    return found
 
 
 def graph_leaves(outputs: Sequence[Any]) -> list[Any]:
@@ -295,31 +286,20 @@ def outline_graph(outputs: Sequence[Any]) -> GraphOutline:
     collecting = gc.isenabled()
     gc.disable()  # thousands of wrappers come and go
     try:
-        places: dict[Any, int] = {}
-        waiting = [t.grad_fn for t in outputs if t.grad_fn is not None]
-        operations, wiring, sizes, first = [], [], [], LEAST_OF_A_LEAF
-        while waiting:
-            node = waiting.pop()
-            if node in places:
-                continue
-            places[node] = len(places)
-            operations.append(operation_of(node))
-            after = node.next_functions
-            for to, place in after:
-                wiring.append((places.get(to, -1), place))
-                if to is not None:
-                    waiting.append(to)
-            for about in node._input_metadata:
-                sizes += about.shape
-            first = min(first, node._sequence_nr())
+        nodes = graph_nodes(outputs)
+        places = {node: place for place, node in enumerate(nodes)}
+        operations = tuple(map(operation_of, nodes))
+        wiring = tuple([(places.get(to, -1), place) for after in nodes.values() for to, place in after])
+        sizes = tuple([size for node in nodes for about in node._input_metadata for size in about.shape])
+        first = min((node._sequence_nr() for node in nodes), default=LEAST_OF_A_LEAF)
         ends = tuple([places.get(t.grad_fn, -1) for t in outputs])
-        del waiting, places
+        del nodes, places
     finally:
         if collecting:
             gc.enable()
     shapes = tuple([tuple(t.shape) for t in outputs])
-    known = tuple(operations), tuple(wiring), ends
-    return GraphOutline(known, (known, shapes, tuple(sizes)), first, len(operations))
+    known = operations, wiring, ends
+    return GraphOutline(known, (known, shapes, sizes), first, len(operations))
 
 
 def operation_of(node: Any) -> Any:

@@ -11,7 +11,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial, wraps
 from typing import Any
 
@@ -216,10 +215,10 @@ class WatchedRun(History):
         event = None
         if tries or (is_checked(self.sweeps) and not scene.given.batched):
             event = self.told_by(scene, result, None)
-        note = self.recorder.guard(self.story, scene, sweep) if tries else None
+        note = self.recorder.guard(self.story, scene, sweep, event) if tries else None
         if note is not None:
             self.settled, self.unsaid = True, None
-            self.say(self.compared(note, event))
+            self.say(note)
         elif tries and sweep.by == "loop":
             self.sweep = None
             return False
@@ -237,17 +236,12 @@ class WatchedRun(History):
             self.say(self.unsaid)
         self.sweep, self.sweeps, self.settled, self.unsaid = None, 0, False, None
 
-    @staticmethod
-    def compared(note: Note, event: CallEvent | None) -> Note:
-        """The story, and how the sweep at hand compares with torch."""
-        if event is None or not event.explained:
-            return note
-        return replace(note, more=(*note.more, f"this pass: {summarize_leaves(event)}"))
-
-    def story(self, scene: Scene, sweep: jacobian_sweeps.JacobianSweep) -> Note:
-        """All sweeps of one Jacobian as one event."""
+    def story(self, scene: Scene, sweep: jacobian_sweeps.JacobianSweep, event: CallEvent | None) -> Note:
+        """All sweeps of one Jacobian as one event, and how that of the ``event`` compares with torch."""
         with preserve_global_state(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
             lines = jacobian_sweeps.explain_sweeps(scene, sweep)
+        if event is not None and event.explained:
+            lines += (f"this pass: {summarize_leaves(event)}",)
         who = "this line" if sweep.by == "loop" else f"{sweep.by}()"
         return Note(scene.where, f"{who} computes J row by row, one backward pass each:", lines)
 

@@ -51,8 +51,12 @@ LONGEST = 12
 
 def event_section(event: CallEvent | Note, lit: bool = False) -> Section:
     """One event, under the user's own line; ``lit``, on a page whose lines light each other: each gradient has one."""
-    text = event.where.text or getattr(event, "kind", "")
-    return Section((f"{event.where.short}  ", Code(text)), tuple(event_blocks(event, lit)))
+    return Section((f"{event.where.short}  ", Code(event_title(event))), tuple(event_blocks(event, lit)))
+
+
+def event_title(event: CallEvent | Note) -> str:
+    """The line of the user's that called."""
+    return event.where.text or getattr(event, "kind", "")
 
 
 def event_blocks(event: CallEvent | Note, lit: bool) -> Iterator[Block]:

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from symgrad.render.numbers import euclidean_norm, format_digits, summarize
 from symgrad.render.page import Equations
 from symgrad.tracing.captured.step_text import NOT_CHECKED
@@ -36,7 +34,8 @@ class Leaf:
     ``undefined`` is how many entries have no number to agree on: there is no derivative, or (``lost``) it is lost to
     0·∞ or out of range on the way. ``why`` says why what was added is 0, where that was seen;
     ``changed`` what else wrote what stands there, a hook or the like; ``ruled`` that torch's backward of a call on the
-    way is no derivative, and what stands there follows from it.
+    way is no derivative, and what stands there follows from it; ``overflows`` that what was derived is a number that
+    torch does not reach.
     """
 
     name: str
@@ -55,16 +54,7 @@ class Leaf:
     why: str = ""
     changed: str = ""
     ruled: bool = False
-    overflowed: bool | None = None  # as `overflows` found it while there were numbers
-
-    @property
-    def overflows(self) -> bool:
-        """Whether what was derived is a number that torch does not reach."""
-        if self.overflowed is not None:
-            return self.overflowed
-        if self.added is None or self.after is None or self.added.shape != self.after.shape:
-            return False
-        return bool(np.any(np.isfinite(self.added) & np.isinf(self.after)))
+    overflows: bool = False
 
     @property
     def none(self) -> bool:
@@ -79,7 +69,7 @@ class Leaf:
     def given_back(self) -> Leaf:
         """What is kept of it."""
         before, added, after = map(summarize, (self.before, self.added, self.after))
-        return replace(self, before=before, added=added, after=after, overflowed=self.overflows)
+        return replace(self, before=before, added=added, after=after)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from symgrad.render.page import Block, Grid, Grids, Listing, Page, Remarks, Sect
 from symgrad.render.text import blocks_text
 from symgrad.render.wrapping import truncate_end, wrap_lines
 from symgrad.tracing.record.trace import SourceLine
-from symgrad.tracing.story.event_content import closing_text, event_section, legend_text, repeat_line
+from symgrad.tracing.story.event_content import closing_text, event_section, event_title, legend_text, repeat_line
 from symgrad.tracing.story.events import MANY, NAMED, CallEvent, Note, Session, summarize_leaves
 
 WIDTH = 80
@@ -211,10 +211,8 @@ def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int
             full.append(make_full_event(event, key))
             if isinstance(event, CallEvent) and not event.repeated:
                 first[*line, event.number] = full[-1]
-        elif len(brief) - wrong < MOST_SHORT and event.agrees:
-            brief.append(make_brief_event(event, key))
-        elif not event.agrees and wrong < MOST_SHORT:
-            wrong += 1
+        elif (len(brief) - wrong if event.agrees else wrong) < MOST_SHORT:
+            wrong += not event.agrees
             brief.append(make_brief_event(event, key))
         else:
             left += 1
@@ -224,19 +222,23 @@ def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int
 def make_brief_event(event: CallEvent | Note, key: str) -> PageEvent:
     """One event on a line."""
     if isinstance(event, Note):
-        return PageEvent(key, event.where, event.where.text, event.text, None if event.agrees else False)
-    said = event.failure or ("; ".join((*event.unlike, summarize_leaves(event))) if event.explained else event.notes[0])
+        said = event.text
+    elif event.failure or not event.explained:
+        said = event.failure or event.notes[0]
+    else:
+        said = "; ".join((*event.unlike, summarize_leaves(event)))
     return PageEvent(key, event.where, event_title(event), said, event_verdict(event)[1])
 
 
 def make_full_event(event: CallEvent | Note, key: str) -> PageEvent:
     """One event in full."""
     blocks = event_section(event, lit=True).blocks
+    found = PageEvent(key, event.where, event_title(event), *event_verdict(event), blocks)
     if isinstance(event, Note):
-        return PageEvent(key, event.where, event.where.text, "", None if event.agrees else False, blocks)
+        return found
     picture = inline_picture(event.picture, key) if event.picture else None
     folded = () if event.repeated and not event.failure else tuple(list_folded_blocks(event))
-    return PageEvent(key, event.where, event_title(event), *event_verdict(event), blocks, picture, folded)
+    return replace(found, picture=picture, folded=folded)
 
 
 def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
@@ -257,13 +259,10 @@ def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
             yield "As Python that runs", Listing(event.told.source.code() + "\n")
 
 
-def event_title(event: CallEvent) -> str:
-    """The line of the user's that called."""
-    return event.where.text or event.kind
-
-
-def event_verdict(event: CallEvent) -> tuple[str, bool | None]:
+def event_verdict(event: CallEvent | Note) -> tuple[str, bool | None]:
     """How a call went, in a word, and whether that is well."""
+    if isinstance(event, Note):
+        return "", None if event.agrees else False
     if event.failure:
         return "fails", False
     if not event.agrees:
