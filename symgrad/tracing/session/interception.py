@@ -72,9 +72,8 @@ class Interception:
                 return call(original, args, kwargs)
             function, beside = bound["func"], self.beside(bound["func"])
             watched = ((beside, *args[1:]), kwargs) if args else ((), kwargs | {"func": beside})
-            request = DerivativeRequest(
-                home.__name__, word, function, bound.get("argnums", 0), bool(bound.get("has_aux"))
-            )
+            argnums, aux = bound.get("argnums", 0), bool(bound.get("has_aux"))
+            request = DerivativeRequest(home.__name__, word, function, argnums, aux)
             if home is torch.func and word in TOLD:
                 return self.handed_out(request, call(original, *watched))
             primals = bound.get("primals", ())
@@ -172,10 +171,8 @@ class Interception:
             return False
         request.inside, request.nested = outer or TransformTrace(self.recorder.guard), outer is not None
         request.begun = len(request.inside.requests)
-        request.where, request.sight = (
-            frames.user_line(),
-            frame_names.names_in_sight(frames.user_frame()) if outer is None else {},
-        )
+        request.where = frames.user_line()
+        request.sight = frame_names.names_in_sight(frames.user_frame()) if outer is None else {}
         if request.functional:
             request.node_of = self.recorder.node_of
             request.tangents = self.recorder.guard(copy_detached, request.tangents) or ()

@@ -141,7 +141,11 @@ def explain_sweeps(scene: Scene, sweep: JacobianSweep) -> tuple[str, ...]:
             lines += describe_jacobian_block(program, program.jacobian(name, output=end), end, sweep.by)
     drawn = [known[id(t)] for t in sweep.weights if id(t) in known]
     if drawn:
-        lines.append(explain_gradgradcheck(drawn))
+        them = "them" if len(drawn) > 1 else "it"
+        lines.append(
+            f"gradgradcheck differentiates the backward, whose v is {' and '.join(drawn)}: with respect to {them} that "
+            "is the first derivative again, with respect to the rest the second"
+        )
     if sweep.by in CHECKS:
         by = f"of step eps = {sweep.step:g}; it prints Jᵀ, with inputs as rows"
         lines.append(f"gradcheck compares J with difference quotients {by}")
@@ -246,15 +250,6 @@ def has_diagonal_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, .
 
 MOST = 64
 """Entries of an input that is moved by gradcheck's step."""
-
-
-def explain_gradgradcheck(weights: Sequence[str]) -> str:
-    """What gradgradcheck differentiates."""
-    seeds, them = " and ".join(weights), "them" if len(weights) > 1 else "it"
-    return (
-        f"gradgradcheck differentiates the backward, whose v is {seeds}: with respect to {them} that is the first "
-        "derivative again, with respect to the rest the second"
-    )
 
 
 def explain_quotient_rounding(program: Capture, outputs: Sequence[Any], step: float) -> Iterator[str]:

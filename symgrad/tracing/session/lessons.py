@@ -49,19 +49,15 @@ def collect_lessons(call: Findings) -> list[str]:
     if len(program.recording.steps) > SHORT or len(rows) > FEW or len(program.ends) != 1 or program.black_boxes:
         return found
     try:
-        moving = any(row.added is not None and row.added.any() and not row.rounding for row in rows)
-        found += [
-            *symmetry_note(program, rows),
-            *repeated_reads_note(program, rows),
-            *per_sample_note(program, rows, told),
-        ]
+        moving = any(row.added.any() and not row.rounding for row in rows)
+        found += symmetry_note(program, rows)
+        found += repeated_reads_note(program, rows)
+        found += per_sample_note(program, rows, told)
         found += mean_loss_note(program) if moving or has_nan_output(program) else ()
-        return [
-            *found,
-            *((*added_rows_note(program, seeds), *diagonal_note(program, seeds, rows)) if moving else ()),
-        ]
+        found += (*added_rows_note(program, seeds), *diagonal_note(program, seeds, rows)) if moving else ()
     except SymgradError:
-        return found
+        pass
+    return found
 
 
 def pull_from(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
@@ -146,7 +142,7 @@ def symmetry_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
     kinds = read_as_matrix(program.recording)
     for own, kind in kinds.items():
         row = next((row for row in rows if row.name == program.labels.get(own, own)), None)
-        if kind not in SYMMETRIC or row is None or row.added is None or row.added.ndim != 2 or len(row.added) < 2:
+        if kind not in SYMMETRIC or row is None or row.added.ndim != 2 or len(row.added) < 2:
             continue
         shared, whole = float(row.added[1, 0]), float(both_places(row.added)[1, 0])
         a, b = f"{row.name}[1,0]", f"{row.name}[0,1]"
@@ -174,7 +170,7 @@ def per_sample_note(program: Capture, rows: Sequence[Leaf], told: StoryLines) ->
         if one.ndim != 2 or other.ndim != 2 or len(one) < 2 or one.size * other.shape[1] > MOST:
             continue
         apart = one[:, :, None] * other[:, None, :]
-        if row.added is None or not np.allclose(apart.sum(0), row.added, rtol=1e-4, atol=1e-6):
+        if not np.allclose(apart.sum(0), row.added, rtol=1e-4, atol=1e-6):
             continue
         names = [with_labels(ast.unparse(replace_names(part, {})), shown) for part in (left, tree.right)]
         first, second = (f"({text})" if " " in text else text for text in names)

@@ -106,13 +106,7 @@ def explain_zeros(call: Findings) -> list[str]:
     names = tuple(own[row.name] for row in rows)
     vanishing = Vanishing(whole, program.values, as_float(call.seeds[program.ends[0]]), names, held) if short else None
     for row in rows:
-        if (
-            row.added is None
-            or not row.added.size
-            or row.undefined
-            or row.none
-            or not (row.rounding or not row.added.any())
-        ):
+        if not row.added.size or row.undefined or row.none or (row.added.any() and not row.rounding):
             continue
         reason = vanishing.reason(own[row.name]) if vanishing is not None and len(rows) <= MANY else None
         if reason is None and not row.added.any() and len(rows) > MANY:
@@ -149,19 +143,18 @@ def explain_detaches(call: Findings) -> Iterator[str]:
     """
     program = call.program
     found = [*compare_detaches(program)]
+    names = [name for name, *_ in found]
     for own, at, ones, declared, real in found:
-        other = (
-            "the full derivative is" if [name for name, *_ in found].count(own) == 1 else "without this detach it is"
-        )
+        other = "the full derivative is" if names.count(own) == 1 else "without this detach it is"
         if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:
             said = f"the slope is {format_array(declared.flat[0])}, {other} {format_array(real.flat[0])}"
         elif declared.size <= MOST:
-            said = f"for {program.recording.seed} = ones backward gives "
-            said += f"{format_array(declared)}, {other} {format_array(real)}"
+            gives = f"for {program.recording.seed} = ones backward gives {format_array(declared)}"
+            said = f"{gives}, {other} {format_array(real)}"
         else:
             said = "without it the slope is different"
         name = program.labels.get(own, own)
-        yield (f".detach() in {at} hides one use of {name}: {said}; that is what detach() is for")
+        yield f".detach() in {at} hides one use of {name}: {said}; that is what detach() is for"
 
 
 def compare_detaches(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:

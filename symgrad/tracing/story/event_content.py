@@ -262,13 +262,7 @@ def without_formula(cells: tuple[Words, ...]) -> tuple[Words, ...]:
 def leaf_cells(leaf: Leaf, grad: bool, once: bool) -> tuple[Words, ...]:
     """One leaf."""
     form: Words = (Code(leaf.form),) if leaf.form else ()
-    return (
-        (Code(leaf.name),),
-        (leaf.jacobian,),
-        form,
-        (grad_change(leaf, grad, once),),
-        (format_agreement(leaf),),
-    )
+    return (Code(leaf.name),), (leaf.jacobian,), form, (grad_change(leaf, grad, once),), (format_agreement(leaf),)
 
 
 def grad_change(leaf: Leaf, grad: bool, once: bool) -> str:
@@ -280,8 +274,7 @@ def grad_change(leaf: Leaf, grad: bool, once: bool) -> str:
         return added
     if leaf.before is not None:
         return f"{before}  +  {added}  =  {after}"
-    large = leaf.added is not None and leaf.added.size > FEW
-    same = leaf.rounding or (added == after and (once or large))
+    same = leaf.rounding or (added == after and (once or leaf.added.size > FEW))
     return f"none  +  {added}" if same else f"none    {added}  {after}"
 
 

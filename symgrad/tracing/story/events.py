@@ -1,12 +1,9 @@
 """What a script's calls of ``backward`` did: plain data, in the order it happened.
 
 Built by `symgrad.tracing.session.watch`, written by `symgrad.tracing.story.session_pages`. A `Session` is a list of
-events: a call of ``backward`` or ``grad``, or a note about something that happened between two of them.
-
-Many leaves in a few lines: how many agree with torch, the longest, the shortest, the zeros and why.
-
-Comes in: one call. Goes out: lines. What torch computed itself (behind a black box) is counted apart, since
-comparing torch with torch checks nothing; what disagrees is never summed up.
+events: a call of ``backward`` or ``grad``, or a note about something that happened between two of them. Where many
+leaves are summed up, what torch computed itself (behind a black box) is counted apart, since comparing torch with torch
+checks nothing; what disagrees is never summed up.
 """
 
 from __future__ import annotations
@@ -64,7 +61,7 @@ class Leaf:
     @property
     def length(self) -> float:
         """The Euclidean length of what was added."""
-        return euclidean_norm(self.added) if self.added is not None else 0.0
+        return euclidean_norm(self.added)
 
     def given_back(self) -> Leaf:
         """What is kept of it."""
@@ -187,10 +184,12 @@ def leaf_summary_lines(event: CallEvent) -> list[str]:
     _, own, equal, open_here, other = sort_leaves_by_verdict(event.leaves)
     lines = [f"{count_leaves(len(equal))} = torch{extreme_norms(equal, event.letter)}"] if equal else []
     lines += [f"undefined here, in part or whole, with respect to {list_leaf_names(open_here)}"] if open_here else []
-    lines += [
-        f"0 with respect to {list_leaf_names(some)}{f': {why}' if why else ''}"
-        for why, some in zero_leaves_by_reason(event.leaves)
-    ]
+    zeros: dict[str, list[Leaf]] = {}
+    for row in event.leaves:
+        if row.added.size and not row.added.any():
+            zeros.setdefault(row.why, []).append(row)
+    for why, some in zeros.items():
+        lines.append(f"0 with respect to {list_leaf_names(some)}{f': {why}' if why else ''}")
     if own:
         lines.append(f"{count_leaves(len(own))} {NOT_CHECKED}: {list_leaf_names(own)}")
     if other:
@@ -215,15 +214,6 @@ def extreme_norms(rows: Sequence[Leaf], letter: str) -> str:
     most, least = max(moving, key=lambda row: row.length), min(moving, key=lambda row: row.length)
     far = f"the largest gradient norm is {format_digits(most.length)} ({most.name})"
     return f"; {far}, the smallest {format_digits(least.length)} ({least.name})"
-
-
-def zero_leaves_by_reason(rows: Sequence[Leaf]) -> list[tuple[str, list[Leaf]]]:
-    """The leaves whose vᵀJ is 0, by reason."""
-    found: dict[str, list[Leaf]] = {}
-    for row in rows:
-        if row.added is not None and row.added.size and not row.added.any():
-            found.setdefault(row.why, []).append(row)
-    return list(found.items())
 
 
 def list_leaf_names(rows: Sequence[Leaf]) -> str:

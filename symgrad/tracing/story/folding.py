@@ -13,7 +13,8 @@ import re
 from bisect import bisect
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from operator import attrgetter
+from typing import Any
 
 from sympy import Integer
 
@@ -23,6 +24,7 @@ from symgrad.render.wrapping import shorten_list, truncate_end
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import StepWriter
 from symgrad.tracing.record import frames
+from symgrad.tracing.record.names import parse_one
 
 WORTH = 4
 """Lines that folding has to save."""
@@ -63,35 +65,23 @@ def make_folding_row(line: Line, text: str, labels: Mapping[str, str]) -> Foldin
     views = {name: label for name, label in labels.items() if VIEW.fullmatch(label)}
     written = WORD.sub(lambda found: views.get(found[0], found[0]), written)
     labels = {**labels, **{own: own for own in (label.partition(".")[0] for label in views.values())}}
-    try:
-        code, tree = written.encode(), ast.parse(written, mode="eval")
-    except SyntaxError:
+    code, tree = written.encode(), parse_one(written)
+    if tree is None or not (text == line.shown or text.startswith(own)):
         return FoldingRow(text, (line.target,))
-    if not (text == line.shown or text.startswith(own)):
-        return FoldingRow(text, (line.target,))
-    found = [node for node in ast.walk(tree) if is_tensor_name(node, labels) or is_integer_literal(node)]
-    found.sort(key=lambda node: node.col_offset)
+    place, nodes = attrgetter("col_offset"), [*ast.walk(tree)]
+    names = sorted((n for n in nodes if isinstance(n, ast.Name) and n.id in labels), key=place)
+    numbers = sorted((n for n in nodes if isinstance(n, ast.Constant) and type(n.value) is int), key=place)
+    found = sorted((*names, *numbers), key=place)
     ends = [0, *(node.end_col_offset or 0 for node in found)]
     between = (*(code[end : node.col_offset] for end, node in zip(ends, found, strict=False)), code[ends[-1] :])
     around = [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]  # outer ones first
     inside = {id(part): node for node in around for part in ast.walk(node.slice)}
-    numbers = [node for node in found if isinstance(node, ast.Constant)]
     return FoldingRow(
         (between, text.removeprefix(own) if text.startswith(own) else ""),
-        (line.target, *(node.id for node in found if isinstance(node, ast.Name))),
+        (line.target, *(node.id for node in names)),
         tuple(int(str(node.value)) for node in numbers),
         lambda place: write_subscript(code, numbers[place], inside.get(id(numbers[place])), labels),
     )
-
-
-def is_tensor_name(node: ast.AST, labels: Mapping[str, str]) -> TypeGuard[ast.expr]:
-    """Whether a part of a line is a tensor's name."""
-    return isinstance(node, ast.Name) and node.id in labels
-
-
-def is_integer_literal(node: ast.AST) -> TypeGuard[ast.expr]:
-    """Whether a part of a line is a whole number."""
-    return isinstance(node, ast.Constant) and type(node.value) is int
 
 
 def write_subscript(code: bytes, number: ast.expr, around: ast.Subscript | None, labels: Mapping[str, str]) -> str:

@@ -36,6 +36,7 @@ from symgrad.reference import run_reference
 from symgrad.reference.bounds import TextRejected, UnsupportedText
 from symgrad.render.letters import loose_names
 from symgrad.render.page import EquationRow, Equations, Formula, tensor_label
+from symgrad.render.wrapping import bracket_depth
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import right_side, with_labels
 from symgrad.tracing.lift import UNNAMED
@@ -326,9 +327,4 @@ def expand_all(text: str, hidden: Mapping[str, Apply], program: Capture) -> str:
 
 def has_outer_operator(text: str) -> bool:
     """Whether a text has an operator outside of all brackets."""
-    depth = 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == " " and depth == 0:
-            return True
-    return False
+    return any(letter == " " and bracket_depth(text, place) == 0 for place, letter in enumerate(text))

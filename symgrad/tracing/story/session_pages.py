@@ -248,9 +248,7 @@ def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
     many = len(event.leaves) > MANY
     leaves = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED] if many else event.leaves
     grids = tuple(
-        Grid(tensor_label(f"{leaf.name}.grad"), leaf.added)
-        for leaf in leaves
-        if leaf.added is not None and FEW < leaf.added.size <= KEPT
+        Grid(tensor_label(f"{leaf.name}.grad"), leaf.added) for leaf in leaves if FEW < leaf.added.size <= KEPT
     )
     if grids:
         yield "The numbers", Grids(grids)

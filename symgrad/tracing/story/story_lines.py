@@ -60,8 +60,7 @@ class StoryLines:
         if source is None:
             return self
         gradients = {own: drop_large_value(line) for own, line in source.gradients.items()}
-        lines = (tuple(map(drop_large_value, some)) for some in (source.forward, source.lines))
-        ahead, back = lines
+        ahead, back = (tuple(map(drop_large_value, some)) for some in (source.forward, source.lines))
         return replace(self, source=replace(source, forward=ahead, lines=back, gradients=gradients))
 
     def letter(self, seed: str) -> str:
