@@ -164,8 +164,8 @@ NOT_CHECKED = "not verified"
 """What is said of a number that torch computed and nothing derived stands beside."""
 
 
-NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
-"""A name in a formula, but for what stands behind a dot."""
+NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?![\w(])")
+"""A name in a formula, but for what stands behind a dot, and what is called."""
 
 
 SEEN = re.compile(r"view_as_complex\((\w+)\)")
@@ -264,7 +264,13 @@ def _argument(argument: Any) -> str:
 
 
 def with_labels(text: str, labels: Mapping[str, str]) -> str:
-    """``text`` with the recording's names replaced by the user's: ``conv1_weight`` is ``conv1.weight``."""
+    """``text`` with the recording's names replaced by the user's, all at once: ``conv1_weight`` is ``conv1.weight``.
+
+    ``a`` is not looked for in the ``tanh`` of ``tanh(a)``, nor in what already stands for another name.
+
+    >>> with_labels("diag(tanh(a)*b.T)", {"a": "b", "b": "a", "T": "u", "tanh": "w"})
+    'diag(tanh(b)*a.T)'
+    """
     return NAME.sub(lambda m: labels.get(m[0], m[0]), text)
 
 

@@ -7,7 +7,6 @@ lines, each tried on the numbers before it is said.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -60,11 +59,6 @@ def collect_lessons(call: Findings) -> list[str]:
     return found
 
 
-def pull_from(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
-    """vᵀJ from a tensor of the program."""
-    return {own: as_float(np.asarray(array)) for own, array in pull_recording(program, {name: weights}, wanted).items()}
-
-
 def mean_loss_note(program: Capture) -> Iterator[str]:
     """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
     losses = [(s, n) for s, n in means(program.recording, program.values) if not has_role(s.op, Role.AVERAGES)]
@@ -88,7 +82,7 @@ def added_rows_note(program: Capture, seeds: Mapping[str, Array]) -> Iterator[st
     else:
         return
     size, shape = np.size(program.arrays[name]), np.shape(program.arrays[name])
-    rows = [pull_from(program, name, np.eye(1, size, n).reshape(shape), program.wanted) for n in {0, 1, size - 1}]
+    rows = [pull_recording(program, {name: np.eye(1, size, n).reshape(shape)}) for n in {0, 1, size - 1}]
     pairs = combinations(rows, 2)
     finite = all(np.isfinite(array).all() for row in rows for array in row.values())
     if finite and any(np.any((one[own] != 0) & (other[own] != 0)) for one, other in pairs for own in program.wanted):
@@ -109,7 +103,7 @@ def find_summed_tensor(program: Capture, end: str) -> str | None:
     if maker is None or maker.result.name in program.boxes or len(maker.tensors) != 1 or not is_move(maker, tensors):
         return None
     (name,) = maker.tensors
-    weights = pull_from(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
+    weights = pull_recording(program, {end: np.ones(np.shape(program.arrays[end]))}, [name])[name]
     return name if weights.size > 1 and (weights == 1).all() else None
 
 
@@ -121,7 +115,7 @@ def repeated_reads_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]
         end = program.ends[0] if "selection" in row.jacobian else find_lookup_result(program, name)
         if end is None or not name:
             continue
-        counts = pull_from(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
+        counts = pull_recording(program, {end: np.ones(np.shape(program.arrays[end]))}, [name])[name]
         yield from read_again(row.name, counts)
 
 
@@ -132,7 +126,7 @@ def find_lookup_result(program: Capture, name: str) -> str | None:
         return None
     result = readers[0].result.name
     shape = np.shape(program.arrays[result])
-    counts = pull_from(program, result, np.ones(shape), [name])[name]
+    counts = pull_recording(program, {result: np.ones(shape)}, [name])[name]
     picked = counts.sum() == np.prod(shape) and (counts == np.round(counts)).all()
     return result if picked else None
 
@@ -246,27 +240,8 @@ def describe_leaf_jacobian(program: Capture, name: str) -> str:
         read = program.jacobian(program.labels[name]).structure
     except SymgradError:
         return found
-    return f"{found} {label_notation(read.notation, program.labels) or read.kind}".rstrip()
-
-
-WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
-"""A name in a notation, not an attribute (``.T``) and not the end of another name."""
-
-
-def label_notation(notation: str, labels: Mapping[str, str]) -> str:
-    """``notation`` with the names that the script gives, all at once; ``diag`` is written out.
-
-    ``a`` is not looked for in the ``tanh`` of ``tanh(a)``, nor in what already stands for another name.
-
-    >>> label_notation("diag(tanh(a)*b.T)", {"a": "b", "b": "a", "T": "u"})
-    'diagonal(tanh(b)*a.T)'
-    """
-
-    def said(word: re.Match[str]) -> str:
-        called = notation[word.end() :].startswith("(")
-        return word[0] if called else labels.get(word[0], word[0])
-
-    return WORD.sub(said, notation).replace("diag(", DIAGONAL)
+    notation = with_labels(read.notation, program.labels).replace("diag(", DIAGONAL)
+    return f"{found} {notation or read.kind}".rstrip()
 
 
 def format_jacobian_size(program: Capture, name: str) -> str:

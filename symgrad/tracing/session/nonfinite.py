@@ -166,7 +166,7 @@ def describe_birth(program: Capture, birth: Birth) -> list[str]:
     place = f"{format_step(program, step)}{program.place(step.result.name)}, at {entry} = {format_digits(value)}"
     found = f"{number} first appears in the backward of {place}"
     weighed = birth.weights.shape != birth.result.shape or birth.weights[first] != 0
-    if weighed or affects_result(program, step, first):
+    if weighed or affects_result(program, birth):
         return [found, *explain_missing_slope(program, step, source, entry, value)]
     if affects_result_beside(program, birth):
         lost = (
@@ -183,12 +183,8 @@ def describe_birth(program: Capture, birth: Birth) -> list[str]:
 
 def is_lost_to_zero_weights(program: Capture, found: Sequence[Birth]) -> bool:
     """Whether what is not finite came of weights of 0 alone, at entries with which no result moves."""
-    return bool(found) and all(
-        b.of_nothing
-        and not affects_result(program, b.step, nonfinite_operand(program, b)[0])
-        and not affects_result_beside(program, b)
-        for b in found
-    )
+    counted = (affects_result(program, b) or affects_result_beside(program, b) for b in found if b.of_nothing)
+    return bool(found) and all(birth.of_nothing for birth in found) and not any(counted)
 
 
 def affects_result_beside(program: Capture, birth: Birth) -> bool:
@@ -206,22 +202,22 @@ def affects_result_beside(program: Capture, birth: Birth) -> bool:
         beside = forward_from(program.recording, program.values, moved)
     except SymgradError:
         return False
-    return affects_result(program, birth.step, nonfinite_operand(program, birth)[0], beside)
+    return affects_result(program, birth, beside)
 
 
-def affects_result(program: Capture, step: Apply, at: tuple[int, ...], values: Values | None = None) -> bool:
-    """Whether a result moves with an entry of a step: a weight may be 0 only by convention, as that of relu at 0.
+def affects_result(program: Capture, birth: Birth, values: Values | None = None) -> bool:
+    """Whether a result moves with the step's entry: a weight may be 0 only by convention, as that of relu at 0.
 
     Where that cannot be tried it may.
     """
-    values = program.values if values is None else values
-    made = as_float(values[step.result.name])
+    values, name = program.values if values is None else values, birth.step.result.name
+    made, (at, _) = as_float(values[name]), nonfinite_operand(program, birth)
     found = []
     for value in TRIED:
         other = made.copy()
         other[at] = value
         try:
-            after = forward_from(program.recording, values, {step.result.name: other})
+            after = forward_from(program.recording, values, {name: other})
         except SymgradError:
             return True
         found.append([as_float(after[end]) for end in program.ends])

@@ -154,7 +154,7 @@ class Sampling:
         """Whether a call that was recorded is to be told: it is due, and all of its graph was made meanwhile."""
         if program is None:
             return number in self.asked
-        return program.count >= program.goal and program.graph.first >= self.began
+        return program.is_due and program.graph.first >= self.began
 
     def tell(self, program: LineProgram | None) -> None:
         """It was told."""

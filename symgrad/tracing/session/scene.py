@@ -2,13 +2,9 @@
 
 Comes in: the call's outputs and seeds, then torch's results. Goes out: a `Scene`, the nodes behind the outputs, the
 leaves, and torch's own vᵀJ for each. Looking comes before running: a run overwrites ``.grad`` and frees the graph.
-A call that is told has `Findings`, everything that a note may read, the gradients with many digits among it where
-numbers left the range of their types: a note is a function of them that gives lines, each
-worth saying at a call that went well; none is changed later by what it says. `symgrad.tracing.session.call_events` has
-them all, in the order in which they are told.
-
-`pull_capture` and `push_capture` are a captured program's sweeps with one seed and one result for each output, however
-many there are: `Capture.pullback` takes the bare seed of a single output, as ``backward(v)`` does.
+A call that is told has `Findings`, everything that a note may read: a note is a function of them that gives lines, each
+worth saying at a call that went well. `symgrad.tracing.session.call_events` has them all, in the order in which they
+are told.
 """
 
 from __future__ import annotations
@@ -148,11 +144,8 @@ class Scene:
 
     def weights(self, lifted: LiftedProgram) -> dict[str, Any]:
         """The seeds by output name."""
-        found: dict[str, Any] = {}
-        for name, tensor, seed in zip(lifted.outputs, self.outputs, self.seeds, strict=True):
-            array = np.ones(tuple(tensor.shape)) if seed is None else as_float(as_numbers(seed))
-            found[name] = found[name] + array if name in found else array
-        return found
+        given = zip(lifted.outputs, self.outputs, self.seeds, strict=True)
+        return {n: np.ones(tuple(t.shape)) if v is None else as_float(as_numbers(v)) for n, t, v in given}
 
 
 def program_starts(wanted: Sequence[Node]) -> frozenset[int]:
@@ -186,7 +179,7 @@ def grad_state(gradient: Any) -> tuple[int, int]:
 
 
 def pull_capture(program: Capture, seeds: Sequence[Any]) -> dict[str, Any]:
-    """The gradients by input, for one seed for each output."""
+    """The gradients by input, for one seed for each output: `Capture.pullback` takes the bare seed of a single one."""
     return program.pullback(seeds if len(seeds) > 1 else seeds[0])
 
 
