@@ -127,7 +127,7 @@ class DoublePrecisionCall(UnderivedCall):
 
     def fresh(self, tensor: Any) -> Any:
         """The numbers, as doubles."""
-        return tensor.double()
+        return tensor.to(torch.complex128) if tensor.is_complex() else tensor.double()
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """`UnderivedCall.run`; what the call only reads is in double precision as well."""

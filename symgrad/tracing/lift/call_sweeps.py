@@ -73,18 +73,8 @@ def settle_singular(
 
     ``arrived`` are the cotangents of the call's arguments, by name.
     """
-    found = dict(arrived)
-    names = [name for name in arrived if name in origin.box.names]
-    try:
-        chosen = origin.box.pull(cotangent, [origin.box.names.index(name) for name in names])
-    except SymgradError:  # torch refuses the call's pullback, or what it read was overwritten since
-        return found, ""
-    reason = ""
-    for name in names:
-        ours, choice = as_float(arrived[name]), as_float(chosen[origin.box.names.index(name)])
-        if choice.shape != ours.shape:
-            continue
-        differ = entries_that_differ(origin, ours, choice)
+    found, reason = dict(arrived), ""
+    for name, ours, choice, differ in compare_with_torch(origin, arrived, cotangent):
         beyond = differ & np.isfinite(ours) & np.isinf(choice) & is_finite_call(origin, cotangent, arrays)
         if beyond.any():  # the derivative is a number, which torch's own way to it does not reach
             reason = reason or overflow_of(
@@ -102,10 +92,23 @@ def settle_singular(
     return found, reason
 
 
-def entries_that_differ(origin: CallOrigin, ours: Array, theirs: Array) -> Array:
-    """Where a call's derived numbers and torch's are apart by more than rounding in its types makes of them."""
-    kinds = computing_dtypes(origin)
-    return np.asarray(~agree_up_to_rounding(ours, theirs) & ~differs_by_rounding(ours, theirs, kinds))
+def compare_with_torch(
+    origin: CallOrigin, arrived: Mapping[str, Array], cotangent: Array
+) -> Iterator[tuple[str, Array, Array, Array]]:
+    """By a call's arguments the derived numbers, torch's, and where they are apart by more than rounding in its types.
+
+    Nothing where torch refuses the call's pullback, or what it read was overwritten since.
+    """
+    places = {name: origin.box.names.index(name) for name in arrived if name in origin.box.names}
+    try:
+        chosen = origin.box.pull(cotangent, list(places.values()))
+    except SymgradError:
+        return
+    for name, place in places.items():
+        ours, theirs = as_float(arrived[name]), as_float(chosen[place])
+        if ours.shape == theirs.shape:
+            apart = ~agree_up_to_rounding(ours, theirs)
+            yield name, ours, theirs, apart & ~differs_by_rounding(ours, theirs, computing_dtypes(origin))
 
 
 def is_finite_call(origin: CallOrigin, cotangent: Array, arrays: Mapping[str, Array]) -> bool:

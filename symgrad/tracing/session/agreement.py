@@ -29,17 +29,17 @@ from symgrad.oracles.torch_rules import MOST_RULES, contradicts_itself
 from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import pull_recording
-from symgrad.tracing.lift.boxes import CallOrigin, rerun, with_operands
+from symgrad.tracing.lift.boxes import CallOrigin, DoublePrecisionCall
 from symgrad.tracing.lift.call_sweeps import (
     agree_up_to_rounding,
     chain_watchers,
-    entries_that_differ,
+    compare_with_torch,
     pull_calls,
     pull_random_seeds,
     term_size_watcher,
 )
 from symgrad.tracing.lift.values import cancellation_floor, largest_entry, precision_of, relative_difference
-from symgrad.tracing.record.trace import as_numbers, tensors_in
+from symgrad.tracing.record.trace import as_numbers
 
 NEAR, JUMP = 1e-13, 1e-6
 """How far a matrix is moved that is decomposed, and how far a gradient moves with it that has no value there."""
@@ -249,23 +249,14 @@ def apply_torch_rule(
 
     Nothing is put in, and nothing said, unless every entry that differs is such a one.
     """
-    names = [name for name in arrived if name in origin.box.names]
-    places = [origin.box.names.index(name) for name in names]
     found, reason = dict(arrived), ""
-    try:
-        chosen = origin.box.pull(cotangent, places)
-    except SymgradError:
-        return found, ""
-    for name, place in zip(names, places, strict=True):
-        ours, theirs = as_float(arrived[name]), as_float(chosen[place])
-        if ours.shape != theirs.shape:
+    for name, ours, theirs, apart in compare_with_torch(origin, arrived, cotangent):
+        if not apart.any():
             continue
-        differ = [tuple(int(i) for i in at) for at in np.argwhere(entries_that_differ(origin, ours, theirs))]
-        if not differ:
-            continue
+        differ = [tuple(int(i) for i in at) for at in np.argwhere(apart)]
         entries = as_float(arrays[name])
         for at in differ[:MOST_RULES]:
-            total = total_at(origin, place, at, cotangent)
+            total = total_at(origin, name, at, cotangent)
             if total is None or not contradicts_itself(float(ours[at]), float(theirs[at]), float(entries[at]), total):
                 return dict(arrived), ""
         at, count = differ[0], f" and {len(differ) - 1} more" if len(differ) > 1 else ""
@@ -277,34 +268,24 @@ def apply_torch_rule(
     return found, reason
 
 
-def total_at(origin: CallOrigin, place: int, at: tuple[int, ...], cotangent: Array) -> Callable[[float], float] | None:
+def total_at(origin: CallOrigin, name: str, at: tuple[int, ...], cotangent: Array) -> Callable[[float], float] | None:
     """Σ v·result of a call in double precision, for a shift of one entry of an argument; None where it is complex."""
-    box = origin.box
-    nodes = tuple({id(node): node for node in box.call.nodes()}.values())
-    held = [copy_in_double(node.tensor()) for node in nodes]
-    number = next(n for n, node in enumerate(nodes) if node is box.arguments[place])
-    if held[number].is_complex():
+    box = DoublePrecisionCall(**vars(origin.box))
+    moving = box.arguments[box.names.index(name)]
+    if moving.held.is_complex():
         return None
 
     def total(shift: float) -> float:
-        tensors = [tensor.clone() for tensor in held]
-        tensors[number][at] += shift
+        tensors = {node: box.fresh(node.tensor().detach()).clone() for node in box.arguments}
+        tensors[moving][at] += shift
         try:
             with torch.no_grad():
-                results = list(tensors_in(rerun(box.call, *with_operands(box.call, nodes, tensors), None)))
+                result = as_float(as_numbers(box.run([tensors[node] for node in box.arguments])[box.index]))
         except (RuntimeError, TypeError, ValueError):  # not of these types, then
             return float("nan")
-        return float(
-            np.sum(as_float(cotangent) * as_float(as_numbers(results[box.index])).reshape(np.shape(cotangent)))
-        )
+        return float(np.sum(as_float(cotangent) * result.reshape(np.shape(cotangent))))
 
     return total
-
-
-def copy_in_double(tensor: Any) -> Any:
-    """A copy in double precision, where it holds numbers."""
-    copy = tensor.detach().clone()
-    return copy.to(torch.complex128) if copy.is_complex() else copy.double() if copy.is_floating_point() else copy
 
 
 SHRINKS = 1e-3

@@ -45,7 +45,8 @@ def explain_failure(scene: Scene, lifted: LiftedProgram | None, program: Capture
         case Refusal.NO_PATH:
             return explain_missing_path(scene)
         case Refusal.UNUSED:
-            return explain_unused_input(scene)
+            lost = list_unreached_inputs(scene) or f"there is no path from an input to {output_name(scene)}"
+            return [f"{lost}, so no J. allow_unused=True gives None, materialize_grads=True zeros."]
     return []
 
 
@@ -297,12 +298,6 @@ def explain_missing_path(scene: Scene) -> list[str]:
         "  requires_grad=True on the result makes a new leaf without a past: it silences this and trains nothing"
     )
     return lines
-
-
-def explain_unused_input(scene: Scene) -> list[str]:
-    """`torch.autograd.grad` was asked for an input that the output does not depend on."""
-    lost = list_unreached_inputs(scene) or f"there is no path from an input to {output_name(scene)}"
-    return [f"{lost}, so no J. allow_unused=True gives None, materialize_grads=True zeros."]
 
 
 def list_unreached_inputs(scene: Scene, nameless: bool = True) -> str:

@@ -227,8 +227,8 @@ class History:
         recorder, stand_ins = self.recorder, self.recorder.stand_ins
         recorded = not stand_ins.rested
         if not told:
-            self.session.count(at.short)
-            if program is not None and self.sampling.is_news(program):
+            self.session.counted[at.short] += 1
+            if program is not None and program.count == 1 and program.is_due:  # the first call of one that is new
                 self.say(Note(frames.user_line(), self.sampling.news(at, program, self.number)))
         on = self.sampling.goes_on(self.number, at, program, recorded, told) or goes_on
         if recorded and not on and recorder.is_idle() and stand_ins.rest():
@@ -258,7 +258,7 @@ class History:
         times = self.times[key] = self.times.get(key, 0) + 1
         told = self.is_wanted(times, self.number, once)
         if not told:
-            self.session.count(where.short)
+            self.session.counted[where.short] += 1
         return told
 
     @contextmanager

@@ -194,11 +194,6 @@ class Sampling:
 
     # Words ------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def is_news(program: LineProgram) -> bool:
-        """Whether this was the first call of a program that should be told and was not recorded."""
-        return program.count == 1 and program.is_due
-
     def news(self, at: SourceLine, program: LineProgram, number: int) -> str:
         """What is said of it."""
         before, now = self.latest.get(at), program.graph.operations

@@ -225,7 +225,7 @@ class WatchedRun(History):
         elif tries:
             self.unsaid = self.unsaid or event
         if sweep.by == "loop":
-            self.session.count(scene.where.short)
+            self.session.counted[scene.where.short] += 1
         if event is not None and not event.agrees:
             self.say(event)
         return True

@@ -8,6 +8,7 @@ checks nothing; what disagrees is never summed up.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -139,16 +140,12 @@ class Session:
 
     script: str
     events: list[CallEvent | Note] = field(default_factory=list)
-    counted: dict[str, int] = field(default_factory=dict)
+    counted: Counter[str] = field(default_factory=Counter)
     counting: dict[str, tuple[str, str]] = field(default_factory=dict)
     status: int = 0
     torch_version: str = ""
     source: str = ""
     file: str = ""
-
-    def count(self, line: str) -> None:
-        """One more call at ``line`` that is only counted."""
-        self.counted[line] = self.counted.get(line, 0) + 1
 
     @property
     def calls(self) -> list[CallEvent]:
