@@ -205,6 +205,11 @@ class Program:
                 found.setdefault(name, []).append(step)
         return found
 
+    @cached_property
+    def makers(self) -> Mapping[str, Apply]:
+        """The step that gives each computed tensor."""
+        return {step.result.name: step for step in self.steps}
+
     @property
     def out(self) -> Tensor:
         """The output tensor."""

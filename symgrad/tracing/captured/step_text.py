@@ -330,7 +330,7 @@ def torch_choices(program: RecordedProgram, reasons: Mapping[str, str]) -> list[
 
 def format_step_in_double(program: RecordedProgram, name: str) -> str:
     """A step, each tensor that it reads as doubles: ``atan2(a.double(), b.double())``."""
-    step = next(step for step in program.recording.steps if step.result.name == name)
+    step = program.recording.makers[name]
     labels = {n: program.labels.get(n, n) for n in step.tensors}
     wide = {n: f"{label if label.isidentifier() else f'({label})'}.double()" for n, label in labels.items()}
     return StepWriter(program).text(step, wide).partition(" = ")[2]
@@ -346,6 +346,5 @@ def torch_conventions(program: RecordedProgram, rules: Mapping[str, str]) -> lis
 
 def locate_steps(program: RecordedProgram, reasons: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Steps by name, in words with the line of the script, and what is said about each."""
-    found = {step.result.name: step for step in program.recording.steps}
     for name, reason in reasons.items():
-        yield name, f"{format_step(program, found[name])}{program.place(name)}", reason
+        yield name, f"{format_step(program, program.recording.makers[name])}{program.place(name)}", reason

@@ -292,15 +292,19 @@ class Observed(UnderivedCall):
                 f"torch gave the backward of {self.spelling} another v than the one that was derived",
                 found=(wrong.replace("torch's is", "torch's was"), *filter(None, (seen.overwrote,))),
             )
-        carrying = [n for n, w in enumerate(seen.given) if w is not None and bool((w != 0).any())]
-        whole = slot == (carrying[0] if carrying else slot)  # several results have one product: it counts once
         found = {}
         for n in wanted:
             total = np.zeros(np.shape(self.arguments[n].value()))
-            for product in self.returned(n) if whole else ():
+            for product in self.returned(n) if self.whole else ():
                 total = total + as_float(as_numbers(product))
             found[n] = total
         return found
+
+    @property
+    def whole(self) -> bool:
+        """Whether the one product of a call is counted here: at the first result to which something came but 0."""
+        carrying = [n for n, w in enumerate(self.call.observation.given) if w is not None and bool((w != 0).any())]
+        return not carrying or carrying[0] == self.call.slots[self.index]
 
     def returned(self, place: int) -> list[Any]:
         """What the backward gave by an argument, once for each place where it stands; nothing where that was None."""

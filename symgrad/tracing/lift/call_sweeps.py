@@ -51,7 +51,7 @@ def group_steps_by_call(
     program: Program, origins: Mapping[str, CallOrigin], wanted: Sequence[str]
 ) -> dict[str, tuple[Apply, ...]]:
     """The steps of each call, by the name of its result, where nothing else reads what lies between them."""
-    made = {step.result.name: step for step in program.steps}
+    made = program.makers
     readers: dict[str, set[str]] = {}
     for step in program.steps:
         for name in step.tensors:

@@ -133,10 +133,10 @@ def explain_seed_shape(scene: Scene) -> list[str]:
     want = format_step_shape(tuple(tensor.shape))
     rows = int(tensor.numel())
     counted = f": {rows} outputs, so J has {rows} rows, and v weighs each of them" if rows > 1 else ", one output"
-    lines = [f"{name} is {want}{counted}: v must be {want}, not {given}."]
-    lines.append(
-        "The shapes of inputs and parameters have nothing to do with it: they are J's columns, and the result's shape."
-    )
+    lines = [
+        f"{name} is {want}{counted}: v must be {want}, not {given}.",
+        "The shapes of inputs and parameters have nothing to do with it: they are J's columns, and the result's shape.",
+    ]
     for node, leaf in scene.leaves[:4]:
         label = scene.sight.get(id(leaf), "a leaf")
         lines.append(
@@ -280,24 +280,20 @@ def rewrite_out_of_place(text: str, writer: Apply | None) -> str:
 def explain_missing_path(scene: Scene) -> list[str]:
     """The output has no history."""
     name, node = output_name(scene), scene.nodes[0]
-    lines = []
     if node.cut is not None:
         names = [name for name, _ in scene.behind(node.cut)]
-        lines.append(
-            f"There is no J: the path from {', '.join(names) or 'the leaves'} to {name} was cut in line "
-            f"{node.cut.where.line} ({node.cut.where.text}) by {node.cut.how}."
+        why = (
+            f"the path from {', '.join(names) or 'the leaves'} to {name} was cut in line "
+            f"{node.cut.where.line} ({node.cut.where.text}) by {node.cut.how}"
         )
     else:
-        lines.append(
-            f"There is no J: no input of {name} has "
-            f"requires_grad=True{'' if scene.recorded else ', or the path to it was cut'}. .item(), float() and NumPy "
-            "return numbers without a history."
-        )
-    lines.append("No path is not a zero: where J is 0 (round, sign, relu below 0), backward() works and adds 0.")
-    lines.append(
-        "  requires_grad=True on the result makes a new leaf without a past: it silences this and trains nothing"
-    )
-    return lines
+        why = f"no input of {name} has requires_grad=True{'' if scene.recorded else ', or the path to it was cut'}"
+        why += ". .item(), float() and NumPy return numbers without a history"
+    return [
+        f"There is no J: {why}.",
+        "No path is not a zero: where J is 0 (round, sign, relu below 0), backward() works and adds 0.",
+        "  requires_grad=True on the result makes a new leaf without a past: it silences this and trains nothing",
+    ]
 
 
 def list_unreached_inputs(scene: Scene, nameless: bool = True) -> str:

@@ -98,7 +98,7 @@ def diagonal_note(program: Capture, seeds: Mapping[str, Array], rows: Sequence[L
 
 def find_summed_tensor(program: Capture, end: str) -> str | None:
     """The tensor whose entries the last step adds, if it does."""
-    maker = next((step for step in program.recording.steps if step.result.name == end), None)
+    maker = program.recording.makers.get(end)
     tensors = {tensor.name: tensor for tensor in program.recording.tensors()}
     if maker is None or maker.result.name in program.boxes or len(maker.tensors) != 1 or not is_move(maker, tensors):
         return None
@@ -121,7 +121,7 @@ def repeated_reads_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]
 
 def find_lookup_result(program: Capture, name: str) -> str | None:
     """What the one step that reads a tensor gives, if it picks entries of it at positions that are data."""
-    readers = [step for step in program.recording.steps if name in step.tensors]
+    readers = program.recording.readers.get(name, ())
     if len(readers) != 1 or not any(np.asarray(program.arrays[n]).dtype.kind == "i" for n in readers[0].tensors):
         return None
     result = readers[0].result.name

@@ -287,7 +287,7 @@ class HandwrittenPattern:
     """A pattern that is looked for among the steps; holds what it has met."""
 
     def __init__(self, program: Capture) -> None:
-        self.program, self.makers = program, {step.result.name: step for step in program.recording.steps}
+        self.program = program
         self.steps, self.tensors = dict[str, Apply](), dict[str, str]()
 
     def reads(self, argument: Argument, part: ast.expr) -> bool:
@@ -296,7 +296,7 @@ class HandwrittenPattern:
             return isinstance(argument, Constant) and argument.value == part.value
         if not isinstance(argument, str):
             return False
-        step = self.makers.get(argument)
+        step = self.program.recording.makers.get(argument)
         if step is not None and (has_role(step.op, Role.COPIES) or has_role(step.op, Role.HANDS_ON)):
             return self.reads(step.arguments[0], part)
         if isinstance(part, ast.Name):

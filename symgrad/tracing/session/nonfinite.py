@@ -132,23 +132,23 @@ def responsible_entry(program: Capture, birth: Birth) -> tuple[str, tuple[int, .
             if any(i >= n for i, n in zip(there, known.shape, strict=True)):
                 continue
             moved[there] += 1.0
-            if np.isfinite(pullback_with_operands(program, birth, {name: moved})[at]):
+            if np.isfinite(step_with_operands(program, birth, {name: moved})[1][at]):
                 return name, there, float(known[there])
     return own, at, value
 
 
-def pullback_with_operands(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> Array:
-    """The step's part with other numbers in some of its operands; what cannot be computed is no number."""
+def step_with_operands(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+    """The step's value and part with other numbers in some of its operands; what cannot be computed is no number."""
     step, recording, known = birth.step, program.recording, {**program.arrays, **arrays}
     nothing = np.full(birth.result.shape, np.nan)
     if entry_of(step.op) is None:
-        return nothing
+        return nothing, nothing
     try:
         compute(step, recording, known)
         found = pull_step(step, recording, program.values.with_arrays(known), birth.weights, [birth.place])
     except SymgradError:
-        return nothing
-    return as_float(found[birth.place])
+        return nothing, nothing
+    return as_float(known[step.result.name]), as_float(found[birth.place])
 
 
 def describe_birth(program: Capture, birth: Birth) -> list[str]:
@@ -156,9 +156,9 @@ def describe_birth(program: Capture, birth: Birth) -> list[str]:
     step = birth.step
     first, _ = nonfinite_operand(program, birth)
     source, at, value = responsible_entry(program, birth)
-    made = {other.result.name: other for other in program.recording.steps}
-    while source not in program.labels and source in made:  # what only broadcasts stands in no listing
-        source = str(made[source].arguments[0])
+    makers = program.recording.makers
+    while source not in program.labels and source in makers:  # what only broadcasts stands in no listing
+        source = str(makers[source].arguments[0])
         shape = np.shape(program.arrays[source])
         at = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))
     name, number = program.labels.get(source, source), format_digits(float(birth.result[first]))
@@ -259,14 +259,11 @@ def suggest_safe_operand(program: Capture, birth: Birth, source: str) -> list[st
 
 def is_safe_operand(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
     """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
-    recording, arrays = program.recording, {**program.arrays, source: safe}
-    if not np.isfinite(pullback_with_operands(program, birth, {source: safe})).all():
+    value, part = step_with_operands(program, birth, {source: safe})
+    if not np.isfinite(part).all():
         return False
     try:
-        compute(birth.step, recording, arrays)
-        after = forward_from(
-            recording, program.values, {birth.step.result.name: as_float(arrays[birth.step.result.name])}
-        )
+        after = forward_from(program.recording, program.values, {birth.step.result.name: value})
     except SymgradError:
         return False
     return all(

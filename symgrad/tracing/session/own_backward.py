@@ -179,9 +179,9 @@ def judge_each_call(program: Capture) -> Iterator[str]:
         if isinstance(box, Observed) and box.call.function is return_unchanged:
             yield from describe_hook_change(program.labels.get(name, name), box)
             continue
-        if not isinstance(box, Observed) or not box.call.forward or box.index != carrying_result(box):
+        weights = result_cotangents(box) if isinstance(box, Observed) and box.call.forward else ()
+        if not weights or weights[box.index] is None or not box.whole:
             continue
-        weights = result_cotangents(box)
         try:
             declared = box.pull(as_float(as_numbers(weights[box.index])), range(len(box.arguments)))
             real = derive_from_forward(box, weights)
@@ -212,7 +212,8 @@ def judge_each_call(program: Capture) -> Iterator[str]:
         elif not others:
             yield f"{who}.backward is right here"
         for n in others:
-            by = "" if len(declared) == 1 else f" for {label_input(program, name, n)}"
+            argument = str(program.recording.makers[name].arguments[n])
+            by = "" if len(declared) == 1 else f" for {program.labels.get(argument, f'its input {n + 1}')}"
             if not box.returned(n):
                 found = format_array(real[n])
                 yield f"{who}.backward returns None{by}, but the gradient is not 0: for this v it is {found}"
@@ -233,23 +234,10 @@ def result_cotangents(box: Observed) -> tuple[Any, ...]:
     return tuple(given[slot] if given else None for slot in box.call.slots)
 
 
-def carrying_result(box: Observed) -> int | None:
-    """By which result of a user's call its product is counted: the first to which something came back that is not 0."""
-    weights = result_cotangents(box)
-    some = [n for n, w in enumerate(weights) if w is not None]
-    return next((n for n in some if bool((weights[n] != 0).any())), some[0] if some else None)
-
-
 def agrees(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array], size: float = 0.0) -> bool:
     """Whether two products by an input are the same in torch's precision; ``size`` is that of their terms."""
     tolerance = precision_of(lowest_dtype(box.arguments[place]))[0]
     return relative_difference(one[place], as_float(other[place]), tolerance, None, tolerance * size)[1]
-
-
-def label_input(program: Capture, name: str, place: int) -> str:
-    """What the program calls an input of the step whose result is ``name``."""
-    step = next(step for step in program.recording.steps if step.result.name == name)
-    return program.labels.get(str(step.arguments[place]), f"its input {place + 1}")
 
 
 def describe_hook_change(name: str, box: Observed) -> Iterator[str]:

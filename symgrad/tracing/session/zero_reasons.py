@@ -219,17 +219,13 @@ class GradientFlow:
 
     def stopped(self, program: Capture, name: str) -> tuple[list[Apply], bool]:
         """The steps at which what would reach ``name`` becomes 0, and whether something reaches it all the same."""
-        readers: dict[str, list[tuple[Apply, int]]] = {}
-        for step in program.recording.steps:
-            for place, argument in enumerate(step.arguments):
-                if isinstance(argument, str):
-                    readers.setdefault(argument, []).append((step, place))
         found: dict[str, Apply] = {}
         reaches, stack, known = False, [name], {name}
         while stack:
-            for step, place in readers.get(stack.pop(), ()):
+            read = stack.pop()
+            for step in program.recording.readers.get(read, ()):
                 own = step.result.name
-                if self.passed.get((own, place)):
+                if any(self.passed.get((own, place)) for place, a in enumerate(step.arguments) if a == read):
                     reaches = True
                 elif self.arrived.get(own):
                     found[own] = step

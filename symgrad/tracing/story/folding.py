@@ -275,7 +275,7 @@ def list_folded_program(program: Capture) -> tuple[str, ...]:
     """The lines of a program: one for each step, what repeats once, with the place in the script."""
     told, lines = program.told, StepWriter(program)
     shown = {step.result.name for step in told}
-    makers = {step.result.name: step for step in program.recording.steps}
+    makers = program.recording.makers
 
     def read(name: str) -> str:
         """What is told in the place of a tensor: what was only broadcast goes by its own name."""
