@@ -10,6 +10,7 @@ runs the program again, is as far from the derived gradient in single precision,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -119,11 +120,10 @@ class Judge:
         small = [own for own in program.wanted if self.is_small(own)]
         for lot in range(LOTS):
             if lot == len(self._free):
-                try:
+                found: Mapping[str, Array] = {}
+                with suppress(SymgradError):  # a backward of the user's own is known for one v
                     found = pull_random_seeds(program.recording, program.values, program.boxes, self.seeds, small,
                                         program.origins, lot)  # fmt: skip
-                except SymgradError:  # a backward of the user's own is known for one v
-                    found = {}
                 self._free.append({own: largest_entry(part) for own, part in found.items()})
             yield self._free[lot].get(name)
 

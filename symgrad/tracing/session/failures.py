@@ -6,6 +6,7 @@ this run; the exception's text only says which question is asked.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -110,10 +111,9 @@ def write_gradients_of_sum(program: Capture) -> list[str]:
     except SymgradError:
         return []
     for name in program.inputs:
-        try:
+        form = None
+        with suppress(SymgradError):
             form = program.closed_form(name)
-        except SymgradError:
-            form = None
         ones = f"{letter} * "
         if form is not None and form.startswith(ones) and letter not in form[len(ones) :].replace(".", " ").split():
             form = form[len(ones) :]

@@ -13,6 +13,7 @@ import sys
 import traceback
 import types
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,5 @@ def show_exception(info: Any) -> None:
 def _flush() -> None:
     """Write out what the script printed, as far as its streams are still there."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError, ValueError, AttributeError):
             stream.flush()
-        except (OSError, ValueError, AttributeError):
-            continue

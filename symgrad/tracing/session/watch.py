@@ -258,13 +258,12 @@ class WatchedRun(History):
         """The recorder saw something that may matter: a gradient overwritten, replaced, or read."""
         if self.busy:
             self.during += tensors_in(subject)
-        else:
-            if spelling == "grad":
-                self.read_none(subject[0], where)
-            elif spelling == "Tensor.grad.__set__" and len(subject) == 2:
-                (self.dropped if subject[1] is None else self.assigned)(subject[0], where)
-            elif isinstance(subject, torch.Tensor):
-                self.written(spelling, subject, where)
+        elif spelling == "grad":
+            self.read_none(subject[0], where)
+        elif spelling == "Tensor.grad.__set__" and len(subject) == 2:
+            (self.dropped if subject[1] is None else self.assigned)(subject[0], where)
+        elif isinstance(subject, torch.Tensor):
+            self.written(spelling, subject, where)
 
     def written(self, spelling: str, tensor: Any, where: SourceLine) -> None:
         """Something was written in place; if it is a gradient, say so."""

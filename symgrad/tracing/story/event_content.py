@@ -64,9 +64,8 @@ def event_blocks(event: CallEvent | Note, lit: bool) -> Iterator[Block]:
     if isinstance(event, Note):
         yield Remarks((event.text, *event.more))
     elif event.repeated and not event.failure:
-        wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
         yield Remarks((repeat_line(event),))
-        yield from [leaf_table(event, wrong[:NAMED], bare=True)] if wrong else []
+        yield from wrong_leaf_blocks(event)
         yield from note_blocks(event.notes)
     elif event.failure or not event.explained:
         yield from listing_blocks(shorten_program(event, lit), write_roles(event))
@@ -228,11 +227,15 @@ def leaf_blocks(event: CallEvent) -> Iterator[Block]:
         if several:
             yield Paragraph((summarize_leaves(event).partition(f", {event.letter} =")[0],), aside=True)
     else:
-        wrong = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED]
-        yield from [leaf_table(event, wrong, bare=True)] if wrong else []
+        yield from wrong_leaf_blocks(event)
         one = Setting("run", value="--only NAME")
-        said = [summarize_leaves(event)] if wrong else []
+        said = [] if event.agrees else [summarize_leaves(event)]
         yield Remarks((*said, *leaf_summary_lines(event), f"({one} shows one of them, with its formula)"))
+
+
+def wrong_leaf_blocks(event: CallEvent) -> list[Block]:
+    """The first of the leaves that differ from torch, where there are any."""
+    return [] if event.agrees else [leaf_table(event, event.wrong[:NAMED], bare=True)]
 
 
 def explain_no_leaf(event: CallEvent) -> str:
@@ -316,7 +319,7 @@ def closing_text(session: Session) -> str:
             f"{line}: {count_noun(count, 'further call')}{known}, counted only ({asked} explains one){told}{other}"
         )
     wrong = [call for call in session.calls if not call.agrees]
-    derived = [c for c in wrong if any(leaf.agrees is False and not leaf.boxed for leaf in c.leaves)]
+    derived = [call for call in wrong if any(not leaf.boxed for leaf in call.wrong)]
     if derived:
         lines.append(f"torch disagrees with the derivation in call {', '.join(str(c.number) for c in derived)}")
     others = [str(c.number) for c in wrong if c not in derived]

@@ -107,9 +107,14 @@ class CallEvent:
     left_out: tuple[str, ...] = ()
 
     @property
+    def wrong(self) -> list[Leaf]:
+        """The leaves that differ from torch."""
+        return [leaf for leaf in self.leaves if leaf.agrees is False]
+
+    @property
     def agrees(self) -> bool:
         """Whether nothing that was compared differs."""
-        return all(leaf.agrees is not False for leaf in self.leaves)
+        return not self.wrong
 
     def given_back(self) -> CallEvent:
         """What is kept of it once it is told: of large arrays what is said of them."""

@@ -191,7 +191,10 @@ def session_html(session: Session) -> str:
 
 def source_anchor(sources: Sequence[SourceListing], where: SourceLine | None) -> str:
     """The element of a line of source, where it stands in the page; empty for a line that is not shown."""
-    return "" if where is None else next((f"{s.key}-{where.line}" for s in sources if s.has(where)), "")
+    for source in sources:
+        if where is not None and where.file == source.file and any(row.number == where.line for row in source.rows):
+            return f"{source.key}-{where.line}"
+    return ""
 
 
 def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int]:
@@ -245,8 +248,7 @@ def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
     """What a reader opens: the lines entry by entry, the numbers of what was added, a function that runs."""
     if event.entries is not None:
         yield "The backward, entry by entry", event.entries
-    many = len(event.leaves) > MANY
-    leaves = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED] if many else event.leaves
+    leaves = event.wrong[:NAMED] if len(event.leaves) > MANY else event.leaves
     grids = tuple(
         Grid(tensor_label(f"{leaf.name}.grad"), leaf.added) for leaf in leaves if FEW < leaf.added.size <= KEPT
     )
@@ -297,10 +299,6 @@ class SourceListing:
     file: str
     rows: tuple[SourceRow, ...]
     left: int
-
-    def has(self, where: SourceLine) -> bool:
-        """Whether a line is shown here."""
-        return where.file == self.file and any(row.number == where.line for row in self.rows)
 
 
 def list_sources(session: Session, events: Sequence[SourceLine]) -> tuple[SourceListing, ...]:
