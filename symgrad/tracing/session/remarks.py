@@ -158,13 +158,13 @@ def explain_leaf_hooks(call: Findings) -> list[str]:
     notes = [f"{program.labels[n]} has a hook: torch adds what the hook returns for {program.recording.seed}ᵀJ"
              for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
     own = {program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_post_accumulate_grad_hooks", None)}
-    later = [row.name for row in rows if row.changed and row.name in own]
-    gone = [row.name for row in rows if row.changed and row.name in own and row.after is None]
+    later = [row for row in rows if row.changed and row.name in own]
     if later:
-        who = later[0] if len(later) == 1 else f"{len(later)} leaves"
-        has = "has a hook that runs" if len(later) == 1 else "have hooks that run"
-        left = "it set .grad to None" if gone == later else ".grad is what the hook left there"
-        notes.append(f"{who} {has} after {program.recording.seed}ᵀJ was added: {left}")
+        one = len(later) == 1
+        who = f"{later[0].name} has a hook that runs" if one else f"{len(later)} leaves have hooks that run"
+        gone = all(row.after is None for row in later)
+        left = "it set .grad to None" if gone else ".grad is what the hook left there"
+        notes.append(f"{who} after {program.recording.seed}ᵀJ was added: {left}")
     return notes
 
 
@@ -249,13 +249,10 @@ def quote_making_text(node: Node) -> str | None:
 def write_as_part(name: str, other: Array, array: Array) -> str | None:
     """How ``array`` is read of ``other``, where it is: as it stands, turned, reshaped or one of its rows."""
     if other.size == array.size and other.size:
-        if np.array_equal(other.reshape(-1), array.reshape(-1)):
-            shape = ", ".join(map(str, array.shape))
-            return name if other.shape == array.shape else f"{name}.reshape({shape})"
-        if other.ndim > 1 and np.array_equal(np.swapaxes(other, 0, 1).reshape(-1), array.reshape(-1)):
-            shape = ", ".join(map(str, array.shape))
-            turned = f"{name}.transpose(0, 1)"
-            return turned if np.swapaxes(other, 0, 1).shape == array.shape else f"{turned}.reshape({shape})"
+        turned = [(f"{name}.transpose(0, 1)", np.swapaxes(other, 0, 1))] if other.ndim > 1 else []
+        for text, view in ((name, other), *turned):
+            if np.array_equal(view.reshape(-1), array.reshape(-1)):
+                return text if view.shape == array.shape else f"{text}.reshape({', '.join(map(str, array.shape))})"
         return None
     if other.ndim > 1 and len(other) <= MOST and array.size > 1:
         flat = array.reshape(-1)

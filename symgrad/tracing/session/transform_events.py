@@ -49,9 +49,8 @@ HOW = {
 """How each transform gets there."""
 TRICK = ("Ju inside the function is ∂/∂w of w·J for a w of zeros (the double backward trick)",)
 """How a product inside another function is told."""
-ZEROS = "u·H for a u of zeros"
 SWEEPS = {
-    "hvp": f"H·v, second derivatives times v, in three passes: the gradient, {ZEROS}, and ∂/∂u of that:",
+    "hvp": "H·v, second derivatives times v, in three passes: the gradient, u·H for a u of zeros, and ∂/∂u of that:",
     "vhp": "v·H, v times second derivatives, in two passes: the gradient, and v·J of the gradient:",
     "jvp": "Ju for u = v, in two passes: w·J for a w of zeros, and ∂/∂w of that (double backward trick):",
     "hessian": "all second derivatives, with one pass for the gradient and one backward through it for each entry "
@@ -95,19 +94,13 @@ def transform_event(watch: History, ask: DerivativeRequest, returned: Sequence[A
         raise UnsupportedError(unknown.notes[0], found=(f"{unknown.where.short}: {unknown.where.text}",))  # type: ignore[union-attr]  # `unseen` says where
     inside = int(any(node.gradient is not None and node.gradient.along for node in behind))
     if ask.word in (*GRADIENTS, "vjp"):
-        scene = make_request_scene(watch, ask)
-        event = explain_call(scene, list(returned), None)
+        outputs, wanted = (tuple(node.held for node in nodes) for nodes in (ask.outputs, ask.wrt))
+        passed = tuple(seed.detach().clone() for seed in ask.seeds) or (None,)
+        given = BackwardArgs("grad", outputs, ask.seeds or (None,), passed, wanted, retained=True, batched=False)
+        event = explain_call(Scene(watch, given, ask.where, ask), list(returned), None)
         return replace(event, lead=(f"{title}: one backward pass through the function", *TRICK[:inside], *event.lead))
     note = forward_note(ask, returned, title) if ask.word in PRODUCTS else jacobian_note(ask, returned, title)
     return replace(note, more=(*TRICK[:inside], *note.more))
-
-
-def make_request_scene(watch: History, ask: DerivativeRequest) -> Scene:
-    """The gradient as `Scene` tells those of ``torch.autograd.grad``."""
-    outputs, wanted = (tuple(node.held for node in nodes) for nodes in (ask.outputs, ask.wrt))
-    seeds = tuple(seed.detach().clone() for seed in ask.seeds) or (None,)
-    given = BackwardArgs("grad", outputs, ask.seeds or (None,), seeds, wanted, retained=True, batched=False)
-    return Scene(watch, given, ask.where, ask)
 
 
 def jacobian_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:

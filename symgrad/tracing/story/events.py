@@ -167,16 +167,16 @@ MANY = 12
 """More leaves than this are summed up."""
 NAMED = 6
 """Names that are listed before the rest is counted."""
+OPEN = "undefined here, in part or whole"
+"""What is said of leaves that have entries without a derivative."""
 
 
 def summarize_leaves(event: CallEvent) -> str:
     """``4 leaves = torch`` on one line, what disagrees first."""
     wrong, own, equal, open_here, other = sort_leaves_by_verdict(event.leaves)
     parts = [f"{list_leaf_names(wrong)} ≠ torch"] if wrong else []
-    parts += [f"{count_leaves(len(equal))} = torch"] if equal else []
-    parts += [f"{count_leaves(len(own))} {NOT_CHECKED}"] if own else []
-    parts += [f"{count_leaves(len(open_here))} undefined here, in part or whole"] if open_here else []
-    parts += [f"{count_leaves(len(other))} not compared"] if other else []
+    others = zip((equal, own, open_here, other), ("= torch", NOT_CHECKED, OPEN, "not compared"), strict=True)
+    parts += [f"{count_leaves(some)} {words}" for some, words in others if some]
     said = ", ".join(parts) or ("no leaf of that name is reached" if event.left_out else "no leaf is reached")
     return said + (f", {event.letter} = {event.seed}" if "given" in event.seed and not wrong else "")
 
@@ -184,19 +184,16 @@ def summarize_leaves(event: CallEvent) -> str:
 def leaf_summary_lines(event: CallEvent) -> list[str]:
     """The leaves in the order in which the forward pass reads them, without those that disagree."""
     _, own, equal, open_here, other = sort_leaves_by_verdict(event.leaves)
-    lines = [f"{count_leaves(len(equal))} = torch{extreme_norms(equal, event.letter)}"] if equal else []
-    lines += [f"undefined here, in part or whole, with respect to {list_leaf_names(open_here)}"] if open_here else []
+    lines = [f"{count_leaves(equal)} = torch{extreme_norms(equal)}"] if equal else []
+    lines += [f"{OPEN}, with respect to {list_leaf_names(open_here)}"] if open_here else []
     zeros: dict[str, list[Leaf]] = {}
     for row in event.leaves:
         if row.added.size and not row.added.any():
             zeros.setdefault(row.why, []).append(row)
     for why, some in zeros.items():
         lines.append(f"0 with respect to {list_leaf_names(some)}{f': {why}' if why else ''}")
-    if own:
-        lines.append(f"{count_leaves(len(own))} {NOT_CHECKED}: {list_leaf_names(own)}")
-    if other:
-        lines.append(f"{count_leaves(len(other))} not compared: {list_leaf_names(other)}")
-    return lines
+    others = zip((own, other), (NOT_CHECKED, "not compared"), strict=True)
+    return lines + [f"{count_leaves(some)} {words}: {list_leaf_names(some)}" for some, words in others if some]
 
 
 def sort_leaves_by_verdict(rows: Sequence[Leaf]) -> tuple[list[Leaf], ...]:
@@ -208,7 +205,7 @@ def sort_leaves_by_verdict(rows: Sequence[Leaf]) -> tuple[list[Leaf], ...]:
     return found
 
 
-def extreme_norms(rows: Sequence[Leaf], letter: str) -> str:
+def extreme_norms(rows: Sequence[Leaf]) -> str:
     """The longest and the shortest gradient, zeros and rounding left out."""
     moving = [row for row in rows if row.length > 0 and not row.rounding]
     if len(moving) < 2:
@@ -230,6 +227,6 @@ def list_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
 
 
-def count_leaves(count: int) -> str:
+def count_leaves(rows: Sequence[Leaf]) -> str:
     """``1 leaf``, ``2 leaves``."""
-    return f"{count} {'leaf' if count == 1 else 'leaves'}"
+    return f"{len(rows)} {'leaf' if len(rows) == 1 else 'leaves'}"
