@@ -6,6 +6,7 @@ outputs, and for each leaf the derived vᵀJ beside torch's own.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -168,20 +169,16 @@ def unexplained_event(scene: Scene, error: Exception | None, problem: str, found
 
 def failed_event(scene: Scene, names: dict[int, str], error: Exception) -> CallEvent:
     """A call that torch refused."""
-    try:
+    lifted = program = None
+    shown, roles = tuple[str, ...](), tuple[str, ...]()
+    with suppress(SymgradError):
         lifted = Lifter(names).lift(scene.nodes)
-    except SymgradError:
-        lifted = None
-    program, asked = None, [*map(id, scene.asked or ())]
     if lifted is not None:
         program = scene.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
+        shown, asked = list_folded_program(program), {*map(id, scene.asked or ())}
+        named = [n for n, node in lifted.nodes.items() if node.owner is not None and id(node.owner()) in asked]
+        roles = describe_roles(scene, program, program.wanted if scene.asked is None else named) if shown else ()
     reasons = scene.sensor.refused(error) or failures.explain_failure(scene, lifted, program, error)
-    shown = list_folded_program(program) if program is not None else ()
-    roles: tuple[str, ...] = ()
-    if program is not None and lifted is not None and shown:
-        owners = {name: node.owner for name, node in lifted.nodes.items() if node.owner is not None}
-        named = [n for n, owner in owners.items() if id(owner()) in asked]
-        roles = describe_roles(scene, program, program.wanted if scene.asked is None else named)
     if not scene.recorded:
         more = Setting("run", value=f"--call {scene.number}")
         reasons = [*reasons, f"This call was not recorded; {more} explains it."]

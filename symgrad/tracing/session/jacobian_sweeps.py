@@ -232,20 +232,15 @@ def suggest_jacobian_call(jacobian: Jacobian, places: Array, count: int) -> str:
         return DIAGONAL
     if count == 1:
         return "no two rows share a column, so one backward(ones) returns all of J"
-    if out and inner and out[0] == inner[0] > 1 and has_diagonal_blocks(places, out, inner):
-        return BLOCKS.format(count=out[0])
+    n = out[0] if out[:1] == inner[:1] != () else 1
+    across = places.reshape(n, -1, n, columns // n).any(axis=(1, 3)) & ~np.eye(n, dtype=bool)
+    if n > 1 and not across.any():
+        return BLOCKS.format(count=n)
     if count < rows:
         return "rows that share no column can share a seed"
     if rows > columns:
         return f"{ALL}; J has fewer columns: torch.func.jacfwd(f)(x) takes one pass for each"
     return f"{ALL}; torch.func.jacrev(f)(x) computes all rows in one batched pass"
-
-
-def has_diagonal_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, ...]) -> bool:
-    """Whether nothing leads across the first axis."""
-    n = out[0]
-    parts = places.reshape(n, -1, n, places.shape[1] // n).any(axis=(1, 3))
-    return not bool((parts & ~np.eye(n, dtype=bool)).any())
 
 
 MOST = 64

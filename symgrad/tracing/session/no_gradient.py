@@ -88,16 +88,15 @@ def explain_missing_gradients(call: Findings) -> list[str]:
     scene, lifted = call.scene, call.lifted
     notes: list[str] = []
     unasked: list[str] = []
-    buffers = frame_names.find_buffers(frames.user_frame())
+    buffers = frame_names.find_buffers(frames.user_frame())  # a module's: nobody expects a gradient
     for name, node in lifted.nodes.items():
-        if node.kind == "data" and id(node) in name_nodes([node], {}, scene.sight) and node.cut is None:
+        if node.kind == "data" and node.cut is None and scene.kind != "grad":
             tensor = node.owner() if node.owner is not None else None
-            label = lifted.labels[name]
-            own = id(tensor) in buffers  # a module's: nobody expects a gradient
             moves = node.held.is_floating_point() or node.held.is_complex()
-            if tensor is not None and moves and tensor.dim() and not tensor.requires_grad:
-                unasked += [] if own or scene.kind == "grad" else [label]
-        if node.cut is not None and node.kind == "data":
+            known = id(node) in name_nodes([node], {}, scene.sight) and id(tensor) not in buffers
+            if tensor is not None and known and moves and tensor.dim() and not tensor.requires_grad:
+                unasked.append(lifted.labels[name])
+        elif node.kind == "data" and node.cut is not None:
             away, here = ([name for name, reached in scene.behind(node.cut) if reached is own] for own in (False, True))
             if away and scene.kind == "grad":
                 continue  # it was not asked for, so nobody expects it
