@@ -7,9 +7,9 @@ back once through one graph.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,10 @@ from symgrad.oracles.torch import data_inputs, torch_forward, torch_leaves
 from symgrad.testing.candidates import Candidate, CandidateRun, PullResult, listening
 from symgrad.testing.references import DerivedReference, GradientReference
 from symgrad.testing.report import FAILED, NOT_MADE, PASSED, Battery, Finding
-from symgrad.testing.trial_seeds import LEAST, GradientTolerance, Weights, integer_seeds, null_seed, real_seeds
+from symgrad.testing.trial_seeds import EPSILON, LEAST, GradientTolerance, Weights, integer_seeds, null_seed, real_seeds
+
+SHAKES, SPREAD, FARTHER, NOTHING = 4, 4.0, 64.0, 4.0
+"""How often rounding is tried, how many times what it moved a gradient may be off, and how much farther it is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +139,37 @@ class Bench:
             limit = self.rounding.beside(eager) * max(scale, largest, LEAST.get(self.rounding.dtype, 0.0))
             found.append(Trial(weights, right, got, limit, scale or largest, eager))
         return found
+
+    @cached_property
+    def widened(self) -> Callable[[str], Sequence[Trial]]:
+        """The trials of an input, those that are off with the limit that cancellation asks for; computed once.
+
+        1 − out² has few digits near out = 1.
+        """
+        return cache(
+            lambda name: [self._widen(name, trial) if trial.off.any() else trial for trial in self.trials[name]]
+        )
+
+    def _widen(self, name: str, trial: Trial) -> Trial:
+        """A trial with a limit beside what rounding of all that stands in the formula does to its gradient."""
+        if self.formula is None:
+            return trial
+        share, spread = EPSILON.get(self.rounding.dtype, EPSILON["float64"]), 0.0
+        for number in range(SHAKES):
+            near, far = (
+                np.abs(self.formula.shaken(trial.weights.seeds, name, share * by, number) - trial.expected)
+                for by in (1.0, FARTHER)
+            )
+            smooth = np.isfinite(near) & (far >= FARTHER / 8 * near)  # at a tie it jumps, however little is moved
+            spread = max(spread, float(near[smooth].max(initial=0.0)))
+        return replace(trial, limit=max(trial.limit, SPREAD * spread, rounding_floor(trial, self.trials[name])))
+
+
+def rounding_floor(trial: Trial, trials: Sequence[Trial]) -> float:
+    """What of a gradient is rounding alone, where all of it is: what cancels beside entries of an ordinary size."""
+    largest = max((largest_finite(t.expected) for t in trials if "onehot" in t.weights.name), default=0.0)
+    floor = NOTHING * EPSILON["float64"] * largest
+    return floor if max(largest_finite(trial.expected), largest_finite(trial.got)) <= floor else 0.0
 
 
 def make_bench(

@@ -11,12 +11,14 @@ import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
+from symgrad.backward import Backward, derive_backward
 from symgrad.calculus import Sweep, pullback
+from symgrad.closed_form import Form, derive_closed_form
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
 from symgrad.language import ParsedProgram, arguments, expand_composites, find_inputs, read_program
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
@@ -25,7 +27,7 @@ from symgrad.oracles import ask_torch, check_reading
 from symgrad.program import Program
 from symgrad.question import torch_expression
 from symgrad.testing.candidates import Candidate, Seeds, Variation
-from symgrad.testing.trial_seeds import shaken_pullback
+from symgrad.testing.trial_seeds import shaken_pull
 from symgrad.tracing import Capture, capture
 from symgrad.tracing.lift import relabel_program
 
@@ -84,12 +86,17 @@ class DerivedReference:
         parts = [self.part(n, seed) for n, seed in enumerate(seeds) if seed is not None]
         return {name: np.asarray(sum(part[name] for part in parts)) for name in self.wanted}
 
+    @cached_property
+    def shaken_pull(self) -> Callable[[int, str, float, int], Callable[[Array], Array]]:
+        """`trial_seeds.shaken_pull` of one output, made once."""
+        return cache(lambda place, *asked: shaken_pull(self.programs[place], self.values[place], *asked))
+
     def shaken(self, seeds: Seeds, name: str, share: float, number: int) -> Array:
         """vᵀJ by one input with the last digits of all that stands in it moved: what rounding on the way may do."""
         found = np.zeros(np.shape(self.inputs.get(name, 0.0)))
-        for program, values, seed in zip(self.programs, self.values, seeds, strict=True):
+        for place, (program, seed) in enumerate(zip(self.programs, seeds, strict=True)):
             if seed is not None and any(t.name == name for t in program.inputs):
-                found = found + shaken_pullback(program, values, seed, [name], share, number)[name]
+                found = found + self.shaken_pull(place, name, share, number)(seed)
         return found
 
     def at(self, inputs: Mapping[str, Array]) -> DerivedReference:
@@ -98,9 +105,21 @@ class DerivedReference:
         found = [forward(p, {t.name: given[t.name] for t in p.inputs}) for p in self.programs]
         return DerivedReference(self.text, self.programs, tuple(found), self.wanted, self.said, self.tolerance)
 
-    def sweep(self, number: int, name: str) -> Sweep:
-        """The pullback of one output by one input, as index equations."""
-        return pullback(self.programs[number], name)
+    @cached_property
+    def sweep(self) -> Callable[[int, str], Sweep]:
+        """The pullback of one output by one input, as index equations, derived once."""
+        return cache(lambda number, name: pullback(self.programs[number], name))
+
+    @cached_property
+    def form(self) -> Callable[[int, str], Form | None]:
+        """The closed form of that, where there is one."""
+        return cache(lambda number, name: derive_closed_form(self.programs[number], self.sweep(number, name), name))
+
+    @cached_property
+    def lines(self) -> Backward:
+        """The backward of the only output, line by line."""
+        (program,), (values,) = self.programs, self.values
+        return derive_backward(program, [t.name for t in program.inputs if t.name in self.wanted], values=values)
 
 
 def opened_program(program: Program, values: Values) -> tuple[Program, Values] | None:

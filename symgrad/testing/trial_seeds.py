@@ -14,20 +14,20 @@ clips it or drops what is small gives the same for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import local_pullback, standard
+from symgrad.calculus import local_pullback
 from symgrad.calculus.local_derivatives import SEED
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.language.dtypes import to_bfloat16
-from symgrad.numeric import Array, Values, as_float, numeric_pullback
-from symgrad.numeric.forward_pass import evaluated
+from symgrad.numeric import Array, Values, as_float, evaluate
+from symgrad.numeric.vector_products import Pull, Read
 from symgrad.oracles.numerical import perturbed, rounding_noise
 from symgrad.program import Apply, Program
 
@@ -98,13 +98,19 @@ def cast_to(array: Array, dtype: str) -> Array:
         return to_bfloat16(array) if dtype == "bfloat16" else array.astype(dtype).astype(np.float64)
 
 
-def shaken_pullback(
-    program: Program, values: Values, seed: Array, wanted: Sequence[str], share: float, number: int
-) -> Mapping[str, Array]:
-    """vᵀJ with noise from generator ``number``."""
+def shaken_pull(program: Program, values: Values, name: str, share: float, number: int) -> Callable[[Array], Array]:
+    """vᵀJ by one input with noise from generator ``number``, for as many seeds as are given: the values move once."""
     point = values.with_arrays(perturbed(values.arrays, number, share))
-    noise = rounding_noise(program, point, share, number, term_magnitudes)
-    return {name: as_float(a) for name, a in numeric_pullback(program, point, seed, wanted, noise).items()}
+    sweep = Pull(program, point, [name])
+
+    def sizes(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
+        return term_magnitudes(sweep.known[step.result.name], cotangent, place)
+
+    def pulled(seed: Array) -> Array:
+        sweep.hook = rounding_noise(program, point, share, number, sizes)
+        return as_float(sweep.back({program.output: seed})[name])
+
+    return pulled
 
 
 def cancelling_step(program: Program, values: Values, seed: Array, name: str) -> Apply | None:
@@ -112,27 +118,27 @@ def cancelling_step(program: Program, values: Values, seed: Array, name: str) ->
     found: list[Apply] = []
 
     def seen(step: Apply, place: int, cotangent: Array, part: Array) -> None:
-        sizes = term_magnitudes(step, program, values, as_float(cotangent), place)
+        sizes = term_magnitudes(sweep.known[step.result.name], as_float(cotangent), place)
         if sizes.any() and np.abs(as_float(part)).max() <= NOTHING * sizes.max():
             found.append(step)
 
+    sweep = Pull(program, values, [name], hook=seen)
     if any(t.name == name for t in program.inputs):
-        numeric_pullback(program, values, seed, [name], seen)
+        sweep.back({program.output: seed})
     return found[0] if found else None
 
 
-def term_magnitudes(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
+def term_magnitudes(read: Read, cotangent: Array, place: int) -> Array:
     """Σ |terms| of one local pullback, entry by entry; 0 where that cannot be evaluated.
 
     A backward written by hand may cancel inside of one step: 1 − tanh² where tanh is flat.
     """
-    form = standard(step, program)
+    form, arrays, sizes = read
     try:
-        return np.abs(
-            as_float(evaluated(with_magnitudes(local_pullback(form.key, place)), form, values, {SEED: cotangent}))
-        )
+        magnitudes = with_magnitudes(local_pullback(form.key, place))
+        return np.abs(as_float(evaluate(magnitudes, {**arrays, SEED: cotangent}, sizes)))
     except SymgradError:
-        return np.zeros(np.shape(values[str(step.arguments[place])]))
+        return np.zeros(())
 
 
 @lru_cache(maxsize=512)

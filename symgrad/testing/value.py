@@ -19,6 +19,7 @@ from symgrad.numeric.exact import largest_finite
 from symgrad.oracles import run_torch, torch_version
 from symgrad.oracles.comparisons import judge
 from symgrad.testing.bench import (
+    FARTHER,
     BatteryResult,
     Bench,
     Trial,
@@ -42,8 +43,6 @@ ALIKE = 1e-6
 """Relative to the larger one: differences that are alike."""
 SMALL = 1e-9
 """Relative to v: gradients that may be rounding alone."""
-SHAKES, SPREAD, FARTHER, NOTHING = 4, 4.0, 64.0, 4.0
-"""How often rounding is tried, how many times what it moved a gradient may be off, and how much farther it is tried."""
 ELSEWHERE = ("not_finite", "kink", "precision", "missing_path")
 """Causes that no line of the candidate's backward says more of."""
 
@@ -98,7 +97,7 @@ def check_value(bench: Bench) -> BatteryResult:
     found, notes, count, worst_ulps = list[Finding](), list[str](), 0, 0.0
     for name in bench.candidate.names:
         excuse = judge(
-            Excuse(bench.trials[name]), [partial(widen_limits, bench, name), partial(excuse_kinks, bench, name)]
+            Excuse(bench.trials[name]), [partial(excuse_rounding, bench, name), partial(excuse_kinks, bench, name)]
         )
         count += len(excuse.trials)
         if excuse.note:
@@ -164,33 +163,9 @@ def blind_spot_notes(bench: Bench) -> Iterator[str]:
                 break
 
 
-def widen_limits(bench: Bench, name: str, excuse: Excuse) -> Excuse:
-    """Trials that are off with the limit that cancellation asks for: 1 − out² has few digits near out = 1."""
-    formula = bench.formula
-    if formula is None:
-        return excuse
-    share = EPSILON.get(bench.rounding.dtype, EPSILON["float64"])
-    found = []
-    for trial in excuse.trials:
-        if trial.off.any():
-            spread = 0.0
-            for number in range(SHAKES):
-                near, far = (
-                    np.abs(formula.shaken(trial.weights.seeds, name, share * by, number) - trial.expected)
-                    for by in (1.0, FARTHER)
-                )
-                smooth = np.isfinite(near) & (far >= FARTHER / 8 * near)  # at a tie it jumps, however little is moved
-                spread = max(spread, float(near[smooth].max(initial=0.0)))
-            trial = replace(trial, limit=max(trial.limit, SPREAD * spread, rounding_floor(trial, excuse.trials)))
-        found.append(trial)
-    return Excuse(found)
-
-
-def rounding_floor(trial: Trial, trials: Sequence[Trial]) -> float:
-    """What of a gradient is rounding alone, where all of it is: what cancels beside entries of an ordinary size."""
-    largest = max((largest_finite(t.expected) for t in trials if "onehot" in t.weights.name), default=0.0)
-    floor = NOTHING * EPSILON["float64"] * largest
-    return floor if max(largest_finite(trial.expected), largest_finite(trial.got)) <= floor else 0.0
+def excuse_rounding(bench: Bench, name: str, excuse: Excuse) -> Excuse:
+    """The trials with the limits that cancellation asks for."""
+    return Excuse(bench.widened(name))
 
 
 def rounding_note(bench: Bench, worst_ulps: float) -> str:
@@ -260,7 +235,7 @@ def value_finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial],
     elif excuse.outside:
         cause = Cause("kink", excuse.outside)
     elif formula is not None:
-        every = {n: widen_limits(bench, n, Excuse(bench.trials[n])).trials for n in bench.candidate.names}
+        every = {n: bench.widened(n) for n in bench.candidate.names}
         whole = [all(np.isfinite(t.expected).all() for t in row) for row in zip(*every.values(), strict=True)]
         sound = [number for number, fine in enumerate(whole) if fine] or range(len(whole))
         wrong = {n: [ts[i] for i in sound] for n, ts in every.items() if any(t.off.any() for t in ts)}

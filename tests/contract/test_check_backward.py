@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from symgrad import SymgradError
-from symgrad.testing import check_backward
+from symgrad.testing import BackwardReport, check_backward
 from tests.candidates import Candidate, function, with_ctx
 from tests.correct_backwards import CORRECT
 from tests.faulty_backwards import FAULTS
@@ -37,12 +37,11 @@ def named(candidates: tuple[Candidate, ...]) -> list[object]:
     return [pytest.param(c, id=c.name) for c in candidates]
 
 
-def message(candidate: Candidate) -> str:
+def message(name: str, report: BackwardReport) -> str:
     """Everything that is found, without the batteries."""
-    found = candidate.report().findings
-    text = "".join(f"{finding}\n" for finding in found)
+    text = "".join(f"{finding}\n" for finding in report.findings)
     text = IN_LINE.sub(r"\1 … of", LINE.sub(".py:…)", text))
-    return f"## {candidate.name}\n{FORM.sub('', text)}"
+    return f"## {name}\n{FORM.sub('', text)}"
 
 
 def goldens() -> dict[str, str]:
@@ -59,7 +58,7 @@ ROUNDED = ("linear in float32",)
 
 @pytest.mark.skipif(UPDATE not in os.environ, reason=f"writes the goldens; set {UPDATE}")
 def test_goldens_are_written() -> None:
-    GOLDENS.write_text("\n".join(message(c) for c in EVERY_WRONG if c.name not in RANDOM), encoding="utf-8")
+    GOLDENS.write_text("\n".join(message(c.name, c.report()) for c in EVERY_WRONG if c.name not in RANDOM), encoding="utf-8")
 
 
 @pytest.mark.one_in(96, alone=4)
@@ -71,7 +70,7 @@ def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     assert report.findings[0].kind in candidate.kinds
     assert max(map(len, report.to_text().splitlines())) <= WIDEST
     if candidate.name not in RANDOM:
-        shown = (message(candidate), goldens()[candidate.name])
+        shown = (message(candidate.name, report), goldens()[candidate.name])
         told, golden = (re.sub(r"[\d,]+ ulps", "… ulps", text) if candidate.name in ROUNDED else text for text in shown)
         assert told == golden
 

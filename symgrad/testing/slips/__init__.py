@@ -22,6 +22,8 @@ from symgrad.testing.references import DerivedReference
 from symgrad.testing.trial_seeds import LOWER, GradientTolerance, cast_to
 
 Made = Callable[[Trial], Array]
+Clause = str | Callable[[], str]
+"""A clause, or what writes it: of a hundred mistakes that are tried one is told."""
 LINEAR = "vᵀJ is linear in v, whatever the function is"
 LETTERS = "ijklmn"
 SHIFTS = (1, -1, 2, -2)
@@ -48,8 +50,13 @@ class Slip:
     """A mistake: its kind, a clause that names it, and the gradient that it would give."""
 
     kind: str
-    said: str
+    clause: Clause
     made: Made
+
+    @property
+    def said(self) -> str:
+        """The clause, written where that was left for later."""
+        return self.clause if isinstance(self.clause, str) else self.clause()
 
     def gives(self, trial: Trial) -> Array | None:
         """That gradient; None where it cannot be computed."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symgrad.backward import derive_backward
 from symgrad.calculus import flowing
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
@@ -61,7 +60,7 @@ def backward_quantities(formula: DerivedReference, seeds: Sequence[Array]) -> Kn
     between = sorted(flowing(program, names) & program.relevant - {program.output, *names})
     cotangents = numeric_pullback(program, values, seeds[0], between)
     found |= {f"v_{name}": as_float(array) for name, array in cotangents.items()}
-    for text, array in line_parts(formula, seeds[0], names):
+    for text, array in line_parts(formula, seeds[0]):
         found.setdefault(text, array)
     return found
 
@@ -70,9 +69,7 @@ def cotangent_lines(formula: DerivedReference, name: str) -> dict[str, str]:
     """``v_t1 = v_h * (1 - h ** 2)``: the line of our backward that gives a cotangent, and those that it reads."""
     if len(formula.programs) > 1:
         return {}
-    program, values = formula.programs[0], formula.values[0]
-    names = [t.name for t in program.inputs if t.name in formula.wanted]
-    lines = {line.target: line for line in derive_backward(program, names, values=values).statements}
+    lines = {line.target: line for line in formula.lines.statements}
     found: dict[str, str] = {}
     waiting = [name]
     while waiting:
@@ -83,13 +80,12 @@ def cotangent_lines(formula: DerivedReference, name: str) -> dict[str, str]:
     return found if all(len(text) <= SHORT for text in found.values()) else {}
 
 
-def line_parts(formula: DerivedReference, seed: Array, names: Sequence[str]) -> Iterator[tuple[str, Array]]:
+def line_parts(formula: DerivedReference, seed: Array) -> Iterator[tuple[str, Array]]:
     """What stands inside the lines of our backward: ``v * out`` and its sum, where softmax is pulled back."""
     program, values = formula.programs[0], formula.values[0]
     arrays = {t.name: as_float(values[t.name]) for t in program.tensors()} | {program.seed: np.asarray(seed)}
     count = 0
-    lines = derive_backward(program, names, values=values)
-    for line in (*lines.forward, *lines.statements):
+    for line in (*formula.lines.forward, *formula.lines.statements):
         if line.code is None:
             return
         for node in (n for n in ast.walk(ast.parse(line.code, mode="eval")) if isinstance(n, (ast.BinOp, ast.Call))):

@@ -17,7 +17,6 @@ import sympy as sp
 
 from symgrad.calculus import flowing
 from symgrad.calculus.reverse_sweep import substitute
-from symgrad.closed_form import derive_closed_form
 from symgrad.closed_form.form import find_views
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, numeric_pullback, unit_at
@@ -228,7 +227,7 @@ def entry_and_line(formula: DerivedReference, name: str, at: tuple[int, ...], tr
         equation = substitute(sweep.equation, find_views(program))
         places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
         text = formula_text(equation.right.xreplace(places), ())
-    form = derive_closed_form(program, sweep, name)
+    form = formula.form(number, name)
     line = ""
     if form is not None and len(formula.programs) == 1:
         weights = np.asarray(trial.weights.seeds[number], dtype=np.float64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 
@@ -17,10 +18,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local_derivatives import SEED
-from symgrad.closed_form import derive_closed_form
 from symgrad.closed_form.writing.sum_writers import SUMS
 from symgrad.errors import SymgradError
-from symgrad.indexing import Bracket, Equation, instantiate
+from symgrad.indexing import Bracket, Equation, Index, instantiate
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.numeric import as_float
 from symgrad.oracles.forms import evaluate_text
@@ -34,7 +34,7 @@ LONGEST = 40
 TRANSPOSES = ("T", "mT")
 PARTS = (ast.Attribute, ast.Subscript, ast.Call)
 """What a name may be a part of that is no operand by itself."""
-DELTA = re.compile(r"δ_(\w)(\w)")
+DELTA, MISSING = re.compile(r"δ_(\w)(\w)"), "the factor {} is missing"
 
 Rows = Iterator[tuple[ast.expr, ast.expr, str, str]]
 """A part of a text, what stands in its place, the kind of that mistake and a clause."""
@@ -46,18 +46,19 @@ def closed_form_slips(case: Case, axes: bool = False) -> Iterator[Slip]:
         return
     program, values = case.single
     try:
-        form = derive_closed_form(program, case.formula.sweep(0, case.name), case.name)
+        form = case.formula.form(0, case.name)
     except SymgradError:
         return
     if form is None:
         return
     known = {t.name: as_float(values[t.name]) for t in program.inputs}
     known = {program.output: as_float(values[program.output]), **known}
+    ranks = {program.seed: np.ndim(values[program.output]), **{name: array.ndim for name, array in known.items()}}
     nodes = list(ast.walk(parse_closed_form(form.text)))
     read = sum(isinstance(n, ast.Name) and n.id in known for n in nodes)
     sizes = sum(isinstance(n, ast.Attribute) and n.attr == "shape" for n in nodes)
     along = read == sizes and np.ndim(values[case.name]) != np.ndim(values[program.output])
-    turning = partial(transpose_operand, names=(program.seed, *known), kind="wrong_axis" if along else "transposed")
+    turning = partial(transpose_operand, ranks=ranks, kind="wrong_axis" if along else "transposed")
     for kind, text, said in variants(form.text, sum_over_other_axes) if axes else altered_products(form.text, turning):
         yield Slip(
             kind, f"equals {text}: {said}",
@@ -101,15 +102,15 @@ def variants(text: str, rows: Callable[[ast.Module], Rows]) -> Iterator[tuple[st
         NodeSwap(new, old).visit(tree)
 
 
-def transpose_operand(tree: ast.Module, names: Sequence[str], kind: str) -> Rows:
+def transpose_operand(tree: ast.Module, ranks: Mapping[str, int], kind: str) -> Rows:
     """One operand transposed that is not, or the other way round."""
     inner = {id(n.func if isinstance(n, ast.Call) else n.value) for n in ast.walk(tree) if isinstance(n, PARTS)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in TRANSPOSES:
             said = f"the transpose of {node.value.id}" if isinstance(node.value, ast.Name) else "a transpose"
             yield node, node.value, kind, f"{said} is missing"
-        if isinstance(node, ast.Name) and node.id in names and id(node) not in inner:
-            for attr in TRANSPOSES:
+        if isinstance(node, ast.Name) and ranks.get(node.id, 0) > 1 and id(node) not in inner:
+            for attr in TRANSPOSES[: ranks[node.id] - 1]:  # of a matrix both are the same
                 yield node, ast.Attribute(node, attr), kind, f"{node.id} is transposed, and should not be"
 
 
@@ -141,19 +142,45 @@ def sum_over_other_axes(tree: ast.Module) -> Rows:
         yield node, ast.Call(node.func, [], []), "wrong_axis", said
 
 
-def altered_equations(
-    equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
-) -> Iterator[tuple[str, str, Expr]]:
+@dataclass(frozen=True)
+class Alteration:
+    """An equation with another right-hand side: the kind of that mistake, and a clause with room for some parts."""
+
+    kind: str
+    clause: str
+    parts: tuple[Expr, ...]
+    right: Expr
+
+    def said(self, axes: Sequence[Index], names: Mapping[str, str], sizes: Mapping[Size, Size]) -> str:
+        """The clause, its parts in the names of the program."""
+        texts = [describe_part(part, axes, names, sizes) for part in self.parts]
+        letters = DELTA.fullmatch(texts[0]) if self.clause == MISSING else None
+        means = ", which is 1 where {} = {} and 0 elsewhere".format(*letters.groups()) if letters else ""
+        return self.clause.format(*texts) + means
+
+
+def describe_part(node: Expr, axes: Sequence[Index], names: Mapping[str, str], sizes: Mapping[Size, Size]) -> str:
+    """A part of a formula; what says most in it where it is too long, "…" where nothing does."""
+    placed = instantiate(Equation(tuple(axes), node), names, sizes)
+    others = [k for k in free_indices(placed.right) if k not in placed.axes]
+    text = formula_text(placed.right, (*placed.axes, *sorted(others, key=str)))
+    if len(text) <= LONGEST or node in seed_sums(node):
+        return text
+    inner = [describe_part(part, axes, names, sizes) for part in seed_sums(node)]
+    return f"with {min(inner, key=len)}" if inner else "…"
+
+
+def altered_equations(equation: Equation) -> Iterator[Alteration]:
     """Terms first, then factors, sums and powers; what would read between two entries is nobody's mistake.
 
     Nor is what stood inside of a sum without that sum: it has an index that nothing says.
     """
     own = {index for access in accesses(equation.right) for index in indices_of(access)}
-    for kind, said, right in every_alteration(equation, names, sizes):
-        if free_indices(right) <= {*equation.axes} and all(
-            is_whole_index(index) for access in accesses(right) for index in set(indices_of(access)) - own
+    for altered in every_alteration(equation):
+        if free_indices(altered.right) <= {*equation.axes} and all(
+            is_whole_index(index) for access in accesses(altered.right) for index in set(indices_of(access)) - own
         ):
-            yield kind, said, right
+            yield altered
 
 
 def is_whole_index(index: Expr) -> bool:
@@ -162,32 +189,22 @@ def is_whole_index(index: Expr) -> bool:
     return bool(index.has(sp.floor)) or (not below and all(n.is_integer for n in index.atoms(sp.Number)))
 
 
-def every_alteration(
-    equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
-) -> Iterator[tuple[str, str, Expr]]:
+def every_alteration(equation: Equation) -> Iterator[Alteration]:
     """All of them, whether they can be evaluated or not."""
     right = equation.right
 
-    def told(node: Expr) -> str:
-        """A part of the formula in the names of the program; empty where it is too long or says nothing alone."""
-        placed = instantiate(Equation(equation.axes, node), names, sizes)
-        others = [k for k in free_indices(placed.right) if k not in placed.axes]
-        text = formula_text(placed.right, (*placed.axes, *sorted(others, key=str)))
-        if len(text) <= LONGEST or node in seed_sums(node):
-            return text
-        inner = [told(part) for part in seed_sums(node)]
-        return f"with {min(inner, key=len)}" if inner else "…"
+    def altered(kind: str, clause: str, parts: Sequence[Expr], old: Expr, new: Expr, where: Expr = right) -> Alteration:
+        return Alteration(kind, clause, tuple(parts), where.xreplace({old: new}))
 
     for where in (sp.Add(*multiplied_out(right)), right):
         for node in outermost_nodes(where, sp.Add):
             for term in node.args:
                 rest = node - term
-                yield "missing_term", f"the term {told(term)} is missing", where.xreplace({node: rest})
-                said = f"the term {told(term)} has the wrong sign"
-                yield "missing_term", said, where.xreplace({node: rest - term})
+                yield altered("missing_term", "the term {} is missing", [term], node, rest, where)
+                yield altered("missing_term", "the term {} has the wrong sign", [term], node, rest - term, where)
             if len(node.args) > 2 and contains_seed(node):
                 for term in node.args:
-                    yield "missing_term", f"only the term {told(term)} is there", where.xreplace({node: term})
+                    yield altered("missing_term", "only the term {} is there", [term], node, term, where)
     for node in outermost_nodes(right, sp.Sum):
         body, limits = node.function, node.limits
         for factor in sp.Mul.make_args(body):
@@ -195,31 +212,23 @@ def every_alteration(
                 continue
             plain = node.func(body / factor, *limits)
             size = sp.Mul(*(high - low + 1 for _, low, high in limits))
-            said = f"{told(factor)} is missing in the sum"
-            yield (
-                "missing_factor",
-                f"a mean is used instead of a mean weighted by {told(factor)}",
-                right.xreplace({node: plain / size}),
-            )  # one sentence
-            yield "missing_factor", said, right.xreplace({node: plain})
+            mean = "a mean is used instead of a mean weighted by {}"
+            yield altered("missing_factor", mean, [factor], node, plain / size)
+            yield altered("missing_factor", "{} is missing in the sum", [factor], node, plain)
         if contains_seed(body):
             bare = body.xreplace({limit[0]: axis for limit, axis in zip(limits, equation.axes, strict=False)})
-            yield "missing_term", "the sum over the other entries is missing", right.xreplace({node: bare})
+            yield altered("missing_term", "the sum over the other entries is missing", [], node, bare)
     for node in outermost_nodes(right, sp.Mul):
         for factor in node.args:
-            if contains_seed(factor):
-                continue
-            kind, text = "scaled" if factor.is_number else "missing_factor", told(factor)
-            letters = DELTA.fullmatch(text)
-            means = ", which is 1 where {} = {} and 0 elsewhere".format(*letters.groups()) if letters else ""
-            yield kind, f"the factor {text} is missing{means}", right.xreplace({node: node / factor})
+            if not contains_seed(factor):
+                yield altered(
+                    "scaled" if factor.is_number else "missing_factor", MISSING, [factor], node, node / factor
+                )
     for node in outermost_nodes(right, sp.Pow):
         base, exponent = node.args
-        if contains_seed(base):
-            continue
-        for other in (exponent - 1, exponent + 1, -exponent):
-            said = f"{told(sp.Pow(base, other))} is used instead of {told(node)}"
-            yield "missing_factor", said, right.xreplace({node: sp.Pow(base, other)})
+        for power in (exponent - 1, exponent + 1, -exponent) if not contains_seed(base) else ():
+            other = sp.Pow(base, power)
+            yield altered("missing_factor", "{} is used instead of {}", [other, node], node, other)
 
 
 def seed_sums(node: Expr) -> list[Expr]:

@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 import sympy as sp
@@ -23,12 +23,14 @@ from symgrad.indexing import Equation
 from symgrad.language.expand import unify_step_shapes
 from symgrad.numeric import Array, Values, as_float, forward, unit_at
 from symgrad.numeric.forward_pass import evaluated
-from symgrad.numeric.vector_products import pull_step
+from symgrad.numeric.vector_products import Pull, pull_step
 from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Program, Role
 from symgrad.shapes import SizeMismatch, Sizes
-from symgrad.testing.slips import call_text, has_square_rows
-from symgrad.testing.slips.formula_slips import altered_equations
+from symgrad.testing.bench import Trial
+from symgrad.testing.slips import Case, Clause, Made, call_text, has_square_rows
+from symgrad.testing.slips.formula_slips import Alteration, altered_equations
+from symgrad.testing.trial_seeds import Weights
 
 AXES = ("dim", "dims", "dim0", "dim1")
 """What options are called that name axes; torch calls them so in all of its functions."""
@@ -37,19 +39,29 @@ MOST_ENTRIES = 64
 
 LocalPullback = Callable[[Array], Array]
 """What another local pullback makes of a cotangent."""
-Found = Iterator[tuple[str, str, LocalPullback]]
+Found = Iterator[tuple[str, Clause, LocalPullback]]
 """The kind of a mistake, a clause, and the local pullback."""
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """One operand of one step, in a program that computes output ``number``."""
+    """One operand of one step that a sweep back from output ``number`` to the input of a case comes through."""
 
-    program: Program
-    values: Values
+    case: Case
+    sweep: Pull
     number: int
     step: Apply
     position: int
+
+    @property
+    def program(self) -> Program:
+        """The program of the sweep."""
+        return self.sweep.program
+
+    @property
+    def values(self) -> Values:
+        """Its numbers."""
+        return self.sweep.values
 
     @property
     def form(self) -> Standard:
@@ -103,6 +115,40 @@ class Place:
         point = self.values if values is None else values
         return as_float(pull_step(step or self.step, self.program, point, cotangent, [self.position])[self.position])
 
+    @cached_property
+    def around(self) -> Callable[[Weights], tuple[Array, Array]]:
+        """For a seed the cotangent of the result, and the whole gradient without what comes back through here."""
+        return cache(self._around)
+
+    def _around(self, weights: Weights) -> tuple[Array, Array]:
+        cotangents = [np.zeros(np.shape(self.result))]
+
+        def cut(step: Apply, position: int, cotangent: Array, part: Array) -> Array | None:
+            if step is not self.step or position != self.position:
+                return None
+            cotangents.append(as_float(cotangent))
+            return np.zeros(np.shape(part))
+
+        self.sweep.hook, name = cut, self.case.name
+        found = as_float(self.sweep.back({self.program.output: weights.seeds[self.number]})[name])
+        self.sweep.hook = None
+        others = [self.case.formula.part(n, s)[name] for n, s in enumerate(weights.seeds) if n != self.number]
+        return cotangents[-1], np.asarray(sum(others, found))
+
+    def part(self, trial: Trial) -> Array:
+        """What comes back through here."""
+        return trial.expected - self.around(trial.weights)[1]
+
+    def gradient(self, change: LocalPullback) -> Made:
+        """The whole gradient with another local pullback here."""
+
+        def made(trial: Trial) -> Array:
+            cotangent, rest = self.around(trial.weights)
+            through = self.sweep.back({str(self.step.arguments[self.position]): change(cotangent)})
+            return rest + as_float(through[self.case.name])
+
+        return made
+
     def reading(self, name: str, array: Array) -> LocalPullback:
         """The local pullback with other numbers in one of the tensors that it reads."""
         return partial(self.pulled, values=self.values.with_arrays({name: array}))
@@ -125,15 +171,17 @@ def left_out_derivative(place: Place) -> Found:
 
 def altered_terms(place: Place) -> Found:
     """The formula with a term or a factor changed."""
-    form = place.form
+    form, axes = place.form, place.equation.axes
     names = {**form.names, SEED: place.seed}
-    for kind, said, right in altered_equations(place.equation, names, form.sizes):
+    for altered in altered_equations(place.equation):
 
-        def change(cotangent: Array, right: sp.Expr = right) -> Array:
-            wrong = Equation(place.equation.axes, right)
-            return as_float(evaluated(wrong, form, place.values, {SEED: cotangent}))
+        def said(altered: Alteration = altered) -> str:
+            return altered.said(axes, names, form.sizes) + place.said
 
-        yield kind, f"{said}{place.said}", change
+        def change(cotangent: Array, right: sp.Expr = altered.right) -> Array:
+            return as_float(evaluated(Equation(axes, right), form, place.values, {SEED: cotangent}))
+
+        yield altered.kind, said, change
 
 
 def transposes(place: Place) -> Found:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -25,6 +25,7 @@ from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.language.dtypes import resolve_shapes
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward
+from symgrad.numeric.vector_products import Pull
 from symgrad.ops import TABLE
 from symgrad.program import Apply, Program
 from symgrad.shapes import Shape, SizeMismatch, Sizes
@@ -63,7 +64,7 @@ def every_slip(case: Case) -> Iterator[Slip]:
             for family in FAMILIES:
                 for place in chosen:
                     for kind, said, change in family(place):
-                        yield Slip(kind, said, gradient_with_pullback(case, place, change))
+                        yield Slip(kind, said, place.gradient(change))
             yield from chain.from_iterable(use_slips(case, place, counted=True) for place in chosen)
 
 
@@ -74,27 +75,12 @@ def gradient_places(case: Case, composite: bool) -> Iterator[Place]:
         if found is None or not any(t.name == case.name for t in found[0].inputs):
             continue
         program, values = found
+        sweep = Pull(program, values, [case.name])
         reached = flowing(program, [case.name]) & program.relevant | {case.name}
         for step in reversed(program.steps):
             if step.result.name in program.relevant:
                 for position in flowing_places(step, reached):
-                    yield Place(program, values, number, step, position)
-
-
-def gradient_with_pullback(case: Case, place: Place, change: LocalPullback) -> Callable[[Trial], Array]:
-    """The gradient with one local pullback changed; the other outputs contribute what they should."""
-    formula, name = case.formula, case.name
-
-    def instead(step: Apply, position: int, cotangent: Array, part: Array) -> Array | None:
-        return change(as_float(cotangent)) if step is place.step and position == place.position else None
-
-    def gradient(trial: Trial) -> Array:
-        seeds = trial.weights.seeds
-        found = numeric_pullback(place.program, place.values, seeds[place.number], [name], instead)[name]
-        rest = [formula.part(n, s)[name] for n, s in enumerate(seeds) if n != place.number]
-        return np.asarray(sum(rest, as_float(found)))
-
-    return gradient
+                    yield Place(case, sweep, number, step, position)
 
 
 def use_slips(case: Case, place: Place, counted: bool) -> Iterator[Slip]:
@@ -102,11 +88,9 @@ def use_slips(case: Case, place: Place, counted: bool) -> Iterator[Slip]:
     what, step = str(place.step.arguments[place.position]), place.step
     if place.alone and step.tensors.count(what) < 2:
         return
-    zero = np.zeros(np.shape(place.operand))
-    without = gradient_with_pullback(case, place, lambda cotangent: zero)
     sizes = {int(n) for a in (place.operand, place.result) for n in (*np.shape(a), np.size(a)) if n > 1} | {2}
     way = f"gradient of {what} through {step.result.name} = {call_text(step)}"
-    share = GradientShare(f"the {way}", lambda t: t.expected - without(t), f"the {way} is missing", "missing_path")
+    share = GradientShare(f"the {way}", place.part, f"the {way} is missing", "missing_path")
     times = [Fraction(a, b) for n in sorted(sizes) for a, b in ((n, 1), (1, n))]
     yield from Shares(case, [share]).each(times if counted else GONE)
 
@@ -116,15 +100,14 @@ def operation_slips(case: Case) -> Iterator[Slip]:
     trial = max(case.trials, key=lambda t: float(np.abs(t.got - t.expected).max(initial=0.0)))
     for place in islice(gradient_places(case, True) if case.single else (), MOST_STEPS):
         for said, change in other_operations(case, place, trial):
-            yield Slip("wrong_operation", said + place.said, gradient_with_pullback(case, place, change))
+            yield Slip("wrong_operation", said + place.said, place.gradient(change))
 
 
 def other_operations(case: Case, place: Place, trial: Trial) -> Iterator[tuple[str, LocalPullback]]:
     """What the other operations of the table would give back along one direction, where it is what came."""
     program, values, name = place.program, place.values, case.name
-    end, operand = place.step.result.name, str(place.step.arguments[place.position])
-    seed = trial.weights.seeds[place.number]
-    carried = seed if end == program.output else as_float(numeric_pullback(program, values, seed, [end])[end])
+    operand = str(place.step.arguments[place.position])
+    carried, _ = place.around(trial.weights)
     direction = np.random.default_rng(0).uniform(0.5, 1.0, np.shape(values[name]))
     along = direction
     if operand != name:
