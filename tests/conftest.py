@@ -5,10 +5,10 @@ so that a red run is the change's own doing. ``nightly`` draws new ones, many of
 ``pytest --hypothesis-profile=nightly``.
 
 ``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow. Where a test walks over the
-operations of the table, some ``MANY`` of its slow examples stay slow and the rest is left to the night. Each test leaves
-out others, so the slow run meets every operation in several tests. The contract leaves nothing to the night. At night all
-are run, and where the contract is run alone (``pytest tests/contract``) all, or one in ``alone`` of those with
-``one_in(n, alone=…)``.
+operations of the table, some ``MANY`` of its slow examples stay slow and the rest is left to the night; of examples that
+nobody wrote for this test, one in ``slow`` of ``one_in(n, slow=…)``. Each test leaves out others, so the slow run meets
+every operation in several tests. Of the contract no operation is left to the night. At night all are run, and where the
+contract is run alone (``pytest tests/contract``) all, or one in ``alone`` of those with ``one_in(n, alone=…)``.
 
 The default tests of a file run in one process, one after the other: what they derive, and the libraries that they alone
 need, is there once. Tests of examples of one operation of the table run in one process, whichever files they stand in,
@@ -39,7 +39,7 @@ settings.register_profile("nightly", max_examples=2000, deadline=None, print_blo
 settings.load_profile("main")
 
 ROOT = Path(__file__).resolve().parents[1]
-MANY = 30
+MANY = 8
 """Of one test's slow examples of operations so many, or up to twice as many, stay slow."""
 os.environ["SYMGRAD_CACHE"] = ""
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "cli")])
@@ -92,7 +92,10 @@ def names_of_operations() -> frozenset[str]:
 
 
 def leave_to_the_slow(items: Sequence[pytest.Item], alone: bool = False) -> None:
-    """Mark the other examples of what is ``one_in(n)`` as slow; ``alone`` there is nothing but the contract."""
+    """Mark the other examples of what is ``one_in(n)`` as slow, or some of them, and the rest as left to the night.
+
+    ``alone`` there is nothing but the contract.
+    """
     examples: dict[str, list[tuple[pytest.Item, int]]] = {}
     for item in items:
         mark = item.get_closest_marker("one_in")
@@ -101,9 +104,13 @@ def leave_to_the_slow(items: Sequence[pytest.Item], alone: bool = False) -> None
                 (item, mark.kwargs.get("alone", 1) if alone else mark.args[0])
             )
     for test, found in examples.items():
+        others = []
         for number, (item, every) in enumerate(found):
             if not by_default(number, min(every, len(found)), test):  # of two examples one in four is one
-                item.add_marker(pytest.mark.slow)
+                others.append(item)
+        for number, item in enumerate(others):
+            kept = by_default(number, item.get_closest_marker("one_in").kwargs.get("slow", 1), test)
+            item.add_marker(pytest.mark.slow if kept else pytest.mark.night)
 
 
 def leave_to_the_night(items: Sequence[pytest.Item]) -> None:

@@ -90,7 +90,7 @@ def defaults(word: str) -> Iterator[str]:
                 yield from (f"{a.name}={a.default_value!r}" for a in schema.arguments if a.has_default_value())
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(24, slow=8)
 @pytest.mark.parametrize("word", WORDS)
 def test_whatever_stands_between_the_brackets_is_read_or_refused(word: str) -> None:
     """A list for a number, a text for a tensor, nothing at all: some of these were "symgrad bug" or an IndexError."""
@@ -98,7 +98,7 @@ def test_whatever_stands_between_the_brackets_is_read_or_refused(word: str) -> N
         is_read(call_text(word, arguments))
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(24, slow=8)
 @pytest.mark.parametrize("word", [word for word in WORDS if word not in UNREAD])
 def test_an_option_that_says_what_torch_takes_alone_is_as_if_it_were_not_there(word: str) -> None:
     """``torch.add(x, y, alpha=1)``, ``F.softplus(x, beta=1)``, ``size_average=None``: each was refused."""
@@ -124,7 +124,7 @@ def names(word: str) -> Iterator[list[str]]:
                     yield ["input" if a.name == "self" else a.name for a in schema.arguments]
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(48, slow=8)
 @pytest.mark.parametrize("word", WORDS)
 def test_arguments_may_be_given_by_torchs_names(word: str) -> None:
     """``F.mse_loss(x, target=y)``, ``torch.cdist(x1=x, x2=y)``, ``torch.linalg.inv(A=x)``: each was refused."""
@@ -204,7 +204,7 @@ def by_numpy(text: str, given: Mapping[str, np.ndarray]) -> np.ndarray | None:
     return None if np.iscomplexobj(found) or found.dtype == object else found
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(6, slow=3)
 @pytest.mark.parametrize(
     "word", sorted(w for w in {*COMPOUNDS, *SPELLINGS} if w.startswith("np.") and w not in NUMPYS_OWN)
 )

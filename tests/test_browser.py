@@ -32,7 +32,7 @@ from tests.test_run_page import TRAIN
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
-SIXTH = 6
+TWENTIETH = 20
 """Of the examples of the table one in so many is made a story and computed again."""
 DEEP = "h = tanh(x@w + b); softmax(h@u)"
 
@@ -180,7 +180,7 @@ def test_exponents_beyond_what_floats_hold_come_out_as_in_python(opened: Opened,
     assert page.evaluate("document.documentElement.dataset.formulas") == "travel"
     for far in (99.0, 720.0, -1e5, 1e5, 1e6):
         moved = [[1.0, far, 3.0], [far, far - 1, -1.0]]
-        for i, j in np.ndindex(2, 3):
+        for i, j in ((0, 1), (1, 0), (1, 1)):  # the others stay
             type_into(page, f"x[{i},{j}]", repr(moved[i][j]))
         wanted = symgrad.explain(text, x=moved, wrt="x", **options)
         assert wanted.passed
@@ -503,7 +503,7 @@ def test_names_of_users_do_nothing(opened: Opened, tmp_path: Path) -> None:
 def test_operations_come_out_in_the_page_as_in_python(opened: Opened, tmp_path: Path) -> None:
     """What travels is computed again by the browser, for examples of the whole table."""
     opened.open(written(tmp_path / "one.html", symgrad.explain("x*a", check=False).to_html()))
-    travelled, tried = 0, cases()[::SIXTH]
+    travelled, tried = 0, cases()[::TWENTIETH]
     for case in tried:
         data = page_data(case.story)
         found = opened.page.evaluate("text => symgradTree.differing(symgradTree.read(text))", json.dumps(data))

@@ -202,7 +202,7 @@ def test_what_people_write_is_what_torch_computes(text: str, shapes: str) -> Non
 
 
 AGAIN = [
-    pytest.param(*pair, id=" with ".join(pair), marks=[pytest.mark.slow] if n % 3 else [])
+    pytest.param(*pair, id=" with ".join(pair), marks=([], pytest.mark.slow, pytest.mark.night)[n % 3])
     for n, pair in enumerate(FORMS)
 ]
 
@@ -293,7 +293,7 @@ HASHED = [(text, shapes) for text, shapes in FORMS if "@" in text or "max" in te
 
 
 @pytest.mark.parametrize(
-    ("seeds", "texts"), [(["77"], HASHED[::12]), pytest.param(["1", "2", "77"], HASHED, marks=pytest.mark.slow)]
+    ("seeds", "texts"), [(["77"], HASHED[::12]), pytest.param(["1"], HASHED, marks=pytest.mark.slow)]
 )
 def test_pythons_hash_seed_does_not_matter(seeds: list[str], texts: list[tuple[str, str]]) -> None:
     """SymPy orders some things by hash; what is shown may not depend on it. Here the seed is any."""
@@ -497,11 +497,11 @@ WHOLES = [
     "layer_norm({0}, {0}.shape)",
 ]
 PAIRS = [
-    pytest.param(whole, part, marks=[pytest.mark.slow] if (i + j) % 3 else [])
+    pytest.param(whole, part, marks=([], pytest.mark.slow, pytest.mark.night)[(i + j) % 3])
     for i, whole in enumerate(WHOLES)
     for j, part in enumerate(PARTS)
 ]
-"""By default each with two of the others."""
+"""Each with two of the others by default and in the slow tests, and with the rest at night."""
 
 
 @pytest.mark.one_in(5)

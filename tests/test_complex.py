@@ -464,7 +464,7 @@ INNER = {
 }
 
 
-@pytest.mark.one_in(30)
+@pytest.mark.one_in(30, slow=3)
 @pytest.mark.parametrize("word", sorted(set(ARITHMETIC) - set(INNER)))
 def test_what_is_known_of_complex_tensors_means_the_same_in_a_text_and_in_a_run(word):
     call = f"{SPELLED.get(word, 'torch')}.{word}({', '.join(ARGUMENTS.get(word, (A,)))})"

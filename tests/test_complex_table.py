@@ -25,6 +25,7 @@ from symgrad.tracing.lift.inside import DEFINITIONS
 from tests import torch_side
 from tests.cases import Case, cases
 from tests.compare import assert_same
+from tests.nights import numbers
 
 INNER = frozenset({"triangular_factor"})
 """Entries of symgrad's own that demand something of the numbers."""
@@ -53,8 +54,7 @@ PARTS = 8
 """In so many parts the table is gone through: which entries are linear takes seconds to find."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.night) for n in range(3, PARTS))])
+@pytest.mark.parametrize("part", numbers(range(1), range(1, PARTS)))
 def test_what_is_linear_means_the_same_of_complex_tensors(part: int) -> None:
     linear = [case for case in cases()[part::PARTS] if linear_in(case)]
     assert len(linear) > 15

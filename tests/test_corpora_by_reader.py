@@ -28,6 +28,7 @@ from symgrad.question import ask, torch_expression
 from symgrad.reference import TextRejected, UnsupportedText, run_reference
 from tests import random_texts
 from tests.compare import assert_same
+from tests.nights import numbers
 
 TESTS = Path(__file__).parent
 PARTS = 40
@@ -66,7 +67,7 @@ def parses(text: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS))])
+@pytest.mark.parametrize("part", [0, *numbers(range(1, 6), range(6, PARTS))])
 def test_every_text_that_a_test_holds_is_what_torch_runs(part: int) -> None:
     texts = [text for text in held()[part::PARTS] if parses(text)]
     assert len(texts) > 60
@@ -111,13 +112,7 @@ def agrees(text: str) -> bool:
     return True
 
 
-SEEDS = [
-    *range(60),
-    *(pytest.param(seed, marks=pytest.mark.slow if seed < 120 else pytest.mark.night) for seed in range(60, 500)),
-]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*range(30), *numbers(range(30, 60), range(60, 500))])
 def test_a_random_text_has_pythons_value_or_none(seed: int) -> None:
     """Names, aliases, writes: what is answered is Python's and torch's, what they refuse is called refused."""
     text, given, own = random_texts.text_of(seed), random_texts.leaves(), random_texts.leaves()

@@ -76,7 +76,7 @@ Symmetric matrices are read as such, so what his formulas give for them is made 
 
 @pytest.mark.one_in(10)
 @pytest.mark.parametrize(("text", "wrt", "form"), GILES)
-@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.night)])
 def test_giles_results_are_derived_at_every_size(text: str, wrt: str, form: str, size: int) -> None:
     generator = np.random.default_rng(size)
     given = {"A": definite(size, generator)} | ({"B": generator.normal(size=(size, size))} if "B" in text else {})

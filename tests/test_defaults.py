@@ -44,7 +44,7 @@ CALLS = sorted(
 )
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, slow=4)
 @pytest.mark.parametrize(("name", "count"), CALLS)
 def test_what_is_left_out_is_what_torch_takes(name: str, count: int) -> None:
     """A call that both read is the same tensor: `F.softmax(x)` of three axes goes along the first one."""

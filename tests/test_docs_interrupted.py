@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from symgrad_cli.main import main
 
-NAMES = "tanh,relu,exp,matmul,sum,softmax,transpose,log,sin,mean"
+NAMES = "tanh,relu,exp,matmul,sum,softmax"
 COMMAND = ("docs", "--no-check", "--ops", NAMES)
 
 
@@ -42,7 +42,7 @@ def test_the_help_says_what_a_killed_run_leaves() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("after", [1, 5])
+@pytest.mark.parametrize("after", [1, 3])
 @pytest.mark.parametrize("sign", ["SIGTERM", "SIGKILL"])
 def test_what_stands_is_whole_and_the_next_run_makes_the_rest(
     sign: str, after: int, whole: dict[str, bytes], tmp_path: Path

@@ -202,7 +202,9 @@ VISUAL = [op for op in OPS if family_of(op) in ("convolutions", "pooling", "inte
 
 
 @pytest.mark.one_in(12)
-@pytest.mark.parametrize("op", VISUAL[::8], ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [*VISUAL[3::7], pytest.param(VISUAL[8], marks=pytest.mark.night)], ids=lambda op: op.name
+)
 def test_the_page_of_an_operation_on_images_draws_its_band(op: Op) -> None:
     """Entry by entry, with zeros beside what a window reads; matrices of numbers stood there, and no picture."""
     drawn = next(block for block in article_of(op, check=False).box if isinstance(block, Picture)).svg

@@ -10,16 +10,15 @@ import symgrad
 from tests.compare import assert_same
 from tests.lines_of import as_pasted
 from tests.loops import drawn
+from tests.nights import numbers
 
 MANY = 240
 FOUND = (302, 421, 578, 826, 1188)
 """Numbers further on that were tracebacks, refusals in torch's name, or code of another kind than its tensors."""
 
 
-@pytest.mark.one_in(40)
-@pytest.mark.parametrize(
-    "number", [*range(60), *FOUND, *(pytest.param(n, marks=pytest.mark.night) for n in range(60, MANY))]
-)
+@pytest.mark.one_in(15)
+@pytest.mark.parametrize("number", [*range(20), *FOUND, *numbers((), range(20, MANY))])
 def test_an_equation_is_what_loops_make_of_it(number: int) -> None:
     """Every gradient has code, too, which runs with torch and gives the same numbers."""
     case = drawn(number)

@@ -105,7 +105,7 @@ def same(expected: object, got: object) -> bool:
 PARTS = 40
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(8, slow=3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_where_floats_end_torch_agrees(part: int) -> None:
     """In parts, so that each asks which of its operations are entrywise, and not all while tests are collected."""

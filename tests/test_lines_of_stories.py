@@ -36,7 +36,7 @@ def pasted(source: str, tmp_path: Path) -> Ear:
         torch.set_printoptions(profile="default")
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(24, slow=4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("source", [text for _, text in EVERY], ids=[name for name, _ in EVERY])
 def test_every_line_of_a_story_runs_and_is_right(source: str, tmp_path: Path) -> None:

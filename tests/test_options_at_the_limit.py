@@ -89,7 +89,7 @@ def wrong_of(name: str, seed: int) -> list[str]:
     return [f"{text}  {told}" for text, told in found if told]
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(96)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_odd_numbers_as_options_are_answered_or_refused(name: str) -> None:
     assert wrong_of(name, 0) == []

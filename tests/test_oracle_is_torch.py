@@ -68,7 +68,7 @@ def by_torch(text: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(48, slow=6)
 @pytest.mark.parametrize("word", WORDS)
 def test_the_oracle_is_torch(word: str) -> None:
     texts = [

@@ -17,6 +17,7 @@ from symgrad.ops import equation_functions
 from symgrad.render import write_derivation as written_derived
 from symgrad.testing import assert_backward
 from tests.compare import assert_same
+from tests.nights import numbers
 
 
 def correlate(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -451,9 +452,7 @@ def test_an_option_that_is_a_number_counts(text: str, twin: Any) -> None:
     assert_same(result.gradients["x"].value, x.grad.numpy())
 
 
-@pytest.mark.slow
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", numbers(range(2), range(2, 4)))
 def test_every_function_takes_so_many_arguments_and_says_so(part: int) -> None:
     """With each number of them: proven, or refused in words."""
     for name, word in sorted(equation_functions().items())[part::4]:

@@ -23,6 +23,7 @@ from tests import torch_side
 from tests.cases import Case, first_by_default
 from tests.chains import chain
 from tests.compare import assert_same
+from tests.nights import numbers
 
 
 def found_in(matrix: csr_array) -> patterns.Pattern:
@@ -166,7 +167,7 @@ def test_what_data_may_write_over_is_not_counted_as_exact(text: str) -> None:
     assert plan.structure == "at most one entry in a row, and in a column"
 
 
-@pytest.mark.parametrize("number", [pytest.param(n, marks=[pytest.mark.slow] if n >= 12 else []) for n in range(200)])
+@pytest.mark.parametrize("number", [*range(12), *numbers(range(12, 72), range(72, 200))])
 def test_a_plan_of_a_chain_is_what_torch_has(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Laid out whole, and with what terms share counted apart, as where the matrix is large."""
     drawn = chain(number)

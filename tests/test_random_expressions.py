@@ -37,7 +37,7 @@ MOST = LONGEST if NIGHTLY else 5
 """20,000 expressions of up to 12 operations at night; 360 shorter ones before a change lands."""
 DEFAULT = PARTS if NIGHTLY else 1
 """Parts of either kind that are run by default."""
-SLOW = 7
+SLOW = 2
 """Parts of either kind that are slow, with everything made; the others are left to the night."""
 EVERY = 16 if NIGHTLY else 4
 """Formulas, explicit Jacobian and closed form are made for one expression in so many: they take the time.

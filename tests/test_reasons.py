@@ -20,6 +20,7 @@ from symgrad.language.inference import read_program
 from symgrad.numeric import forward, sparse, vector_products
 from symgrad.tracing import run_script
 from symgrad.tracing.story.session_pages import event_text
+from tests.nights import numbers
 
 
 def reason(text: str, name: str = "x", seed: object = None, **inputs: object) -> str:
@@ -162,6 +163,10 @@ def deep(layers: int) -> str:
     return "; ".join(["h0 = x", *(f"h{n + 1} = tanh(h{n} @ w{n} + 1)" for n in range(layers)), f"h{layers}"])
 
 
+DOUBLED = "; ".join(["h1 = x * x", *(f"h{n + 1} = h{n} * h{n} + 1" for n in range(1, 40)), "h40"])
+"""Written out, its text would double at every step."""
+
+
 def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ones, 20 wide: tanh is flat in every layer, and every gradient is 0. Twice the layers are twice the sweeps' steps."""
     made = [0]
@@ -198,15 +203,12 @@ def test_what_is_nested_too_deep_to_be_read_is_not_written_out(layers: int) -> N
 
 
 def test_what_is_read_twice_at_every_step_is_not_written_out() -> None:
-    """The text would double at every step."""
-    steps = [f"h{n + 1} = h{n} * h{n} + 1" for n in range(1, 40)]
-    program = read_program("; ".join(["h1 = x * x", *steps, "h40"])).program
+    program = read_program(DOUBLED).program
     with pytest.raises(NoForm):
         SourceWriter(program).tensor("h39")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("text", [deep(120), "; ".join(["h1 = x * x", *(f"h{n + 1} = h{n} * h{n} + 1" for n in range(1, 40)), "h40"])])  # fmt: skip
+@pytest.mark.parametrize("text", numbers([deep(60), DOUBLED], [deep(120)]), ids=len)
 def test_a_long_text_is_explained_whatever_its_depth(text: str) -> None:
     explanation = explain(text, check=False)
     assert explanation.gradients["x"].closed_form is None

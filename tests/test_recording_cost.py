@@ -555,7 +555,7 @@ class UNet(nn.Module):
         return self.out(x)
 net = UNet()
 optimizer = torch.optim.Adam(net.parameters(), 1e-3)
-for step in range(4):
+for step in range(2):
     x, y = torch.randn(2, 3, 128, 128), torch.ones(2, 1, 128, 128)
     optimizer.zero_grad()
     F.binary_cross_entropy_with_logits(net(x), y).backward()
@@ -567,7 +567,7 @@ torch.manual_seed(0)
 layer = nn.TransformerEncoderLayer(768, 12, 4 * 768, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
 net = nn.Sequential(nn.Embedding(1000, 768), nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), nn.Linear(768, 1000))
 optimizer = torch.optim.AdamW(net.parameters(), 3e-4)
-for step in range(4):
+for step in range(2):
     x = torch.randint(1000, (4, 64))
     optimizer.zero_grad()
     F.cross_entropy(net(x).flatten(0, 1), x.roll(-1, 1).flatten()).backward()

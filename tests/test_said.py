@@ -21,6 +21,7 @@ from symgrad.errors import SymgradError
 from symgrad.explanation.reasons import Vanishing
 from symgrad.tracing import run_script
 from tests import said_pages, said_plans, said_runs
+from tests.nights import numbers
 from tests.said_programs import Drawn, programs
 from tests.said_truth import Truth
 
@@ -53,30 +54,26 @@ def told(program: Drawn, folder: Path) -> list[str]:
     return [f"{script}{said}" for said in said_runs.false_sentences(program, events, script)]
 
 
-@pytest.mark.slow
-@pytest.mark.one_in(24)
-@pytest.mark.parametrize("part", range(24))
+@pytest.mark.parametrize("part", numbers(range(6), range(6, 24)))
 def test_pages_of_explain(part: int) -> None:
     """Every third part with the proofs, which take the time."""
     assert not [said for p in programs(1000 * part, PART) for said in explained(p, check=part % 3 == 0)]
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(24, slow=4)
 @pytest.mark.parametrize("part", range(24))
 def test_pages_of_run(part: int, tmp_path: Path) -> None:
     assert not [said for p in programs(1000 * part + 500, PART) for said in told(p, tmp_path)]
 
 
-@pytest.mark.slow
-@pytest.mark.one_in(16)
-@pytest.mark.parametrize("part", range(16))
+@pytest.mark.parametrize("part", numbers(range(4), range(4, 16)))
 def test_structures_of_derive(part: int) -> None:
     for program in programs(1000 * part + 200, 2 * PART):
         with contextlib.suppress(SymgradError):
             said_plans.derived(program)
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(16, slow=4)
 @pytest.mark.parametrize("part", range(16))
 def test_words_of_plan(part: int) -> None:
     for program in programs(1000 * part + 300, 2 * PART):

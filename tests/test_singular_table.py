@@ -113,7 +113,7 @@ def checked(op: Op, inputs: dict[str, np.ndarray]) -> bool:
         return agrees(op, inputs)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(8, slow=3)
 @pytest.mark.parametrize("part", range(8))
 def test_one_case_of_each(part: int) -> None:
     for op in OPS[part::8]:

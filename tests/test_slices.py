@@ -169,7 +169,7 @@ def test_a_part_is_not_taken_for_the_whole(text: str, shape: tuple[int, ...]) ->
 PART, PARTS = 800, 25
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(8, slow=2)
 @pytest.mark.parametrize("number", range(45))
 def test_random_chains(number: int) -> None:
     check(chain(number), number)
@@ -194,7 +194,7 @@ PRODUCTS = ("c[:, None] * d", "addr(b, c, d)", "a @ w", "a @ w * h", "(a @ w).ma
 PARTS_OF = ("[:, :2]", "[:, 1:3]", "[:, -5:2]", "[:, -3:-1]", "[..., 1:]", "[:2]", "[1:, :2]", "[-2:, 1:2]", "[:, ::2]")
 
 
-@pytest.mark.one_in(18)
+@pytest.mark.one_in(18, slow=3)
 @pytest.mark.parametrize("part", PARTS_OF)
 @pytest.mark.parametrize("body", PRODUCTS)
 def test_of_a_part_of_a_product_only_that_part_is_read(body: str, part: str) -> None:

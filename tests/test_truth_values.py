@@ -91,7 +91,7 @@ CALLS = ("{}({})", "{}({})[0]", "{}([{}, x])", "{}([{}, x])[0]", "{}({}, x)", "{
 """How a call of several entries may be written: `Compound` by `Compound`, those that fit."""
 
 
-@pytest.mark.slow
+@pytest.mark.one_in(60, slow=6)
 @pytest.mark.parametrize("word", sorted({name for name in COMPOUNDS if not name.startswith(("aten", "np", "Tensor"))}))
 @pytest.mark.parametrize("form", [form.format("x") for form in FORMS])
 def test_a_call_of_several_entries_keeps_truth_values_and_whole_numbers_as_torch_does(word: str, form: str) -> None:

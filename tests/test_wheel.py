@@ -59,9 +59,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of commands of an environment that holds the wheel and what it depends on, nothing else."""
     home = tmp_path_factory.mktemp("environment")
-    venv.create(home, with_pip=True)
+    venv.create(home)
     folder = home / ("Scripts" if os.name == "nt" else "bin")
-    run([folder / "python", "-m", "pip", "install", "--quiet", "-c", CONSTRAINTS, wheel], cwd=home)
+    pip = [sys.executable, "-m", "pip", "--python", folder / "python"]
+    run([*pip, "install", "--quiet", "--no-compile", "-c", CONSTRAINTS, wheel], cwd=home)
     return folder
 
 

@@ -16,6 +16,7 @@ import torch
 
 from symgrad import capture
 from tests.compare import assert_same
+from tests.nights import numbers
 
 C = torch.complex128
 Two = Callable[[Any, Any], Any]
@@ -96,14 +97,8 @@ def program(names: list[tuple[str, Two]]) -> Two:
     return run
 
 
-SEEDS = [
-    *range(40),
-    *(pytest.param(seed, marks=pytest.mark.slow if seed < 500 else pytest.mark.night) for seed in range(40, 1000)),
-]
-
-
 @pytest.mark.one_in(8)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*range(40), *numbers(range(40, 240), range(240, 1000))])
 def test_a_random_program(seed: int) -> None:
     chosen = random.Random(seed)
     names = [chosen.choice(STEPS) for _ in range(chosen.randint(2, 5))]

@@ -45,7 +45,11 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     where: Path = tmp_path_factory.mktemp("cpp")
     return cpp_extension.load_inline(  # type: ignore[no-untyped-call]  # torch's gap
-        "symgrad_cpp_backward", SOURCE, functions=["square", "square_contiguous"], build_directory=str(where)
+        "symgrad_cpp_backward",
+        SOURCE,
+        functions=["square", "square_contiguous"],
+        extra_cflags=["-O0", "-g0"],
+        build_directory=str(where),
     )
 
 

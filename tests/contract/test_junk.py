@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from symgrad_cli.main import main
+from tests.nights import numbers
 
 TEXTS = (
     "x@a", "softmax(x)", "torch.tanh(x @ w + b)", "x[1:-2].mean(0)", "h = relu(x@w); h.sum()", "einsum('ij,jk->ik', x, a)",
@@ -117,7 +118,7 @@ def told(number: int) -> str:
     return "wrong" if done.exit_code else "answered"
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 12))])
+@pytest.mark.parametrize("part", [0, *numbers(range(1, 5), range(5, 12))])
 def test_junk_is_answered_or_refused(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("junk.py").write_text("def (", encoding="utf-8")
