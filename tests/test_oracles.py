@@ -240,13 +240,13 @@ def test_large_numbers_stay_finite(text: str, x: list[float]) -> None:
     [
         "scaled_dot_product_attention(q, k, w)", "scaled_dot_product_attention(q, k, w, m)",
         "scaled_dot_product_attention(q, k, w, is_causal=True)", "softmax(q @ k.T, dim=1) @ w", "logcumsumexp(100 * q, 1)",
-        "log_softmax(q @ k.T, dim=0)", "cross_entropy(q @ k.T, w[:4])", "logsumexp(q @ k.T, 1)",
+        "log_softmax(q @ k.T, dim=0)", "cross_entropy(q @ k.T, w[:3])", "logsumexp(q @ k.T, 1)",
     ],
 )  # fmt: skip
 def test_sums_of_large_exponentials_stay_finite(text: str) -> None:
     """Logits of some thousands: neither their exponentials nor the sums of those are numbers."""
     generator = np.random.default_rng(0)
-    shapes = {"q": (4, 3), "k": (4, 3), "w": (4, 4), "m": (4, 4)}
+    shapes = {"q": (3, 2), "k": (3, 2), "w": (3, 3), "m": (3, 3)}
     inputs = {
         n: generator.normal(size=s) * (1 if n == "w" else 60)
         for n, s in shapes.items()

@@ -37,8 +37,8 @@ MOST = LONGEST if NIGHTLY else 5
 """20,000 expressions of up to 12 operations at night; 360 shorter ones before a change lands."""
 DEFAULT = PARTS if NIGHTLY else 1
 """Parts of either kind that are run by default."""
-SLOW = 2
-"""Parts of either kind that are slow, with everything made; the others are left to the night."""
+SLOW = 1
+"""Part of either kind that is slow, with everything made; the others are left to the night."""
 EVERY = 16 if NIGHTLY else 4
 """Formulas, explicit Jacobian and closed form are made for one expression in so many: they take the time.
 
@@ -270,7 +270,7 @@ def test_random_expressions_agree_with_torch(part: int, exact: bool, thorough: b
     )
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(6, slow=2)
 @pytest.mark.parametrize("part", range(6))
 def test_every_oracle_agrees_on_random_expressions(part: int) -> None:
     @seed(part)
