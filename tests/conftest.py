@@ -109,7 +109,8 @@ def leave_to_the_slow(items: Sequence[pytest.Item], alone: bool = False) -> None
             if not by_default(number, min(every, len(found)), test):  # of two examples one in four is one
                 others.append(item)
         for number, item in enumerate(others):
-            kept = by_default(number, item.get_closest_marker("one_in").kwargs.get("slow", 1), test)
+            share = item.get_closest_marker("one_in").kwargs.get("slow", 1)
+            kept = by_default(number, min(share, len(others)), test)
             item.add_marker(pytest.mark.slow if kept else pytest.mark.night)
 
 

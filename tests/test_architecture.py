@@ -239,6 +239,7 @@ def test_what_a_watched_script_needs_is_loaded_once_and_looked_at_never(tmp_path
     assert ran.stdout.startswith("True True {'collections': 0,"), ran.stdout + ran.stderr
 
 
+@pytest.mark.slow
 def test_a_story_loads_no_compiler(tmp_path: Path) -> None:
     """Nor SciPy's special functions: of what a GPT takes, a few lines of NumPy say those that it needs."""
     script = tmp_path / "script.py"

@@ -358,6 +358,7 @@ def test_what_cancels_is_no_underflow() -> None:
     assert "for floats" not in page
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "given", "size"),
     [

@@ -33,6 +33,7 @@ def explained(loss: str, **more: Any) -> symgrad.Explanation:
     return symgrad.explain(TEXT, **{"x": x, "w": w, **LOSSES[loss], **more}, then=loss, check=False)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_loss_is_in_the_title_and_v_is_defined(loss: str) -> None:
     found = explained(loss)

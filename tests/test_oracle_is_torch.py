@@ -173,6 +173,7 @@ READ_ONLY = (
 """What is only read: whether torch refuses it where it requires a gradient, or leaves it at None."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "shape", "refused"), READ_ONLY, ids=[text for text, *_ in READ_ONLY])
 def test_what_torch_refuses_a_gradient_is_not_said_to_be_none(text: str, shape: tuple[int, ...], refused: bool) -> None:
     draw = np.random.default_rng(1)

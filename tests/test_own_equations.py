@@ -632,6 +632,7 @@ CHOICES = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", CHOICES)
 def test_the_largest_of_a_product_is_as_large_as_itself(text: str) -> None:
     """Both sides of the comparison are multiplied in one order: the winner counted for nothing now and then."""

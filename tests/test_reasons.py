@@ -62,6 +62,7 @@ def test_the_reason_for_a_zero(text: str, x: object, said: str) -> None:
     assert bool(said) == bool(found)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "name"),
     [

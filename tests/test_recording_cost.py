@@ -406,6 +406,7 @@ ALONE = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("between", ["", "w.grad = None\n    (w * 2).sum().backward()"])
 @pytest.mark.parametrize("name", ALONE)

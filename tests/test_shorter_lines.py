@@ -57,6 +57,7 @@ LINES: list[tuple[str, Run, tuple[torch.Tensor, ...], tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("run", "given", "said"), [row[1:] for row in LINES], ids=[row[0] for row in LINES])
 def test_a_line_is_as_a_person_writes_it(run: Run, given: tuple[torch.Tensor, ...], said: tuple[str, ...]) -> None:
     found = symgrad.capture(run, *given).backward()

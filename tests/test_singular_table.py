@@ -183,6 +183,7 @@ NEAR = (
 """Beside an edge, where all that is derived is finite and torch still has a number of its own."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "values"), NEAR, ids=[f"{text} {n}" for n, (text, _) in enumerate(NEAR)])
 def test_beside_an_edge_torchs_rule_is_told_and_nobody_disagrees(text: str, values: dict[str, list[float]]) -> None:
     found = symgrad.explain(text, **values)

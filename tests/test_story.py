@@ -1121,6 +1121,7 @@ def test_a_number_beside_a_tensor_gives_it_no_name(tmp_path):
     assert not any(re.match(r"scale\b", line) for line in (*session.calls[0].program, *session.calls[0].roles))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("module", "given", "gates"),
     [

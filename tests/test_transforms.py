@@ -279,6 +279,7 @@ BESIDE = {
 """Points where torch has lost a derivative, or both go by a chosen slope: what moving the point shows is said."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", BESIDE)
 def test_what_moving_the_point_shows_is_said_beside_two_answers(name: str, tmp_path: Path) -> None:
     body, wanted = BESIDE[name]

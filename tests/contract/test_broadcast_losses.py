@@ -102,6 +102,7 @@ def test_exports_and_formulas_divide_by_it_too(shape: tuple[str, ...], other: tu
         assert_same(leaf.grad, own[name].grad)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 4)])
 @pytest.mark.parametrize("rest", ["", ", label_smoothing=0.2", ", reduction='none'", ", reduction='sum'"])
 def test_weights_of_classes_have_a_gradient_where_targets_are_probabilities(shape: tuple[int, ...], rest: str) -> None:
