@@ -20,7 +20,7 @@ from symgrad.explanation import Explanation
 from symgrad.indexing import Equation, Index, access, accesses, canonical, contracted_sum
 from symgrad.indexing.symbols import Expr, indices_of, name_of, names_read
 from symgrad.notation.meaning import EquationMeaning
-from symgrad.notation.ranges import find_ranges
+from symgrad.notation.ranges import RangeFinder
 from symgrad.notation.read_write import format_node, read_statement
 from symgrad.notation.scope import inline_definitions
 from symgrad.notation.tokens import LENGTH
@@ -61,7 +61,9 @@ def read_again(
     bounds = [read_statement(f"n = {formula_text(axis.size, names)}").right for axis in equation.axes]
     slots = tuple(Letter(name, bound) for name, bound in zip(letters, bounds, strict=True))
     known = {name: size for name, size in symbols.items() if name not in letters}
-    found = find_ranges(replace(whole, slots=slots), {n: v.shape for n, v in tensors.items()}, sizes, known).found
+    found = (
+        RangeFinder(replace(whole, slots=slots), {n: v.shape for n, v in tensors.items()}, sizes, known).find().found
+    )
     right = EquationMeaning(tensors, {**symbols, **letters}, found, equation_functions()).of(whole.right)
     return Equation(equation.axes, canonical(right))
 

@@ -18,7 +18,7 @@ from typing import Any
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, EquationAlongAxes, LossReading
 from symgrad.entries.indexed import Axes, EquationOnAxes, IndexedEquation
 from symgrad.entries.operands import Domain, Fits, broadcast_all, common_shape, parse_fit_pattern, reals
-from symgrad.entries.readings import EquationReading, PointwiseEquation, Variants, call_of_torch
+from symgrad.entries.readings import PointwiseEquation, Variants, call_of_torch, index_by_function
 from symgrad.entries.signatures import CallPattern, call_of, example_of
 from symgrad.entries.spec import (
     TABLE,
@@ -36,6 +36,7 @@ from symgrad.entries.spec import (
 )
 from symgrad.errors import bug
 from symgrad.functions import ALSO, JUMPS
+from symgrad.indexing.symbols import Expr
 
 NUMPY = ("torch.{}", "Tensor.{}", "np.{}")
 TORCH = ("torch.{}", "aten.{}", "Tensor.{}")
@@ -63,7 +64,7 @@ def op(
     along: str = "",
     axes: str | Axes = "",
     least: int = 0,
-    reading: EquationReading | None = None,
+    reading: Callable[..., Expr] | None = None,
     reduced: bool = False,
     fits: str | Fits = "",
     checks: Callable[..., None] | None = None,
@@ -81,7 +82,8 @@ def op(
     calls it otherwise than by name. ``along`` is the option that says along which axes the equation holds (or the
     number of the axis), which then is that of one line of a tensor with ``least`` axes; its ``forward`` takes axis= and
     keepdims= as NumPy's do. ``axes`` are options that name one axis each (`Axes`). A loss is ``reduced`` to its mean or
-    sum. ``checks`` is asked, with shapes and options, whether options are what they have to be, ``fits``, with sizes,
+    sum. Where no text says it, ``reading`` is the function of the output's indices, operands and options.
+    ``checks`` is asked, with shapes and options, whether options are what they have to be, ``fits``, with sizes,
     shapes and options, whether operands fit each other, or it is a pattern that says so
     (`symgrad.entries.operands.parse_fit_pattern`). ``reads_out`` says that a function in ``variants`` writes an
     equation that reads the output itself. What stands behind ``, n:`` says in words what n is: whole numbers of
@@ -101,18 +103,19 @@ def op(
     rules = groups["rules"]
     shape, align, prepare = (rules.pop(name, None) for name in ("shape", "align", "prepare"))
     returns = groups["spelling"].get("returns", ())
+    found: Any = None
     if reduced:
         loss = LossReading(
             EquationAlongAxes(said, equation, texts, along) if along else PointwiseEquation(said, equation, texts),
             forward,
         )
-        reading, shape, align = loss, loss.shape, no_alignment if along else broadcast_all
+        found, shape, align = loss, loss.shape, no_alignment if along else broadcast_all
         examples = examples or loss.examples
         definition = f"{equation}, then the mean or the sum"
         forward = forward and loss.forward
     elif along:
         line = EquationAlongAxes(said, equation, texts, along, least)
-        reading = line
+        found = line
         torch = line.by_torch(torch or call_of_torch(home, said, returns=returns))
         prepare, shape = prepare or line.prepare, shape or line.shape
         examples = examples or line.examples
@@ -120,16 +123,16 @@ def op(
     if axes.options:
         apart = frozenset(axes.apart.split())
         placed = EquationOnAxes(said, equation, texts, tuple(axes.options.split()), apart, least, axes.repeated)
-        reading = placed
+        found = placed
         prepare, shape, align = prepare or placed.prepare, shape or placed.shape, align or no_alignment
-    if reading is None and (INDICES.search(equation) or not equation):
-        reading = IndexedEquation(said, equation, texts)
-    if isinstance(reading, IndexedEquation):
-        shape, align = shape or reading.shape, align or (no_alignment if callable(texts) else reading.align)
+    if reading is None and found is None and (INDICES.search(equation) or not equation):
+        found = IndexedEquation(said, equation, texts)
+    if isinstance(found, IndexedEquation):
+        shape, align = shape or found.shape, align or (no_alignment if callable(texts) else found.align)
         if not callable(texts):
             letters = letters or "".join(NAMES.findall(equation.partition("=")[0].removeprefix("out")))
             ranks = ranks if ranks is not None else ranks_in(equation, said.operands)
-    reading = reading or PointwiseEquation(said, equation, texts, facts.pop("decimals", False))
+    found = found or PointwiseEquation(said, equation, texts, facts.pop("decimals", False))
     index_data = groups["saved"].get("index_data", {})
     reads_out = reads_out or any(map(mentions_out, (equation, *others)))
     saved = (*(("out",) if reads_out else ()), *index_data, *groups["saved"].get("auxiliaries", ()))
@@ -143,7 +146,7 @@ def op(
             summary=summary or with_indices(equation, said.operands),
             definition=definition,
             variants={} if callable(texts) else texts,
-            index=reading.index,
+            index=index_by_function(reading) if reading else found.index,
             signature=said.signature,
             letters=letters or "ijkl",
             ranks=ranks or {},

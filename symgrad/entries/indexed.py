@@ -25,7 +25,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.checks import find_checked_ranges
 from symgrad.notation.linear import bind_letters, letter_sizes, slot_size, slots_shape, split_leading_indices
 from symgrad.notation.meaning import EquationMeaning
-from symgrad.notation.ranges import RangeFinder, find_ranges
+from symgrad.notation.ranges import RangeFinder
 from symgrad.notation.scope import AccessPattern
 from symgrad.notation.tree import Access, Dots, FlatEntry, IndexEquation, walk
 from symgrad.shapes import Shape, Sizes
@@ -79,7 +79,7 @@ class IndexedEquation(EquationText):
         """The sizes of the letters on the left, in front of them those of ``…``."""
         tree, aligned = self.tree(shapes, options), self.align(sizes, shapes, **options)
         given = self.call.given(aligned)
-        found = find_ranges(tree, given, sizes, exact_options(options)).found
+        found = RangeFinder(tree, given, sizes, exact_options(options)).find().found
         patterns = self.patterns(tree, given)
         leads = (patterns[name].lead(shape) for name, shape in given.items())
         return sizes.shape(slots_shape(tree.slots, max(leads, key=len, default=()), found))

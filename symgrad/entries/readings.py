@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.entries.operands import common_shape, exact_number
 from symgrad.entries.signatures import CallPattern
-from symgrad.entries.spec import At, HeldTensor, Op, Options, View, operations
+from symgrad.entries.spec import At, Definition, HeldTensor, Op, Options, View, operations
 from symgrad.errors import InputError, NotationError, bug
 from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.indexing.symbols import Expr
@@ -57,22 +57,9 @@ Variants = Mapping[str, str] | Callable[..., str]
 """The equation under other options, or a function that writes it for the shapes and options at hand."""
 
 
-class EquationReading(Protocol):
-    """What `symgrad.entries.equations.op` makes of a text."""
-
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
-        """The right-hand side at the output's indices."""
-
-
-@dataclass(frozen=True)
-class EquationFromFunction:
-    """What no text says: the function of the output's indices, the operands and the options that it is."""
-
-    function: Callable[..., Expr]
-
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
-        """The right-hand side."""
-        return self.function(at, *views, **held, **options)
+def index_by_function(function: Callable[..., Expr]) -> Definition:
+    """What no text says: a ``function`` of the output's indices, the operands and the options."""
+    return lambda at, views, held, options: function(at, *views, **held, **options)
 
 
 @dataclass(frozen=True)

@@ -55,18 +55,12 @@ class LetterRanges:
     told: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def find_ranges(
-    statement: tree.IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
-) -> LetterRanges:
-    """How far each letter of a statement runs that is spelled out; ``known`` are names that stand for sizes.
-
-    Raises `ShapeError` where the text does not decide it, and `SizeMismatch` where one letter has two sizes.
-    """
-    return RangeFinder(statement, shapes, sizes, known or {}).find()
-
-
 class RangeFinder:
-    """The letters in turn: sums first, then the left-hand side."""
+    """How far each letter runs of a statement that is spelled out: sums first, then the left-hand side.
+
+    ``known`` are names that stand for sizes. Raises `ShapeError` where the text does not decide it, and `SizeMismatch`
+    where one letter has two sizes.
+    """
 
     def __init__(
         self, statement: tree.IndexEquation, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size],

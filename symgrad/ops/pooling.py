@@ -17,7 +17,6 @@ import sympy as sp
 
 from symgrad.entries.equations import F, op
 from symgrad.entries.operands import Ints, check_space, positive
-from symgrad.entries.readings import EquationFromFunction
 from symgrad.entries.spec import At, HeldTensor, View, no_alignment
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
@@ -98,7 +97,7 @@ for space, x in ((1, "1x2x6"), (2, "1x2x4x4"), (3, "1x1x4x4x4")):
        f"dilation: {space}*int >= 1=1, ceil_mode=False, return_indices: unused=False)",
        f"out[c,{at}] = x[c,n[c,{at}]], n: the number in its plane, row by row, of the largest x[c,{','.join(read)}]",
        f"the largest entry of every window of {describe_last_axes(space)}, kernel_size wide; with ceil_mode windows may stick out at the end", ("F.{}", "torch.{}"),
-       reading=EquationFromFunction(winner), checks=half_at_most, shape=pooled_shape, align=no_alignment, index_data={"n": winners},
+       reading=winner, checks=half_at_most, shape=pooled_shape, align=no_alignment, index_data={"n": winners},
        index_suffix=", return_indices=True)[1]", kinks=0, ranks={"x": (space + 2, space + 1)}, letters="ncijk", result_dtype="kept",
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, 3, stride=2, padding=1) with x:{x}",
                  *((f"F.{name}(x, 2, stride=1, dilation=2) with x:{x}",) if space < 3 else ()),

@@ -8,6 +8,7 @@ the other end. Running extremes select: the forward pass finds which entry is th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from math import comb
 from typing import Any
 
@@ -198,20 +199,11 @@ def last_extreme(x: Any, dim: int, largest: bool) -> Any:
     return np.maximum.accumulate(np.where(hits, places, 0), axis=dim).reshape(x.shape)
 
 
-def running_extremum_facts(largest: bool) -> dict[str, Any]:
-    """What cummax and cummin share."""
-    name, known = ("cummax" if largest else "cummin"), {"n": lambda x, dim: last_extreme(x, dim, largest)}
-    return {
-        "home": TORCH, "along": "dim", "index_data": known, "returns": ("values", "indices"), "kinks": 0,
-        "examples": (f"{name}(x, 0).values with x:4", f"{name}(x, 1).values"),
-    }  # fmt: skip
-
-
 # fmt: off
-op("cummax(x, dim: int)", "out[i] = x[n[i]], n: where the largest of x[0], …, x[i] is (the last of equal ones)", "the largest entry so far",
-   **running_extremum_facts(largest=True))
-op("cummin(x, dim: int)", "out[i] = x[n[i]], n: where the smallest of x[0], …, x[i] is (the last of equal ones)", "the smallest entry so far",
-   **running_extremum_facts(largest=False))
+for name, word, largest in (("cummax", "largest", True), ("cummin", "smallest", False)):
+    op(f"{name}(x, dim: int)", f"out[i] = x[n[i]], n: where the {word} of x[0], …, x[i] is (the last of equal ones)",
+       f"the {word} entry so far", TORCH, along="dim", kinks=0, returns=("values", "indices"),
+       index_data={"n": partial(last_extreme, largest=largest)}, examples=(f"{name}(x, 0).values with x:4", f"{name}(x, 1).values"))
 # fmt: on
 
 

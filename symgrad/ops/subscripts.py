@@ -13,7 +13,6 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.readings import EquationFromFunction
 from symgrad.entries.spec import At, Opening, View, no_alignment
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.indexing.symbols import Expr
@@ -149,7 +148,7 @@ def entry_at(at: At, x: View, key: tuple[Item, ...]) -> Expr:
 
 
 op("getitem(x, key: any)", "out[i] = x[start + step·i]", "the entries at an index or slice of each axis, as the key has them", ("Tensor.__getitem__",),
-   reading=EquationFromFunction(entry_at), shape=sliced_shape, align=no_alignment,
+   reading=entry_at, shape=sliced_shape, align=no_alignment,
    resolve=lambda sizes, shapes, key: {"key": tuple(placed_item(sizes, size, item) for item, size in read_items(key, shapes[0]))},
    slots=lambda open_, shapes, key: {"key": tuple(open_item(open_, item, size) for item, size in read_items(key, shapes[0]))},
    torch=lambda torch, x, key: x[python_key(key)], role=Role.INDEXES, result_dtype="kept",

@@ -15,7 +15,6 @@ import sympy as sp
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.indexed import Axes
 from symgrad.entries.operands import Ints, axes_of, require_broadcastable, require_equal_rank, write_moved_entries
-from symgrad.entries.readings import EquationFromFunction
 from symgrad.entries.spec import At, View, no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket
@@ -268,7 +267,7 @@ def joint(at: At, *tensors: View, dim: int) -> Expr:
 
 
 op("cat(*tensors, dim: axis=0)", "out[i<m + size(y, 0)] = [i < m]·x[i] + [m ≤ i]·y[i − m] where m = size(x, 0)", "joins tensors along an axis they have",
-   ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=EquationFromFunction(joint), shape=cat_shape, align=no_alignment,
+   ("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"), reading=joint, shape=cat_shape, align=no_alignment,
    torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim), result_dtype="kept", role=Role.JOINS,
    examples=("cat([x, y]) with x:2 y:3", "cat([x, y], dim=1) with x:2x2 y:2x1", "cat([x, x]) with x:2"))  # fmt: skip
 op("stack(*tensors, dim: int=0)", "out[k<2] = δ(k, 0)·x0 + δ(k, 1)·x1", "joins tensors of one shape along a new axis",
