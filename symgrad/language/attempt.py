@@ -30,6 +30,8 @@ from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, fill_sizes, size_sy
 Wanted = tuple[int | str | None, ...]
 """A given shape: a number, a letter (one size wherever it stands), or None for unknown."""
 
+ROUNDS, FARTHEST = 4, 64
+"""How often, and by how much, sizes are made larger so that no tensor is empty that need not be."""
 EXAMPLE = "2,3 or n,3, where n is to be inferred"
 
 
@@ -101,6 +103,128 @@ class Attempt:
         found: dict[str, Number | None] = dict(self.counts)
         return found | {n: self.sizes.number(c) for n, c in self.counts.items() if isinstance(c, sp.Expr)}
 
+    def unify_output(self, wanted: Sequence[int]) -> None:
+        """Unify the output's shape with ``wanted``; raises `ShapeError` where they differ."""
+        shape, sizes = self.output.shape, self.sizes
+        if len(shape) != len(wanted):
+            raise ShapeError(f"the output has {len(shape)} axes, not {len(wanted)}")
+        if not unify_shapes(sizes, shape, tuple(map(sizes.given, wanted))):
+            raise ShapeError("the output has another shape")
+
+    def assign_open_sizes(self, sizes: Sizes) -> set[Size]:
+        """Give every size in ``sizes`` its number; returns the ones that nothing fixed."""
+        assumed = set(self.assumed)
+        span = self.question.script.statements[-1].span
+        try:
+            for size, least, multiple in (*self.enlarge_empty_sizes(sizes), *self.needs):
+                free = sizes.find(size)
+                if free.is_Symbol and sizes.number(free) is None:
+                    if sizes.assume(free, least, multiple) > LARGEST_GUESS:
+                        raise ShapeError("this needs tensors whose shapes are given", span=span)
+                    assumed.add(free)
+            assumed |= set(sizes.settle())
+        except SizeMismatch as error:
+            raise ShapeError(
+                f"no sizes were found that fit: {error.first} and {error.second} would have to be equal",
+                span=span,
+                hints=("give the tensors shapes",),
+            ) from None
+        return {symbol for size in assumed for symbol in sizes.symbols(size)}
+
+    def enlarge_empty_sizes(self, sizes: Sizes) -> list[tuple[Size, int, int]]:
+        """What open sizes have to be at least for every tensor to have entries, and every entry to be inside.
+
+        ``out[i] = Σ_j x[i + j]·w[j]`` would have none with an x of 2 and a w of 3, and ``out[i<2] = Σ_j x[j,2·i+j]``
+        read beside an x of 2×3.
+        """
+        more: list[tuple[Size, int, int]] = []
+        for _ in range(ROUNDS):
+            trial = sizes.copy()
+            try:
+                for size, least, multiple in (*more, *self.needs):
+                    if trial.find(size).is_Symbol and trial.number(size) is None:
+                        trial.assume(trial.find(size), least, multiple)
+                trial.settle()
+            except SizeMismatch:
+                return more
+            short = [(size, 1, 2) for step in self.builder.steps for size in step.result.shape if size.free_symbols]
+            short += [(gap, 0, 0) for gap in sizes.required()]
+            grown: tuple[Size, int, int] | None = None
+            for size, least_of_it, better in short:
+                found, count = sizes.find(size), trial.number(size)
+                if count is None or count >= least_of_it:
+                    continue
+                values = {s: trial.number(s) or 0 for s in found.free_symbols}
+                for symbol in sorted((s for s in values if sizes.number(s) is None), key=str):
+                    enough = range(values[symbol] + 1, values[symbol] + FARTHEST)
+                    fits = (n for n in enough if found.xreplace({**values, symbol: sp.Integer(n)}) >= better)
+                    larger = next(fits, None)
+                    if larger is not None:
+                        parts = [multiple for need, _, multiple in self.needs if sizes.find(need) == symbol]
+                        grown = symbol, larger, lcm(*parts)
+                        break
+                if grown is not None:
+                    break
+            if grown is None:
+                return more
+            more = [*(need for need in more if need[0] != grown[0]), grown]
+        return more
+
+    def settled(self, size: Size) -> int:
+        """The number of a settled size."""
+        found = self.sizes.number(size)
+        if found is None or found < 0:
+            raise ShapeError(f"no size was found for {size}", hints=("give the tensors shapes",))
+        return found
+
+    def program(self, values: Mapping[Size, int]) -> Program:
+        """The program, its sizes lettered m, n, h, … by order of appearance in the inputs.
+
+        A letter that names a tensor is left out.
+        """
+        builder = self.builder
+        own = {name: made.shape for name, (_, made) in builder.made.items()}
+        inputs = {name: self.sizes.shape(shape) for name, shape in {**self.shapes, **own}.items()}
+        symbols = {s: None for shape in inputs.values() for size in shape for s in sorted(size.free_symbols, key=str)}
+        free = (letter for letter in map(size_symbol, count()) if letter.name not in builder.used)
+        letters = dict(zip(symbols, free, strict=False))
+        program = Program(
+            tuple(Tensor(n, tuple(size.xreplace(letters) for size in shape)) for n, shape in inputs.items()),
+            builder.settled(letters),
+            self.output.name,
+            {letters[size]: number for size, number in values.items() if size in letters},
+            required=tuple(size.xreplace(letters) for size in self.sizes.required()),
+            made={name: own for name, (own, _) in builder.made.items() if name not in builder.leaves},
+            positions=tuple(builder.positions),
+        )
+        for step in program.steps if values else ():
+            check_step_constants(step, program.sizes)
+        return program
+
+    def literal_values(self) -> dict[str, Array]:
+        """The numbers of what the text makes itself, once every size has its number."""
+        return {name: self.fill(own, made) for name, (own, made) in self.builder.made.items()}
+
+    def seed_value(self) -> tuple[str, Array] | None:
+        """What the text gives to backward: as it is written, and its numbers."""
+        if self.seed is None:
+            return None
+        own, made = self.seed
+        return own.code, self.fill(own, made)
+
+    def fill(self, own: Own, made: LiteralTensor) -> Array:
+        """The numbers of a tensor of the text's own."""
+
+        def plain(value: Any) -> Any:
+            if not isinstance(value, sp.Expr):
+                return value
+            return simplify_number(fill_sizes(self.sizes.find(value), self.sizes.values()))
+
+        shape = tuple(self.settled(size) for size in made.shape)
+        if prod(shape) > MOST:
+            raise too_large_error(shape, own.code)
+        return round_to_dtype(made.kind, made.held, made.fill(shape, plain, np.random.default_rng(own.seed)), own.code)
+
 
 def elaborate_program(question: ReadingRequest, wanted: Mapping[str, Wanted], extra: int = 0) -> Attempt:
     """The program under the shapes ``wanted``; raises the error of the first thing that does not fit.
@@ -163,143 +287,12 @@ def merge_size_demands(sizes: Sizes, needs: Sequence[tuple[Size, int, int]]) -> 
     return tuple((size, least, multiple) for size, (least, multiple) in found.items())
 
 
-def unify_output_shape(attempt: Attempt, wanted: Sequence[int]) -> None:
-    """Unify the output's shape with ``wanted``; raises `ShapeError` where they differ."""
-    shape, sizes = attempt.output.shape, attempt.sizes
-    if len(shape) != len(wanted):
-        raise ShapeError(f"the output has {len(shape)} axes, not {len(wanted)}")
-    if not unify_shapes(sizes, shape, tuple(map(sizes.given, wanted))):
-        raise ShapeError("the output has another shape")
-
-
 def unify_seed_shape(sizes: Sizes, out: Shape, seed: Shape, script: Script) -> None:
     """What the text gives to backward has the shape of the output."""
     if not unify_shapes(sizes, out, seed):
         span = None if script.seed is None else script.seed.span
         apart = format_sizes(seed, sizes), "out", format_sizes(out, sizes)
         raise seed_apart(*apart, "torch.ones_like(out)", span=span)
-
-
-def assign_open_sizes(attempt: Attempt, sizes: Sizes) -> set[Size]:
-    """Give every size in ``sizes`` its number; returns the ones that nothing fixed."""
-    assumed = set(attempt.assumed)
-    span = attempt.question.script.statements[-1].span
-    try:
-        for size, least, multiple in (*enlarge_empty_sizes(attempt, sizes), *attempt.needs):
-            free = sizes.find(size)
-            if free.is_Symbol and sizes.number(free) is None:
-                if sizes.assume(free, least, multiple) > LARGEST_GUESS:
-                    raise ShapeError("this needs tensors whose shapes are given", span=span)
-                assumed.add(free)
-        assumed |= set(sizes.settle())
-    except SizeMismatch as error:
-        raise ShapeError(
-            f"no sizes were found that fit: {error.first} and {error.second} would have to be equal",
-            span=span,
-            hints=("give the tensors shapes",),
-        ) from None
-    return {symbol for size in assumed for symbol in sizes.symbols(size)}
-
-
-ROUNDS, FARTHEST = 4, 64
-"""How often, and by how much, sizes are made larger so that no tensor is empty that need not be."""
-
-
-def enlarge_empty_sizes(attempt: Attempt, sizes: Sizes) -> list[tuple[Size, int, int]]:
-    """What open sizes have to be at least for every tensor on the way to have entries, and every entry to be inside.
-
-    ``out[i] = Σ_j x[i + j]·w[j]`` would have none with an x of 2 and a w of 3, and ``out[i<2] = Σ_j x[j,2·i+j]`` read
-    beside an x of 2×3.
-    """
-    more: list[tuple[Size, int, int]] = []
-    for _ in range(ROUNDS):
-        trial = sizes.copy()
-        try:
-            for size, least, multiple in (*more, *attempt.needs):
-                if trial.find(size).is_Symbol and trial.number(size) is None:
-                    trial.assume(trial.find(size), least, multiple)
-            trial.settle()
-        except SizeMismatch:
-            return more
-        short = [(size, 1, 2) for step in attempt.builder.steps for size in step.result.shape if size.free_symbols]
-        short += [(gap, 0, 0) for gap in sizes.required()]
-        grown: tuple[Size, int, int] | None = None
-        for size, least_of_it, better in short:
-            found, count = sizes.find(size), trial.number(size)
-            if count is None or count >= least_of_it:
-                continue
-            values = {s: trial.number(s) or 0 for s in found.free_symbols}
-            for symbol in sorted((s for s in values if sizes.number(s) is None), key=str):
-                enough = range(values[symbol] + 1, values[symbol] + FARTHEST)
-                larger = next((n for n in enough if found.xreplace({**values, symbol: sp.Integer(n)}) >= better), None)
-                if larger is not None:
-                    parts = [multiple for need, _, multiple in attempt.needs if sizes.find(need) == symbol]
-                    grown = symbol, larger, lcm(*parts)
-                    break
-            if grown is not None:
-                break
-        if grown is None:
-            return more
-        more = [*(need for need in more if need[0] != grown[0]), grown]
-    return more
-
-
-def settled_size(sizes: Sizes, size: Size) -> int:
-    """The number of a settled size."""
-    found = sizes.number(size)
-    if found is None or found < 0:
-        raise ShapeError(f"no size was found for {size}", hints=("give the tensors shapes",))
-    return found
-
-
-def finish_program(attempt: Attempt, values: Mapping[Size, int]) -> Program:
-    """The program of an attempt, its sizes lettered m, n, h, … by order of appearance in the inputs.
-
-    A letter that names a tensor is left out.
-    """
-    builder = attempt.builder
-    own = {name: made.shape for name, (_, made) in builder.made.items()}
-    inputs = {name: attempt.sizes.shape(shape) for name, shape in {**attempt.shapes, **own}.items()}
-    symbols = {s: None for shape in inputs.values() for size in shape for s in sorted(size.free_symbols, key=str)}
-    free = (letter for letter in map(size_symbol, count()) if letter.name not in builder.used)
-    letters = dict(zip(symbols, free, strict=False))
-    program = Program(
-        tuple(Tensor(n, tuple(size.xreplace(letters) for size in shape)) for n, shape in inputs.items()),
-        builder.settled(letters),
-        attempt.output.name,
-        {letters[size]: number for size, number in values.items() if size in letters},
-        required=tuple(size.xreplace(letters) for size in attempt.sizes.required()),
-        made={name: own for name, (own, _) in builder.made.items() if name not in builder.leaves},
-        positions=tuple(builder.positions),
-    )
-    for step in program.steps if values else ():
-        check_step_constants(step, program.sizes)
-    return program
-
-
-def compute_literal_values(attempt: Attempt) -> dict[str, Array]:
-    """The numbers of what the text makes itself, once every size has its number."""
-    return {name: fill_literal(attempt.sizes, own, made) for name, (own, made) in attempt.builder.made.items()}
-
-
-def compute_seed_value(attempt: Attempt) -> tuple[str, Array] | None:
-    """What the text gives to backward: as it is written, and its numbers."""
-    if attempt.seed is None:
-        return None
-    own, made = attempt.seed
-    return own.code, fill_literal(attempt.sizes, own, made)
-
-
-def fill_literal(sizes: Sizes, own: Own, made: LiteralTensor) -> Array:
-    """The numbers of a tensor of the text's own."""
-
-    def plain(value: Any) -> Any:
-        return simplify_number(fill_sizes(sizes.find(value), sizes.values())) if isinstance(value, sp.Expr) else value
-
-    shape = tuple(settled_size(sizes, size) for size in made.shape)
-    if prod(shape) > MOST:
-        raise too_large_error(shape, own.code)
-    return round_to_dtype(made.kind, made.held, made.fill(shape, plain, np.random.default_rng(own.seed)), own.code)
 
 
 def check_step_constants(step: Apply, values: Mapping[Size, int]) -> None:

@@ -17,19 +17,7 @@ from typing import SupportsIndex
 
 from symgrad.errors import NotationError, SourceText, SymgradError, UnknownNameError, bug
 from symgrad.language.arguments import Array
-from symgrad.language.attempt import (
-    Attempt,
-    ReadingRequest,
-    Wanted,
-    assign_open_sizes,
-    compute_literal_values,
-    compute_seed_value,
-    elaborate_program,
-    finish_program,
-    parse_shapes,
-    settled_size,
-    unify_output_shape,
-)
+from symgrad.language.attempt import Attempt, ReadingRequest, Wanted, elaborate_program, parse_shapes
 from symgrad.language.input_names import (
     LIBRARIES,
     NUMBERS,
@@ -233,7 +221,7 @@ class RankSearch:
             return attempt
         for extra in range(1, LARGER + 1):
             try:
-                unify_output_shape(attempt, self.out_shape)
+                attempt.unify_output(self.out_shape)
                 return attempt
             except SymgradError:
                 if not attempt.assumed or self.work > WORK or extra == LARGER:
@@ -245,20 +233,20 @@ class RankSearch:
         """Numbers for what is still open, and the program read once more with them."""
         source = self.question.script.source
         if self.question.symbolic:
-            assign_open_sizes(attempt, attempt.sizes.copy())
-            return ParsedProgram(source, finish_program(attempt, {}), rounded=tuple(attempt.builder.rounded))
+            attempt.assign_open_sizes(attempt.sizes.copy())
+            return ParsedProgram(source, attempt.program({}), rounded=tuple(attempt.builder.rounded))
         wanted, sizes = self.shapes(ranks), attempt.sizes
-        assumed = assign_open_sizes(attempt, sizes)
-        found = {name: tuple(settled_size(sizes, size) for size in shape) for name, shape in attempt.shapes.items()}
+        assumed = attempt.assign_open_sizes(sizes)
+        found = {name: tuple(map(attempt.settled, shape)) for name, shape in attempt.shapes.items()}
         final = attempt
         if any(not isinstance(size, int) for shape in wanted.values() for size in shape):
             final = elaborate_program(replace(self.question, numbers=attempt.counted()), found)
-            assign_open_sizes(final, final.sizes)
-        made = compute_literal_values(final)
+            final.assign_open_sizes(final.sizes)
+        made = final.literal_values()
         drawn = {own.seed: made[name] for name, (own, _) in final.builder.made.items() if own.seed is not None}
         return ParsedProgram(
             source,
-            finish_program(final, final.sizes.values()),
+            final.program(final.sizes.values()),
             tuple(
                 (name, axis, found[name][axis])
                 for name, shape in attempt.shapes.items()
@@ -268,7 +256,7 @@ class RankSearch:
             tuple((name, ranks[name]) for name in self.candidates if self.another_fits(name, ranks)),
             made,
             (*final.builder.remarks, *describe_numbers(final.counted())),
-            compute_seed_value(final),
+            final.seed_value(),
             {name: value for name, value in final.counted().items() if value is not None},
             tuple(drawn[seed] for seed in sorted(drawn)),
             tuple(final.builder.rounded),
