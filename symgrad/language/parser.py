@@ -74,8 +74,6 @@ def parse_script(source: SourceText, length: int = LENGTH) -> Script:
     for _, (start, stop) in stated:
         text = text[:start] + " " * (stop - start) + text[stop:]
     groups = list(group_statements(tokenize_python(text, length)))
-    if not groups and not stated:
-        raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
     equations = [parse_equation(text, span[0]) for text, span in stated]
     read = list(BlockParser(source.text).read(groups))
     if not read and not stated:

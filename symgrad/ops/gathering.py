@@ -213,10 +213,6 @@ op("scatter(x, dim: axis, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ
    shape=scatter_shape, result_dtype="first", domain={"index": integers_between(0, 1)}, forward=lambda x, index, src, dim: overwrite_entries(x, landing_places(index, dim), src), smooth=True,
    torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index.long(), src if src.dim() else src.expand(index.shape)),
    examples=("scatter(x, 0, index, src) with x:3 index:1 src:1", "scatter(x, 0, index, src) with x:3x2 index:1x2 src:1x2"))
-# fmt: on
-
-
-# fmt: off
 op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ_j δ(index[j], i)·source[j])"
    " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
    " (each position once)", TORCH, axes=Axes("dim", apart="index"),
