@@ -108,27 +108,18 @@ def find_summed_tensor(program: Capture, end: str) -> str | None:
 
 
 def repeated_reads_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
-    """An entry that a selection reads several times."""
+    """An entry that is read several times by a selection, or by the one step that reads a tensor at given positions."""
     own = {label: name for name, label in program.labels.items()}
     for row in rows:
-        name = own.get(row.name, "")
-        end = program.ends[0] if "selection" in row.jacobian else find_lookup_result(program, name)
-        if end is None or not name:
+        name, selects = own[row.name], "selection" in row.jacobian
+        readers = program.recording.readers.get(name, ())
+        looks_up = len(readers) == 1 and any(program.arrays[n].dtype.kind == "i" for n in readers[0].tensors)
+        if not (selects or looks_up):
             continue
+        end = program.ends[0] if selects else readers[0].result.name
         counts = pull_recording(program, {end: np.ones(np.shape(program.arrays[end]))}, [name])[name]
-        yield from read_again(row.name, counts)
-
-
-def find_lookup_result(program: Capture, name: str) -> str | None:
-    """What the one step that reads a tensor gives, if it picks entries of it at positions that are data."""
-    readers = program.recording.readers.get(name, ())
-    if len(readers) != 1 or not any(np.asarray(program.arrays[n]).dtype.kind == "i" for n in readers[0].tensors):
-        return None
-    result = readers[0].result.name
-    shape = np.shape(program.arrays[result])
-    counts = pull_recording(program, {result: np.ones(shape)}, [name])[name]
-    picked = counts.sum() == np.prod(shape) and (counts == np.round(counts)).all()
-    return result if picked else None
+        if selects or (counts.sum() == np.size(program.arrays[end]) and (counts == np.round(counts)).all()):
+            yield from read_again(row.name, counts)
 
 
 def symmetry_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:

@@ -181,9 +181,8 @@ def explain_overwritten_seed(call: Findings) -> list[str]:
 def explain_leaf_output(call: Findings) -> list[str]:
     """An output that is a leaf itself: backward hands it v and reaches nothing else."""
     program = call.program
-    names = [program.labels.get(end, end) for end in program.ends if end in program.wanted]
-    return [f"{name} is a leaf, so this backward reaches no other tensor"
-            for name in dict.fromkeys(names)]  # fmt: skip
+    names = dict.fromkeys(program.labels.get(end, end) for end in program.ends if end in program.wanted)
+    return [f"{name} is a leaf, so this backward reaches no other tensor" for name in names]
 
 
 def explain_broadcast_losses(call: Findings) -> list[str]:
