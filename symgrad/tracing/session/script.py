@@ -95,12 +95,9 @@ def execute_file(watch: WatchedRun, source: bytes, path: str, module: types.Modu
         execute_watched(watch, source, path, module.__dict__)
     except SystemExit as leaving:
         return exit_status_of(leaving)
-    except KeyboardInterrupt:
-        show_exception(sys.exc_info())
-        return INTERRUPTED
-    except BaseException:
-        show_exception(sys.exc_info())
-        return 1
+    except BaseException as error:
+        show_exception(error)
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 
@@ -114,15 +111,14 @@ def exit_status_of(leaving: SystemExit) -> int:
     return 1
 
 
-def show_exception(info: Any) -> None:
+def show_exception(error: BaseException) -> None:
     """The exception as Python shows it, through the script's own hook if it has one."""
-    kind, value, _ = info
     _flush()
-    clean_traceback(value)
+    clean_traceback(error)
     if sys.excepthook is not sys.__excepthook__:
-        sys.excepthook(kind, value, value.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
     else:
-        traceback.print_exception(value)
+        traceback.print_exception(error)
 
 
 def _flush() -> None:
