@@ -96,10 +96,8 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
     program = scene.program(lifted, targets)
     shown = list_folded_program(program)
     key = scene.where.file, scene.where.line
-    outline = Outline(
-        shown,
-        tuple((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs),
-    )
+    given = ((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs)
+    outline = Outline(shown, tuple(given))
     earlier, asked = scene.watch.shown.setdefault(key, []), scene.number == scene.watch.call
     like = None if asked else nearest_outline(earlier, outline)
     repeated = like is not None
@@ -230,18 +228,12 @@ def make_leaf_row(
 
 
 def describe_roles(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
-    """Each input with its shape and what it is."""
-    rows = []
-    for tensor in program.recording.inputs:
-        mark = (" (leaf)" if scene.asked is None else " (differentiated)") if tensor.name in targets else ""
-        rows.append(f"{program.labels[tensor.name]} {format_step_shape(tensor.shape)}{mark}")
-    inputs = {tensor.name for tensor in program.recording.inputs}
-    rows += [
-        f"{program.labels.get(e, e)} {format_step_shape(np.shape(program.arrays[e]))}"
-        for e in dict.fromkeys(program.ends)
-        if e not in inputs
-    ]
-    return tuple(rows)
+    """Each input with its shape and what it is, then each output that is none."""
+    inputs = {tensor.name: tensor.shape for tensor in program.recording.inputs}
+    shapes = inputs | {end: np.shape(program.arrays[end]) for end in program.ends if end not in inputs}
+    mark = " (leaf)" if scene.asked is None else " (differentiated)"
+    marks = {name: mark for name in inputs if name in targets}
+    return tuple(f"{program.labels.get(n, n)} {format_step_shape(s)}{marks.get(n, '')}" for n, s in shapes.items())
 
 
 def remember_call(scene: Scene, ran: bool) -> None:

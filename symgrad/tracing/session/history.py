@@ -239,10 +239,6 @@ class History:
 
     # Calls that are whole in themselves -------------------------------------------------------------------
 
-    def skips(self, key: Hashable, once: bool = False) -> bool:
-        """Whether a call that is whole in itself is only counted, and nobody need record it."""
-        return self.rests and not self.is_wanted(self.times.get(key, 0) + 1, self.number + 1, once)
-
     def is_wanted(self, times: int, number: int, once: bool) -> bool:
         """Whether the call with this ``number``, one of so many alike, is told."""
         asked = self.sampling.asked

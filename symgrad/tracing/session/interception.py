@@ -50,11 +50,8 @@ class Interception:
     @contextmanager
     def standing(self) -> Iterator[None]:
         """Stand in for each of them, under all its names."""
-        homes: list[tuple[Any, tuple[str, ...]]] = [
-            (torch.func, (*TOLD, *PRODUCTS)),
-            (torch.autograd.functional, FUNCTIONAL),
-        ]
-        those = [(home, word, self.standing_for(home, word)) for home, words in homes for word in words]
+        homes: Any = {torch.func: (*TOLD, *PRODUCTS), torch.autograd.functional: FUNCTIONAL}
+        those = [(home, word, self.standing_for(home, word)) for home, words in homes.items() for word in words]
         self.recorder.originals |= {value: getattr(home, word) for home, word, value in those}
         also = [(torch, word, value) for _, word, value in those if word == "vmap"]
         with self.recorder.stand_ins.put(*those, *also):
@@ -144,7 +141,8 @@ class Interception:
     def only_counted(self, request: DerivativeRequest, at: SourceLine) -> bool:
         """Whether a call is counted and nobody need record it; what a `vmap` is of is seen only where it runs."""
         key, once, watch = self.key(request, at), is_reported_once(request), self.watch
-        if request.word == "vmap" or not watch.skips(key, once):
+        told = watch.is_wanted(watch.times.get(key, 0) + 1, watch.number + 1, once)
+        if request.word == "vmap" or told or not watch.rests:
             return False
         watch.number += 1
         watch.is_told(key, at, once)

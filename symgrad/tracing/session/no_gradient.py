@@ -228,9 +228,8 @@ def explain_missing_slope(program: Capture, step: Apply, source: str, entry: str
         return [f"  {already}, and nothing has a derivative there. Look for where it comes from."]
     op = entry_of(step.op)
     known = as_float(program.arrays[source])
-    reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
     if step.result.name in program.boxes or (op is not None and any(d.matrix for d in op.domain.values())):
-        return explain_degenerate_vectors(known) if reads else ["  there is no J at this matrix"]
+        return explain_degenerate_vectors(known)
     if whatever := undefined_anywhere(step, program.recording):
         return [f"  there is no J: {whatever}"]
     at = f"at {entry} = {format_digits(value)}"
@@ -253,7 +252,8 @@ def suggest_distance(step: Apply, entry: str) -> str:
 
 def explain_degenerate_vectors(matrix: Array) -> list[str]:
     """What there is to say of a matrix at which a decomposition has no derivative."""
-    found = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else np.zeros(0)
+    square = matrix.ndim > 1 and matrix.shape[-1] == matrix.shape[-2] and np.isfinite(matrix).all()
+    found = np.linalg.svd(matrix, compute_uv=False) if square else np.zeros(0)
     largest = float(found.max(initial=0.0))
     if found.size and np.any(found.min(axis=-1) <= RANK * largest):
         return ["  singular vectors of a zero singular value are not unique, so there is no Jacobian"]

@@ -128,9 +128,9 @@ def responsible_entry(program: Capture, birth: Birth) -> tuple[str, tuple[int, .
         known = as_float(program.arrays[name])
         there = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - known.ndim :], known.shape, strict=False))
         if known.ndim <= len(at) and len(there) == known.ndim:
-            moved = known.copy()
             if any(i >= n for i, n in zip(there, known.shape, strict=True)):
                 continue
+            moved = known.copy()
             moved[there] += 1.0
             if np.isfinite(step_with_operands(program, birth, {name: moved})[1][at]):
                 return name, there, float(known[there])

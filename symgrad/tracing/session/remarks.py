@@ -35,14 +35,14 @@ CLIPPING = ("total_norm", "max_norm", "clip_coef_clamped")
 
 def explain_seed_letter(call: Findings) -> list[str]:
     """A note where the seed is not called v, since a tensor is, or v_… are those of a gradient that was recorded."""
-    program, letter = call.program, call.letter
-    if letter == "v":
+    if call.letter == "v":
         return []
-    if "v" in program.labels.values():
-        return [f"v is a tensor of the script, so the seed is called {letter} here"]
-    if any(isinstance(step.op, Pullback) for step in program.recording.steps):
-        return [f"v_… already names gradients, so the seed is called {letter} here"]
-    return [f"names of the script begin with v, so the seed is called {letter} here"]
+    why = "names of the script begin with v"
+    if "v" in call.program.labels.values():
+        why = "v is a tensor of the script"
+    elif any(isinstance(step.op, Pullback) for step in call.program.recording.steps):
+        why = "v_… already names gradients"
+    return [f"{why}, so the seed is called {call.letter} here"]
 
 
 def explain_accumulation(call: Findings) -> list[str]:

@@ -273,7 +273,10 @@ class ExtendedGradients:
     gradients: Mapping[str, Array]
 
     def lines(self, kinds: Mapping[str, str]) -> list[str]:
-        """Which number left the range of its type, and what the gradients are; ``kinds`` are the types by name."""
+        """Which number left the range of its type, and what the gradients are, or of a large one its largest entry.
+
+        ``kinds`` are the types by name.
+        """
         recording, known = self.program.recording, self.program.arrays
         gone: dict[str, tuple[int, ...]] = {}
         for step in recording.steps:
@@ -289,19 +292,15 @@ class ExtendedGradients:
             entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
             made, real = format_digits(float(as_float(known[name])[at])), format_extended(self.arrays[name][at])
             told.append(f"  {format_step(self.program, step)} is {real}{entry}; in {kind} that is {made}")
-        return [*told, f"  Mathematically, {self.gradient()}."]
-
-    def gradient(self) -> str:
-        """The gradients, or of a large one its largest entry."""
         parts = []
         for name, true in [*self.gradients.items()][:2]:
             label, sizes = self.program.labels.get(name, name), np.abs(true)
             if true.size <= MOST and np.isfinite(as_float(true)).all():
                 parts.append(f"{label}.grad is {format_array(as_float(true))}")
             else:
-                at = np.unravel_index(int(np.argmax(sizes)), true.shape)
-                parts.append(f"the largest entry of {label}.grad is {format_extended(true[at])}")
-        return " and ".join(parts)
+                most = np.unravel_index(int(np.argmax(sizes)), true.shape)
+                parts.append(f"the largest entry of {label}.grad is {format_extended(true[most])}")
+        return [*told, f"  Mathematically, {' and '.join(parts)}."]
 
 
 def find_extended_gradients(program: Capture, seeds: Mapping[str, Array]) -> ExtendedGradients | None:

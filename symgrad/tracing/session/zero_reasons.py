@@ -84,8 +84,7 @@ def describe_kink(program: Capture, tie: Tie) -> str:
     """One kink in the names of the script."""
     labels = program.labels
     step = with_labels(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
-    end = program.ends[0]
-    out = labels.get(end, end)
+    end, out = program.ends[0], program.outputs[0]
     total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
     return tie.says(labels.get(tie.name, tie.name), f"{step}{program.place(tie.step.result.name)}", total)
 

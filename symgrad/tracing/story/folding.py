@@ -196,7 +196,8 @@ class Folding:
         changing, counted = self.changes(begin, steps, count)
         for turn, row in enumerate([*changing, *counted]):
             rest, own = (row[:-1], row[-1]) if self.last else (row[1:], row[0])
-            told += f"{' and' if turn else ', with'} {write_changing_names(rest)} in place of {own}"
+            names = rest if len(rest) <= NAMED + 1 else [*rest[:NAMED], "…", rest[-1]]
+            told += f"{' and' if turn else ', with'} {', '.join(names)} in place of {own}"
         return f"{told}; then:" if self.last else told
 
     def changes(self, begin: int, steps: int, count: int) -> tuple[list[list[str]], list[list[str]]]:
@@ -254,11 +255,6 @@ def changing_prefix(name: str, row: Sequence[str]) -> str:
             end = list(NUMBER.finditer(name))[moving[0]].end()
             return name[:end] + "]" * name.startswith("]", end)
     return name
-
-
-def write_changing_names(names: Sequence[str]) -> str:
-    """``w6, w5, w4, …, w1``"""
-    return ", ".join(names) if len(names) <= NAMED + 1 else f"{', '.join(names[:NAMED])}, …, {names[-1]}"
 
 
 # What is folded -------------------------------------------------------------------------------------------
