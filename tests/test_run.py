@@ -688,13 +688,15 @@ net(torch.randn(8, 3, {side}, {side})).pow(2).mean().backward()
 
 @pytest.mark.slow
 def test_a_gradient_of_digits_costs_one_sweep_and_one_leaf(tmp_path, monkeypatch):
-    asked, by_lot = [], agreement.pull_random_seeds
+    lots, asked, by_lot, pull = [], [], agreement.draw_weights, agreement.pull_recording
 
-    def counted(program, values, boxes, seeds, wanted, origins, lot):
-        asked.append((lot, len(wanted)))
-        return by_lot(program, values, boxes, seeds, wanted, origins, lot)
+    def counted(program, seeds, wanted=None, **told):
+        if "drawn" in told:
+            asked.append((lots[-1], len(wanted)))
+        return pull(program, seeds, wanted, **told)
 
-    monkeypatch.setattr(agreement, "pull_random_seeds", counted)
+    monkeypatch.setattr(agreement, "draw_weights", lambda lot: lots.append(lot) or by_lot(lot))
+    monkeypatch.setattr(agreement, "pull_recording", counted)
     session, _ = play(
         tmp_path,
         """

@@ -28,6 +28,7 @@ from symgrad.numeric.exact import as_float
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record import frames
+from symgrad.tracing.record.aliases import detached_node, version
 from symgrad.tracing.record.frame_names import argument_names, names_in_closure
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.names import name_nodes
@@ -77,14 +78,11 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     if args and isinstance(args[0], tuple) and hasattr(args[0], "_fields"):
         raise UnsupportedError("named tuples as arguments are not supported yet")
     for original, (leaf, inner, _) in copies.items():
-        node = (
-            Node("leaf", inner.detach(), int(inner._version), owner=None)
-            if leaf.requires_grad
-            else (recorder.data(inner, None, None))
-        )
+        moves = leaf.requires_grad
+        node = Node("leaf", inner.detach(), version(inner)) if moves else detached_node("data", inner, None)
         recorder.register(inner, node)
         labels[id(node)] = bound.get(original, "x")
-        if leaf.requires_grad:
+        if moves:
             declared.append(node)
     with record_calls(recorder), torch.enable_grad(), check_differentiable_arguments():
         result = fn(*given, **spoken)
@@ -122,7 +120,6 @@ def _to_plain_containers(result: Any) -> Any:
     return ()
 
 
-FORM = "--call package.module:function"
 Kind = inspect.Parameter
 
 
@@ -214,20 +211,19 @@ def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]  # whatever the module holds
 
 
-def import_user_module(name: str, form: str = FORM) -> Any:
+def import_user_module(name: str, form: str) -> Any:
     """The module; raises `InputError` with what importing said."""
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise InputError(
-                f"there is no module {error.name}",
-                found=(f"looked in {os.getcwd()} and where Python looks",),  # noqa: PTH109 -- shown as text
-                hints=(form,),
-            ) from error
-        raise InputError(f"{name} cannot be imported", found=format_user_error(error)) from error
     except (Exception, SystemExit) as error:
-        raise InputError(f"{name} cannot be imported", found=format_user_error(error)) from error
+        lacks = error.name if isinstance(error, ModuleNotFoundError) else None
+        if lacks is None or not f"{name}.".startswith(f"{lacks}."):
+            raise InputError(f"{name} cannot be imported", found=format_user_error(error)) from error
+        raise InputError(
+            f"there is no module {lacks}",
+            found=(f"looked in {os.getcwd()} and where Python looks",),  # noqa: PTH109 -- shown as text
+            hints=(form,),
+        ) from error
 
 
 def format_user_error(error: BaseException) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from symgrad.errors import InputError, UnsupportedError, seed_apart
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
-from symgrad.tracing.captured.planned import LibrarySweepCache, Unplanned
+from symgrad.tracing.captured.planned import LibrarySweepCache, find_function
 
 SAME = (
     "add", "subtract", "multiply", "divide", "power", "remainder", "floor_divide", "equal", "not_equal", "less",
@@ -57,9 +57,7 @@ def jax_function(dtype: Any, name: str) -> Play:
     """A function of entries; numbers of ours leave the type as it is."""
     if name == "float":
         return lambda x: x.astype(dtype)
-    found = jax_functions().get(name)
-    if found is None:
-        raise Unplanned(name)
+    found = find_function(jax_functions(), name)
     return lambda *given: found(*map(to_python_scalar, given))
 
 

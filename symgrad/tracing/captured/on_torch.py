@@ -18,7 +18,7 @@ from symgrad.errors import InputError, seed_apart
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
-from symgrad.tracing.captured.planned import LibrarySweepCache, Unplanned
+from symgrad.tracing.captured.planned import LibrarySweepCache, find_function
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -53,16 +53,6 @@ FUNCTIONS: Functions = {
     "steady": lambda x: torch.where(torch.isfinite(x), x, x.new_zeros(())),
 }  # fmt: skip
 """Functions of entries; what is not here has no plan on tensors."""
-
-
-def torch_function(dtype: Any, name: str) -> Play:
-    """A function of entries; numbers become floats of the type that everything is computed in."""
-    if name == "float":
-        return lambda x: x.to(dtype)
-    found = FUNCTIONS.get(name)
-    if found is None:
-        raise Unplanned(name)
-    return found
 
 
 def expand_entries(dtype: Any, device: Any, shape: tuple[int, ...]) -> Play:
@@ -206,7 +196,7 @@ def torch_engine(dtype: Any, device: Any) -> Engine:
         "expand": partial(expand_entries, dtype, device),
         "item": lambda axis, place: lambda a: a.select(axis, place),
         "window": slide_windows,
-        "map": partial(torch_function, dtype),
+        "map": lambda name: (lambda x: x.to(dtype)) if name == "float" else find_function(FUNCTIONS, name),
         "where": lambda: select_by_condition,
         "masked": lambda: lambda mask, array: torch.where(mask, array, array.new_zeros(())),
         "join": lambda axis: lambda *parts: torch.cat(parts, axis),

@@ -39,6 +39,13 @@ class Unplanned(Exception):
     """A call that has no plan, where nothing else would do."""
 
 
+def find_function(functions: Mapping[str, Callable[..., Any]], name: str) -> Callable[..., Any]:
+    """A function of entries that a library has."""
+    if name not in functions:
+        raise Unplanned(name)
+    return functions[name]
+
+
 @dataclass(eq=False)
 class PreparedSweep:
     """vᵀJ of one program by ``wanted``.

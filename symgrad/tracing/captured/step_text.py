@@ -144,8 +144,8 @@ def pull_recording(
 ) -> dict[str, Array]:
     """vᵀJ for each of ``wanted``, or of all inputs, call by call; ``told`` is what else `pull_calls` takes."""
     names = program.wanted if wanted is None else wanted
-    given = {"origins": program.origins, **told}
-    return pull_calls(program.recording, program.values, program.boxes, seeds, names, **given)
+    given = {"values": program.values, "origins": program.origins, **told}
+    return pull_calls(program.recording, boxes=program.boxes, seeds=seeds, wanted=names, **given)
 
 
 def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: CotangentSums) -> str:

@@ -132,8 +132,7 @@ class DoublePrecisionCall(UnderivedCall):
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """`UnderivedCall.run`; what the call only reads is in double precision as well."""
         known = {id(node) for node in self.arguments}
-        others = [n for n in {id(n): n for n in self.call.nodes()}.values() if id(n) not in known]
-        read = [n for n in others if n.held.dtype.is_floating_point]
+        read = [n for n in self.call.operands if id(n) not in known and n.held.dtype.is_floating_point]
         wide = [self.fresh(n.held.detach()) for n in read]
         arguments, keywords = with_operands(self.call, (*self.arguments, *read), (*tensors, *wide))
         return list(tensors_in(rerun(self.call, arguments, keywords, None)))
@@ -166,8 +165,7 @@ def with_operands(
 
 def replay(node: Node, nodes: Sequence[Node], tensors: Sequence[Any]) -> Any:
     """What ``node`` would be with ``tensors`` in place of ``nodes`` among what its call was given."""
-    assert node.call is not None
-    return rerun(node.call, *with_operands(node.call, nodes, tensors), node.index)
+    return rerun(node.maker, *with_operands(node.maker, nodes, tensors), node.index)
 
 
 def rerun(call: TorchCall, arguments: Any, keywords: Any, index: int | None) -> Any:

@@ -163,18 +163,21 @@ def differs_by_rounding(first: Array, second: Array, kinds: set[str]) -> Array:
     coarse = [2 * TOLERANCE.get(kind, 0.0) for kind in kinds if kind != "float64"]
     largest = np.abs(second[np.isfinite(second)]).max(initial=0.0)
     allowed = max(NEAR, *coarse) * largest if coarse else 0.0
-    with np.errstate(invalid="ignore"):
-        gap = np.abs(first - second)
-    return np.asarray(np.isfinite(gap) & (gap <= max([allowed, *(LEAST.get(kind, 0.0) for kind in kinds)])))
+    return is_gap_within(first, second, max([allowed, *(LEAST.get(kind, 0.0) for kind in kinds)]))
 
 
 def is_cancelled_rounding(first: Array, second: Array, weights: Array, kinds: set[str]) -> Array:
     """Where two numbers are apart by what rounding in these types leaves of weights that cancel."""
     sizes = np.abs(as_float(weights))
     allowed = max((CANCELS.get(kind, 0.0) for kind in kinds), default=CANCELS["float64"])
+    return is_gap_within(first, second, allowed * sizes[np.isfinite(sizes)].max(initial=0.0))
+
+
+def is_gap_within(first: Array, second: Array, allowed: float) -> Array:
+    """Where two numbers are finite, and no more than that apart."""
     with np.errstate(invalid="ignore"):
         gap = np.abs(first - second)
-    return np.asarray(np.isfinite(gap) & (gap <= allowed * sizes[np.isfinite(sizes)].max(initial=0.0)))
+    return np.asarray(np.isfinite(gap) & (gap <= allowed))
 
 
 def explain_choice(
@@ -286,28 +289,20 @@ def pull_calls(
     return CallwisePull(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds, taken=taken)
 
 
-def pull_random_seeds(
-    program: Program,
-    values: Values,
-    boxes: Mapping[str, Any],
-    seeds: Mapping[str, Array],
-    wanted: Sequence[str],
-    origins: Mapping[str, CallOrigin],
-    lot: int = 0,
-) -> dict[str, Array]:
-    """As `pull_calls`, each step given weights with signs by lot; with an odd ``lot`` shortened by lot, too.
+def draw_weights(lot: int = 0) -> Callable[[Array], Array]:
+    """For `CallwisePull.drawn`: the weights with signs by lot; with an odd ``lot`` shortened by lot, too.
 
     A difference that cancels does not then; where the steps themselves shrink what they are given, it stays small.
     Signs alone would not do: of two weights they are the same every other time, and cancel as before.
     """
     lots = np.random.default_rng(lot)
 
-    def turned(weights: Array) -> Array:
+    def drawn(weights: Array) -> Array:
         signs = lots.choice((-1.0, 1.0), np.shape(weights))
         other: Array = np.abs(as_float(weights)) * signs
         return other * lots.uniform(size=np.shape(weights)) if lot % 2 else other
 
-    return pull_calls(program, values, boxes, seeds, wanted, origins=origins, drawn=turned)
+    return drawn
 
 
 def chain_watchers(*watchers: Callable[..., None]) -> Callable[..., None]:

@@ -80,15 +80,10 @@ def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
 definition("solve_ex", "_linalg_solve_ex")(with_integer(solve))
 
 
-def eye(like: Any) -> Any:
-    """The identity with as many rows as a matrix has."""
-    return torch.eye(like.shape[-2], dtype=like.dtype)
-
-
 def read_triangle(a: Any, upper: bool, ones: bool) -> Any:
     """What is read of a matrix."""
     part = torch.triu(a, int(ones)) if upper else torch.tril(a, -int(ones))
-    return part + eye(a) if ones else part
+    return part + torch.eye(a.shape[-2], dtype=a.dtype) if ones else part
 
 
 @definition()

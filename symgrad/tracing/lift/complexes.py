@@ -45,7 +45,7 @@ from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_selection
 from symgrad.tracing.lift.rewrites import normalize_index
 from symgrad.tracing.record.spelling import is_reflected, plain_spelling
-from symgrad.tracing.record.trace import Node, TorchCall
+from symgrad.tracing.record.trace import Node
 
 
 def is_complex(value: Any) -> bool:
@@ -63,16 +63,7 @@ class PairedArgs:
         """The result of one entry."""
         return self.lifter(name, *arguments, **keywords)
 
-    @staticmethod
-    def number(size: Any) -> int:
-        """A size as a number."""
-        return int(size)
-
-    @property
-    def call(self) -> TorchCall:
-        """The call that is lifted."""
-        assert self.node.call is not None
-        return self.node.call
+    number = staticmethod(LiftContext.number)
 
     @staticmethod
     def paired(value: Any) -> bool:
@@ -83,7 +74,7 @@ class PairedArgs:
         """The call's own entry, of another first tensor."""
         if self.op is None:
             return None
-        return self.lifter.apply_op(self.op, self.call.spelling, (first, *arguments), keywords)
+        return self.lifter.apply_op(self.op, self.node.maker.spelling, (first, *arguments), keywords)
 
     def real(self, value: Any) -> Any:
         """A real tensor as a reference; a number as it is."""
@@ -103,7 +94,7 @@ class PairedArgs:
     def part(self, ref: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part of pairs."""
         key = (*[("all",)] * (len(ref.shape) - 1), ("int", number))
-        return self.lifter.emit(role_entry(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": key})
+        return self(role_entry(Role.INDEXES), ref, key=key)
 
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""
@@ -187,10 +178,9 @@ MARK = 0.7310585786300049
 
 def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
     """The call as a choice of pairs."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     word = plain_spelling(call.spelling).rpartition(".")[2]
-    sources = list({id(n): n for n in call.nodes() if n.held.is_complex() or n.held.is_floating_point()}.values())
+    sources = [n for n in call.operands if n.held.is_complex() or n.held.is_floating_point()]
     if word not in MOVERS or not sources or any(n.held.numel() == 0 for n in (*sources, node)):
         raise Refused("")
     first, total = sources[0].held.numel(), sum(n.held.numel() for n in sources)
@@ -246,8 +236,7 @@ def indexed(p: PairedArgs, x: Any, key: Any) -> Ref | None:
     basic = normalize_index(key, len(x.shape))
     if basic is None:
         return None
-    ref = p.pair(x)
-    return p.lifter.emit(role_entry(Role.INDEXES), [StepOperand(ref, ref.name)], {"key": (*basic, ("all",))})
+    return p(role_entry(Role.INDEXES), p.pair(x), key=(*basic, ("all",)))
 
 
 SAME = ("clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real", "requires_grad",
@@ -292,8 +281,7 @@ def is_fft_function(spelling: str) -> bool:
 
 def lift_by_pairs(lifter: LiftContext, node: Node) -> Ref:
     """The call in entries of the table on pairs."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     word = plain_spelling(call.spelling).rpartition(".")[2]
     arguments, keywords = call.arguments, {k: v for k, v in call.keywords.items() if k != "out"}
     if is_reflected(call.spelling):
@@ -311,8 +299,7 @@ def lift_by_pairs(lifter: LiftContext, node: Node) -> Ref:
 
 def lift_by_halves(lifter: LiftContext, node: Node) -> Ref:
     """What is linear in its tensors, of their halves: which of them it is linear in is read off its equation."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     spelling = plain_spelling(call.spelling)
     op, refs = find(spelling), lifter.refs_in((call.arguments, call.keywords))
     if op is None or op.traits.complex_pairs or is_reflected(call.spelling) or spelling.rpartition(".")[2] in WRITES:

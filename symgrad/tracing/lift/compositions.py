@@ -127,8 +127,7 @@ def match_vector_signs(steps: LiftContext, node: Node, last: Last, word: str) ->
         return last
     ref = steps(name, *operands, **options)
     own, given = as_float(steps.arrays[ref.name]), as_float(node.value())
-    assert node.call is not None
-    axis = -1 if node.index == 2 and "linalg" in node.call.spelling else -2  # the rows of Vh, the columns of V
+    axis = -1 if node.index == 2 and "linalg" in node.maker.spelling else -2  # the rows of Vh, the columns of V
     signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
     return done(ref if (signs > 0).all() else steps(basics.mul, ref, steps.data("sign", signs)))
 
@@ -157,8 +156,7 @@ def quantile(
     interpolation: Any = "linear",
 ) -> Last | None:
     """Two neighbours in order of size, for several q and with entries that are NaN: ranks are sent through the call."""
-    assert node.call is not None
-    if not isinstance(q, Node) and "nan" not in node.call.spelling:
+    if not isinstance(q, Node) and "nan" not in node.maker.spelling:
         return None
     values, moves = without_subclass(x), isinstance(q, Node) and q.carries and interpolation == "linear"
     own = torch.arange(values.numel()).reshape(values.shape)
@@ -241,10 +239,13 @@ def lift_pad_packed_sequence(steps: LiftContext, node: Node, data: Any, *_: Any,
 
 # Alignments --------------------------------------------------------------------------------------------------
 
-REDUCTIONS = ("none", "mean", "sum")
-"""torch's words for what becomes of several losses, by torch's numbers for them."""
 IMPOSSIBLE = -1e30
 """The logarithm of 0: next to any number that occurs its exponential is 0, and so is what flows back through it."""
+
+
+def reduction_word(reduction: str | int) -> str:
+    """torch's word for what becomes of several losses, by the word or by its number."""
+    return reduction if isinstance(reduction, str) else ("none", "mean", "sum")[reduction]
 
 
 @composition()
@@ -256,15 +257,13 @@ def ctc_loss(
 
     torch's backward is right for probabilities that sum up to 1: it is that of the loss of log_softmax(log_probs).
     """
-    word = reduction if isinstance(reduction, str) else REDUCTIONS[reduction]
-    given = align_labels(log_probs, targets, input_lengths, target_lengths, blank)
+    word = reduction_word(reduction)
+    given = align_labels(targets, input_lengths, target_lengths, blank)
     loss = ctc_loss_steps(steps, log_probs, *given, word, zero_infinity)
     return ("torch.reshape", (loss, node.shape), {}) if word == "none" else done(loss)
 
 
-def align_labels(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int
-) -> tuple[Array, Array, Array]:
+def align_labels(targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple[Array, Array, Array]:
     """Each sequence's classes with blanks before, between and after them; how many moments and classes it has."""
     given = np.asarray(without_subclass(targets).numpy()) if isinstance(targets, Node) else np.asarray(targets)
     moments, ends = (

@@ -81,10 +81,6 @@ class LiftContext(ABC):
         self.cotangents: dict[str, tuple[str, str]] = {}
 
     @abstractmethod
-    def node(self, node: Node) -> None:
-        """Lift one node, whose sources are lifted already."""
-
-    @abstractmethod
     def said(self, node: Node) -> None:
         """Lift one call as an equal one before it, or each way in turn; raises `Refused`."""
 
@@ -160,10 +156,10 @@ class LiftContext(ABC):
         except Refusals as error:
             raise Refused(f"{spelling}: {explain_refusal(error)}") from error
 
-    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
-        """The result of one entry, on nodes, earlier steps and numbers."""
+    def __call__(self, name: str | Op, *arguments: Any, called: str | None = None, **keywords: Any) -> Ref:
+        """The result of one entry, on nodes, earlier steps and numbers, and what it is ``called``."""
         op = entry_named(name)
-        return self.apply_op(op, f"torch.{op.name}", gather_tensor_list(op, arguments), keywords)
+        return self.apply_op(op, f"torch.{op.name}", gather_tensor_list(op, arguments), keywords, called)
 
     def emit(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any], name: str | None = None) -> Ref:
         """Append a step with its value; what broadcasts its operands comes before it."""
@@ -250,10 +246,9 @@ class LiftContext(ABC):
         )
         return early or reads_own_value(made, self.arrays)
 
-    def box(self, node: Node, call: TorchCall | None, reason: str) -> None:
+    def box(self, node: Node, call: TorchCall, reason: str) -> None:
         """A black box: torch's own local product."""
-        assert call is not None
-        read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
+        read = tuple(n for n in call.operands if n.carries)
         for other in read:
             if other.changed:
                 other.tensor()

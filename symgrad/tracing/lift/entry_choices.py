@@ -16,11 +16,10 @@ import numpy as np
 import torch
 
 from symgrad.language.binding import Ref
-from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import Array
 from symgrad.ops import basics
 from symgrad.ops.calls.registry import CHOICES, RANKED
-from symgrad.ops.lookup import find, role_entry
+from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.boxes import replay, rerun, with_operands
@@ -37,8 +36,7 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
 
     Where each comes from is found by sending the entries' own numbers through the call.
     """
-    call = node.call
-    assert call is not None
+    call = node.maker
     word = plain_spelling(call.spelling).rpartition(".")[2]
     nodes = [n for n in call.nodes() if n.carries]
     if word not in CHOICES or len(nodes) != 1:
@@ -51,9 +49,7 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     if places is None or places.shape != node.shape:
         raise Refused("")
     ref, name = lifter.refs[id(source)], lifter.wish(node)
-    return pick_one_per_row(lifter, node, ref, places, name) or lift_selection(
-        lifter, ref, places, name, tuple(call.nodes())
-    )
+    return pick_one_per_row(lifter, node, ref, places, name) or lift_selection(lifter, ref, places, name, call.nodes())
 
 
 def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array, name: str | None) -> Ref | None:
@@ -61,22 +57,19 @@ def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array
     rows, columns = source.shape if len(source.shape) == 2 else (0, 1)
     if places.shape != (int(rows),) or not np.array_equal(places // int(columns), np.arange(int(rows))):
         return None
-    assert node.call is not None
-    op, own = find("torch.gather"), find_equal_index_tensor(lifter, places % int(columns), tuple(node.call.nodes()))
-    if op is None or own is None:
+    own = find_equal_index_tensor(lifter, places % int(columns), node.maker.nodes())
+    if own is None:
         return None
     lifter.asked_numbers = True
-    index = lifter.apply_op(basics.reshape, "torch.reshape", (own, (-1, 1)), {})
-    picked = lifter.apply_op(op, "torch.gather", (source, 1, index), {})
-    return lifter.apply_op(basics.reshape, "torch.reshape", (picked, (-1,)), {}, name)
+    picked = lifter(basics.gather, source, 1, lifter(basics.reshape, own, (-1, 1)))
+    return lifter(basics.reshape, picked, (-1,), called=name)
 
 
 def has_ties(node: Node) -> bool:
     """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
-    assert node.call is not None
-    if plain_spelling(node.call.spelling).rpartition(".")[2] not in RANKED:
+    if plain_spelling(node.maker.spelling).rpartition(".")[2] not in RANKED:
         return False
-    return any(n.held.unique().numel() < n.held.numel() for n in node.call.nodes() if n.carries)
+    return any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes() if n.carries)
 
 
 def probe_indices(node: Node, source: Node) -> Array:
@@ -87,8 +80,7 @@ def probe_indices(node: Node, source: Node) -> Array:
 
 def ranked_indices(node: Node, source: Node) -> Array | None:
     """Where sorted entries stood: the call's own second result along its axis."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     if node.index != 0:
         return None
     ranked = call if call.results > 1 else replace(call, function=function_with_indices(call))
@@ -171,19 +163,19 @@ def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | 
     """
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
-        return lifter.apply_op(basics.reshape, "torch.reshape", (source, tuple(places.shape)), {}, name)
+        return lifter(basics.reshape, source, tuple(places.shape), called=name)
     order = find_permutation(places, shape)
     if order is not None:
-        return lifter.apply_op(basics.permute, "torch.permute", (source, order), {}, name)
+        return lifter(basics.permute, source, order, called=name)
     key = find_slice_index(places, shape)
+    found = find_slice_positions(places, shape) if key is None else None
+    if found is not None and not found[1].ndim:
+        key = tuple(("int", int(found[1])) if axis == found[0] else ("all",) for axis in range(len(shape)))
     if key is not None:
-        return lifter.emit(role_entry(Role.INDEXES), [StepOperand(source, source.name)], {"key": key}, name)
-    found = find_slice_positions(places, shape)
-    return (
-        lift_gather(lifter, source, places, name)
-        if found is None
-        else lift_slice_selection(lifter, source, places, found, name, read)
-    )
+        return lifter(role_entry(Role.INDEXES), source, called=name, key=key)
+    if found is None:
+        return lift_gather(lifter, source, places, name)
+    return lift_slice_selection(lifter, source, places, found, name, read)
 
 
 def lift_slice_selection(
@@ -193,16 +185,15 @@ def lift_slice_selection(
     op, (axis, at) = role_entry(Role.PICKS), found
     index = find_equal_index_tensor(lifter, at, read) or lifter.data("places", at)
     if at.ndim == 1:
-        return lifter.apply_op(op, op.name, (source, axis, index), {}, name)
-    row = lifter.apply_op(basics.reshape, "torch.reshape", (index, (-1,)), {})
-    rows = lifter.apply_op(op, op.name, (source, axis, row), {})
-    return lifter.apply_op(basics.reshape, "torch.reshape", (rows, tuple(places.shape)), {}, name)
+        return lifter(op, source, axis, index, called=name)
+    rows = lifter(op, source, axis, lifter(basics.reshape, index, (-1,)))
+    return lifter(basics.reshape, rows, tuple(places.shape), called=name)
 
 
 def find_slice_positions(places: Array, shape: tuple[int, ...]) -> tuple[int, Array] | None:
-    """The axis, and the positions on it, of which whole slices are read; None where there is none."""
+    """The axis, and the position or positions on it, of which whole slices are read; None where there is none."""
     more = places.ndim - len(shape) + 1
-    if more < 1 or not places.size or places.min() < 0:
+    if more < 0 or not places.size or places.min() < 0:
         return None
     count = np.arange(int(np.prod(shape, dtype=object))).reshape(shape)
     for axis, size in enumerate(shape):
@@ -223,22 +214,11 @@ def find_equal_index_tensor(lifter: LiftContext, at: Array, read: Sequence[Node]
 
 def lift_gather(lifter: LiftContext, source: Ref, places: Array, name: str | None) -> Ref:
     """Laid out in one row, looked up, and put into shape: every number of places is one equation."""
-    op = find("torch.gather")
     index = lifter.data("places", places.reshape(-1))
-    if op is not None:
-        flat = source
-        if len(source.shape) != 1:
-            flat = lifter.apply_op(basics.reshape, "torch.reshape", (source, (-1,)), {})
-        picked = lifter.apply_op(op, "torch.gather", (flat, 0, index), {}, name if places.ndim == 1 else None)
-        if places.ndim == 1:
-            return picked
-    else:
-        rows = find("F.embedding")
-        if rows is None:
-            raise Refused("the table has no gather")
-        column = lifter.apply_op(basics.reshape, "torch.reshape", (source, (-1, 1)), {})
-        picked = lifter.apply_op(rows, "F.embedding", (index, column), {})
-    return lifter.apply_op(basics.reshape, "torch.reshape", (picked, tuple(places.shape)), {}, name)
+    flat = source if len(source.shape) == 1 else lifter(basics.reshape, source, (-1,))
+    if places.ndim == 1:
+        return lifter(basics.gather, flat, 0, index, called=name)
+    return lifter(basics.reshape, lifter(basics.gather, flat, 0, index), tuple(places.shape), called=name)
 
 
 def lift_overwrite(lifter: LiftContext, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
@@ -247,7 +227,7 @@ def lift_overwrite(lifter: LiftContext, old: Ref, new: Ref, places: Array, name:
         return lift_selection(lifter, new, places, name)
     spread = lift_gather(lifter, new, np.maximum(places, 0), None)
     mask = lifter.data("written", (places >= 0))
-    return lifter.apply_op(basics.where, "torch.where", (mask, spread, old), {}, name)
+    return lifter(basics.where, mask, spread, old, called=name)
 
 
 def find_permutation(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -268,23 +248,15 @@ def find_permutation(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] |
 
 
 def find_slice_index(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
-    """The index that reads ``places``, if one of integers and slices with step 1 does."""
-    count = np.arange(int(np.prod(shape, dtype=object))).reshape(shape)
-    if not places.size or not shape or places.min() < 0:
+    """The index that reads ``places``, if one of slices with step 1 does."""
+    if not places.size or not shape or places.min() < 0 or places.ndim != len(shape):
         return None
-    first = np.unravel_index(int(places.reshape(-1)[0]), shape)
-    last = np.unravel_index(int(places.reshape(-1)[-1]), shape)
-    if places.ndim == len(shape):
-        slices = tuple(slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
-        if np.array_equal(count[slices], places):
-            return tuple(
-                ("all",) if s.start == 0 and s.stop == n else ("slice", s.start, s.stop, 1)
-                for s, n in zip(slices, shape, strict=True)
-            )
-    if places.ndim == len(shape) - 1:
-        for axis in range(len(shape)):
-            index: Any = [slice(None)] * len(shape)
-            index[axis] = int(first[axis])
-            if np.array_equal(count[tuple(index)], places):
-                return tuple(("int", int(first[axis])) if a == axis else ("all",) for a in range(len(shape)))
-    return None
+    count = np.arange(int(np.prod(shape, dtype=object))).reshape(shape)
+    first, last = (np.unravel_index(int(places.reshape(-1)[end]), shape) for end in (0, -1))
+    slices = tuple(slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
+    if not np.array_equal(count[slices], places):
+        return None
+    return tuple(
+        ("all",) if s.start == 0 and s.stop == n else ("slice", s.start, s.stop, 1)
+        for s, n in zip(slices, shape, strict=True)
+    )

@@ -7,7 +7,7 @@ refuses the whole: half a derivation is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -53,20 +53,18 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
 
     def __init__(self, node: Node, turns: list[Node] | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
-        assert node.call is not None
-        self.call, self.where = node.call, node.where or NOWHERE
+        self.call, self.where = node.maker, node.where or NOWHERE
         self.value, self.index = node.held, node.index
         self.seen: dict[int, tuple[Any, Node | None]] = {}
         self.order: dict[int, int] = {}
-        self.sources = list({id(n): n for n in node.call.nodes()}.values())
         self.count, self.turns = 0, turns
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the call takes, in copies that are known to be its."""
-        copies = [n.tensor().detach().clone() for n in self.sources]
-        for tensor, node in zip(copies, self.sources, strict=True):
+        copies = [n.tensor().detach().clone() for n in self.call.operands]
+        for tensor, node in zip(copies, self.call.operands, strict=True):
             self.seen[id(tensor)] = tensor, node
-        return with_operands(self.call, self.sources, copies)
+        return with_operands(self.call, self.call.operands, copies)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
@@ -153,8 +151,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
 
 def lift_definition(lifter: LiftContext, node: Node) -> Ref:
     """The call as it is defined in simpler ones."""
-    assert node.call is not None
-    definition = DEFINITIONS.get(plain_spelling(node.call.spelling).rpartition(".")[2])
+    definition = DEFINITIONS.get(plain_spelling(node.maker.spelling).rpartition(".")[2])
     if definition is None:
         raise Refused("")
     return lift_expansion(lifter, node, definition)
@@ -176,12 +173,12 @@ def lift_operations(lifter: LiftContext, node: Node) -> Ref:
 
 def lift_expansion(lifter: LiftContext, node: Node, definition: Definition | None = None) -> Ref:
     """``node``'s call by ``definition``, or by the operations that torch runs inside it."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     turns = None if lifter.phases is None else lifter.phases.setdefault(id(call), [])
     key = id(call), node.index if call.in_place or definition else 0, definition is None
     if key not in lifter.inside:
         lifter.inside[key] = run_and_record(node, definition, turns)
+        lifter.names.update(name_gates(node, lifter.inside[key]))
     ends, order = lifter.inside[key]
     end = ends[node.index] if node.index < len(ends) else None
     if end is None or not end.carries:
@@ -193,7 +190,6 @@ def lift_expansion(lifter: LiftContext, node: Node, definition: Definition | Non
         raise Refused("it passes through nan, which the whole avoids")
     if any(n.call is not None and n.call.function is call.function for n in lifter.within):
         raise Refused("it contains itself")
-    lifter.names.update(name_gates(node, inner))
     for source in (source for each in inner for source in each.sources() if source.kind == "data"):
         text = view_text(source, lambda base: lifter.names.get(id(base)))
         if text is not None:
@@ -247,36 +243,30 @@ RECURRENT: dict[str, Callable[..., Any]] = {
 """How torch's decompositions say in Python what runs below it: there the gates of an LSTM have names."""
 
 
-def name_gates(node: Node, inner: Sequence[Node]) -> Iterator[tuple[int, str]]:
-    """What torch's own Python for a call names among the values ``inner``: the same operation and the same numbers."""
-    call = node.call
-    written = None if call is None else RECURRENT.get(plain_spelling(call.spelling).rpartition(".")[2])
-    if call is None or written is None:
+def name_gates(node: Node, ran: Ran) -> Iterator[tuple[int, str]]:
+    """What torch's own Python for a call names among what ``ran``: the same operation and the same numbers."""
+    written = RECURRENT.get(plain_spelling(node.maker.spelling).rpartition(".")[2])
+    if written is None:
         return
     try:
-        ends, order = run_and_record(node, lambda _, *given: written(torch._decomp.decompositions, *given), None)
+        again = run_and_record(node, lambda _, *given: written(torch._decomp.decompositions, *given), None)
     except Refused:
         return
-    other = [
-        n for n in upstream_nodes([end for end in ends if end is not None]) if id(n) in order and n.call is not None
-    ]
-    names = name_nodes(other, {}, {})
-    first, second = (group_by_function(each) for each in (inner, sorted(other, key=lambda n: order[id(n)])))
-    for word, own in first.items():
-        for one, same in zip(own, second.get(word, ()), strict=False):
-            alike = one.held.numel() == same.held.numel() and torch.allclose(
-                one.held, same.held.reshape(one.held.shape)
-            )
-            if alike and isinstance(names.get(id(same)), Suggested):
-                yield id(one), names[id(same)]
+    first, second = steps_by_function(ran), steps_by_function(again)
+    names = name_nodes([same for nodes in second.values() for same in nodes], {}, {})
+    for one, same in (pair for word in first for pair in zip(first[word], second.get(word, ()), strict=False)):
+        alike = one.held.numel() == same.held.numel() and torch.allclose(one.held, same.held.reshape(one.held.shape))
+        if alike and isinstance(names.get(id(same)), Suggested):
+            yield id(one), names[id(same)]
 
 
-def group_by_function(nodes: Sequence[Node]) -> dict[str, list[Node]]:
-    """Nodes by the last word of what made them."""
+def steps_by_function(ran: Ran) -> dict[str, list[Node]]:
+    """What leads to the results of a run, as it ran, by the last word of what made it."""
+    ends, order = ran
+    nodes = upstream_nodes([end for end in ends if end is not None])
     found: dict[str, list[Node]] = {}
-    for node in nodes:
-        if node.call is not None:
-            found.setdefault(plain_spelling(node.call.spelling).rpartition(".")[2], []).append(node)
+    for node in sorted((n for n in nodes if id(n) in order and n.call is not None), key=lambda n: order[id(n)]):
+        found.setdefault(plain_spelling(node.maker.spelling).rpartition(".")[2], []).append(node)
     return found
 
 
@@ -298,7 +288,6 @@ def without_onednn() -> Iterator[None]:
 
 
 def has_nan(value: Any) -> bool:
-    """Whether a tensor, or the first of several, holds a NaN."""
-    first = value[0] if isinstance(value, (tuple, list)) and value else value
-    numbers = isinstance(first, torch.Tensor) and (first.is_floating_point() or first.is_complex())
-    return numbers and bool(torch.isnan(first.to_dense() if first.layout is not torch.strided else first).any())
+    """Whether a tensor holds a NaN."""
+    numbers = value.is_floating_point() or value.is_complex()
+    return numbers and bool(torch.isnan(value.to_dense() if value.layout is not torch.strided else value).any())

@@ -16,10 +16,11 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import basics, layers
 from symgrad.ops.calls.one_line_calls import INNER
 from symgrad.ops.calls.registry import Last, done
-from symgrad.tracing.lift import Composition, Refused, attribute_of_result, composition, without_subclass
+from symgrad.tracing.lift import Refused, attribute_of_result, composition, without_subclass
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.lift.placing import add_at_places, check_written_once, number_entries
+from symgrad.tracing.lift.placing import add_at_places, check_written_once
+from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Node, as_numbers
 
 # Sampling -------------------------------------------------------------------------------------------
@@ -80,22 +81,17 @@ def pad_positions(size: int, margin: int, mode: str, align_corners: Any) -> Arra
     return np.where(rest < size, rest, period - rest - (0 if align_corners else 1))
 
 
-def lift_max_unpool(space: int) -> Composition:
+@composition(*(f"max_unpool{space}d" for space in (1, 2, 3)))
+def lift_max_unpool(steps: LiftContext, node: Node, x: Any, indices: Any, *rest: Any, **other: Any) -> Last | None:
     """max_unpool with the size that comes out."""
-
-    def sized(steps: LiftContext, node: Node, x: Any, indices: Any, *rest: Any, **other: Any) -> Last | None:
-        for plane in without_subclass(indices).reshape(-1, int(np.prod(x.shape[-space:]))).numpy():
-            check_written_once(plane)
-        if node.call is None or node.call.spelling.startswith("F."):
-            return None  # as the table has it
-        output_size = other.get("output_size", *rest[:1])
-        return f"F.max_unpool{space}d", (x, indices), {"output_size": tuple(output_size)}
-
-    return sized
-
-
-for space in (1, 2, 3):
-    composition(f"max_unpool{space}d")(lift_max_unpool(space))
+    spelling = plain_spelling(node.maker.spelling)
+    space = int(spelling[-2])
+    for plane in without_subclass(indices).reshape(-1, int(np.prod(x.shape[-space:]))).numpy():
+        check_written_once(plane)
+    if spelling.startswith("F."):
+        return None  # as the table has it
+    output_size = other.get("output_size", *rest[:1])
+    return f"F.max_unpool{space}d", (x, indices), {"output_size": tuple(output_size)}
 
 
 @composition()
@@ -105,8 +101,8 @@ def max_pool2d_with_indices_backward(
 ) -> Last | None:  # fmt: skip
     """Every weight added where its window's maximum stood: windows that overlap may share one."""
     inside = without_subclass(indices)  # numbered plane by plane
-    places = number_entries(x).flatten(-2).gather(-1, inside.flatten(-2)).reshape(inside.shape)
-    return add_at_places(steps, steps.data("start", np.zeros(x.shape)), places.numpy(), weights)
+    planes = np.arange(int(np.prod(x.shape[:-2]))).reshape(*x.shape[:-2], 1, 1) * int(np.prod(x.shape[-2:]))
+    return add_at_places(steps, steps.data("start", np.zeros(x.shape)), planes + inside.numpy(), weights)
 
 
 @composition()
@@ -201,8 +197,7 @@ def attend_with_dropout(
     """softmax(q·kᵀ/√d + mask), times what this run's dropout drew, times the values."""
     lead = np.broadcast_shapes(*(tuple(map(int, t.shape[:-2])) for t in (query, key)))
     scores = torch.ones((*lead, int(query.shape[-2]), int(key.shape[-2])), dtype=node.held.dtype)
-    assert node.call is not None
-    drawn = as_numbers(rerun(replace(node.call, function=torch.dropout), (scores, chance, True), {}, None))
+    drawn = as_numbers(rerun(replace(node.maker, function=torch.dropout), (scores, chance, True), {}, None))
     given = {"query": query, "key": key, "value": value, "drawn": steps.data("mask", drawn)}
     given |= {} if mask is None else {"attn_mask": mask}
     text = layers.attention({name: len(t.shape) for name, t in given.items()}, is_causal, scale)

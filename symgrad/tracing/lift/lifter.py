@@ -21,7 +21,6 @@ import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref
-from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import as_float
 from symgrad.ops import basics
 from symgrad.ops.calls.registry import SHARING
@@ -126,8 +125,8 @@ class Lifter(LiftContext):
         try:
             self.said(node)
         except Refused as refusal:
-            call = node.call
-            if call is not None and rewrites.is_module_hook_call(call):
+            call = node.maker
+            if rewrites.is_module_hook_call(call):
                 call = replace(call, spelling=boxes.SPELLING)
             self.box(node, call, str(refusal))
         else:
@@ -136,10 +135,10 @@ class Lifter(LiftContext):
     def said(self, node: Node) -> None:
         """A call as an equal one before it, or each way in turn."""
         tied = entry_choices.has_ties(node)
-        if not tied and templates.reuse_lifted_call(self, node):
-            return
         learning = templates.PendingTemplate(self, node)
-        reasons = []
+        if not tied and learning.reuse():
+            return
+        self.asked_numbers, reasons = False, list[str]()
         ways: tuple[Way, ...] = (lift_by_table, entry_choices.by_index_probe, inside.lift_operations)
         if complexes.touches_complex(node):
             ways = complexes.WAYS
@@ -161,13 +160,7 @@ class Lifter(LiftContext):
         """A value changed behind autograd's back: the gradient passes, the difference is data."""
         (old,) = node.parents
         difference = as_float(node.value()) - as_float(old.value())
-        ref = self.refs[id(old)]
-        shift = self.data("change", difference)
-        self.settle(
-            node,
-            self.emit(basics.add, [StepOperand(ref, ref.name), StepOperand(shift, shift.name)], {}),
-            node.value(),
-        )
+        self.settle(node, self(basics.add, self.refs[id(old)], self.data("change", difference)), node.value())
 
     def hooked(self, node: Node) -> None:
         """``node`` as what it was computed as, and the hooks behind it."""
@@ -193,12 +186,12 @@ class Lifter(LiftContext):
         if call is None or name not in steps or any(step in self.boxes for step in steps):
             return {}
         steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
-        read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
+        read = tuple(n for n in call.operands if n.carries)
         names = tuple(self.refs[id(n)].name for n in read)
         return {name: CallOrigin(UnderivedCall(name, call.spelling, "", call, node.index, read, names), steps)}
 
 
-def lift_detached(lifter: LiftContext, node: Node) -> None:
+def lift_detached(lifter: Lifter, node: Node) -> None:
     """``node`` as a detach of steps, or as what was made of one; else as data."""
     before = node.detached or node.past
     assert before is not None
@@ -224,7 +217,7 @@ def lift_detached(lifter: LiftContext, node: Node) -> None:
                 raise Refused("an operation on the path is not derived")
             ref = lifter.refs[id(before)]
             if node.detached is not None:
-                ref = lifter.emit(role_entry(Role.CUTS), [StepOperand(ref, ref.name)], {}, lifter.wish(node))
+                ref = lifter(role_entry(Role.CUTS), ref, called=lifter.wish(node))
             lifter.finish(node, ref)
     except (Refused, UnsupportedError):
         for name in list(lifter.boxes)[boxes:]:
@@ -241,8 +234,7 @@ def is_view_in_order(word: str) -> bool:
 
 def lift_by_table(bench: LiftContext, node: Node) -> Ref:
     """The call as one entry of the table."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     first = call.arguments[0] if call.arguments else None
     word = plain_spelling(call.spelling).rpartition(".")[2]
     if bench.within and isinstance(first, Node) and first.shape == node.shape and is_view_in_order(word):
@@ -271,13 +263,11 @@ IN_THE_OPEN = f"{UNCOMPILED} symgrad run … runs the same uncompiled"
 def explain_unrecorded(node: Node) -> UnsupportedError:
     """What is said of a tensor that nobody saw being made: by the compiler, where torch's graph shows that."""
     place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
-    if node.made_by == COMPILED:
-        said = "a gradient comes from what torch.compile made: its program is one opaque call"
-        return UnsupportedError(said, found=(place,), hints=(IN_THE_OPEN,))
-    if node.made_by == ASIDE:
-        said = "a gradient comes from something that was not recorded, such as compiled code"
-        return UnsupportedError(said, found=(place,), hints=(IN_THE_OPEN,))
-    return UnsupportedError(UNRECORDED, found=(place,))
+    said = {
+        COMPILED: "a gradient comes from what torch.compile made: its program is one opaque call",
+        ASIDE: "a gradient comes from something that was not recorded, such as compiled code",
+    }.get(node.made_by)
+    return UnsupportedError(said or UNRECORDED, found=(place,), hints=() if said is None else (IN_THE_OPEN,))
 
 
 Way = Callable[[LiftContext, Node], Ref]
@@ -286,15 +276,13 @@ Way = Callable[[LiftContext, Node], Ref]
 
 def lift_rounding_cast(bench: LiftContext, node: Node, ref: Ref) -> Ref:
     """A cast of the script's own that rounds, as a step that says so; one without a name is called ``x_fp16``."""
-    found, word = bench.emit(role_entry(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, bench.wish(node)), ""
+    found = bench(role_entry(Role.HANDS_ON), ref, called=bench.wish(node))
     word = HALVES.get(str(node.held.dtype), "")
     if word and not bench.within:
         bench.spellings[found.name] = f"Tensor.{word}"
         if id(node) not in bench.names:
+            label_rounded(bench, found, ref, word)
             bench.arrays[found.name] = node.value()
-            bench.labels[found.name] = free_name(
-                (label_rounded(bench, ref, word),), {*bench.labels.values(), *bench.arrays}
-            )
     return found
 
 
@@ -312,7 +300,7 @@ def apply_autocast(lifter: LiftContext, node: Node) -> Iterator[None]:
         yield
         return
     before: dict[int, Ref] = {}
-    for operand in {id(n): n for n in call.nodes()}.values():
+    for operand in call.operands:
         if operand.held.is_floating_point() and operand.held.dtype != node.held.dtype:
             before[id(operand)] = lifter.refs[id(operand)] if id(operand) in lifter.refs else lifter.source(operand)
             lifter.refs[id(operand)] = cast_operand(lifter, operand, before[id(operand)], node, word)
@@ -326,15 +314,14 @@ def cast_operand(lifter: LiftContext, operand: Node, ref: Ref, node: Node, word:
     """``ref`` in half precision; a weight that several calls read is cast once, as autocast does."""
     if (ref.name, word) not in lifter.casts:
         name = lifter.builder.claim(f"{word}_{len(lifter.casts) + 1}")
-        found = lifter.emit(role_entry(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, name)
-        lifter.labels[found.name] = free_name(
-            (label_rounded(lifter, ref, word),), {*lifter.labels.values(), *lifter.arrays}
-        )
+        found = lifter(role_entry(Role.HANDS_ON), ref, called=name)
+        label_rounded(lifter, found, ref, word)
         lifter.arrays[found.name] = as_numbers(operand.tensor().to(node.held.dtype))
         lifter.casts[ref.name, word] = found
     return lifter.casts[ref.name, word]
 
 
-def label_rounded(lifter: LiftContext, ref: Ref, word: str) -> str:
-    """``x_bf16``, after what is rounded."""
-    return f"{lifter.labels.get(ref.name, ref.name)}_{SHORT[word]}"
+def label_rounded(lifter: LiftContext, made: Ref, ref: Ref, word: str) -> None:
+    """Call what is ``made`` ``x_bf16``, after what is rounded."""
+    wish = f"{lifter.labels.get(ref.name, ref.name)}_{SHORT[word]}"
+    lifter.labels[made.name] = free_name((wish,), {*lifter.labels.values(), *lifter.arrays})

@@ -19,8 +19,10 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done
 from symgrad.tracing.lift import TWICE, Refused, composition, inside, without_subclass
 from symgrad.tracing.lift.boxes import replay
+from symgrad.tracing.lift.compositions import reduction_word
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_overwrite
+from symgrad.tracing.record.aliases import find_read_entries
 from symgrad.tracing.record.trace import Node, as_numbers
 
 ANOTHER = "torch's backward passes on the gradient of the overwritten entries, not of those that were kept"
@@ -30,8 +32,7 @@ ANOTHER = "torch's backward passes on the gradient of the overwritten entries, n
 @composition("slice_scatter", "diagonal_scatter", "masked_scatter")
 def lift_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
     """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     read = [n for n in call.nodes() if n.held.is_floating_point()]
     if len(read) != 2 or read[0] is not call.arguments[0] or not read[1].held.numel():
         raise Refused("")
@@ -51,11 +52,6 @@ def check_written_once(places: Array) -> None:
         raise Refused(TWICE)
 
 
-def number_entries(x: Node) -> torch.Tensor:
-    """The entries' own numbers in the shape of ``x``."""
-    return torch.arange(int(np.prod(x.shape, dtype=object))).reshape(x.shape)
-
-
 def add_at_places(steps: LiftContext, x: Any, places: Array, values: Any) -> Last:
     """x plus the values, each added at the entry whose number is in ``places``."""
     spread = steps(basics.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
@@ -69,24 +65,25 @@ def lift_index_put(
     steps: LiftContext, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False
 ) -> Last | None:
     """x with values at some places, or with values added there."""
-    places = number_entries(x)[tuple(slice(None) if i is None else i for i in without_subclass(tuple(indices)))].numpy()
-    if accumulate:
-        return add_at_places(steps, x, places, values)
-    if not places.size:
-        return "Tensor.clone", (x,), {}
-    check_written_once(places)
-    return lift_scatter(steps, node)
+    key = tuple(slice(None) if i is None else i for i in without_subclass(tuple(indices)))
+    return put_at_places(steps, node, x, find_read_entries(key, x.shape), values, accumulate)
 
 
 @composition("put")
 def lift_put(steps: LiftContext, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Last | None:
     """The same by the entries' numbers, row by row."""
     places = np.mod(np.asarray(without_subclass(index).numpy()), max(int(np.prod(x.shape, dtype=object)), 1))
+    if accumulate and tuple(source.shape) != places.shape:
+        source = steps(basics.reshape, source, tuple(places.shape))
+    return put_at_places(steps, node, x, places, source, accumulate)
+
+
+def put_at_places(steps: LiftContext, node: Node, x: Any, places: Array, values: Any, accumulate: bool) -> Last | None:
+    """x with values at the entries whose numbers are in ``places``, or with values added there."""
     if not places.size:
         return "Tensor.clone", (x,), {}
     if accumulate:
-        return add_at_places(steps, x, places, source if tuple(source.shape) == places.shape else
-                      steps(basics.reshape, source, tuple(places.shape)))  # fmt: skip
+        return add_at_places(steps, x, places, values)
     check_written_once(places)
     return lift_scatter(steps, node)
 
@@ -106,8 +103,7 @@ COUNTED = (
 @composition()
 def embedding(steps: LiftContext, node: Node, *given: Any, **spoken: Any) -> Last | None:
     """Rows of a weight; torch's inner call has the weight first, and no name for a row that gets nothing."""
-    assert node.call is not None
-    outer = node.call.spelling.startswith("F.")
+    outer = node.maker.spelling.startswith("F.")
     if spoken.get("scale_grad_by_freq") or given[5 if outer else 3 : 6 if outer else 4] == (True,):
         raise Refused(COUNTED)
     if outer:
@@ -146,8 +142,6 @@ def grouped_mm(
 @composition()
 def multilabel_margin_loss(steps: LiftContext, node: Node, x: Any, target: Any, reduction: Any = 1) -> Last | None:
     """Σ max(0, 1 − x[y] + x[i])/n over the classes y before the first −1 and the classes i that are none of those."""
-    if isinstance(reduction, str):
-        reduction = ("none", "mean", "sum").index(reduction)
     rows = np.atleast_2d(without_subclass(target).numpy())
     count = rows.shape[-1]
     own, other, sample = [], [], []
@@ -164,14 +158,8 @@ def multilabel_margin_loss(steps: LiftContext, node: Node, x: Any, target: Any, 
     each = steps(basics.div, steps(basics.relu, steps(basics.add, steps(basics.sub, second, first), 1)), count)
     start = steps.data("start", np.zeros(len(rows)))
     losses = steps(basics.index_add, start, 0, steps.data("samples", np.array(sample)), each)
-    return reduce_sample_losses(node, losses, reduction)
-
-
-def reduce_sample_losses(node: Node, losses: Any, reduction: int) -> Last:
-    """The losses of the samples as torch numbers what is made of them: each, their mean, their sum."""
-    if reduction == 0:
-        return "torch.reshape", (losses, node.shape), {}
-    return ("torch.mean", "torch.sum")[reduction - 1], (losses,), {}
+    word = reduction_word(reduction)
+    return ("torch.reshape", (losses, node.shape), {}) if word == "none" else (f"torch.{word}", (losses,), {})
 
 
 @composition("lu", "lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info", "lu_unpack", "lu_solve")
@@ -189,8 +177,8 @@ def stored_entries_mask(x: Node) -> Array:
 @composition()
 def to_dense(steps: LiftContext, node: Node, x: Any, dtype: Any = None, *, masked_grad: Any = None) -> Last | None:
     """x, through which nothing comes back to an entry that was not stored, unless one asks torch for it."""
-    kept = None if x.held.layout == torch.strided or masked_grad is False else as_numbers(sparse_ones_like(x.held))
-    return done(x) if kept is None or kept.all() else ("torch.mul", (x, steps.data("stored", kept)), {})
+    kept = stored_entries_mask(x)
+    return done(x) if masked_grad is False or kept.all() else ("torch.mul", (x, steps.data("stored", kept)), {})
 
 
 def sparse_ones_like(tensor: Any) -> Any:

@@ -19,12 +19,11 @@ from torch.nn.modules._functions import BackwardHookFunction
 from symgrad.calculus.propagation import ONE, steps_back
 from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref, resolve_keyword
-from symgrad.language.builder import StepOperand
 from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.lookup import find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
-from symgrad.tracing.lift import TWICE, UNNAMED, Refused, compositions, layer_calls, placing, without_subclass
+from symgrad.tracing.lift import UNNAMED, Refused, compositions, layer_calls, placing, without_subclass
 from symgrad.tracing.lift.boxes import replay, rerun, with_operands
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_overwrite
@@ -41,6 +40,9 @@ from symgrad.tracing.record.trace import (
     holds_same_numbers,
 )
 
+HOOKED = "a backward hook of a module is here: the gradient is what the hook returns"
+OWN = "an autograd.Function has its own backward; the gradient shown is what that returned"
+"""Why nothing is derived for what torch calls by ``apply``."""
 FAMILIES = (compositions, layer_calls, placing)
 """Where the calls stand that only a run can say in entries; each enters itself."""
 SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
@@ -56,7 +58,7 @@ def name_outputs_separately(lifter: LiftContext, outputs: Sequence[Ref]) -> tupl
     for ref in outputs:
         own = ref.name in names
         free = None if UNNAMED.fullmatch(ref.name) else lifter.builder.claim(ref.name)
-        again = lifter.emit(role_entry(Role.HANDS_ON), [StepOperand(ref, ref.name)], {}, free) if own else ref
+        again = lifter(role_entry(Role.HANDS_ON), ref, called=free) if own else ref
         names.append(again.name)
     return tuple(names)
 
@@ -66,24 +68,17 @@ def is_module_hook_call(call: TorchCall) -> bool:
     return getattr(call.function, "__self__", None) is BackwardHookFunction
 
 
-def explain_custom_backward(call: TorchCall) -> str:
-    """Why nothing is derived for an ``autograd.Function``."""
-    if is_module_hook_call(call):
-        return "a backward hook of a module is here: the gradient is what the hook returns"
-    return "an autograd.Function has its own backward; the gradient shown is what that returned"
-
-
 def normalize_call(lifter: LiftContext, node: Node) -> Last:
     """The call with operators, in-place forms, casts and shapes of others said plainly.
 
     Of what changes nothing it is the first argument as it is.
     """
-    call = node.call
-    assert call is not None
-    if is_module_hook_call(call) and call.observation is not None and call.observation.kept(call.slots[node.index]):
+    call = node.maker
+    hooked = is_module_hook_call(call)
+    if hooked and call.observation is not None and call.observation.kept(call.slots[node.index]):
         return done(call.arguments[call.slots[node.index]])
     if call.spelling.endswith(".apply"):
-        raise Refused(explain_custom_backward(call))
+        raise Refused(HOOKED if hooked else OWN)
     spelling, arguments, keywords = plain_spelling(call.spelling), call.arguments, dict(call.keywords)
     word = spelling.rpartition(".")[2]
     if is_reflected(call.spelling):
@@ -147,8 +142,7 @@ def normalize_index(key: Any, rank: int) -> tuple[Any, ...] | None:
 
 def lift_dropout(lifter: LiftContext, node: Node) -> Last:
     """Dropout of this run: times the mask that was drawn, and some kinds add numbers where they drop; both are data."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     first = call.arguments[0]
     like = first.tensor()
     shift, whole = (as_numbers(replay(node, (first,), (t,))) for t in (torch.zeros_like(like), torch.ones_like(like)))
@@ -186,13 +180,11 @@ def opaque_aliased_write(node: Node) -> TorchCall:
 
 def lift_setitem(lifter: LiftContext, node: Node) -> Last:
     """``x[key] = value``."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     target, key, value = call.arguments
     plain_key = without_subclass(key)
     read = find_read_entries(plain_key, node.shape)
-    if len(np.unique(read)) < read.size:
-        raise Refused(TWICE)
+    placing.check_written_once(read)
     places = np.full(int(np.prod(node.shape, dtype=object)), -1, dtype=np.int64)
     places[read.reshape(-1)] = np.arange(read.size)
     refs = lifter.refs_in((target, value))
@@ -203,15 +195,14 @@ def lift_setitem(lifter: LiftContext, node: Node) -> Last:
     elif tuple(source.shape) != tuple(sp.Integer(n) for n in read.shape):
         extra = len(source.shape) - read.ndim
         if extra > 0:
-            source = lifter.apply_op(basics.reshape, "torch.reshape", (source, tuple(source.shape[extra:])), {})
-        source = lifter.apply_op(basics.expand, "Tensor.expand", (source, tuple(read.shape)), {})
+            source = lifter(basics.reshape, source, tuple(source.shape[extra:]))
+        source = lifter(basics.expand, source, tuple(read.shape))
     return done(lift_overwrite(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)))
 
 
 def lift_empty_result(lifter: LiftContext, node: Node) -> Ref:
     """A result without entries, or one of tensors without entries: its Jacobian has no rows, or no columns."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     if call.spelling.endswith(".apply") or (
         node.held.numel() and any(n.held.numel() for n in call.nodes() if n.carries)
     ):
@@ -229,8 +220,7 @@ def lift_gradient(lifter: LiftContext, node: Node) -> None:
         lifter.gradients[id(gradient)] = pull_recorded_gradient(lifter, gradient)
     ref, old = lifter.gradients[id(gradient)][node.index], gradient.before[node.index]
     if old is not None:
-        before = lifter.refs[id(old)]
-        ref = lifter.emit(basics.add, [StepOperand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
+        ref = lifter(basics.add, lifter.refs[id(old)], ref, called=lifter.wish(node))
     wrong = find_difference(lifter.arrays[ref.name], node.value(), lowest_dtype(node))
     if wrong is not None:
         raise UnsupportedError(
@@ -305,8 +295,7 @@ def input_gradient(lifter: LiftContext, found: Argument | None, ref: Ref) -> Ref
 
 def refuse_silent_write(node: Node) -> None:
     """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
-    call = node.call
-    assert call is not None
+    call = node.maker
     late = [n for n in call.nodes() if (n.behind or n.exchanged) is not None and not is_value_restored(n)]
     itself = node.behind is not None and not is_value_restored(node)
     if (late or itself) and is_saved_for_backward(call, node.index, late, itself):
@@ -333,11 +322,11 @@ def is_saved_for_backward(call: TorchCall, index: int, nodes: Sequence[Node], re
         return tensor
 
     with torch._C.DisableTorchFunction(), torch.enable_grad():
-        read = tuple({id(n): n for n in call.nodes()}.values())
-        copies = [n.held.detach().clone() for n in read]
-        given = [c.requires_grad_(True).clone() if n.carries else c for n, c in zip(read, copies, strict=True)]
+        copies = [n.held.detach().clone() for n in call.operands]
+        read = [*zip(call.operands, copies, strict=True)]
+        given = [copy.requires_grad_(True).clone() if n.carries else copy for n, copy in read]
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            found = rerun(call, *with_operands(call, read, given), index)
-    mine = [g for n, g in zip(read, given, strict=True) if any(n is other for other in nodes)]
+            found = rerun(call, *with_operands(call, call.operands, given), index)
+    mine = [g for n, g in zip(call.operands, given, strict=True) if any(n is other for other in nodes)]
     mine += [found] if result else []
     return any(storage_of(p) == storage_of(m) for p in packed for m in mine)

@@ -26,31 +26,23 @@ LITERAL = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
-class OperandSlot:
-    """The operand of a call by its number among the call's nodes."""
+class Slot:
+    """What a template reads: an operand of the call by its number, or behind those the result of one of its steps."""
 
     number: int
 
 
-@dataclass(frozen=True)
-class ResultSlot:
-    """The result of an earlier step of the same template."""
-
-    number: int
-
-
-Place = OperandSlot | ResultSlot
-Part = Place | Argument
+Part = Slot | Argument
 
 
 @dataclass(frozen=True)
 class CallTemplate:
     """Steps whose arguments are places; ``told`` are those with a label, ``results`` what else the call returned."""
 
-    steps: tuple[tuple[Apply, tuple[Part, ...], tuple[tuple[str, Place], ...], StepReplay], ...]
+    steps: tuple[tuple[Apply, tuple[Part, ...], tuple[tuple[str, Slot], ...], StepReplay], ...]
     told: tuple[bool, ...]
-    last: int
-    results: Mapping[int, Place]
+    last: Slot
+    results: Mapping[int, Slot]
 
 
 KNOWN: OrderedDict[Hashable, CallTemplate] = OrderedDict()
@@ -67,7 +59,7 @@ def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
     call = node.call
     if call is None or touches_complex(node):
         return None
-    nodes = distinct_operands(node)
+    nodes = call.operands
     numbers = {id(n): k for k, n in enumerate(nodes)}
     names = [lifter.refs[id(n)].name if id(n) in lifter.refs else f" {k}" for k, n in enumerate(nodes)]
     operands = tuple(
@@ -83,16 +75,10 @@ def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
     return (*key, arguments, operands)
 
 
-def distinct_operands(node: Node) -> list[Node]:
-    """The nodes that a call reads, each once."""
-    assert node.call is not None
-    return list({id(n): n for n in node.call.nodes()}.values())
-
-
 def write_call_key(value: Any, numbers: Mapping[int, int]) -> Hashable:
     """Arguments with numbers for nodes; 1, 1.0 and True are three things."""
     if isinstance(value, Node):
-        return OperandSlot(numbers[id(value)])
+        return Slot(numbers[id(value)])
     if isinstance(value, (tuple, list)):
         return (type(value).__name__, *(write_call_key(part, numbers) for part in value))
     if isinstance(value, dict):
@@ -108,121 +94,104 @@ def write_call_key(value: Any, numbers: Mapping[int, int]) -> Hashable:
     raise Refused("an argument that may be anything")
 
 
-def find_template(lifter: LiftContext, node: Node) -> CallTemplate | None:
-    """The template of a call, if an equal one was lifted before."""
-    key = template_key(lifter, node)
-    return None if key is None else KNOWN.get(key)
-
-
-def reuse_lifted_call(lifter: LiftContext, node: Node) -> bool:
-    """The call as a part of one that is lifted already, or as an equal one was; whether that has its value."""
-    shared = lifter.shared.get(id(node.call), {}).get(node.index)
-    template = find_template(lifter, node) if shared is None else None
-    if shared is None and template is None:
-        return False
-    try:
-        with lifter.trial():
-            lifter.finish(node, shared or instantiate_template(lifter, node, template))  # type: ignore[arg-type]  # one of the two is there
-    except Refused:
-        return False
-    return True
-
-
 class PendingTemplate:
-    """A call that is about to be lifted the long way, and where its steps will begin."""
+    """A call that is about to be lifted, and where its steps will begin."""
 
     def __init__(self, lifter: LiftContext, node: Node) -> None:
         self.lifter, self.node = lifter, node
         self.key = template_key(lifter, node)
         self.begin, self.inputs = len(lifter.builder.steps), len(lifter.inputs)
-        lifter.asked_numbers = False
+
+    def reuse(self) -> bool:
+        """Lift it as a part of one that is lifted already, or as an equal one was; whether that has its value."""
+        lifter, node = self.lifter, self.node
+        shared = lifter.shared.get(id(node.call), {}).get(node.index)
+        template = KNOWN.get(self.key) if shared is None and self.key is not None else None
+        if shared is None and template is None:
+            return False
+        try:
+            with lifter.trial():
+                lifter.finish(node, shared or instantiate_template(lifter, node, template))  # type: ignore[arg-type]  # one of the two is there
+        except Refused:
+            return False
+        return True
 
     def keep(self) -> None:
-        """It is lifted: keep how."""
-        if self.key is not None and not self.lifter.asked_numbers:
-            learn_template(self.lifter, self.node, self.key, self.begin, self.inputs)
+        """It is lifted the long way: keep its steps as a template, if they depend on nothing else.
 
-
-def learn_template(lifter: LiftContext, node: Node, key: Hashable, begin: int, inputs: int) -> None:
-    """Keep the steps from ``begin`` on as the template of ``key``, if they depend on nothing else.
-
-    Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them.
-    """
-    assert node.call is not None
-    steps = lifter.builder.steps[begin:]
-    ref = lifter.refs[id(node)]
-    made = {step.result.name: ResultSlot(n) for n, step in enumerate(steps)}
-    given: dict[str, Place] = {}
-    for n, source in enumerate(distinct_operands(node)):
-        if id(source) in lifter.refs:
-            given.setdefault(lifter.refs[id(source)].name, OperandSlot(n))
-    places: dict[str, Place] = {**given, **made}
-    read = {name for step in steps for name in step.tensors}
-    looked_at = any(
-        not source.carries and (id(source) not in lifter.refs or lifter.refs[id(source)].name not in read)
-        for source in distinct_operands(node)
-    )
-    shared = lifter.shared.get(id(node.call), {})
-    if (
-        looked_at
-        or ref.name not in made
-        or any(new.name not in given for new in lifter.inputs[inputs:])
-        or any(name not in places for step in steps for name in (*step.tensors, *(n for _, n in step.beside)))
-        or any(other.name not in places for other in shared.values())
-        or any(depends_on_values(step) for step in steps)
-    ):
-        return
-    KNOWN[key] = CallTemplate(
-        tuple(
-            (
-                step,
-                tuple(places[a] if isinstance(a, str) else a for a in step.arguments),
-                tuple((read, places[name]) for read, name in step.beside),
-                StepReplay(step, lifter.arrays),
-            )
-            for step in steps
-        ),
-        tuple(step.result.name in lifter.labels for step in steps),
-        made[ref.name].number,
-        {index: places[other.name] for index, other in shared.items()},
-    )
-    while len(KNOWN) > MOST:
-        KNOWN.popitem(last=False)
+        Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them.
+        """
+        lifter, node = self.lifter, self.node
+        if self.key is None or lifter.asked_numbers:
+            return
+        steps = lifter.builder.steps[self.begin :]
+        ref = lifter.refs[id(node)]
+        made = {step.result.name: Slot(n) for n, step in enumerate(steps, len(node.maker.operands))}
+        given: dict[str, Slot] = {}
+        for n, source in enumerate(node.maker.operands):
+            if id(source) in lifter.refs:
+                given.setdefault(lifter.refs[id(source)].name, Slot(n))
+        places: dict[str, Slot] = {**given, **made}
+        read = {name for step in steps for name in step.tensors}
+        looked_at = any(
+            not source.carries and (id(source) not in lifter.refs or lifter.refs[id(source)].name not in read)
+            for source in node.maker.operands
+        )
+        shared = lifter.shared.get(id(node.call), {})
+        if (
+            looked_at
+            or ref.name not in made
+            or any(new.name not in given for new in lifter.inputs[self.inputs :])
+            or any(name not in places for step in steps for name in (*step.tensors, *(n for _, n in step.beside)))
+            or any(other.name not in places for other in shared.values())
+            or any(depends_on_values(step) for step in steps)
+        ):
+            return
+        KNOWN[self.key] = CallTemplate(
+            tuple(
+                (
+                    step,
+                    tuple(places[a] if isinstance(a, str) else a for a in step.arguments),
+                    tuple((read, places[name]) for read, name in step.beside),
+                    StepReplay(step, lifter.arrays),
+                )
+                for step in steps
+            ),
+            tuple(step.result.name in lifter.labels for step in steps),
+            made[ref.name],
+            {index: places[other.name] for index, other in shared.items()},
+        )
+        while len(KNOWN) > MOST:
+            KNOWN.popitem(last=False)
 
 
 def instantiate_template(lifter: LiftContext, node: Node, template: CallTemplate) -> Ref:
     """The template's steps for another call; the reference of its result."""
-    call = node.call
-    assert call is not None
-    nodes = distinct_operands(node)
-    used = sorted({p.number for _, parts, *_ in template.steps for p in parts if isinstance(p, OperandSlot)})
-    refs = lifter.refs_in([nodes[n] for n in used])
-    names: list[str] = []
+    operands, steps = node.maker.operands, template.steps
+    read = {
+        part.number for _, parts, *_ in steps for part in (*parts, *template.results.values()) if isinstance(part, Slot)
+    }
+    given = [n for n in sorted(read) if n < len(operands)]
+    refs = lifter.refs_in([operands[n] for n in given])
+    places = {Slot(n): refs[id(operands[n])] for n in given}
 
-    def name(place: Part) -> Argument:
-        if isinstance(place, ResultSlot):
-            return names[place.number]
-        return refs[id(nodes[place.number])].name if isinstance(place, OperandSlot) else place
+    def name(part: Part) -> Argument:
+        return places[part].name if isinstance(part, Slot) else part
 
     wish = lifter.wish(node)
-    for n, (step, parts, beside, _) in enumerate(template.steps):
-        new = lifter.builder.claim(wish) if wish and n == template.last else lifter.builder.fresh_name()
+    for n, (step, parts, beside, _) in enumerate(steps):
+        slot = Slot(len(operands) + n)
+        new = lifter.builder.claim(wish) if wish and slot == template.last else lifter.builder.fresh_name()
         lifter.builder.used.add(new)
-        names.append(new)
-        reads = tuple((read, str(name(place))) for read, place in beside)
+        reads = tuple((own, str(name(place))) for own, place in beside)
         result = Tensor(new, step.result.shape)
         again = Apply(step.op, tuple(map(name, parts)), step.options, result, step.span, reads)
         lifter.builder.steps.append(again)
-        if template.told[n] and n != template.last:
+        places[slot] = Ref(new, step.result.shape)
+        if template.told[n] and slot != template.last:
             lifter.labels[new] = new
-    for step, (*_, valued) in zip(lifter.builder.steps[-len(names) :], template.steps, strict=True):
+    for step, (*_, valued) in zip(lifter.builder.steps[-len(steps) :], steps, strict=True):
         valued(step, lifter.arrays)
-
-    def ref(place: Place) -> Ref:
-        if isinstance(place, OperandSlot):
-            return lifter.refs[id(nodes[place.number])]
-        return Ref(names[place.number], template.steps[place.number][0].result.shape)
-
     if template.results:
-        lifter.shared[id(call)] = {index: ref(place) for index, place in template.results.items()}
-    return ref(ResultSlot(template.last))
+        lifter.shared[id(node.call)] = {index: places[place] for index, place in template.results.items()}
+    return places[template.last]

@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local_derivatives import OUT, derive_local, operand_name, standard_at
-from symgrad.indexing import Bracket, Equation
+from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import names_read, number
 from symgrad.language import expand_composites, why_whole
 from symgrad.lowering import Plan
@@ -28,7 +28,7 @@ from symgrad.numeric.playing import asked_of, left_in, plan_for
 from symgrad.ops.gathering import WrittenTwice
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Program, Pullback
-from symgrad.shapes import Shape, Size
+from symgrad.shapes import Shape
 from symgrad.tracing.lift import TWICE, LiftedProgram, Refused, assign_labels
 from symgrad.tracing.record.trace import Node, real_precision
 
@@ -44,29 +44,42 @@ def evaluate_step(step: Apply, arrays: dict[str, Array]) -> None:
 
 
 class StepReplay:
-    """A step whose value is its equation's, to be evaluated for other tensors of the same shapes: prepared once."""
+    """A step whose value is its equation's, to be evaluated for other tensors of the same shapes: planned once."""
 
     def __init__(self, step: Apply, arrays: Mapping[str, Array]) -> None:
         form = standard_at(step, operand_shapes(step, arrays))
-        self.player: Player | None = None
-        self.operands: tuple[int, ...] = ()
+        self.plan: Plan | None = None
+        self.operands: dict[str, int] = {}
         places = {operand_name(n): n for n, a in enumerate(step.arguments) if isinstance(a, str)}
         op = entry_named(step.op) if isinstance(step.op, str) else None
         if op is not None and not (op.saved.index_data or op.data or op.numpy):  # an equation on numbers says it all
-            sizes = {own: number(size, {}) for own, size in form.sizes.items()}
-            player = Player(derive_local(form.key).equation, sizes)
-            if places.keys() >= set(player.read):
-                self.player, self.operands = player, tuple(places[name] for name in player.read)
+            self.sizes = {own: number(size, {}) for own, size in form.sizes.items()}
+            self.equation = derive_local(form.key).equation
+            read = names_read(self.equation.right)
+            self.operands = {name: places[name] for name in read} if places.keys() >= set(read) else {}
 
     def __call__(self, step: Apply, arrays: dict[str, Array]) -> None:
         """Put the value of ``step``, which is as the first was, into ``arrays``."""
-        value = None
-        if self.player is not None:
-            value = self.player([arrays[step.arguments[n]] for n in self.operands])  # type: ignore[index]  # they are tensors
+        value = self.play({name: arrays[str(step.arguments[n])] for name, n in self.operands.items()})
         if value is None:
             evaluate_step(step, arrays)
         else:
             arrays[step.result.name] = value
+
+    def play(self, given: Mapping[str, Array]) -> Array | None:
+        """What the equation defines, maybe a view; None where it has no plan, or what it reads is not floats."""
+        if not given or any(array.dtype.kind != "f" for array in given.values()):
+            return None
+        if self.plan is None:
+            try:
+                self.plan = plan_for(asked_of((self.equation,), given, self.sizes, FORWARD))
+            except NoPlan:
+                self.operands = {}
+                return None
+        with np.errstate(all="ignore"):
+            (played,) = self.plan.play([as_float(given[name]) for name in self.plan.inputs])
+        found = np.asarray(played)
+        return None if left_in(self.equation, found) else found
 
 
 def reads_own_value(step: Apply, arrays: Mapping[str, Array]) -> bool:
@@ -246,37 +259,3 @@ def relative_difference(
     worst, own, theirs = furthest(derived, got, void)
     scale = max(theirs, held, 1e-30)  # where torch has 0, derived is rounding
     return worst / max(scale, own), bool(worst <= max(tolerance * scale, floor))
-
-
-class Player:
-    """An operation's own equation at some sizes, asked again and again: what `play` does for arrays of floats.
-
-    What it reads is listed once, and its plan is found by the shapes alone, in the order of ``read``.
-    """
-
-    def __init__(self, equation: Equation, sizes: Mapping[Size, int]) -> None:
-        self.equation, self.sizes = equation, sizes
-        self.read = names_read(equation.right)
-        self.plans: dict[tuple[tuple[int, ...], ...], tuple[Plan, tuple[int, ...]] | None] = {}
-
-    def __call__(self, given: Sequence[Array]) -> Array | None:
-        """What the equation defines, maybe a view; None where it has no plan, or what it reads is not floats."""
-        if not given or any(array.dtype.kind != "f" for array in given):
-            return None
-        shapes = tuple([array.shape for array in given])
-        if shapes not in self.plans:
-            asked = asked_of((self.equation,), dict(zip(self.read, given, strict=True)), self.sizes, FORWARD)
-            try:
-                plan = plan_for(asked)
-            except NoPlan:
-                self.plans[shapes] = None
-            else:
-                self.plans[shapes] = (plan, tuple(map(self.read.index, plan.inputs)))
-        planned_ = self.plans[shapes]
-        if planned_ is None:
-            return None
-        plan, order = planned_
-        with np.errstate(all="ignore"):
-            (played,) = plan.play([as_float(given[n]) for n in order])
-        found = np.asarray(played)
-        return None if left_in(self.equation, found) else found

@@ -19,7 +19,7 @@ from torch.utils.weak import WeakIdRef, WeakTensorKeyDictionary
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import SHARING
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, holds_same_numbers, real_precision, version
+from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, holds_same_numbers, real_precision
 
 SOME = 8
 """References that are kept before the dead among them are looked for."""
@@ -81,15 +81,8 @@ class Storages:
         if self._count % PRUNE == 0:
             self._by_storage, self._holders = drop_dead(self._by_storage), drop_dead(self._holders)
 
-    def holders(self, tensor: Any) -> list[Any]:
-        """Whoever relies on the present value of something in ``tensor``'s storage."""
-        found = self.relying(tensor)
-        if (key := storage_of(tensor)) is not None:
-            self._holders.pop(key, None)
-        return found
-
     def relying(self, tensor: Any) -> list[Any]:
-        """As `holders`, and they go on relying on it."""
+        """Whoever relies on the present value of something in ``tensor``'s storage."""
         key = storage_of(tensor)
         return [holder for holder in live_values(self._holders, key) if storage_of(holder.held) == key]
 
@@ -114,9 +107,10 @@ class Storages:
         Where autograd does not track that, what no backward reads any more is not copied.
         """
         waiting = self.waiting() if not tracked else frozenset()
-        for node in self.holders(tensor):
+        for node in self.relying(tensor):
             if tracked or id(node) in waiting or node.kind not in ("leaf", "data") or node.past or node.detached:
                 node.keep()
+        self._holders.pop(storage_of(tensor), None)  # type: ignore[arg-type]  # nothing is known of None
 
     def sharing(self, tensor: Any) -> list[Any]:
         """The known tensors that share storage with ``tensor``, itself included."""
@@ -127,6 +121,19 @@ class Storages:
 def detached_node(kind: str, tensor: Any, where: SourceLine | None, **facts: Any) -> Node:
     """The node of what a tensor holds now, which does not hold the tensor."""
     return Node(kind, tensor.detach(), version(tensor), where, owner=WeakTensor(tensor), **facts)
+
+
+def version(tensor: Any) -> int | None:
+    """How often the storage was written; None for inference tensors, which do not count."""
+    return None if tensor.is_inference() else int(tensor._version)
+
+
+def is_leaf(tensor: Any) -> bool:
+    """Whether nothing computed it; no, where torch refuses to say because a view's base was written since."""
+    try:
+        return bool(tensor.is_leaf)
+    except RuntimeError:
+        return False
 
 
 def live_values(table: dict[int, Alive], key: int | None) -> list[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 import re
 import sys
 import types
@@ -19,9 +18,10 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import torch
+from torch.nn import Module
 
 from symgrad.ops.lookup import find
-from symgrad.tracing.record.frames import COMPILED_PREFIX, frames_of_watched_script
+from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import ModuleCall, Node, holds_same_numbers
 
 MANY, DEEP = 64, 3
@@ -39,12 +39,12 @@ def names_in_sight(start: FrameType | None) -> dict[int, str]:
     modules: list[tuple[str, Any]] = []
     left: list[tuple[str, Any]] = []
     held: list[tuple[str, Any]] = []
-    for frame in frames_of_watched_script(start):
+    for frame in frames.frames_of_watched_script(start):
         scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
         over = find_loop_only_names(frame.f_code.co_filename, frame.f_lineno)
         for scope in scopes:
             for name, value in list(scope.items()):
-                if name in over and not _is_tensor_or_module(value, "Module"):
+                if name in over and not isinstance(value, Module):
                     left.append((name, value))
                 elif name.strip("_") and not name.startswith("__"):  # _ says that nobody wants it
                     collect_variable(name, value, found, modules)
@@ -65,15 +65,13 @@ def names_in_sight(start: FrameType | None) -> dict[int, str]:
 
 def module_tensors(module: Any) -> list[tuple[str, Any]]:
     """A module's parameters and buffers by their paths, as torch lists them: the user's class may list others."""
-    from torch.nn import Module
-
     listed = (Module.named_parameters, Module.named_buffers)
     return [found for each in listed for found in each(module, remove_duplicate=False)]
 
 
 def module_members(module: Any) -> list[tuple[str, Any]]:
     """`module_tensors`, then the module and those in it; its own path is empty."""
-    return [*module_tensors(module), *torch.nn.Module.named_modules(module)]
+    return [*module_tensors(module), *Module.named_modules(module)]
 
 
 def name_module_member(name: str, path: str, short: bool = False) -> str:
@@ -84,7 +82,7 @@ def name_module_member(name: str, path: str, short: bool = False) -> str:
     >>> name_module_member("net", "layers.1.bias", short=True), name_module_member("net", "0.weight", short=True)
     ('layers[1].bias', 'net[0].weight')
     """
-    whole = NUMBERED.sub(r"[\1]", f"{name}.{path.replace(COMPILED_PREFIX, '')}".rstrip("."))
+    whole = NUMBERED.sub(r"[\1]", f"{name}.{path.replace(frames.COMPILED_PREFIX, '')}".rstrip("."))
     return whole.removeprefix(f"{name}.") if short else whole
 
 
@@ -92,11 +90,11 @@ def find_buffers(start: FrameType | None) -> frozenset[int]:
     """The buffers of the modules in sight, by identity: tensors that belong to a module and are no parameters."""
     values = [
         value
-        for frame in frames_of_watched_script(start)
+        for frame in frames.frames_of_watched_script(start)
         for scope in (frame.f_locals, frame.f_globals)
         for value in scope.values()
     ]
-    modules = {id(value): value for value in values if _is_tensor_or_module(value, "Module")}
+    modules = {id(value): value for value in values if isinstance(value, Module)}
     return frozenset(id(tensor) for module in modules.values() for tensor in module.buffers())
 
 
@@ -117,11 +115,7 @@ Bound = tuple[tuple[frozenset[str], int, int], ...]
 @lru_cache(maxsize=64)
 def index_bound_names(file: str) -> tuple[Bound, Bound]:
     """The names that each loop of a file binds, with its lines, and those that anything else binds."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return (), ()
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(frames.parse_file(file)[0]))
     targets = [
         (node, frozenset(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)))
         for node in nodes
@@ -154,35 +148,23 @@ def line_range(node: ast.stmt | ast.expr) -> tuple[int, int]:
 
 def collect_variable(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
     """One variable: a tensor, a module, or a small container of them."""
-    if _is_tensor_or_module(value, "Tensor"):
-        found.setdefault(id(value), name)
-    elif _is_tensor_or_module(value, "Module"):
-        known = any(module is value for _, module in modules)
-        if not known and module_tensors(value):
+    if isinstance(value, Module):
+        if all(module is not value for _, module in modules) and module_tensors(value):
             modules.append((name, value))
-    elif isinstance(value, (list, tuple, dict)):
-        for step, part in list_members(value):
-            if _is_tensor_or_module(part, "Tensor"):
-                found.setdefault(id(part), f"{name}{step}")
-
-
-def _is_tensor_or_module(value: Any, kind: str) -> bool:
-    """Whether ``value`` is a torch tensor or module."""
-    import torch
-
-    return isinstance(value, torch.Tensor if kind == "Tensor" else torch.nn.Module)
+    elif isinstance(value, (torch.Tensor, list, tuple, dict)):
+        reach_tensors(name, value, found, 1)
 
 
 def reach_tensors(
     name: str, value: Any, found: dict[int, str], depth: int = DEEP, seen: frozenset[int] = frozenset()
 ) -> None:
     """The tensors inside ``value``, called as one would write them: ``self.actor.weight``, ``layers[0].w``, ``b.x``."""
-    if _is_tensor_or_module(value, "Tensor"):
+    if isinstance(value, torch.Tensor):
         found.setdefault(id(value), name)
         return
     if depth == 0 or id(value) in seen:
         return
-    if _is_tensor_or_module(value, "Module") and name:
+    if isinstance(value, Module) and name:
         for path, part in module_members(value):
             found.setdefault(id(part), name_module_member(name, path))
     for step, part in list_members(value):
@@ -208,7 +190,7 @@ def list_members(value: Any) -> Iterator[tuple[str, Any]]:
 def has_user_attributes(value: Any) -> bool:
     """Whether something has attributes that its author gave it: no class, no module of Python, no library's object."""
     home = str(type(value).__module__)
-    ours = home.partition(".")[0] not in LIBRARIES or home.startswith(TELLING) or _is_tensor_or_module(value, "Module")
+    ours = home.partition(".")[0] not in LIBRARIES or home.startswith(TELLING) or isinstance(value, Module)
     return ours and not isinstance(value, (type, ModuleType)) and isinstance(getattr(value, "__dict__", None), dict)
 
 
@@ -220,20 +202,13 @@ def names_in_closure(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """Modules, parameters, buffers and tensors that the function can see, under their names."""
-    modules: list[tuple[str, Any]] = []
-    if isinstance(fn, torch.nn.Module):
-        modules.append(("", fn))
-    owner = getattr(fn, "__self__", None)
-    if isinstance(owner, torch.nn.Module):
-        modules.append(("", owner))
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, torch.nn.Module):
-            modules.append(("", value))
-    inner = inspect.unwrap(fn) if not isinstance(fn, torch.nn.Module) else None
+    around = (fn, getattr(fn, "__self__", None), *args, *kwargs.values())
+    modules = [("", value) for value in around if isinstance(value, Module)]
+    inner = inspect.unwrap(fn) if not isinstance(fn, Module) else None
     if isinstance(inner, types.FunctionType):
         seen = inspect.getclosurevars(inner)
         for name, value in (*seen.nonlocals.items(), *seen.globals.items()):
-            if isinstance(value, torch.nn.Module):
+            if isinstance(value, Module):
                 modules.append((name, value))
             elif isinstance(value, torch.Tensor):
                 yield name, value
@@ -261,7 +236,7 @@ def name_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """Each argument under its parameter's name, of a module its forward's; numbered without signature."""
-    target = function.forward if isinstance(function, torch.nn.Module) else function
+    target = function.forward if isinstance(function, Module) else function
     try:
         bound = inspect.signature(target).bind(*args, **keywords)
     except (TypeError, ValueError):

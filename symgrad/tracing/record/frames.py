@@ -69,50 +69,78 @@ def cached_source_line(file: str, line: int) -> SourceLine:
 
 def user_line(turn: int = 0, before: Sequence[ModuleCall] = ()) -> SourceLine:
     """The user's line that is running; calls of modules ``before`` that still run are the same ones."""
-    users, places, calls = frames_around(sys._getframe(1))
+    users, places, calls = places_around(sys._getframe(1))
+    users = users or places_around(user_frame())[0]  # around the beginning
     if not users:
-        frame = user_frame()  # around the beginning
-        if frame is None:
-            return SourceLine("?", 0, "", turn)
-        users = frames_around(frame)[0]
-    code, line = users[0].f_code, users[0].f_lineno
-    path = tuple([locate_instruction(around.f_code, around.f_lasti) for around in users])
-    (first, begin), (last, end) = path[0][1]
-    return SourceLine(
-        code.co_filename, line, linecache.getline(code.co_filename, line).strip(), turn, begin,
-        end if first == last else -1, path, locate_in_torch(turn, path, places), running_modules(calls, before),
-    )  # fmt: skip
+        return SourceLine("?", 0, "", turn)
+    file, ((line, begin), (last, end)) = users[0]
+    text, path = linecache.getline(file, line).strip(), tuple(users)
+    within, modules = locate_in_torch(turn, path, places), running_modules(calls, before)
+    return SourceLine(file, line, text, turn, begin, end if line == last else -1, path, within, modules)
 
 
 def locate_in_torch(
-    turn: int, path: tuple[tuple[str, Span], ...], places: Sequence[FrameType] | None = None
+    turn: int, path: tuple[tuple[str, Span], ...], places: Sequence[tuple[str, Span]] | None = None
 ) -> SourceLine | None:
     """Torch's own line that is running, below the user's ``path``; None where the user's calls what is recorded."""
-    found = frames_around(sys._getframe(1))[1] if places is None else places
-    around = tuple([locate_instruction(frame.f_code, frame.f_lasti) for frame in found])
+    around = places_around(sys._getframe(1))[1] if places is None else places
     if not around:
         return None
     file, ((line, begin), (last, end)) = around[0]
     return SourceLine(file, line, "", turn, begin, end if line == last else -1, (*around, *path))
 
 
-def frames_around(frame: FrameType | None) -> tuple[list[FrameType], list[FrameType], list[FrameType]]:
-    """Up to where recording began: the user's frames, those of torch's own code below them, and calls of modules."""
-    module = _module_call()
-    users, places, calls = list[FrameType](), list[FrameType](), list[FrameType]()
+USERS, MODULES, TELLS, STARTS_RECORDING, OTHERS = range(5)
+"""Whose a code is: the user's, what calls a module, torch's with names that say something, what begins to record."""
+PLACED: dict[tuple[int, int], tuple[CodeType, int, tuple[str, Span]]] = {}
+"""By the identity of a code, since to hash one reads all of it, and an instruction: whose it is, and its place."""
+MOST_PLACES = 4096
+TELLING = re.compile(r"/torch/(nn/(?!modules/module.py)|_decomp/|distributions/|functional.py)")
+"""Files of torch's whose variables have names that say something."""
+
+
+def places_around(frame: FrameType | None) -> tuple[list[tuple[str, Span]], list[tuple[str, Span]], list[FrameType]]:
+    """Up to where recording began: the user's places, those in torch's own code below them, and calls of modules."""
+    users, places, calls = list[tuple[str, Span]](), list[tuple[str, Span]](), list[FrameType]()
     while frame is not None:
-        code = frame.f_code
-        if code is module:
+        code, at = frame.f_code, frame.f_lasti
+        found = PLACED.get((id(code), at))
+        if found is None or found[0] is not code:
+            found = place_instruction(code, at)
+        whose = found[1]
+        if whose == USERS:
+            users.append(found[2])
+        elif whose == MODULES:
             calls.append(frame)
-        elif id(code) in STARTS:
+        elif whose == TELLS and not users:
+            places.append(found[2])
+        elif whose == STARTS_RECORDING:
             break
-        elif code.co_name == MARK or is_internal_file(code.co_filename):
-            if not users and tells_names(code.co_filename) and code.co_name != MARK:
-                places.append(frame)
-        else:
-            users.append(frame)
         frame = frame.f_back
     return users, places, calls
+
+
+def place_instruction(code: CodeType, at: int) -> tuple[CodeType, int, tuple[str, Span]]:
+    """Find out what `PLACED` has of an instruction."""
+    found = PLACED.get((id(code), at))
+    if found is None or found[0] is not code:
+        if len(PLACED) >= MOST_PLACES:
+            PLACED.clear()
+        found = PLACED[id(code), at] = code, owner_of(code), (code.co_filename, instruction_range(code, at))
+    return found
+
+
+def owner_of(code: CodeType) -> int:
+    """Whose a code is."""
+    import torch
+
+    if code is torch.nn.Module.__call__.__code__:  # its variables are the module and what it is given
+        return MODULES
+    if id(code) in STARTS:
+        return STARTS_RECORDING
+    if code.co_name == MARK or not is_internal_file(code.co_filename):
+        return OTHERS if code.co_name == MARK else USERS
+    return TELLS if code.co_filename.startswith(_torch_home()) and TELLING.search(code.co_filename) else OTHERS
 
 
 def running_modules(frames: Sequence[FrameType], before: Sequence[ModuleCall]) -> tuple[ModuleCall, ...]:
@@ -125,44 +153,10 @@ def running_modules(frames: Sequence[FrameType], before: Sequence[ModuleCall]) -
         call = known.get(key)
         if call is None:
             passed = {id(value): place for place, value in (*enumerate(args), *keywords.items())}
-            by_user = around is not None and not is_internal_frame(around)
-            site = locate_instruction(around.f_code, at) if around is not None and by_user else None
-            call = ModuleCall(weakref.ref(given["self"]), key, passed, site)
+            _, whose, site = (None, OTHERS, None) if around is None else place_instruction(around.f_code, at)
+            call = ModuleCall(weakref.ref(given["self"]), key, passed, site if whose == USERS else None)
         found.append(call)
     return tuple(found)
-
-
-@lru_cache(maxsize=1024)
-def tells_names(file: str) -> bool:
-    """Whether variables in a file of torch's have names that say something."""
-    return file.startswith(_torch_home()) and TELLING.search(file) is not None
-
-
-TELLING = re.compile(r"/torch/(nn/(?!modules/module.py)|_decomp/|distributions/|functional.py)")
-"""Such files."""
-
-
-@lru_cache(maxsize=1)
-def _module_call() -> CodeType:
-    """What runs when a module is called: its variables are the module and what it is given."""
-    import torch
-
-    return torch.nn.Module.__call__.__code__
-
-
-PLACED: dict[tuple[int, int], tuple[CodeType, tuple[str, Span]]] = {}
-"""By the identity of a code: to hash one reads all of it."""
-MOST_PLACES = 4096
-
-
-def locate_instruction(code: CodeType, at: int) -> tuple[str, Span]:
-    """The file of an instruction, and where in it it stands."""
-    found = PLACED.get((id(code), at))
-    if found is None or found[0] is not code:
-        if len(PLACED) >= MOST_PLACES:
-            PLACED.clear()
-        found = PLACED[id(code), at] = code, (code.co_filename, instruction_range(code, at))
-    return found[1]
 
 
 def instruction_range(code: CodeType, at: int) -> Span:
@@ -238,15 +232,21 @@ def find_assignment(file: str, line: int, column: int) -> AssignedNames | None:
     return None if around is None or any(begin <= here < end for begin, end in around.within) else around
 
 
+@lru_cache(maxsize=8)
+def parse_file(file: str) -> tuple[ast.Module, str]:
+    """The tree of a file, without anything in it where that is no Python, and its text."""
+    text = "".join(linecache.getlines(file))
+    try:
+        return ast.parse(text), text
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], []), text
+
+
 @lru_cache(maxsize=64)
 def index_assignments(file: str) -> dict[int, list[AssignedNames]]:
     """Line → the statements that assign there, for every line of each."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
     found: dict[int, list[AssignedNames]] = {}
-    for node in ast.walk(tree):
+    for node in ast.walk(parse_file(file)[0]):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(
             node, (ast.AugAssign, ast.AnnAssign, ast.For)) else []  # fmt: skip
         if all(isinstance(target, ast.Name) for target in targets):
@@ -286,11 +286,7 @@ def source_range(node: ast.stmt | ast.expr) -> Span:
 @lru_cache(maxsize=512)
 def find_enclosing_loop(file: str, first: int, last: int) -> str | None:
     """``for x in xs``: the head of the innermost loop in whose body all the lines lie, in one function; or None."""
-    text = "".join(linecache.getlines(file))
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
+    tree, text = parse_file(file)
     around = [
         node
         for node in ast.walk(tree)

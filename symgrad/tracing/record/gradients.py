@@ -18,7 +18,7 @@ import torch
 from symgrad.ops.calls.call_texts import NEW
 from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.aliases import WeakTensor, detached_node, only_source, storage_of
+from symgrad.tracing.record.aliases import WeakTensor, detached_node, only_source, storage_of, version
 from symgrad.tracing.record.graph_breaks import find_upstream_leaves
 from symgrad.tracing.record.isolation import Guard, suppress_warnings
 from symgrad.tracing.record.patching import has_no_numbers
@@ -31,7 +31,6 @@ from symgrad.tracing.record.trace import (
     map_nested,
     tensors_in,
     upstream_nodes,
-    version,
 )
 
 CALLS = {"torch.autograd.grad": "grad", "torch.autograd.backward": "backward"}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import linecache
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,7 +24,7 @@ from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.aliases import detached_node
+from symgrad.tracing.record.aliases import is_leaf
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import (
     ASIDE,
@@ -33,7 +33,6 @@ from symgrad.tracing.record.trace import (
     Node,
     SourceLine,
     TorchCall,
-    is_leaf,
     tensors_in,
     upstream_nodes,
 )
@@ -170,11 +169,6 @@ def mark_escaped(forwards: Sequence[CustomForward], *tensors: Any) -> None:
         forward.escaped |= any(t.is_floating_point() or t.is_complex() for t in tensors)
 
 
-def change_value_silently(tensor: Any, old: Node, where: SourceLine) -> Node:
-    """``tensor``, which was ``old``, with another value, written behind autograd's back."""
-    return detached_node("shift", tensor, where, parents=(old,))
-
-
 @contextmanager
 def inside_forward(forwards: list[CustomForward], custom: bool) -> Iterator[CustomForward]:
     """While a user's own forward pass runs, if this is one: what it makes."""
@@ -234,14 +228,6 @@ def find_unread_results(asides: list[Unread], sources: Sequence[Node]) -> list[U
     return [aside for aside in asides[-INSIDE:] if id(aside.call()) not in read]
 
 
-def note_escape(recorder: Any, spelling: str, args: tuple[Any, ...], result: Any) -> None:
-    """Numbers of a tensor were handed out."""
-    recorder.taken.note(spelling, recorder.nodes, args, result)
-    mark_escaped(recorder.forwards, args[0])
-    known = recorder.nodes.get(args[0])
-    recorder.asides = find_unread_results(recorder.asides, [] if known is None else [known])
-
-
 def count_breaks_before(nodes: Sequence[Node]) -> int:
     """How many cuts that are kept lie behind each other before ``nodes``; many where more than a few steps do."""
     seen: dict[int, Node] = {}
@@ -274,23 +260,18 @@ MOST, KEPT = 1024, 8192
 """Numbers of one tensor that are kept, and of all."""
 
 
-class Escapes:
-    """The numbers that were handed out, each with where that was."""
-
-    def __init__(self) -> None:
-        self.cuts: dict[float, GraphBreak] = {}
-
-    def note(self, spelling: str, nodes: Mapping[Any, Node], asked: Sequence[Any], given: Any) -> None:
-        """What a call that hands out numbers gave of a tensor that a path leads to, or led to."""
-        node = nodes.get(asked[0])
-        if node is None or (node.kind == "data" and node.cut is None):
-            return
-        where = frames.user_line()
-        leaves = find_upstream_leaves([node]) if node.kind != "data" or node.cut is None else node.cut.leaves
-        for number in find_notable_numbers(given):
-            self.cuts[number] = GraphBreak(HANDS_OUT[spelling], where, leaves, True)
-        while len(self.cuts) > KEPT:
-            del self.cuts[next(iter(self.cuts))]
+def note_escape(recorder: Any, spelling: str, tensor: Any, given: Any) -> None:
+    """Numbers of a tensor were handed out: each is kept with where that was, if a path leads to them, or led to."""
+    mark_escaped(recorder.forwards, tensor)
+    node, taken = recorder.nodes.get(tensor), recorder.taken
+    recorder.asides = find_unread_results(recorder.asides, [] if node is None else [node])
+    if node is None or (node.kind == "data" and node.cut is None):
+        return
+    leaves = find_upstream_leaves([node]) if node.kind != "data" or node.cut is None else node.cut.leaves
+    cut = GraphBreak(HANDS_OUT[spelling], frames.user_line(), leaves, True)
+    taken.update(dict.fromkeys(find_notable_numbers(given), cut))
+    while len(taken) > KEPT:
+        del taken[next(iter(taken))]
 
 
 def find_notable_numbers(given: Any) -> Iterator[float]:

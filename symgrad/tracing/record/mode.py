@@ -14,9 +14,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from symgrad.tracing.record import aliases, frames, gradients, graph_breaks, spelling
-from symgrad.tracing.record.aliases import Storages, WeakTensor, detached_node, map_entries, storage_of
+from symgrad.tracing.record.aliases import Storages, detached_node, is_leaf, map_entries, storage_of, version
 from symgrad.tracing.record.frame_names import note_module_arguments
-from symgrad.tracing.record.graph_breaks import HANDS_OUT, Escapes
+from symgrad.tracing.record.graph_breaks import HANDS_OUT
 from symgrad.tracing.record.isolation import Caller, Guard, caller, override_check
 from symgrad.tracing.record.patching import TorchPatches, has_no_numbers, in_abstract_mode
 from symgrad.tracing.record.spelling import ASKING, Facts, PendingCall
@@ -27,10 +27,8 @@ from symgrad.tracing.record.trace import (
     SourceLine,
     TorchCall,
     holds_same_numbers,
-    is_leaf,
     map_nested,
     tensors_in,
-    version,
 )
 from symgrad.tracing.record.transforms import TransformTrace
 
@@ -58,7 +56,8 @@ class Recorder(TorchFunctionMode):
         self.forwards: list[graph_breaks.CustomForward] = []
         self.originals: dict[Any, Any] = {}
         self.left: SourceLine | None = None
-        self.taken = Escapes()
+        self.taken: dict[float, GraphBreak] = {}
+        """The numbers that were handed out, each with where that was."""
         self.counts: dict[int, int | None] = {}
         self.asides: list[graph_breaks.Unread] = []
         self.where: SourceLine | None = None
@@ -78,7 +77,7 @@ class Recorder(TorchFunctionMode):
             asked = self.guard(gradients.expect_gradient, self, known.spelling, func, args, keywords)
         result = self.through(func, known, types, args, keywords, call)
         if known.spelling in HANDS_OUT:
-            self.guard(graph_breaks.note_escape, self, known.spelling, args, result)
+            self.guard(graph_breaks.note_escape, self, known.spelling, args[0], result)
         if asked is not None:
             self.guard(gradients.note_results, self, asked, result)
         return result
@@ -214,16 +213,12 @@ class Recorder(TorchFunctionMode):
             node = self._source(tensor, cut)
             node.made_by = call.spelling if node.kind == "leaf" else node.made_by
             return node
-        node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
+        node = self._source(tensor, cut) if tensor.requires_grad else detached_node("data", tensor, where, cut=cut)
         node.parts, node.made_by, node.made_of = aliases.index_chain(call), call.spelling, aliases.only_source(sources)
         node.view = aliases.find_data_view(call, tensor, index)
         node.detached = graph_breaks.detached_from(call, sources)
         node.past = graph_breaks.history_of_data(node, call, index, sources, self.forwards)
         return node
-
-    def data(self, tensor: Any, cut: GraphBreak | None, where: SourceLine | None) -> Node:
-        """A node without history."""
-        return detached_node("data", tensor, where, cut=cut)
 
     def knows(self, tensor: Any) -> bool:
         """Whether a tensor's present value has been seen: a gradient may be the weight itself."""
@@ -239,17 +234,19 @@ class Recorder(TorchFunctionMode):
             )
             if not role_changed:
                 return node
-        if node is not None and node.kind not in ("leaf", "data"):
-            found = self._unseen(tensor, node)
+        made = node is not None and node.kind not in ("leaf", "data")
+        if node is not None and made and tensor.requires_grad:  # something wrote it without being seen
+            found = detached_node("unknown", tensor, frames.user_line())
+            found.notes += [UNSEEN] if node.altered else []
         else:
-            found = self._source(tensor, None if node is None else node.cut)
+            found = self._source(tensor, None if node is None or made else node.cut)
         self.register(tensor, found)
         return found
 
     def _source(self, tensor: Any, cut: GraphBreak | None = None) -> Node:
         """A tensor that comes from outside, or a new leaf behind a ``cut``."""
         if not tensor.requires_grad:
-            return self.data(tensor, cut, None)
+            return detached_node("data", tensor, None, cut=cut)
         kind = "leaf" if is_leaf(tensor) else "unknown"
         if kind == "unknown" and graph_breaks.grad_fn_of(tensor) == ALIAS:
             base = tensor._base
@@ -258,15 +255,6 @@ class Recorder(TorchFunctionMode):
                 return found
         where, by = frames.user_line(), graph_breaks.grad_fn_of(tensor, kind == "unknown" and self.stand_ins.went)
         return detached_node(kind, tensor, where, cut=cut, made_by=by)
-
-    def _unseen(self, tensor: Any, node: Node) -> Node:
-        """A tensor that something wrote without being seen."""
-        if not tensor.requires_grad:
-            return self.data(tensor, None, None)
-        found = detached_node("unknown", tensor, frames.user_line())
-        if node.altered:
-            found.notes.append(UNSEEN)
-        return found
 
     def register(self, tensor: Any, node: Node) -> None:
         """``node`` is the present value of ``tensor``."""
@@ -302,14 +290,14 @@ class Recorder(TorchFunctionMode):
         if self.forwards and silent:
             graph_breaks.mark_escaped(self.forwards, *(t for t in (tensor, *others) if t.requires_grad))
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
-            new = graph_breaks.change_value_silently(tensor, old, where)
+            new = detached_node("shift", tensor, where, parents=(old,))  # behind autograd's back
         elif tensor.requires_grad and (silent or is_leaf(tensor)):
             new = self._source(tensor, old.cut)
             new.where = where
         elif tensor.requires_grad:
             new = detached_node("call", tensor, where, call=call, whole=True)
         else:
-            new = self.data(tensor, None, where)
+            new = detached_node("data", tensor, where)
             new.past = graph_breaks.history_inside_forward(self.forwards, new, kind="call", call=call, whole=True)
         self.register(tensor, new)
         for other in () if same else others:
@@ -334,15 +322,14 @@ class Recorder(TorchFunctionMode):
         if self.counts.get(id(other)) == version(other) and not holds_same_numbers(other, old.held):  # as by .data
             old.behind = old.behind or where
         if not other.requires_grad:
-            node = self.data(other, new.cut, where)
+            node = detached_node("data", other, where, cut=new.cut)
             node.past = graph_breaks.history_inside_forward(
                 self.forwards, node, kind="overwrite", parents=(old, new), places=places
             )
         elif is_leaf(other):
             node = self._source(other)
         elif silent or not aliases.related_views(other, tensor):
-            node = graph_breaks.change_value_silently(other, old, where)
+            node = detached_node("shift", other, where, parents=(old,))
         else:
-            value, number = other.detach(), version(other)
-            node = Node("overwrite", value, number, where, parents=(old, new), places=places, owner=WeakTensor(other))
+            node = detached_node("overwrite", other, where, parents=(old, new), places=places)
         self.register(other, node)

@@ -170,9 +170,9 @@ def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str]) -> dic
     found: dict[int, str] = {}
     for node in order:
         if node.kind == "data" and id(node) not in names and node.where is not None:
-            text = indexed_name(node.where, node.parts)
-            if text is not None:
-                found[id(node)] = text
+            name = read_name_expression(text_at(node.where) or "", node.parts)
+            if name is not None:
+                found[id(node)] = name
         if node.gradient is not None:
             for weight in node.gradient.weights:
                 if weight is not None and weight.kind == "data" and id(weight) not in names:
@@ -231,12 +231,6 @@ READING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.Lis
 """What an expression may be made of that only reads."""
 TURNED = (*ATTRIBUTES, "H", "mH", "real", "imag")
 """Attributes of a tensor that are tensors."""
-
-
-def indexed_name(where: SourceLine, parts: tuple[str, ...]) -> str | None:
-    """The text at ``where``, with ``parts`` for its last indices, but for empty ones; None where it is no name."""
-    text = text_at(where)
-    return None if text is None else read_name_expression(text, parts)
 
 
 def text_at(where: SourceLine) -> str | None:

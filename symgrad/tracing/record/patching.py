@@ -25,9 +25,10 @@ from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_m
 from torch.utils._device import DeviceContext
 
 from symgrad.tracing.record import frames, graph_breaks
+from symgrad.tracing.record.aliases import version
 from symgrad.tracing.record.isolation import caller, patch_attributes, restore_attribute
 from symgrad.tracing.record.spelling import Facts, has_own_override
-from symgrad.tracing.record.trace import Node, TorchCall, version
+from symgrad.tracing.record.trace import Node, TorchCall
 
 DYNAMO = "torch._dynamo.eval_frame"
 HOOKS = "enter_exit_hooks"

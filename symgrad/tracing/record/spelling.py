@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import torch
+from torch.overrides import resolve_name
 
 from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.call_texts import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
@@ -103,8 +104,6 @@ def describe_function(function: Callable[..., Any]) -> Facts:
 
 def spell_function(function: Callable[..., Any]) -> str:
     """``torch.mm``, ``F.relu``, ``Tensor.add_``, ``Tensor.T``."""
-    from torch.overrides import resolve_name
-
     try:
         with suppress_warnings():
             name = resolve_name(function)
@@ -114,7 +113,7 @@ def spell_function(function: Callable[..., Any]) -> str:
         owner = getattr(function, "__module__", None) or "torch"
         name = f"{owner}.{getattr(function, '__name__', type(function).__name__)}"
     word = getattr(function, "__name__", "")
-    if name.startswith("torch.") and name.count(".") == 1 and _is_torch_function(word, function):
+    if name.startswith("torch.") and name.count(".") == 1 and getattr(torch, word, None) is function:
         name = f"torch.{word}"  # torch.mm is torch.spmm as well
     if name.endswith(".__get__"):
         name = name.removesuffix(".__get__")
@@ -128,21 +127,12 @@ def spell_function(function: Callable[..., Any]) -> str:
 
 def spell_aten_operation(word: str) -> str:
     """An ATen operation as users spell it, where they do."""
-    import torch
-
     linear = word.removeprefix("linalg_")
     if linear != word and hasattr(torch.linalg, linear):
         return f"torch.linalg.{linear}"
     if hasattr(torch, word):
         return f"torch.{word}"
     return f"Tensor.{word}" if hasattr(torch.Tensor, word) else f"aten.{word}"
-
-
-def _is_torch_function(word: str, function: Any) -> bool:
-    """Whether ``torch.word`` is ``function``."""
-    import torch
-
-    return getattr(torch, word, None) is function
 
 
 def plain_spelling(spelling: str) -> str:
@@ -181,8 +171,6 @@ def _is_query_only(name: str) -> bool:
 @cache
 def hasattr_getter(word: str) -> bool:
     """Whether ``Tensor.word`` is a property."""
-    import torch
-
     return not callable(getattr(torch.Tensor, word, len))
 
 
@@ -202,8 +190,6 @@ def unchecked(function: Any) -> Callable[..., Any] | None:
 @lru_cache(maxsize=256)
 def has_own_override(types: tuple[type, ...]) -> bool:
     """Whether one of the types has a ``__torch_function__`` of its own, which then has to be asked first."""
-    import torch
-
     plain = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)  # type: ignore[attr-defined]  # a class method
     return any(getattr(t.__torch_function__, "__func__", t.__torch_function__) not in plain for t in types)  # type: ignore[attr-defined]  # they have one
 

@@ -120,6 +120,11 @@ class TorchCall:
         return self._read
 
     @cached_property
+    def operands(self) -> tuple[Node, ...]:
+        """The nodes it read, each once."""
+        return tuple({id(node): node for node in self._read}.values())
+
+    @cached_property
     def _read(self) -> tuple[Node, ...]:
         """Looked for once: they are asked for some twenty times."""
         return tuple(instances_in((self.arguments, self.keywords), Node))
@@ -229,6 +234,12 @@ class Node:
         return as_numbers(self.tensor())
 
     @property
+    def maker(self) -> TorchCall:
+        """The call that made it; only for what a call made."""
+        assert self.call is not None
+        return self.call
+
+    @property
     def siblings(self) -> int:
         """How many results what made it gave."""
         if self.gradient is not None:
@@ -334,16 +345,3 @@ def tensor_class() -> type[Any]:
     import torch
 
     return torch.Tensor
-
-
-def version(tensor: Any) -> int | None:
-    """How often the storage was written; None for inference tensors, which do not count."""
-    return None if tensor.is_inference() else int(tensor._version)
-
-
-def is_leaf(tensor: Any) -> bool:
-    """Whether nothing computed it; no, where torch refuses to say because a view's base was written since."""
-    try:
-        return bool(tensor.is_leaf)
-    except RuntimeError:
-        return False

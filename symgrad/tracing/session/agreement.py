@@ -35,8 +35,8 @@ from symgrad.tracing.lift.call_sweeps import (
     agree_up_to_rounding,
     chain_watchers,
     compare_with_torch,
+    draw_weights,
     pull_calls,
-    pull_random_seeds,
     term_size_watcher,
 )
 from symgrad.tracing.lift.values import cancellation_floor, largest_entry, precision_of, relative_difference
@@ -122,8 +122,7 @@ class Judge:
             if lot == len(self._free):
                 found: Mapping[str, Array] = {}
                 with suppress(SymgradError):  # a backward of the user's own is known for one v
-                    found = pull_random_seeds(program.recording, program.values, program.boxes, self.seeds, small,
-                                        program.origins, lot)  # fmt: skip
+                    found = pull_recording(program, self.seeds, small, drawn=draw_weights(lot))
                 self._free.append({own: largest_entry(part) for own, part in found.items()})
             yield self._free[lot].get(name)
 
@@ -195,8 +194,7 @@ class Judge:
             for step in (s for s, entry in entries if entry.saved.residual is not None):
                 compute(step, program.recording, arrays)
             moved = program.values.with_arrays(arrays)
-            return pull_calls(program.recording, moved, program.boxes, self.seeds, program.wanted,
-                        origins=program.origins) if solved else {}  # fmt: skip
+            return pull_recording(program, self.seeds, values=moved) if solved else {}
         except SymgradError:
             return {}
 
@@ -223,13 +221,12 @@ class Judge:
             gap = np.abs(as_float(other) - as_float(self.derived[name]))
             found[name] = float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
 
-        moved = partial(pull_calls, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
-                        origins=program.origins, taken=taken)  # fmt: skip
+        moved = partial(pull_recording, program, self.seeds, taken=taken)
         try:
             if number == 0:
-                moved(program.values, hook=rounding_noise(program.recording, program.values, unit, 0))
+                moved(hook=rounding_noise(program.recording, program.values, unit, 0))
             else:
-                moved(Values(perturbed(program.arrays, number - 1, unit), program.values.sizes))
+                moved(values=Values(perturbed(program.arrays, number - 1, unit), program.values.sizes))
         except SymgradError:
             return {}
         return found

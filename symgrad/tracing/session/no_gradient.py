@@ -137,7 +137,7 @@ def explain_unread_results(call: Findings) -> Iterator[str]:
 def explain_extracted_numbers(scene: Scene, lifted: LiftedProgram) -> Iterator[str]:
     """Numbers of the program that were taken out of tensors: they look like constants."""
     for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
-        cut = scene.watch.recorder.taken.cuts.get(value) if isinstance(value, float) else None
+        cut = scene.watch.recorder.taken.get(value) if isinstance(value, float) else None
         if cut is not None:
             who = ", ".join(dict.fromkeys(name for name, _ in scene.behind(cut)))
             who = f" from {who}" if who else ""

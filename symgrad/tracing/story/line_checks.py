@@ -38,9 +38,9 @@ from symgrad.render.letters import loose_names
 from symgrad.render.page import EquationRow, Equations, Formula, tensor_label
 from symgrad.render.wrapping import bracket_depth
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.captured.step_text import right_side, with_labels
+from symgrad.tracing.captured.step_text import pull_recording, right_side, with_labels
 from symgrad.tracing.lift import UNNAMED
-from symgrad.tracing.lift.call_sweeps import pull_random_seeds
+from symgrad.tracing.lift.call_sweeps import draw_weights
 from symgrad.tracing.record.trace import as_numbers
 
 SHORT, LONGEST = 14, 56
@@ -211,7 +211,7 @@ def uncancelled_norm(
         return None
     values = program.values.with_arrays(instead or {})
     try:
-        found = pull_random_seeds(program.recording, values, program.boxes, seeds, (own,), program.origins)
+        found = pull_recording(program, seeds, (own,), values=values, drawn=draw_weights())
     except SymgradError:  # a backward of the user's own is known for one v
         return None
     return euclidean(found[own])
