@@ -24,7 +24,6 @@ from symgrad.explanation import (
     curvature_along,
     jacobian_of,
     named_by_user,
-    of_one_number,
     second_of,
     slope_form,
     with_hessians,
@@ -271,7 +270,8 @@ def hvp(
     [2, 5]
     """
     wrt = arguments.require_name(wrt, "wrt")
-    found = of_one_number(explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False))
+    found = explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False)
+    named_by_user(found.seed_info, found.output.shape)
     return without_fractions(curvature_along(found, wrt, _direction(found, wrt, direction)))
 
 

@@ -29,7 +29,7 @@ from symgrad.explanation.kinks import Kink, Tie, edges_of, kink_of
 from symgrad.explanation.proofs import Proofs
 from symgrad.explanation.singular import find_singular
 from symgrad.indexing import Equation, fresh_axes
-from symgrad.indexing.symbols import Expr, access, accesses, name_of
+from symgrad.indexing.symbols import access, accesses, name_of
 from symgrad.numeric import (
     Array,
     Values,
@@ -115,19 +115,15 @@ def build(
             matrix, checks, form.steps if form else (), program, values.with_arrays({program.seed: weights}),
             None if proofs and proofs.lost else met,
         )  # fmt: skip
+    paired = any(entry_named(step.op).traits.complex_pairs for step in program.steps)
     return Explanation(
         expression, program, tuple(inputs), values, without_fractions(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
         conventions=(
-            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
+            *remarks, *(conventions or ([PAIRS] if paired else [])), *(proofs.values_apart if proofs else ())
         ),
         out_of_range=proofs.lost if proofs else "", text=text, asked=proofs.torch if proofs else None,
     )  # fmt: skip
-
-
-def shown_as_pairs(program: Program) -> tuple[str, ...]:
-    """How complex tensors are shown, where a program has some."""
-    return (PAIRS,) if any(entry_named(step.op).traits.complex_pairs for step in program.steps) else ()
 
 
 def slope_form(explanation: Explanation, name: str) -> str | None:
@@ -200,7 +196,8 @@ def second_of(
     matrix = Jacobian(second, gradient, whole, axes[:rank], axes[rank:], right, (HESSIAN,), *shapes, writers)
     if equation is None:
         return Hessian(first, second, without_fractions(matrix.as_torch()), matrix, False, (), lambda: None)
-    constant = _constant(program, equation.right, (first, second))
+    changing = {first, second, *(step.result.name for step in program.steps)}
+    constant = not any(name_of(entry) in changing for entry in accesses(equation.right))
 
     def written() -> str | None:
         return None if equation.right == 0 else _form(program, values, weights, equation, first)[0]
@@ -252,12 +249,6 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     return replace(found, checks=checks, written=lambda: form)
 
 
-def of_one_number(explanation: Explanation) -> Explanation:
-    """``explanation``, unless its second derivatives would be those of nothing that the user named."""
-    named_by_user(explanation.seed_info, explanation.output.shape)
-    return explanation
-
-
 def named_by_user(seed: Seed, out_shape: tuple[int, ...]) -> None:
     """Refuse second derivatives of what is no one number that the user named."""
     if seed.origin == "downstream":
@@ -274,7 +265,8 @@ def named_by_user(seed: Seed, out_shape: tuple[int, ...]) -> None:
 
 def with_hessians(explanation: Explanation) -> Explanation:
     """The second derivatives by every pair of inputs beside the first ones; positions and masks have none."""
-    names = tuple(of_one_number(explanation).gradients)
+    named_by_user(explanation.seed_info, explanation.output.shape)
+    names = tuple(explanation.gradients)
     reached = back(explanation.program, names).cotangents
     pairs = combinations_with_replacement([name for name in names if name in reached] or names, 2)
     return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
@@ -290,9 +282,3 @@ def _form(
         return None, None
     checked = check_form(written.text, program, sweep, values, seed)
     return (write_with_modules(written.text), checked) if checked.passed else (None, None)
-
-
-def _constant(program: Program, formula: Expr, inputs: tuple[str, str]) -> bool:
-    """Whether the formula reads neither of the two inputs, nor a forward value."""
-    results = {step.result.name for step in program.steps}
-    return not any(name_of(entry) in results | set(inputs) for entry in accesses(formula))

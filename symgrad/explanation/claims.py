@@ -42,6 +42,11 @@ class Claim:
     by_shape: bool = False
 
 
+def tested(kind: str, notation: str, says: str, holds: Test) -> Claim:
+    """A claim that the numbers have to bear out."""
+    return Claim(Structure(kind, notation, says), holds)
+
+
 def certain(kind: str, notation: str, says: str) -> Claim:
     """A claim that the shapes or a formula that is 0 make true."""
     return Claim(Structure(kind, notation, says), lambda e: True, by_shape=True)

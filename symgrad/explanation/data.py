@@ -44,9 +44,8 @@ class Gradient:
 
     ``closed_form`` is text in torch's syntax over v, out and the inputs, or None where there is none (what has a name
     in it is said first: ``K = …; out @ (K * v)``);
-    ``formula`` the index formula ∂(Σ v·out)/∂x[inner] in SymPy; ``stages`` the named intermediate gradients
-    it mentions, if it is too long for one; ``uses`` one formula for each use of the input in the program;
-    ``singular`` what is to be said of the entries, where something is not finite.
+    ``formula`` the index formula ∂(Σ v·out)/∂x[inner] in SymPy; ``singular`` what is to be said of the entries, where
+    something is not finite.
     """
 
     name: str

@@ -8,7 +8,7 @@ scripts ask here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -100,23 +100,16 @@ class Evidence:
         """Numbers of rows, and the rows."""
         if self.whole:
             return tuple(enumerate(self.dense))
-        found = []
-        for at in some(self.out_shape):
-            unit = unit_at(at, self.out_shape)
-            line = numeric_pullback(self.program, self.values, unit, [self.name])[self.name]
-            found.append((place_of(at, self.out_shape), as_float(line).reshape(-1)))
-        return tuple(found)
+        return lines_at_some(
+            self.out_shape, lambda v: numeric_pullback(self.program, self.values, v, [self.name])[self.name]
+        )
 
     @cached_property
     def columns(self) -> tuple[tuple[int, Array], ...]:
         """Numbers of columns, and the columns."""
         if self.whole:
             return tuple(enumerate(self.dense.T))
-        found = []
-        for at in some(self.in_shape):
-            line = numeric_pushforward(self.program, self.values, self.name, unit_at(at, self.in_shape))
-            found.append((place_of(at, self.in_shape), as_float(line).reshape(-1)))
-        return tuple(found)
+        return lines_at_some(self.in_shape, lambda u: numeric_pushforward(self.program, self.values, self.name, u))
 
     @cached_property
     def scale(self) -> float:
@@ -218,9 +211,15 @@ def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([first, last, *mixed]))
 
 
-def place_of(at: tuple[int, ...], shape: tuple[int, ...]) -> int:
-    """The row-major number of a place."""
-    return int(np.ravel_multi_index(at, shape)) if shape else 0
+def lines_at_some(shape: tuple[int, ...], swept: Callable[[Array], Array]) -> tuple[tuple[int, Array], ...]:
+    """Rows or columns by their row-major numbers: what is ``swept`` of a seed that is 1 at one place."""
+    numbered = ((int(np.ravel_multi_index(at, shape)) if shape else 0, unit_at(at, shape)) for at in some(shape))
+    return tuple((place, as_float(swept(unit)).reshape(-1)) for place, unit in numbered)
+
+
+def nonzero_places(where: Array) -> list[tuple[int, ...]]:
+    """The entries at which something holds."""
+    return [tuple(int(i) for i in at) for at in np.argwhere(where)]
 
 
 def shape_text(shape: Sequence[object], alone: str = "a scalar") -> str:
@@ -276,8 +275,8 @@ def with_rounding_marked(values: Array, terms: Array | None) -> Array:
     if not places.any():
         return values
     found = np.asarray(values, dtype=object).copy()
-    for at in np.argwhere(places):
-        found[tuple(at)] = Rounding(found[tuple(at)])
+    for at in nonzero_places(places):
+        found[at] = Rounding(found[at])
     return found
 
 

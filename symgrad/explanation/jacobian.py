@@ -68,14 +68,6 @@ def jacobian_of(program: Program, name: str, values: Values, writers: Writers) -
     return Jacobian(name, program, values, axes, inner, formula, told, *shapes, writers)
 
 
-@lru_cache(maxsize=256)
-def _suggested(
-    program: Program, name: str, axes: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr
-) -> tuple[Claim, ...]:
-    """`suggested`, once for a formula."""
-    return suggested(program, name, axes, inner, formula)
-
-
 @dataclass(frozen=True, eq=False)
 class Jacobian:
     """∂out/∂x: rows are the entries of out, columns those of x, both row by row (torch's convention).
@@ -106,7 +98,7 @@ class Jacobian:
         """What may be so about the structure, strongest first."""
         if self.told is not None or self.formula is None:
             return self.told or ()
-        return _suggested(self.program, self.name, self.axes, self.inner, self.formula)
+        return suggested(self.program, self.name, self.axes, self.inner, self.formula)
 
     @cached_property
     def evidence(self) -> Evidence | None:
@@ -114,10 +106,6 @@ class Jacobian:
         if self.formula is None:
             return None
         return Evidence(self.program, self.name, self.values, self.axes, self.inner, self.formula)
-
-    @property
-    def _triplets(self) -> Triplets | None:
-        return None if self.evidence is None else self.evidence.triplets
 
     @cached_property
     def structure(self) -> Structure:
@@ -176,21 +164,22 @@ class Jacobian:
         most = allowed_by_memory(MOST_PLACES)
         if rows * columns > most and (plan := self.plan()).exact and plan.nonzeros > most:
             raise self._too_large(f"{plan.nonzeros:,} entries of it can be nonzero", most, "operator() for Ju and vᵀJ")
-        if self._triplets is None:
+        if self.evidence is None:
             return chain_jacobian(self.program, self.name, self.values)
-        return self._triplets.sparse()
+        return self.evidence.triplets.sparse()
 
     def dense(self) -> Array:
         """The numbers as an array, exact where they are; raises `InputError` when it would not fit."""
-        self._fits(allowed_by_memory(LARGEST_DENSE), "sparse() holds only what can be nonzero, operator() nothing")
-        if self._triplets is None:
-            return np.asarray(self.sparse().todense())
-        return self._triplets.dense()
+        rows, columns = self.shape
+        if rows * columns > (most := allowed_by_memory(LARGEST_DENSE)):
+            instead = "sparse() holds only what can be nonzero, operator() nothing"
+            raise self._too_large(f"it has {rows * columns:,} entries", most, instead)
+        return np.asarray(self.sparse().todense()) if self.evidence is None else self.evidence.triplets.dense()
 
     @cached_property
     def entries(self) -> Triplets:
         """What `sparse` holds, each place once, row by row."""
-        return triplets_of(self.sparse()) if self._triplets is None else self._triplets.added_up()
+        return triplets_of(self.sparse()) if self.evidence is None else self.evidence.triplets.added_up()
 
     @cached_property
     def terms(self) -> Triplets | None:
@@ -254,17 +243,15 @@ class Jacobian:
         """
         from scipy.sparse.linalg import LinearOperator
 
-        return LinearOperator(
-            self.shape, dtype=np.float64,
-            matvec=lambda u: as_float(self._pushed(np.reshape(u, self.in_shape))).reshape(-1),
-            rmatvec=lambda v: as_float(self._pulled(np.reshape(v, self.out_shape))).reshape(-1),
-        )  # fmt: skip
+        def pushed(u: Array) -> Array:
+            direction = as_float(np.reshape(u, self.in_shape))
+            return as_float(numeric_pushforward(self.program, self.values, self.name, direction)).reshape(-1)
 
-    def _pushed(self, direction: Array) -> Array:
-        return numeric_pushforward(self.program, self.values, self.name, as_float(direction))
+        def pulled(v: Array) -> Array:
+            weights = as_float(np.reshape(v, self.out_shape))
+            return as_float(numeric_pullback(self.program, self.values, weights, [self.name])[self.name]).reshape(-1)
 
-    def _pulled(self, weights: Array) -> Array:
-        return numeric_pullback(self.program, self.values, as_float(weights), [self.name])[self.name]
+        return LinearOperator(self.shape, dtype=np.float64, matvec=pushed, rmatvec=pulled)
 
     def as_torch(self) -> Array:
         """The numbers in torch's layout: ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` has them."""
@@ -287,11 +274,6 @@ class Jacobian:
 
     def _repr_latex_(self) -> str:
         return written_by(self.writers).matrix(self, "latex")
-
-    def _fits(self, limit: int, instead: str) -> None:
-        rows, columns = self.shape
-        if rows * columns > limit:
-            raise self._too_large(f"it has {rows * columns:,} entries", limit, instead)
 
     def _too_large(self, what: str, limit: int, instead: str) -> InputError:
         rows, columns = self.shape

@@ -7,8 +7,7 @@ nothing of the size of the matrix is formed.
 That a count is exact is seen at small sizes, where it costs nothing: terms may cancel, and a value may be 0 wherever
 one looks (`x.sum(0) - x[0]`, what is read of `tril(x)`): then the places that the formula allows are only a bound.
 Numbers of one sign that are added, and entries of inputs, need no look. Without a formula the places of the steps'
-Jacobians are put together, deltas and conditions on indices that hold at least every nonzero entry: an upper bound for
-every size, since entries that cancel are still counted, and of what is summed over no condition is kept.
+Jacobians are put together, which is an upper bound for every size: entries that cancel are still counted.
 """
 
 from __future__ import annotations

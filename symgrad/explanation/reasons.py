@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain
 
 import numpy as np
 
@@ -222,9 +223,7 @@ class Vanishing:
                 return
             yield from far
         nothing: Array = np.zeros(np.shape(self.values[name]))  # where a floor or a guard has its turn
-        if np.isfinite(value := as_float(forward_from(part, self.values, {name: nothing})[part.output])).all():
-            yield value
-        for there in elsewhere(part, self.values, name):
+        for there in chain([forward_from(part, self.values, {name: nothing})], elsewhere(part, self.values, name)):
             if np.isfinite(value := as_float(there[part.output])).all():
                 yield value
 

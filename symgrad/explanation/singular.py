@@ -18,7 +18,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, moving
 from symgrad.errors import SymgradError
-from symgrad.explanation.evidence import elsewhere, is_rounding, with_moved
+from symgrad.explanation.evidence import elsewhere, is_rounding, nonzero_places, with_moved
 from symgrad.numeric import (
     Array,
     Values,
@@ -140,7 +140,7 @@ def find_singular(
     if entries is not None:
         mathematics, void = by_entries(entries, seed, lacking, np.shape(gradient))
     else:
-        mathematics, void = by_formula(program, values, seed, lacking, name, sweep, gradient)
+        mathematics, void = by_formula(program, values, seed, lacking, name, sweep)
     weights = np.where(lacking, 0.0, as_float(seed))
     unsure = np.isfinite(mathematics) & ~void & ~np.isfinite(as_float(gradient))
     held = confirmed(program, values, weights, name, mathematics, unsure)
@@ -150,7 +150,7 @@ def find_singular(
     mathematics = np.where(unsure & ~held, np.nan, mathematics)
     found: list[Birth] = []
     numeric_pullback(program, values, seed, [name], births(found))
-    places = tuple(tuple(int(i) for i in at) for at in np.argwhere(lacking))
+    places = tuple(nonzero_places(lacking))
     by_sympy = entries is not None
     return Singular(Standing(mathematics, void), as_float(gradient), torch, places, tuple(found), by_sympy)
 
@@ -196,7 +196,7 @@ def by_entries(entries: Array, seed: Array, lacking: Array, shape: Place) -> tup
 
 
 def by_formula(
-    program: Program, values: Values, seed: Array, lacking: Array, name: str, sweep: Sweep, gradient: Array
+    program: Program, values: Values, seed: Array, lacking: Array, name: str, sweep: Sweep
 ) -> tuple[Array, Array]:
     """The index formula as a whole, where conditions beat what is not finite; what has no value has the weight NaN."""
     weights = np.where(lacking, np.nan, as_float(seed))

@@ -1,17 +1,16 @@
 """The structure of a Jacobian: what its formula suggests, before any number is computed.
 
 Comes in: ∂out[i,k]/∂x[p,q] as terms with deltas. Goes out: claims, strongest first, each with the test that it has to
-pass on the numbers before it is said (`symgrad.explanation.claims`). Deltas that pair the first axes suggest a block
-diagonal, deltas that pair the last axes a Kronecker product with an identity on the right, deltas on all axes a
-diagonal; terms that hold a number and deltas suggest that entries are copied or added.
-
-Why nothing flows back to an input whose Jacobian is 0 for every number: the sentence, from the program alone.
+pass on the numbers before it is said (`symgrad.explanation.claims`). Where J is 0 for every number the sentence says
+why nothing flows back, from the program alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
 
 import sympy as sp
 
@@ -20,7 +19,7 @@ from symgrad.closed_form.number_text import NoForm, tidy_exponents
 from symgrad.closed_form.writing import FormWriter
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.explanation import claims as tests
-from symgrad.explanation.claims import Claim, Structure, certain
+from symgrad.explanation.claims import Claim, certain, tested
 from symgrad.indexing import Bracket, Index, over_terms
 from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
@@ -48,8 +47,9 @@ class DeltaTerm:
         return sp.Mul(self.value, *self.conditions, *(d for axis, d in self.deltas.items() if axis not in axes))
 
 
+@lru_cache(maxsize=256)
 def suggested(
-    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], formula: Expr
+    program: Program, name: str, outer: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr
 ) -> tuple[Claim, ...]:
     """What ``formula`` suggests, strongest first."""
     if formula == 0:
@@ -63,7 +63,7 @@ def suggested(
         *_copies(name, terms),
         *_diagonals(program, name, outer, inner, terms),
         *_blocks(program, name, outer, inner, terms),
-        *_rest(name, inner, terms),
+        *_rest(name, terms),
     )
 
 
@@ -71,36 +71,29 @@ def _copies(name: str, terms: Sequence[DeltaTerm]) -> Iterator[Claim]:
     """Where every term is a number under conditions on places: entries are copied, repeated, added."""
     if any(any(accesses(term.value)) for term in terms):
         return
-    read = [name_of(entry) for term in terms for c in term.conditions for entry in accesses(c)]
+    read = any(any(accesses(c)) for term in terms for c in term.conditions)
     if not read:
-        yield Claim(Structure("identity", "I", "the identity"), tests.both(tests.multiple(1.0), tests.in_place))
+        yield tested("identity", "I", "the identity", tests.both(tests.multiple(1.0), tests.in_place))
         same = f"the identity: the output holds the entries of {name} in the same order"
-        yield Claim(Structure("identity", "I", same), tests.multiple(1.0))
+        yield tested("identity", "I", same, tests.multiple(1.0))
         if len(terms) == 1 and terms[0].value.is_number and not terms[0].conditions:
             yield from _multiple(name, terms[0].value)
-    where = ", found in the forward pass" if any("·" in n for n in read) else ", which receives its weight"
-    found = ", found in the forward pass" if any("·" in n for n in read) else ""
+    found = _found_ahead(terms)
+    where = found or ", which receives its weight"
     if read:
         stay = f"a permutation that leaves the entries of {name} in their order at these numbers{found}"
-        yield Claim(Structure("permutation", "", stay), tests.multiple(1.0))
-    yield Claim(
-        Structure("permutation", "", f"a permutation: the output holds the entries of {name} in another order{found}"),
-        tests.permutation,
-    )
-    repeated = f"an expansion: each entry of {name} is used in several outputs, whose weights are added"
-    yield Claim(Structure("expansion", "", repeated), tests.both(tests.selection, tests.several_ways))
-    yield Claim(
-        Structure("selection", "", f"a selection: each output copies one entry of {name}{where}"), tests.selection
-    )
+        yield tested("permutation", "", stay, tests.multiple(1.0))
+    moved = f"a permutation: the output holds the entries of {name} in another order{found}"
+    yield tested("permutation", "", moved, tests.permutation)
+    repeated = f"each entry of {name} is used in several outputs, whose weights are added"
+    yield tested("expansion", "", f"an expansion: {repeated}", tests.both(tests.selection, tests.several_ways))
+    yield tested("selection", "", f"a selection: each output copies one entry of {name}{where}", tests.selection)
     partly = f"some outputs are entries of {name}; the others do not depend on it"
-    yield Claim(Structure("partial", "", partly), tests.part)
-    yield Claim(
-        Structure("expansion", "", f"each entry of {name} is used in several outputs, whose weights are added"),
-        tests.several_ways,
-    )
+    yield tested("partial", "", partly, tests.part)
+    yield tested("expansion", "", repeated, tests.several_ways)
     adds = f"each output adds entries of {name}: its row holds"
-    yield Claim(Structure("sum", "", f"{adds} a 1 at each of them"), tests.both(tests.all_ones, tests.added_up))
-    yield Claim(Structure("sum", "", f"{adds} the same number at each of them"), tests.added_up)
+    yield tested("sum", "", f"{adds} a 1 at each of them", tests.both(tests.all_ones, tests.added_up))
+    yield tested("sum", "", f"{adds} the same number at each of them", tests.added_up)
 
 
 def _multiple(name: str, factor: Expr) -> Iterator[Claim]:
@@ -109,7 +102,7 @@ def _multiple(name: str, factor: Expr) -> Iterator[Claim]:
     text = "-I" if factor == -1 else f"{number}·I"
     says = f"a multiple of the identity: each output depends only on the matching entry of {name}"
     if factor.is_Rational or float(number) == float(factor):
-        yield Claim(Structure("diagonal", text, says), tests.both(tests.in_place, tests.multiple(float(factor))))
+        yield tested("diagonal", text, says, tests.both(tests.in_place, tests.multiple(float(factor))))
 
 
 def _diagonals(
@@ -122,60 +115,56 @@ def _diagonals(
         at_place = dict(zip(inner, outer, strict=True))
         notation = _notation(program, sp.Add(*(t.without(range(len(outer))) for t in terms)).xreplace(at_place), outer)
         if notation:
-            yield Claim(
-                Structure("diagonal", f"diag({_transposed(notation)})", says),
-                tests.both(tests.in_place, tests.diagonal_is(notation)),
-            )
-        yield Claim(Structure("diagonal", "", says), tests.in_place)
+            there = tests.both(tests.in_place, tests.diagonal_is(notation))
+            yield tested("diagonal", f"diag({_transposed(notation)})", says, there)
+        yield tested("diagonal", "", says, tests.in_place)
     elif any(whole):
         first, second = (
             sp.Add(*(t.whole for t, w in zip(terms, whole, strict=True) if w is on)) for on in (True, False)
         )
-        yield Claim(
-            Structure(
-                "diagonal plus dense", "", "a diagonal plus a term in which every output can depend on every entry"
-            ),
-            tests.sum_of(first, tests.in_place, second, tests.every_entry),
-        )
+        says = "a diagonal plus a term in which every output can depend on every entry"
+        parts = tests.sum_of(first, tests.in_place, second, tests.every_entry)
+        yield tested("diagonal plus dense", "", says, parts)
 
 
 def _blocks(
     program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[DeltaTerm]
 ) -> Iterator[Claim]:
     """I ⊗ M or M ⊗ I, where the paired axes stand first or last and M does not mention them; else one block each."""
-    lead = min(_leading(t.pairs, outer, inner) for t in terms)
+    lead = min(_count_tied(t, zip(range(len(outer)), range(len(inner)), strict=False)) for t in terms)
     rest = sp.Add(*(t.without(range(lead)) for t in terms))
     if not free_indices(rest) & {*outer[:lead], *inner[:lead]}:
         yield from _equal_blocks(program, name, outer, inner, rest, lead)
     yield from _multiples(program, outer, inner, terms)
     if lead:
-        says = f"block-diagonal: one block per {_unit(len(inner) - lead)[0]} of {name}, zeros elsewhere"
-        yield Claim(Structure("block-diagonal", "", says), tests.blocks(lead))
+        says = f"block-diagonal: one block per {_unit(len(inner) - lead)} of {name}, zeros elsewhere"
+        yield tested("block-diagonal", "", says, tests.blocks(lead))
 
 
 def _equal_blocks(
     program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], rest: Expr, lead: int
 ) -> Iterator[Claim]:
     """I ⊗ M; M itself where there is one block."""
-    one, _ = _unit(len(inner) - lead)
+    one, row = _unit(len(inner) - lead), not outer[lead:]
     notation = _block(program, rest, outer[lead:], inner[lead:])
-    size, row = _times([i.size for i in outer[:lead]]), not outer[lead:]
     if notation:
+        size = sp.Mul(*(i.size for i in outer[:lead]))
         shown = _laid_out(notation, row)
         says = f"one block {shown} per {one} of {name}, zeros elsewhere"
-        yield Claim(Structure("kronecker", f"I({size}) ⊗ {shown}", says), tests.same_blocks(lead, notation, row))
+        yield tested("kronecker", f"I({size}) ⊗ {shown}", says, tests.same_blocks(lead, notation, row))
         says = f"every output can depend on every entry of {name}"
         whole = tests.both(tests.one_block(lead, notation, row), tests.every_entry)
-        yield Claim(Structure("dense", shown, says), whole)
+        yield tested("dense", shown, says, whole)
     says = f"the same block for every {one} of {name}, zeros elsewhere"
-    yield Claim(Structure("kronecker", "", says), tests.same_blocks(lead, None, row))
+    yield tested("kronecker", "", says, tests.same_blocks(lead, None, row))
 
 
 def _multiples(
     program: Program, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[DeltaTerm]
 ) -> Iterator[Claim]:
     """M ⊗ I."""
-    trail = min(_trailing(t.pairs, outer, inner) for t in terms)
+    backwards = [*zip(reversed(range(len(outer))), reversed(range(len(inner))), strict=False)]
+    trail = min(_count_tied(t, backwards) for t in terms)
     above, left = len(outer) - trail, len(inner) - trail
     rest = sp.Add(*(t.without(range(above, len(outer))) for t in terms))
     if not trail or free_indices(rest) & {*outer[above:], *inner[left:]}:
@@ -185,23 +174,24 @@ def _multiples(
     says = f"every block is a multiple of an identity: {across}"
     notation, row = _block(program, rest, outer[:above], inner[:left]), not above
     if notation:
-        text = f"{_laid_out(notation, row)} ⊗ I({_times([i.size for i in outer[above:]])})"
-        yield Claim(Structure("kronecker", text, says), tests.same_columns(trail, notation, row))
-    yield Claim(Structure("kronecker", "", says), tests.same_columns(trail, None, row))
+        text = f"{_laid_out(notation, row)} ⊗ I({sp.Mul(*(i.size for i in outer[above:]))})"
+        yield tested("kronecker", text, says, tests.same_columns(trail, notation, row))
+    yield tested("kronecker", "", says, tests.same_columns(trail, None, row))
 
 
-def _rest(name: str, inner: Sequence[Index], terms: Sequence[DeltaTerm]) -> Iterator[Claim]:
+def _rest(name: str, terms: Sequence[DeltaTerm]) -> Iterator[Claim]:
     """What is left to say: how many entries an output can answer to."""
-    read = [name_of(entry) for t in terms for c in t.conditions for entry in accesses(c)]
-    found = ", found in the forward pass" if any("·" in n for n in read) else ""
-    yield Claim(
-        Structure("one a row", "", f"each output depends on only one entry of {name}{found}"), tests.one_at_most(1)
-    )
-    yield Claim(
-        Structure("one a row", "", f"each output depends on at most one entry of {name}{found}"), tests.one_at_most(0)
-    )
-    yield Claim(Structure("dense", "", f"every output can depend on every entry of {name}"), tests.every_entry)
-    yield Claim(Structure("sparse", "", f"no output depends on all entries of {name}"), tests.none_answers_to_all)
+    found = _found_ahead(terms)
+    yield tested("one a row", "", f"each output depends on only one entry of {name}{found}", tests.one_at_most(1))
+    yield tested("one a row", "", f"each output depends on at most one entry of {name}{found}", tests.one_at_most(0))
+    yield tested("dense", "", f"every output can depend on every entry of {name}", tests.every_entry)
+    yield tested("sparse", "", f"no output depends on all entries of {name}", tests.none_answers_to_all)
+
+
+def _found_ahead(terms: Sequence[DeltaTerm]) -> str:
+    """Said where a condition reads a place that the forward pass found."""
+    read = (name_of(entry) for term in terms for c in term.conditions for entry in accesses(c))
+    return ", found in the forward pass" if any("·" in name for name in read) else ""
 
 
 # Reading terms --------------------------------------------------------------------------------------
@@ -231,25 +221,14 @@ def _tied(factor: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> tuple
     return None
 
 
-def _leading(pairs: dict[int, int], outer: Sequence[Index], inner: Sequence[Index]) -> int:
-    """How many first axes are tied one to one."""
-    count = 0
-    while count < min(len(outer), len(inner)) and pairs.get(count) == count:
-        count += 1
-    return count
+def _count_tied(term: DeltaTerm, axes: Iterable[tuple[int, int]]) -> int:
+    """How many of some axes, from the first of them on, are tied one to one."""
+    return sum(1 for _ in takewhile(lambda pair: term.pairs.get(pair[0]) == pair[1], axes))
 
 
-def _trailing(pairs: dict[int, int], outer: Sequence[Index], inner: Sequence[Index]) -> int:
-    """How many last axes are tied one to one."""
-    count = 0
-    while count < min(len(outer), len(inner)) and pairs.get(len(outer) - 1 - count) == len(inner) - 1 - count:
-        count += 1
-    return count
-
-
-def _unit(rest: int) -> tuple[str, str]:
-    """What the first axes number, when ``rest`` axes of the input are left: one of them, and many."""
-    return {0: ("entry", "entries"), 1: ("row", "rows"), 2: ("matrix", "matrices")}.get(rest, ("slice", "slices"))
+def _unit(rest: int) -> str:
+    """What the first axes number, when ``rest`` axes of the input are left."""
+    return {0: "entry", 1: "row", 2: "matrix"}.get(rest, "slice")
 
 
 # Notation -------------------------------------------------------------------------------------------
@@ -279,11 +258,6 @@ def _laid_out(text: str, row: bool) -> str:
 def _transposed(text: str) -> str:
     """``a.T`` with ᵀ."""
     return text[:-2] + "ᵀ" if text.endswith(".T") and text[:-2].isidentifier() else text
-
-
-def _times(sizes: Sequence[Expr]) -> str:
-    """A product of sizes as text; numbers are put in by the renderer."""
-    return str(sp.Mul(*sizes))
 
 
 def why_nothing_flows(program: Program, name: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from symgrad.calculus import depending
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import SymgradError
+from symgrad.explanation.evidence import nonzero_places
 from symgrad.explanation.kinks import ROUNDING, TRIED, Passage, Place, Tie, counting, near
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback, unit_at
 from symgrad.ops import entry_of
@@ -159,22 +160,19 @@ class Local:
         way = np.where(known, -np.abs(way), np.abs(way)) if np.any(known) else way
         here, there, back = (self.slope(by, weights) for by in (0 * way, way, -way))
         differ = apart(here, there) | apart(here, back) | apart(there, back)
-        value = self.out(0 * way)
-        jumps = apart(value, self.out(way)) | apart(value, self.out(-way))
-        if jumps.any():
+        if (jumps := self.across(way)).any():
             differ |= jumps if jumps.shape == shape else np.ones(shape, dtype=bool)
-        return [tuple(int(i) for i in at) for at in np.argwhere(differ)]
+        return nonzero_places(differ)
 
     def tie(self, step: Apply, at: Place, counted: Array | bool = True) -> Tie | None:
         """What stands at one entry, if the derived sides are those of the difference quotients, where it is counted."""
         unit = unit_at(at, self.inputs[self.name].shape)
         hair = unit * self.neighbour
-        low, here, high = (self.out(by) for by in (-hair, 0 * hair, hair))
-        jumps = apart(low, here) | apart(here, high)
+        jumps = self.across(hair)
         left, right = (self.quotients(unit, sign) for sign in (-1.0, 1.0))
         gaps = np.where(counted, np.where(jumps, np.inf, np.abs(left - right)), -1.0)
         to = tuple(int(i) for i in np.unravel_index(int(np.argmax(gaps)), gaps.shape))
-        one = unit_at(to, here.shape)
+        one = unit_at(to, jumps.shape)
         jump, quotients = bool(jumps[to]), (float(left[to]), float(right[to]))
         sides, wider = self.sides(at, one, hair), self.sides(at, one, WIDER * hair)
         one_around = self.seed is not None and all_around(sides, quotients)
@@ -272,7 +270,7 @@ def _of_switch(
     if turned.shape != shape:  # broadcast: which entry turns which is found one by one
         places = list(np.ndindex(*shape))[:TRIED] if turned.any() else []
     else:
-        places = [tuple(int(i) for i in at) for at in np.argwhere(turned)]
+        places = nonzero_places(turned)
     there = {t.name: as_float(values[t.name]) for t in whole.inputs}
     scalar = Local(whole, there, name, as_float(seed), text if whole is program else None)
     met = (scalar.tie(step, at) for at in places[:TRIED])

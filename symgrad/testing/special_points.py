@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.explanation.evidence import nonzero_places
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, is_exact, unit_at
 from symgrad.numeric.vector_products import Pull
 from symgrad.oracles.numerical import APART, STEPS, lies_between, two_slopes
 from symgrad.program import Apply
-from symgrad.render.content.singular_words import nonzero_places
 from symgrad.testing.bench import (
     BatteryResult,
     Bench,

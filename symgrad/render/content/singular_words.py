@@ -15,6 +15,7 @@ import sympy as sp
 from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus.propagation import flows
 from symgrad.explanation import Explanation, Gradient
+from symgrad.explanation.evidence import nonzero_places
 from symgrad.explanation.notable import nothing_by_nothing
 from symgrad.explanation.reasons import Vanishing
 from symgrad.explanation.singular import Nothing, Point, Singular, explain_zero
@@ -135,11 +136,6 @@ def summarize_numbers(values: Array) -> str:
     if len(set(texts)) == 1:
         return texts[0]
     return ", ".join(texts[:MOST]) + (", …" if len(texts) > MOST else "")
-
-
-def nonzero_places(where: Array) -> list[tuple[int, ...]]:
-    """The entries at which something holds."""
-    return [tuple(int(i) for i in at) for at in np.argwhere(where)]
 
 
 def place_words(name: str, where: Sequence[tuple[int, ...]]) -> Words:
