@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
-from symgrad.backward import Backward, derive_backward
+from symgrad.backward import derive_backward
 from symgrad.backward.line_templates import for_running, without_calls
 from symgrad.calculus import flows
 from symgrad.closed_form.writing.convolution_gradients import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.explanation.formulas import Shapes, derive_formulas, sample
-from symgrad.exporting.module import ModuleText, choose_function_name, write_torch_module
+from symgrad.exporting.module import ExportSource, choose_function_name, write_torch_module
 from symgrad.exporting.numpy_text import write_array_module
 from symgrad.exporting.parts import Passes, split_backward
 from symgrad.language import ParsedProgram, arguments, expand_composites, read_program
@@ -38,22 +38,6 @@ __all__ = ["export"]
 
 LIBRARIES = ("torch", "numpy", "jax")
 STYLES = ("class", "functions")
-
-
-@dataclass(frozen=True)
-class ExportSource:
-    """What is exported: the program, its lines, and what is called how.
-
-    ``pointwise``: with any number of axes, all inputs in one shape. ``cast`` is what torch computes in, whatever floats
-    it is given: "torch.float64" of a text with ``x.double()``.
-    """
-
-    title: str
-    program: Program
-    lines: Backward
-    told: tuple[str, ...]
-    pointwise: bool = False
-    cast: str = ""
 
 
 @for_running()
@@ -158,10 +142,10 @@ def is_pointwise(text: str, found: ExportSource, wanted: Sequence[str]) -> bool:
         or any(len(t.shape) != 1 or t.shape != inputs[0].shape or t.shape[0].is_Integer for t in inputs)
     ):
         return False
-    own, names = split_backward(found.lines), [t.name for t in inputs]
+    own, names = found.parts, [t.name for t in inputs]
     try:
         return all(
-            have_same_statements(own, split_backward(source_of_program(text, program, wanted, None).lines))
+            have_same_statements(own, source_of_program(text, program, wanted, None).parts)
             for shape in ANYHOW
             for program in [read_program(text, shapes=dict.fromkeys(names, shape)).program]
         )  # fmt: skip
@@ -250,16 +234,10 @@ def source_of_capture(program: Capture, wanted: Sequence[str] | None) -> ExportS
 
 def write_module(found: ExportSource, to: str, style: str, name: str | None, forward_only: bool) -> str:
     """The module."""
-    parts = split_backward(found.lines)
-    called = choose_function_name(name, found.program, parts)
-    page = [replace(tensor, name=own) for tensor, own in zip(found.program.inputs, parts.inputs, strict=True)]
-    told = ModuleText(
-        found.title, called, tuple(page), found.program.required, found.told, found.lines.provisos, found.pointwise,
-        dict.fromkeys(parts.gradients, found.cast) if found.cast else {},
-    )  # fmt: skip
+    named = replace(found, name=choose_function_name(name, found.program, found.parts))
     if to == "torch":
-        return write_torch_module(parts, told, style, forward_only)
-    return write_array_module(parts, told, to, style, forward_only)
+        return write_torch_module(named, style, forward_only)
+    return write_array_module(named, to, style, forward_only)
 
 
 WIDEST, MOST_STEPS = 100, 24

@@ -1,6 +1,6 @@
 """A whole module for torch: imports, docstrings, the class or the functions, and the check of shapes.
 
-Comes in: `Passes` and a `ModuleText` about them. Goes out: source.
+Comes in: an `ExportSource`. Goes out: source.
 """
 
 from __future__ import annotations
@@ -9,31 +9,60 @@ import keyword
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+from symgrad.backward import Backward
 from symgrad.backward.code import IMPORTS, check_function_name, quote_docstring
-from symgrad.exporting.parts import Passes, find_free_name, indent, write_misfit, write_one_shape_misfit, write_passes
+from symgrad.exporting.parts import (
+    STEP,
+    Passes,
+    find_free_name,
+    indent,
+    split_backward,
+    write_misfit,
+    write_one_shape_misfit,
+    write_passes,
+)
 from symgrad.exporting.torch_text import to_torch, write_function_class
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role, Tensor
-from symgrad.shapes import Size
 
 WIDTH = 100
 RANK = "{}.dim()"
 
 
 @dataclass(frozen=True)
-class ModuleText:
-    """What the source is about: its ``title`` and ``name``, the ``inputs`` as tensors, and what the docstring says."""
+class ExportSource:
+    """What is exported: the program, its lines, what the docstring says, and the ``name`` of the function.
+
+    ``pointwise``: with any number of axes, all inputs in one shape. ``cast`` is what torch computes in, whatever floats
+    it is given: "torch.float64" of a text with ``x.double()``.
+    """
 
     title: str
-    name: str
-    inputs: tuple[Tensor, ...]
-    required: tuple[Size, ...]
+    program: Program
+    lines: Backward
     formulas: tuple[str, ...]
-    provisos: tuple[str, ...]
     pointwise: bool = False
-    casts: Mapping[str, str] = field(default_factory=dict)
+    cast: str = ""
+    name: str = ""
+
+    @cached_property
+    def parts(self) -> Passes:
+        """The lines as statements; raises `UnsupportedError` where one has no code."""
+        return split_backward(self.lines)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The inputs under their names in the statements."""
+        pairs = zip(self.program.inputs, self.parts.inputs, strict=True)
+        return tuple(replace(tensor, name=own) for tensor, own in pairs)
+
+    @property
+    def casts(self) -> Mapping[str, str]:
+        """The inputs that are cast first, and to what."""
+        return dict.fromkeys(self.parts.gradients, self.cast) if self.cast else {}
 
 
 def choose_function_name(wish: str | None, program: Program, parts: Passes) -> str:
@@ -45,25 +74,23 @@ def choose_function_name(wish: str | None, program: Program, parts: Passes) -> s
     return find_free_name(f"{own}_" if keyword.iskeyword(own) else own, {*parts.names, "torch", "math", "np"})
 
 
-def describe_module(told: ModuleText, first: str = "", indent: int = 4) -> list[str]:
+def describe_module(told: ExportSource) -> list[str]:
     """The docstring, in lines: the title, the formulas, where they do not hold."""
-    title = " ".join(told.title.split()) or told.name
-    head = textwrap.wrap(f"{first}{title}", WIDTH - indent) if title else [told.name]
-    lines = [head[0].replace("\\", "/")]
-    lines += head[1:]
+    first, *more = textwrap.wrap(" ".join(told.title.split()) or told.name, WIDTH - len(STEP))
+    lines = [first.replace("\\", "/"), *more]
     if told.formulas:
         lines += ["", *(f"    {text}" for text in told.formulas)]
-    if told.provisos:
-        lines += ["", *(line for text in told.provisos for line in textwrap.wrap(text, WIDTH - indent))]
+    if told.lines.provisos:
+        lines += ["", *(line for text in told.lines.provisos for line in textwrap.wrap(text, WIDTH - len(STEP)))]
     return quote_docstring(lines)
 
 
-def check_shapes(told: ModuleText, rank: str) -> list[str]:
+def check_shapes(told: ExportSource, rank: str) -> list[str]:
     """The check of shapes, as statements."""
     if told.pointwise:
         condition, words = write_one_shape_misfit([t.name for t in told.inputs])
     else:
-        condition, words = write_misfit(told.inputs, told.required, rank)
+        condition, words = write_misfit(told.inputs, told.program.required, rank)
     if not condition:
         return []
     first = f"if {condition}:"
@@ -78,14 +105,15 @@ def check_shapes(told: ModuleText, rank: str) -> list[str]:
     return [*first.splitlines(), *body]
 
 
-def write_torch_module(parts: Passes, told: ModuleText, style: str, forward_only: bool) -> str:
+def write_torch_module(told: ExportSource, style: str, forward_only: bool) -> str:
     """The module for torch."""
+    parts = told.parts
     if forward_only or style == "functions":
         return add_imports(told, join_functions(write_passes(parts, told.name, to_torch), told, forward_only), IMPORTS)
     kind = name_class(told.name, parts)
     arguments = ", ".join(parts.inputs)
     several = len(parts.outputs)
-    body = [*describe_module(told), "", *write_function_class(parts, told.name)]
+    body = [*describe_module(told), "", *write_function_class(parts)]
     given = [f"{name}.to({told.casts[name]})" if name in told.casts else name for name in parts.inputs]
     call = f"{kind}.apply({', '.join(given)})"
     extra = any("mark_non_differentiable" in line for line in body)
@@ -98,7 +126,7 @@ def write_torch_module(parts: Passes, told: ModuleText, style: str, forward_only
 
 
 def join_functions(
-    functions: Mapping[str, Sequence[str]], told: ModuleText, forward_only: bool, rank: str = RANK
+    functions: Mapping[str, Sequence[str]], told: ExportSource, forward_only: bool, rank: str = RANK
 ) -> list[str]:  # fmt: skip
     """Functions below one another, or the first alone, which has the check and the docstring."""
     lines: list[str] = []
@@ -110,7 +138,7 @@ def join_functions(
     return lines
 
 
-def add_imports(told: ModuleText, lines: Sequence[str], imports: Mapping[str, str]) -> str:
+def add_imports(told: ExportSource, lines: Sequence[str], imports: Mapping[str, str]) -> str:
     """Imports, then the lines."""
     text = "\n".join(line for line in lines if not line.lstrip().startswith('"""'))
     needed = [line for name, line in imports.items() if re.search(rf"(?<![\w.]){re.escape(name)}", text)]

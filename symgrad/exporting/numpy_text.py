@@ -1,10 +1,8 @@
 """The passes as NumPy or jax: each call of torch's is translated into the other library's, or refused.
 
 Comes in: `Passes`. Goes out: a module of two functions, in jax also a `jax.custom_vjp` that joins them. Nothing is run:
-syntax trees are rewritten as the entries of the table say (`Op.arrays`); a call that no entry translates is an error.
-
-``np`` is the array library and ``special`` its special functions: ``scipy.special``, ``jax.scipy.special``. A method
-``x.sum(0)`` is read as ``sum(x, 0)``.
+syntax trees are rewritten as the entries of the table say (`Op.arrays`), where ``np`` is the array library and
+``special`` its special functions (`MODULES`); a call that no entry translates is an error.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from functools import cache
 from symgrad.backward.trees import replace_names
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
-from symgrad.exporting.module import ModuleText, add_imports, check_shapes, describe_module, join_functions
+from symgrad.exporting.module import ExportSource, add_imports, check_shapes, describe_module, join_functions
 from symgrad.exporting.parts import (
     Assignment,
     Passes,
@@ -209,9 +207,9 @@ def translate_parts(parts: Passes, library: str) -> Passes:
     return Passes(parts.inputs, parts.outputs, forward, parts.seeds, backward, parts.gradients)
 
 
-def write_array_module(parts: Passes, told: ModuleText, library: str, style: str, forward_only: bool) -> str:
+def write_array_module(told: ExportSource, library: str, style: str, forward_only: bool) -> str:
     """The module for NumPy or jax."""
-    own = translate_parts(parts, library)
+    own = translate_parts(told.parts, library)
     names = MODULES[library]
     imports = {("jnp." if library == "jax" and name == "np" else f"{name}."): line for name, line in names.items()}
     if style == "class" and not forward_only:
@@ -220,7 +218,7 @@ def write_array_module(parts: Passes, told: ModuleText, library: str, style: str
     return add_imports(told, join_functions(functions, told, forward_only, RANK), imports)
 
 
-def write_custom_vjp(parts: Passes, told: ModuleText) -> Iterator[str]:
+def write_custom_vjp(parts: Passes, told: ExportSource) -> Iterator[str]:
     """``jax.custom_vjp`` saves what it is told to, and is differentiated again through it."""
     inputs = ", ".join(parts.inputs)
     ahead = [line for s in parts.ahead(parts.outputs, parts.inputs) for line in write_statement(s)]

@@ -161,7 +161,7 @@ def find_saved_tensors(parts: Passes) -> SavedTensors:
     )
 
 
-def write_function_class(parts: Passes, name: str) -> Iterator[str]:
+def write_function_class(parts: Passes) -> Iterator[str]:
     """The body of a `torch.autograd.Function`, after its docstring."""
     parts = move_norm_scales(parts)
     saved = find_saved_tensors(parts)
@@ -176,14 +176,9 @@ def write_function_class(parts: Passes, name: str) -> Iterator[str]:
     yield from indent([f"return {', '.join(given)}"])
     yield from ["", "@staticmethod", "def setup_context(ctx, inputs, output):"]
     yield from indent(write_setup_context(parts, saved, results))
-    yield from ["", "@staticmethod", f"def backward(ctx, {', '.join(backward_arguments(parts, saved))}):"]
+    unused = {0: [], 1: ["_"]}.get(len(saved.between), ["*_"])  # torch hands over a seed for each result
+    yield from ["", "@staticmethod", f"def backward(ctx, {', '.join([*parts.seeds, *unused])}):"]
     yield from indent(write_backward_body(parts, saved))
-
-
-def backward_arguments(parts: Passes, saved: SavedTensors) -> Sequence[str]:
-    """What torch hands to a backward: a seed for each result, and nothing for those that have no derivative."""
-    rest = len(saved.between)
-    return [*parts.seeds, *(["_"] if rest == 1 else ["*_"] if rest else [])]
 
 
 def write_setup_context(parts: Passes, saved: SavedTensors, results: Sequence[str]) -> Iterator[str]:
@@ -226,7 +221,7 @@ def write_backward_body(parts: Passes, saved: SavedTensors) -> Iterator[str]:
     yield from write_return([parts.gradients.get(name, "None") for name in parts.inputs])
 
 
-EPSILON = "1e-05"
+EPSILON = ast.Constant(1e-5)
 """Of a layer norm that is given none."""
 
 
@@ -272,39 +267,26 @@ class NormCall:
 
 def find_layer_norm(value: ast.expr) -> NormCall | None:
     """``layer_norm(x, normalized_shape=(4,))``, without weights."""
-    if not isinstance(value, ast.Call) or last_name(value.func) != "layer_norm" or len(value.args) != 1:
-        return None
-    options = options_in(value)
-    shape = options.get("normalized_shape")
-    if not isinstance(shape, ast.Tuple) or not options.keys() <= {"normalized_shape", "eps"}:
-        return None
-    epsilon = ast.unparse(options["eps"]) if "eps" in options else EPSILON
-    return NormCall(ast.unparse(value.args[0]), len(shape.elts), epsilon, ast.unparse(shape))
+    match value:
+        case ast.Call(ast.Name(word) | ast.Attribute(_, word), [what]) if word == "layer_norm":
+            options = {"eps": EPSILON, **options_in(value)}
+            shape = options.get("normalized_shape")
+            if isinstance(shape, ast.Tuple) and options.keys() <= {"normalized_shape", "eps"}:
+                return NormCall(ast.unparse(what), len(shape.elts), ast.unparse(options["eps"]), ast.unparse(shape))
+    return None
 
 
 def find_norm_scale(value: ast.expr) -> NormCall | None:
     """``1 / (x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()``."""
-    if not (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) and ast.unparse(value.left) == "1"):
-        return None
-    root = value.right
-    if not (isinstance(root, ast.Call) and last_name(root.func) == "sqrt" and isinstance(root.func, ast.Attribute)):
-        return None
-    added = root.func.value
-    if not (isinstance(added, ast.BinOp) and isinstance(added.op, ast.Add) and is_tensor_free(added.right)):
-        return None
-    var = added.left
-    if not (isinstance(var, ast.Call) and last_name(var.func) == "var" and isinstance(var.func, ast.Attribute)):
-        return None
-    options = {name: ast.unparse(option) for name, option in options_in(var).items()}
-    if options != {"correction": "0", "keepdim": "True"} or not var.args:
-        return None
-    axes = var.args[0].elts if isinstance(var.args[0], ast.Tuple) else [var.args[0]]
-    return NormCall(ast.unparse(var.func.value), len(axes), ast.unparse(added.right))
-
-
-def last_name(function: ast.expr) -> str:
-    """The last name of a function."""
-    return function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+    match value:
+        case ast.BinOp(ast.Constant(1), ast.Div(), ast.Call(ast.Attribute(ast.BinOp(var, ast.Add(), epsilon), "sqrt"))):
+            match var:
+                case ast.Call(ast.Attribute(what, "var"), [axis, *_]) if is_tensor_free(epsilon):
+                    axes = axis.elts if isinstance(axis, ast.Tuple) else [axis]
+                    options = {name: ast.unparse(option) for name, option in options_in(var).items()}
+                    if options == {"correction": "0", "keepdim": "True"}:
+                        return NormCall(ast.unparse(what), len(axes), ast.unparse(epsilon))
+    return None
 
 
 def options_in(call: ast.Call) -> Mapping[str, ast.expr]:
