@@ -81,7 +81,7 @@ BREACHES = {
     "torch": ("symgrad/shapes.py", "import torch", r"symgrad\.shapes -> torch"),
     "click": ("symgrad/api.py", "import click", r"symgrad\.api -> click"),
     "rich": ("symgrad/api.py", "import rich.table", r"symgrad\.api -> rich"),
-    "writers": ("symgrad/render/markdown.py", "import symgrad.render.text", r"markdown -> \S+render\.text"),
+    "writers": ("symgrad/render/markup.py", "import symgrad.render.text", r"markup -> \S+render\.text"),
     "no row": ("symgrad/utils.py", "'A module that was not placed.'", r"- symgrad\.utils"),
 }
 """By name: a file, the line that is added to it, and the complaint that has to follow."""

@@ -21,8 +21,6 @@ CLASSES: Mapping[str, str] = {}
 """Classes with one name in several modules, and why."""
 
 FUNCTIONS: Mapping[str, str] = {
-    **dict.fromkeys(("code", "display", "matrix", "table"), "one kind of block, as LaTeX and as Markdown write it"),
-    **dict.fromkeys(("write_block", "write_blocks", "write_word", "write_words"), "what every writer of a format has"),
     "cat": "torch's own word, by which the lifting of that call is registered",
     "check_backward": "the fixture of the pytest plugin hands out the function of the same name",
     "solve": "torch's own word, and the one of mathematics for an equation in one index",

@@ -39,9 +39,8 @@ from symgrad.render import (
 )
 from symgrad.render.content import explanation_page
 from symgrad.render.formula_alphabets import Unicode, formula_latex
-from symgrad.render.latex import page_latex
 from symgrad.render.letters import Names, choose_names
-from symgrad.render.markdown import page_markdown
+from symgrad.render.markup import page_latex, page_markdown
 from symgrad.render.text import page_text
 from tests.cases import Case, first_stories
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.ops import Op
-from symgrad.render.markdown import section_markdown, write_blocks, write_words
+from symgrad.render.markup import MARKDOWN, section_markdown
 from symgrad.render.page import Block, Code, Equations, Listing, Paragraph, Picture, Section, Words
 
 LONGEST = 300
@@ -62,9 +62,14 @@ def split_readable(block: Block) -> tuple[Block | None, list[tuple[str, int]]]:
         kept = tuple(row for row, length in zip(block.rows, lengths, strict=True) if length <= LONGEST)
         left = [("formula", length) for length in lengths if length > LONGEST]
         return Equations(kept) if kept else None, left
-    if isinstance(block, Listing) and (length := max(map(len, block.code.splitlines()), default=0)) > LONGEST:
+    if isinstance(block, Listing) and (length := longest_line(block.code)) > LONGEST:
         return None, [("line", length)]
     return block, []
+
+
+def longest_line(text: str) -> int:
+    """The characters of the longest line."""
+    return max(map(len, text.splitlines()), default=0)
 
 
 def omission_note(missing: Sequence[tuple[str, int]], expression: str) -> Iterator[Block]:
@@ -92,7 +97,8 @@ def article_markdown(article: Article, stem: str) -> tuple[str, Mapping[str, str
         Section(part.heading, tuple(fitted(part.blocks, stem)), part.folded)
         for part in (Section((), article.box), *article.parts)
     )
-    lead = [f"# {op.name}", write_words(article.opening), f"```text\n{op.definition}\n```", *write_blocks(box.blocks)]
+    answer = MARKDOWN.blocks((Listing(op.definition), *box.blocks))
+    lead = [f"# {op.name}", MARKDOWN.words(article.opening), *answer]
     text = "\n\n".join([*lead, *(section_markdown(part).rstrip("\n") for part in parts)])
     drawn = (block for part in (box, *parts) for block in part.blocks if isinstance(block, Picture))
     return "\n".join(narrow(text)), {f"{picture.name}.svg": picture.svg for picture in drawn}
@@ -103,15 +109,10 @@ def fitted(found: Iterable[Block], stem: str) -> Iterator[Block]:
     for block in found:
         if isinstance(block, Picture):
             yield replace(block, name=f"{stem}-{block.name}")
-        elif any(map(is_wide, write_blocks([block]))):
+        elif any(part.startswith("|") and longest_line(part) > LONGEST for part in MARKDOWN.blocks([block])):
             yield Paragraph(("(This matrix is drawn in the picture.)",))
         else:
             yield block
-
-
-def is_wide(block: str) -> bool:
-    """Whether a block is a table with a row that no screen holds."""
-    return block.startswith("|") and max(map(len, block.splitlines())) > LONGEST
 
 
 def narrow(text: str) -> Iterator[str]:

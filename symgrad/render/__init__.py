@@ -26,10 +26,7 @@ from symgrad.render.formula_alphabets import formula_text
 from symgrad.render.html import render_page, to_html
 from symgrad.render.jacobian_picture import matrix_picture, product_picture
 from symgrad.render.json import VERSION, derived_data, dumped, schema, to_json
-from symgrad.render.latex import page_latex
-from symgrad.render.latex import write_blocks as latex_blocks
-from symgrad.render.markdown import page_markdown
-from symgrad.render.markdown import write_blocks as markdown_blocks
+from symgrad.render.markup import LATEX_PAGE, MARKDOWN, page_latex, page_markdown
 from symgrad.render.page import Equations, Listing, Picture
 from symgrad.render.program_drawing import program_picture
 from symgrad.render.text import page_text
@@ -115,7 +112,7 @@ def jacobian_in(jacobian: Jacobian, style: str) -> str:
     if style == "html":
         return image_tag(matrix_picture(jacobian))
     blocks = tuple(jacobian_blocks(teller_of(jacobian.program), jacobian))
-    return "\n\n".join(markdown_blocks(blocks) if style == "markdown" else latex_blocks(blocks))
+    return "\n\n".join((MARKDOWN if style == "markdown" else LATEX_PAGE).blocks(blocks))
 
 
 def image_tag(svg: str) -> str:

@@ -21,7 +21,7 @@ from symgrad.errors import SymgradError
 from symgrad.render import numbers
 from symgrad.render.html.pieces import environment, inline_picture
 from symgrad.render.json import dumped
-from symgrad.render.markdown import section_markdown
+from symgrad.render.markup import section_markdown
 from symgrad.render.numbers import KEPT
 from symgrad.render.numbers import MOST as FEW
 from symgrad.render.page import Block, Grid, Grids, Listing, Page, Remarks, Section, tensor_label, text_of
