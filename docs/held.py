@@ -13,8 +13,7 @@ from typing import Any
 
 from symgrad.closed_form import assign_form
 from symgrad.documents.article import LONGEST, Article, article_markdown
-from symgrad.documents.operation import LINES, distinct_ranks, shown_example, symbolic
-from symgrad.explanation.formulas import derive_only
+from symgrad.documents.operation import LINES, derived_example, distinct_ranks, shown_example
 from symgrad.ops import Op
 from symgrad.render.page import Picture
 from symgrad.sphinx.operations import OperationDirective
@@ -64,8 +63,7 @@ def undrawn(found: Article) -> Iterator[str]:
 
 def untold(op: Op, answer: str) -> Iterator[str]:
     """The closed forms, derived anew in the same letters, that the answer does not have; a form that nobody derived."""
-    program = symbolic(shown_example(op))
-    forms = derive_only(program, [tensor.name for tensor in program.inputs if tensor.name not in program.made])
+    _, forms = derived_example(shown_example(op))
     derived = [None if d.form is None else "".join(assign_form(f"{d.name}.grad", d.form.text)) for d in forms]
     said = "".join(bare(body) for body in re.findall(r"```text\n(.*?)```", answer, re.DOTALL))
     yield from (f"no {line}" for line in derived if line and bare(line) not in said and len(line) <= LINES)

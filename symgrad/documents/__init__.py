@@ -24,7 +24,7 @@ from symgrad.documents.operation import article_of, condition_words, family_of, 
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.files import write_whole
-from symgrad.ops import COMPOUNDS, GROUPS, Compound, Op, belongs_to, close_spellings, find, operations
+from symgrad.ops import COMPOUNDS, GROUPS, Op, belongs_to, close_spellings, find, operations
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -32,12 +32,11 @@ FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 @dataclass(frozen=True)
 class SitePage:
-    """A file's place in the site, its text, the pictures beside it; of an operation what kind of matrix J is."""
+    """A file's place in the site, its text, the pictures beside it."""
 
     path: PurePosixPath
     text: str
     pictures: tuple[tuple[PurePosixPath, str], ...] = ()
-    structure: str = ""
 
 
 def file_name(op: Op) -> str:
@@ -51,7 +50,7 @@ def operation_page(op: Op, check: bool = True) -> SitePage:
     stem = file_name(op).removesuffix(".md")
     text, pictures = article_markdown(found, stem)
     beside = tuple((PurePosixPath("ops") / name, svg) for name, svg in pictures.items())
-    return SitePage(PurePosixPath("ops") / file_name(op), text, beside, found.structure)
+    return SitePage(PurePosixPath("ops") / file_name(op), text, beside)
 
 
 def forum_page(check: bool = True) -> SitePage:
@@ -70,11 +69,6 @@ def demoted(markdown: str) -> str:
     """The headings one level down, so that a page has one title; code blocks are left alone."""
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(p if p.startswith("```") else re.sub(r"^(#{1,5} )", r"#\1", p, flags=re.MULTILINE) for p in parts)
-
-
-def spellings_text(compound: Compound) -> str:
-    """What users write for it; torch's inner names are not theirs."""
-    return ", ".join(f"`{s}`" for s, entry in COMPOUNDS.items() if entry is compound and not s.startswith("aten."))
 
 
 def index_page(ops: Sequence[Op]) -> SitePage:
@@ -98,8 +92,9 @@ def table_lines(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
     yield from (HOW_TO_READ, "", *by_family(ops, page))
     yield from ("## Calls", "", "Several of the operations one after the other, or several results:", "")
     yield from ("| call | spelled | in words |", "| --- | --- | --- |")
-    for call in dict.fromkeys(COMPOUNDS.values()):
-        yield f"| `{escape_bars(call.usage)}` | {spellings_text(call)} | {escape_bars(call.says)} |"
+    for call in dict.fromkeys(COMPOUNDS.values()):  # torch's inner names are not what users write
+        spelled = [f"`{s}`" for s, entry in COMPOUNDS.items() if entry is call and not s.startswith("aten.")]
+        yield f"| `{escape_bars(call.usage)}` | {', '.join(spelled)} | {escape_bars(call.says)} |"
 
 
 HOW_TO_READ = """\

@@ -9,7 +9,8 @@ enough of them, tenths elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -105,26 +106,29 @@ def inputs_at(op: Op, samples: Mapping[str, Array], name: str, point: float, oth
     return {**inputs, name: moved}
 
 
+COMPARED = {">": operator.gt, "≥": operator.ge, "<": operator.lt, "≤": operator.le, "≠": operator.ne}
+
+
 def domain_conditions(name: str, table: Mapping[float, bool], edges: Sequence[float]) -> tuple[str, ...]:
     """``x > 0`` and the like, such that just the good points meet them; none where no such conditions are found."""
     good = [point for point, fine in table.items() if fine]
     bad = [point for point, fine in table.items() if not fine]
     if not good or not bad:
         return ()
-    tests: list[tuple[str, Callable[[float], bool]]] = []
+    signs: dict[float, str] = {}
     for edge in sorted(set(edges)):
         if all(point > edge for point in good) and not any(point > edge for point in bad if point < good[0]):
-            tests.append((f"{name} > {edge:g}", lambda point, edge=edge: point > edge))  # type: ignore[misc]  # a default binds
+            signs[edge] = ">"
         elif good[0] == edge and edge > min(table):
-            tests.append((f"{name} ≥ {edge:g}", lambda point, edge=edge: point >= edge))  # type: ignore[misc]  # a default binds
+            signs[edge] = "≥"
         elif all(point < edge for point in good) and not any(point < edge for point in bad if point > good[-1]):
-            tests.append((f"{name} < {edge:g}", lambda point, edge=edge: point < edge))  # type: ignore[misc]  # a default binds
+            signs[edge] = "<"
         elif good[-1] == edge and edge < max(table):
-            tests.append((f"{name} ≤ {edge:g}", lambda point, edge=edge: point <= edge))  # type: ignore[misc]  # a default binds
+            signs[edge] = "≤"
         elif edge in bad:
-            tests.append((f"{name} ≠ {edge:g}", lambda point, edge=edge: point != edge))  # type: ignore[misc]  # a default binds
-    met = {point: all(test(point) for _, test in tests) for point in table}
-    return tuple(text for text, _ in tests) if met == dict(table) else ()
+            signs[edge] = "≠"
+    met = {point: all(COMPARED[sign](point, edge) for edge, sign in signs.items()) for point in table}
+    return tuple(f"{name} {sign} {edge:g}" for edge, sign in signs.items()) if met == dict(table) else ()
 
 
 def _of_matrix(op: Op, program: Program, samples: Mapping[str, Array], name: str) -> tuple[str, ...]:
@@ -166,13 +170,11 @@ def is_finite_at(program: Program, inputs: Mapping[str, Array], name: str, deriv
         with np.errstate(all="ignore"):
             values = forward(program, inputs)
             out = as_float(values[program.output])
-            if not np.isfinite(out).all():
-                return False
-            if not derivative:
-                return True
-            return bool(
-                np.isfinite(as_float(numeric_pullback(program, values, np.ones(out.shape), [name])[name])).all()
-            )
+            fine = bool(np.isfinite(out).all())
+            if fine and derivative:
+                gradient = numeric_pullback(program, values, np.ones(out.shape), [name])[name]
+                fine = bool(np.isfinite(as_float(gradient)).all())
+            return fine
     except (SymgradError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return False
 

@@ -33,7 +33,7 @@ from symgrad.question import torch_expression
 from symgrad.render import WRITERS
 from symgrad.render.content import derivatives, derive_lines, derived_pullbacks, explanation_page
 from symgrad.render.content.proof import second_order_section
-from symgrad.render.content.speaker import size_text
+from symgrad.render.content.speaker import join_words, size_text
 from symgrad.render.content.teller import teller_of
 from symgrad.render.page import (
     Block,
@@ -62,8 +62,7 @@ SIGNS = {
 def article_of(op: Op, check: bool = True) -> Article:
     """Everything that the page of an operation says."""
     example = shown_example(op)
-    program = symbolic(example)
-    derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
+    program, derived = derived_example(example)
     structure = next((d.structure.kind for d in derived if d.name not in op.data and flows(program, d.name)), "")
     story, reason = worked_story(op, example, check, structure)
     moving = [name for name, g in story.gradients.items() if flows(story.program, name) and all(g.jacobian.shape)]
@@ -82,7 +81,7 @@ def article_of(op: Op, check: bool = True) -> Article:
             ("An example: ", *example_words(story)),
             (*refusal_note(story, reason), *worked_number_blocks(story), *drawn[1:]),
         ),
-        second_section(story, check),
+        second_section(story),
         torch_part(story),
         Section(("Proof",), tuple(readable_blocks(sections[4].blocks, example.text))),
         Section(("The same, step by step",), tuple(steps(sections[:4], story.expression)), folded=True),
@@ -109,20 +108,17 @@ def distinct_ranks(examples: Sequence[Example]) -> list[Example]:
     return list(seen.values())
 
 
-def symbolic(example: Example) -> Program:
-    """An example with its sizes left open; ones stay ones."""
-    ranks = {name: tuple(1 if n == 1 else n for n in shape) for name, shape in example.shapes}
-    return read_program(example.text, shapes=ranks).program
+def derived_example(example: Example) -> tuple[Program, Sequence[Derived]]:
+    """An example with its sizes left open, and the formulas by each input."""
+    program = read_program(example.text, shapes=dict(example.shapes)).program
+    return program, derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
 
 
 def opening(op: Op) -> Words:
     """What it is, how it is spelled, where it is defined."""
     words: Words = (f"{capitalize_sentence(op.summary)}.",)
     if op.spellings:
-        words = (*words, " Written as ")
-        for place, spelling in enumerate(op.spellings):
-            words = (*words, ", " if place else "", Code(spelling))
-        words = (*words, ".")
+        words = (*words, " Written as ", *join_words([(Code(s),) for s in op.spellings], last=", "), ".")
     if isinstance(op.expands, str):
         words = (*words, " In simpler operations: ", Code(op.expands), ".")
     if defined := where_defined(op).sentences:
@@ -179,8 +175,7 @@ def letters(program: Program) -> Block:
 
 def answer_blocks(program: Program, derived: Sequence[Derived], example: Example) -> Iterator[Block]:
     """The equation, the Jacobian by each input, and each pullback as code; as formulas too where some has no code."""
-    told, definitions = derive_lines(program, derived)
-    teller = teller_of(program, None, True, definitions, [(d.jacobian, d.sweep) for d in derived])
+    told, teller = derive_lines(program, derived)
     for section in derivatives(teller, derived):
         yield from readable_blocks(section.blocks, example.text)
     lines = [line for d in derived if d.form for line in assign_form(f"{d.name}.grad", d.form.text)]
@@ -257,7 +252,7 @@ def worked_number_blocks(story: Explanation) -> Iterator[Block]:
     yield Grids(tuple(Grid(tensor_label(f"{g.name}.grad"), g.shown) for g in moving))
 
 
-def second_section(story: Explanation, check: bool) -> Section:
+def second_section(story: Explanation) -> Section:
     """The second derivative by every pair of inputs that something flows back to."""
     moving = {name: g for name, g in story.gradients.items() if flows(story.program, name)}
     heading: Words = ("The second derivative",)
@@ -296,7 +291,5 @@ def steps(sections: Sequence[Section], expression: str) -> Iterator[Block]:
 
 def example_section(example: Example) -> Section:
     """Jacobian, pullback and closed form of another example, sizes left open."""
-    program = symbolic(example)
-    derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
-    found = tuple(answer_blocks(program, derived, example))
-    return Section(("For every size: ", Code(example.text)), found, folded=True)
+    blocks = answer_blocks(*derived_example(example), example)
+    return Section(("For every size: ", Code(example.text)), tuple(blocks), folded=True)

@@ -227,7 +227,7 @@ def crossings(orders: Orders, edges: Sequence[tuple[Slot, Slot]]) -> int:
     return sum((a - c) * (b - d) < 0 for gap in by_gap.values() for (a, b), (c, d) in combinations(gap, 2))
 
 
-def straight_rows(orders: Orders, edges: Sequence[tuple[Slot, Slot]], wide: int = BAND) -> dict[Slot, int]:
+def straight_rows(orders: Orders, edges: Sequence[tuple[Slot, Slot]], wide: int) -> dict[Slot, int]:
     """Rows in the order given, each near the rows of what it is joined to, and no more of them than needed."""
     before, after = joined_slots(edges)
     row: dict[Slot, int] = ranks(orders)

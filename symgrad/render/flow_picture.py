@@ -273,17 +273,11 @@ def three_digits(value: float) -> str:
     return f"{float(digits):.0f}" if 1e3 <= abs(value) < 1e5 else digits
 
 
-def length_or_zero(length: float | None) -> float:
-    """A length; 0 where nothing comes back, or nothing but rounding."""
-    return 0.0 if length is None or isinstance(length, Rounding) else length
-
-
 def draw_curve(drawing: Drawing, flow: FlowGraph) -> None:
     """The length of what comes back to each tensor, from the first operation to the last, by orders of magnitude."""
     made = [s.name for s in flow.stations if s.made]
-    lengths: Mapping[str, float] = {
-        name: math.sqrt(sum(length_or_zero(w.length) ** 2 for w in flow.ways if w.source == name)) for name in made
-    }
+    back = [(w.source, w.length) for w in flow.ways if w.length is not None and not isinstance(w.length, Rounding)]
+    lengths = {name: math.sqrt(sum(length**2 for source, length in back if source == name)) for name in made}
     points = [(n, lengths[name]) for n, name in enumerate(made) if 0 < lengths[name] < math.inf]
     points.append((len(made) - 1, flow.length)) if 0 < flow.length < math.inf else None
     if not points:

@@ -9,9 +9,9 @@ or in brackets.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import sympy as sp
 
@@ -108,7 +108,7 @@ class Printer(ABC):
         if isinstance(node, high):  # which of two is chosen where one is no number is told in words
             return self.node(node.args[0], names)
         if isinstance(node, (sp.Abs, sp.floor)):
-            return self.fence(type(node).__name__, self.node(node.args[0], names)[0]), ATOM
+            return self.fences[type(node).__name__].format(self.node(node.args[0], names)[0]), ATOM
         name = {"loggamma": "logΓ", "gamma": "Γ", "sigmoid": "σ", "Max": "max"}.get(
             node.func.__name__, node.func.__name__
         )
@@ -158,7 +158,7 @@ class Printer(ABC):
         text, binds = self.node(node.number, names)
         if behind != 1:
             over = self.fraction(arrange.Fraction(False, (node.number,), (behind,)), names)
-            text, binds = self.fence("floor", over[0]), ATOM
+            text, binds = self.fences["floor"].format(over[0]), ATOM
         if node.axis == 0:
             return text, binds
         left = text if binds >= MULTIPLY else self.bracketed(text)
@@ -204,7 +204,8 @@ class Printer(ABC):
             return self.iverson.format(self.node(relation, names)[0])
         sides = arrange.comparison(relation) if not isinstance(relation, sp.Eq) else relation.args
         left, right = (self.node(side, names)[0] for side in sides)
-        return self.iverson.format(f"{left} {self.sign(RELATIONS[relation.func])} {right}")
+        sign = RELATIONS[relation.func]
+        return self.iverson.format(f"{left} {self.signs.get(sign, sign)} {right}")
 
     def bracketed(self, text: str) -> str:
         """Round brackets."""
@@ -218,6 +219,8 @@ class Printer(ABC):
     pi: str
     iverson: str
     round: str
+    fences: ClassVar[Mapping[str, str]]
+    signs: ClassVar[Mapping[str, str]] = {}
     below = "<"
 
     def letter(self, name: str) -> str:
@@ -231,10 +234,6 @@ class Printer(ABC):
     def word(self, name: str) -> str:
         """A word used as an operator."""
         return name
-
-    def sign(self, relation: str) -> str:
-        """A comparison."""
-        return relation
 
     @abstractmethod
     def number(self, value: Any) -> Text:
@@ -263,10 +262,6 @@ class Printer(ABC):
     @abstractmethod
     def function(self, name: str, arguments: Sequence[Expr], names: Names, along: Sequence[Index]) -> str:
         """A function by name."""
-
-    @abstractmethod
-    def fence(self, kind: str, text: str) -> str:
-        """Abs: |text|, floor: ⌊text⌋."""
 
     @abstractmethod
     def over(self, sign: str, letters: Sequence[str], text: str) -> str:

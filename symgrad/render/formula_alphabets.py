@@ -8,7 +8,7 @@ balance for every expression; no ``|`` is written, so that a formula may stand i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
@@ -35,6 +35,7 @@ class Unicode(Printer):
     pi = "Π"
     iverson = "[{}]"
     round = "({})"
+    fences: ClassVar = {"Abs": "|{}|", "floor": "⌊{}⌋"}
 
     def number(self, value: Any) -> Text:
         """A minus sign makes it a term."""
@@ -79,10 +80,6 @@ class Unicode(Printer):
         over = f"_{''.join(names.letter(i) for i in along)}" if along else ""
         return f"{name}{over}({', '.join(self.node(a, names)[0] for a in arguments)})"
 
-    def fence(self, kind: str, text: str) -> str:
-        """|x| and ⌊x⌋."""
-        return f"|{text}|" if kind == "Abs" else f"⌊{text}⌋"
-
     def over(self, sign: str, letters: Sequence[str], text: str) -> str:
         """Σ_k, Σ_{i,k}."""
         plain = len(letters) == 1 and "<" not in letters[0]
@@ -94,10 +91,7 @@ UNICODE = Unicode()
 
 BACK = ("v_", "g_")
 """What the names of gradients on their way back begin with."""
-SIGNS = {"≠": r"\neq", "≤": r"\leq", "≥": r"\geq"}
-FUNCTIONS = {
-    "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh",
-}  # fmt: skip
+FUNCTIONS = {"exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
 WORDS = {"nan": r"\mathrm{nan}", "inf": r"\infty", "-inf": r"-\infty", "≈0": r"\approx 0"}
 """Numbers that are not written in digits alone."""
 GREEK = {
@@ -148,6 +142,8 @@ class Latex(Printer):
     pi = r"\prod"
     iverson = r"\left[{}\right]"
     round = r"\left({}\right)"
+    fences: ClassVar = {"Abs": r"\left\lvert {} \right\rvert", "floor": r"\left\lfloor {} \right\rfloor"}
+    signs: ClassVar = {"≠": r"\neq", "≤": r"\leq", "≥": r"\geq"}
 
     def factors(self, parts: Sequence[Expr], names: Names, last_open: bool) -> Text:
         r"""Numbers beside numbers need a \cdot."""
@@ -187,10 +183,6 @@ class Latex(Printer):
         """x_{pq}."""
         return label_latex(name_latex(names.name(name_of(node))), [self.node(i, names)[0] for i in indices_of(node)])
 
-    def sign(self, relation: str) -> str:
-        """By its command."""
-        return SIGNS.get(relation, relation)
-
     def divided(self, parts: arrange.Fraction, names: Names) -> Text:
         r"""\frac needs no brackets; a number alone stands before it."""
         above, below = (self.factors(side, names, last_open=True)[0] for side in (parts.above, parts.below))
@@ -220,11 +212,6 @@ class Latex(Printer):
             head = f"\\operatorname{{{escape_name(name)}}}"
         over = f"_{{{''.join(self.letter(names.letter(i)) for i in along)}}}" if along else ""
         return f"{head}{over}\\left({', '.join(self.node(a, names)[0] for a in arguments)}\\right)"
-
-    def fence(self, kind: str, text: str) -> str:
-        r"""\lvert x \rvert, \lfloor x \rfloor."""
-        word = "vert" if kind == "Abs" else "floor"
-        return f"\\left\\l{word} {text} \\right\\r{word}"
 
     def over(self, sign: str, letters: Sequence[str], text: str) -> str:
         """Indices below the sign."""

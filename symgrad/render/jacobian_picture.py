@@ -19,13 +19,7 @@ from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import is_access, name_of
 from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
-from symgrad.render.content.jacobian_matrix import (
-    MOST_COLUMNS,
-    MOST_ROWS,
-    block_sizes,
-    shown_jacobian_formula,
-    symbols_of,
-)
+from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS, block_sizes, symbols_of
 from symgrad.render.content.speaker import count_noun, size_text, structure_math
 from symgrad.render.content.teller import teller_of
 from symgrad.render.drawing import PALETTE, WIDE, Drawing
@@ -145,9 +139,7 @@ def symbols_in(jacobian: Jacobian) -> Symbols | None:
     """The entries in symbols; None is an entry that is always zero, and no matrix where there is no formula."""
     if jacobian.formula is None:
         return None
-    teller = teller_of(jacobian.program)
-    _, names = shown_jacobian_formula(teller, jacobian)
-    return symbols_of(teller, jacobian, names)
+    return symbols_of(teller_of(jacobian.program), jacobian)
 
 
 def copied_from(symbols: Symbols | None) -> tuple[str, ...]:

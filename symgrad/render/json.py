@@ -9,28 +9,28 @@ from __future__ import annotations
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from symgrad.calculus import Rewrite, Sweep, local_jacobian
-from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Structure, Tie
+from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Tie
 from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
-from symgrad.indexing.definitions import NamedEquation, in_names
+from symgrad.indexing.definitions import in_names
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.language import arguments
 from symgrad.oracles.comparisons import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers
 from symgrad.render.content.answer import kink_sentence
-from symgrad.render.content.jacobian_matrix import countable
+from symgrad.render.content.jacobian_matrix import countable, left_of
 from symgrad.render.content.one_entry import gradient_of, jacobian_column
 from symgrad.render.content.teller import Teller, naming_teller, teller_of
 from symgrad.render.formula_alphabets import formula_latex, formula_text
 from symgrad.render.letters import Names
-from symgrad.render.page import partial_derivative, tensor_label
 
 VERSION = 1
 MOST_ENTRIES = 10_000
@@ -124,9 +124,8 @@ def definitions_data(teller: Teller) -> Data:
     return {"definitions": found} if found else {}
 
 
-def derived_data(program: Program, derived: Sequence[Derived], definitions: Sequence[NamedEquation] = ()) -> Data:
+def derived_data(program: Program, derived: Sequence[Derived], teller: Teller) -> Data:
     """The formulas of a program for every size."""
-    teller = teller_of(program, None, True, definitions, [(d.jacobian, d.sweep) for d in derived])
     return {
         "kind": "derivation",
         "schema": VERSION,
@@ -143,7 +142,7 @@ def derived_data(program: Program, derived: Sequence[Derived], definitions: Sequ
                 **sweep_data(d.sweep, d.name, teller.names),
                 "jacobian": {
                     "formula": jacobian_formula_data(program, d.name, d.axes, d.inner, d.jacobian, teller.names),
-                    "structure": structure_data(d.structure),
+                    "structure": asdict(d.structure),
                 },
             }
             for d in derived
@@ -240,7 +239,6 @@ def kink_data(explanation: Explanation, tie: Tie) -> Data:
     """A kink or jump that the numbers stand on; ``says`` is the sentence of the page."""
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
     kind = "turn" if tie.whole else "jump" if tie.jump else "kink"
-    slopes = {"left": tie.left, "here": tie.here, "right": tie.right, "torch": tie.torch, "together": tie.together}
     return {
         "kind": kind,
         "step": tie.step.result.name,
@@ -249,7 +247,7 @@ def kink_data(explanation: Explanation, tie: Tie) -> Data:
         "at": list(tie.at),
         "value": numbers.data(tie.value),
         "to": list(tie.to),
-        **{key: None if slope is None else numbers.data(slope) for key, slope in slopes.items()},
+        **{slope: numbers.data(getattr(tie, slope)) for slope in ("left", "here", "right", "torch", "together")},
         "count": tie.count,
         "legal": tie.legal,
         "says": kink_sentence(explanation, tie, teller),
@@ -274,14 +272,8 @@ def jacobian_formula_data(
     if formula is None:
         return None
     scope = names.entry(axes, program.output).inner(inner)
-    out, by = ([scope.letter(i) for i in indices] for indices in (axes, inner))
-    left = partial_derivative(tensor_label(program.output, out), tensor_label(name, by))
+    left = left_of(scope, program.output, name, axes, inner)
     return {"left": left.text, "left_latex": left.latex, **both_alphabets(in_names(formula, names.definitions), scope)}
-
-
-def structure_data(structure: Structure) -> Data:
-    """Kind, notation and sentence; sizes in the notation are symbols."""
-    return {"kind": structure.kind, "notation": structure.notation, "says": structure.says}
 
 
 def jacobian_data(jacobian: Jacobian, names: Names) -> Data:
@@ -293,7 +285,7 @@ def jacobian_data(jacobian: Jacobian, names: Names) -> Data:
     return {
         "shape": [rows, columns],
         "formula": jacobian_formula_data(jacobian.program, jacobian.name, axes, inner, jacobian.formula, names),
-        "structure": structure_data(jacobian.structure),
+        "structure": asdict(jacobian.structure),
         "nonzeros": nonzeros,
         "row_labels": list(jacobian.row_labels) if labelled else None,
         "column_labels": list(jacobian.column_labels) if labelled else None,
@@ -314,20 +306,16 @@ def nonzero_entries(jacobian: Jacobian) -> list[list[Any]]:
 
 def check_data(check: Check) -> Data:
     """What one oracle said."""
-
-    def number(value: float | None) -> Any:
-        return None if value is None else numbers.data(value)
-
     return {
         "oracle": check.oracle,
         "passed": check.passed,
         "verdict": str(check.verdict),
         "exact": check.exact,
-        "max_error": number(check.max_error),
+        "max_error": numbers.data(check.max_error),
         "note": check.note,
         "worst": None if check.worst is None else list(check.worst),
-        "expected": number(check.expected),
-        "got": number(check.got),
+        "expected": numbers.data(check.expected),
+        "got": numbers.data(check.got),
     }
 
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.formula_alphabets import GREEK
-from symgrad.render.page import EquationRow, Grid, Math, Words
-from symgrad.render.page import number_math as number_math
+from symgrad.render.page import EquationRow, Grid, Math, Words, number_math
 
 MOST_ROWS, MOST_COLUMNS = 12, 12
 """Rows and columns of an array that are printed."""
@@ -63,11 +63,7 @@ def without_code(text: str) -> tuple[str, list[str]]:
     """
     codes: list[str] = []
     while (start := text.find(CODE)) >= 0:
-        end, depth = start + len(CODE), 1
-        while depth and end < len(text):
-            depth += {"{": 1, "}": -1}.get(text[end], 0) if text[end - 1] != "\\" else 0
-            end += 1
-        plain = text[start + len(CODE) : end - 1]
+        plain, end = group(text, start + len(CODE) - 1)
         for sign, written in CHARACTERS.items():
             plain = plain.replace(written, sign) if sign != "\n" else plain
         text = f"{text[:start]}\\text{{{MARK}{len(codes)}.}}{text[end:]}"
@@ -118,10 +114,9 @@ def grid_formulas(grid: Grid) -> list[str]:
     alike = numbers.constant_array_text(values)
     if alike:
         return [f"{grid.name.latex} = \\text{{{escaped(alike)}}}"]
-    if values.ndim <= 2:
-        return [f"{grid.name.latex} = {array_latex(values)}"]
     places = list(np.ndindex(*values.shape[:-2]))
-    shown = [f"{grid.name.latex}[{','.join(map(str, at))}] = {array_latex(values[at])}" for at in places[:MOST_ROWS]]
+    parts = [(format_entry_name(grid.name.latex, at), values[at] if at else values) for at in places[:MOST_ROWS]]
+    shown = [f"{name} = {array_latex(part)}" for name, part in parts]
     if len(places) > MOST_ROWS:
         shown.append(f"\\text{{and {len(places) - MOST_ROWS} more matrices}}")
     return shown
@@ -132,32 +127,22 @@ def array_latex(values: Array) -> str:
     if values.size == 0:
         return r"\left[\;\right]"
     if values.ndim == 0:
-        return number_latex(values[()])
+        return number_math(values[()]).latex
     table = np.atleast_2d(values)
-    down, across = (
-        numbers.elided_places(table.shape[0], MOST_ROWS),
-        numbers.elided_places(table.shape[1], MOST_COLUMNS),
-    )
-    rows = [
-        " & ".join(_dots(r, c) if r is None or c is None else number_latex(table[r, c]) for c in across) for r in down
-    ]
-    body = " \\\\ ".join(rows)
+    down, across = map(numbers.elided_places, table.shape, (MOST_ROWS, MOST_COLUMNS))
+
+    def cell(row: int | None, column: int | None) -> str:
+        if row is None:
+            return r"\ddots" if column is None else r"\vdots"
+        return r"\cdots" if column is None else number_math(table[row, column]).latex
+
+    body = " \\\\ ".join(" & ".join(cell(r, c) for c in across) for r in down)
     return f"\\left[\\begin{{array}}{{{'r' * len(across)}}} {body} \\end{{array}}\\right]"
-
-
-def number_latex(value: object) -> str:
-    """One number."""
-    return number_math(value).latex
 
 
 def cell_latex(math: Math | None) -> str:
     """One entry of a matrix; a dot where it is always 0."""
     return r"\cdot" if math is None else math.latex
-
-
-def _dots(row: int | None, column: int | None) -> str:
-    """What stands for left-out numbers."""
-    return r"\ddots" if row is None and column is None else r"\vdots" if row is None else r"\cdots"
 
 
 # Formulas over several lines ------------------------------------------------------------------------

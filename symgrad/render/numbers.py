@@ -130,6 +130,8 @@ def is_rounded(array: Array) -> bool:
 
 def data(value: Any) -> Any:
     """A number or array for JSON: integers and floats as such, fractions as ``"1/3"``, nan and inf by name."""
+    if value is None:
+        return None
     if isinstance(value, np.ndarray):
         return data(without_fractions(value).tolist())
     if isinstance(value, list):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from symgrad.explanation.evidence import shape_text
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.content.speaker import count_noun
@@ -217,20 +218,17 @@ class TextWriter:
 
     def grid(self, grid: Grid, indent: int) -> list[Line]:
         """An array after its name: rows below one another, further axes one after the other."""
-        label = f"{grid.name.text} = "
         values = np.asarray(grid.values)
         alike = numbers.constant_array_text(values)
         if alike:
-            return flow_words((label, alike), self.width, indent, indent)
-        if values.ndim <= 2:
-            rows = self.rows(values, self.width - indent - len(label))
-            return [[(" " * indent + (label if n == 0 else " " * len(label)) + row, "")] for n, row in enumerate(rows)]
+            return flow_words((f"{grid.name.text} = ", alike), self.width, indent, indent)
         lines: list[Line] = []
         places = list(np.ndindex(*values.shape[:-2]))
         for at in places[:MOST_ROWS]:
-            name = f"{grid.name.text}[{','.join(map(str, at))}] = "
-            rows = self.rows(values[at], self.width - indent - len(name))
-            lines += [[(" " * indent + (name if n == 0 else " " * len(name)) + row, "")] for n, row in enumerate(rows)]
+            label = f"{format_entry_name(grid.name.text, at)} = "
+            rows = self.rows(values[at] if at else values, self.width - indent - len(label))
+            margins = [" " * indent + label, *[" " * (indent + len(label))] * (len(rows) - 1)]
+            lines += [[(margin + row, "")] for margin, row in zip(margins, rows, strict=True)]
         if len(places) > MOST_ROWS:
             lines.append([(f"{' ' * indent}… and {len(places) - MOST_ROWS} more matrices", "")])
         return lines

@@ -6,23 +6,10 @@
        :claims: x.grad = v @ a.T
                 x.grad = [[10,10,10],[26,26,26]]
 
-Options: ``let`` and ``shape`` (one a line, or with semicolons between), ``seed``, ``wrt``, ``then``, ``order``,
-``expand``, ``entry``; ``show``, what is shown (`PARTS`); ``says``, sentences that the whole page has to hold, one a
-line; ``claims``, closed forms or values; ``raises``, the kind of error where the expression is one that is refused. The
-build fails where one of these does not hold, and where an oracle disagrees. The role ``:symgrad:`x@a -> x``` is
-``x.grad = v @ a.T``; with a line after the arrow it fails where that is not the closed form.
-
-    .. symgrad-run::
-       :says: L = out[0] + out[1], the sum
-
-       import torch
-       x = torch.ones(2, requires_grad=True)
-       (x * 2).backward(torch.ones(2))
-
-``symgrad-run`` shows a script and what `symgrad run` tells of it, ``symgrad-python`` a snippet and its output. Both run
-the author's own code. ``says`` are sentences that have to be there; ``raises`` is the last line of the exception that
-ends it, and without it an exception fails the build. ``hide`` shows the output alone. ``symgrad-stamp`` says by which
-versions a page was made.
+Comes in: an expression or code, and options (``docs/how-to/sphinx.md`` says what each means). Goes out: nodes, and for
+the end of the build what does not hold of what the author claims. ``symgrad-run`` shows a script and what `symgrad run`
+tells of it, ``symgrad-python`` a snippet and its output; both run the author's own code. The role ``symgrad`` is a
+closed form in a sentence, and ``symgrad-stamp`` says by which versions a page was made.
 """
 
 from __future__ import annotations

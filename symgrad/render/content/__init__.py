@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 
 from symgrad.backward import Backward, derive_backward
 from symgrad.calculus import flows
@@ -33,13 +32,13 @@ from symgrad.render.content.first_lines import (
     with_constants,
 )
 from symgrad.render.content.forward import forward_equations, forward_section
-from symgrad.render.content.jacobian_matrix import LONGEST, jacobian_section, left_of, structure_words, too_long
+from symgrad.render.content.jacobian_matrix import LONGEST, jacobian_blocks, jacobian_formula_blocks
 from symgrad.render.content.one_entry import entry_sections
 from symgrad.render.content.proof import proof_section, second_derivative_blocks, second_lines, second_order_section
 from symgrad.render.content.pullback import pullback_section, sweep_blocks
 from symgrad.render.content.seed import seed_formula_blocks, seed_section
 from symgrad.render.content.singular_words import rows_without_value
-from symgrad.render.content.speaker import created_tensors_note, data_inputs_note, renamed_note, size_text
+from symgrad.render.content.speaker import created_tensors_note, data_inputs_note, join_words, renamed_note, size_text
 from symgrad.render.content.teller import Teller, gradient_formula, naming_teller, teller_of
 from symgrad.render.page import (
     Block,
@@ -62,8 +61,7 @@ ROOM = Room(others="in section 3")
 
 def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
     """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
-    lines, definitions = derive_lines(program, derived)
-    teller = teller_of(program, None, True, definitions, [(d.jacobian, d.sweep) for d in derived])
+    lines, teller = derive_lines(program, derived)
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(program_title(program)),), tuple(facts),
@@ -98,8 +96,8 @@ def derivatives(teller: Teller, derived: Sequence[Derived]) -> tuple[Section, Se
     """The forward pass, and the Jacobian by every input."""
     formulas, equations = forward_equations(teller)
     forward = Section(("Forward",), (equations, *teller.aside(*formulas)))  # what is explained here is not below
-    jacobians = [block for d in derived for block in _jacobian(teller, d)]
-    return forward, Section(teller.say("The Jacobian {J}"), tuple(jacobians))
+    blocks = (jacobian_formula_blocks(teller, d.name, d.axes, d.inner, d.jacobian, d.structure) for d in derived)
+    return forward, Section(teller.say("The Jacobian {J}"), tuple(itertools.chain.from_iterable(blocks)))
 
 
 def derived_pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backward | None) -> Section:
@@ -108,7 +106,9 @@ def derived_pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backwar
     apart = lines is not None and says_more(lines, derived)
     found = [*line_by_line(lines)] if lines is not None and apart else []
     for d in derived:
-        found += _pullback(teller, d, told, lines is not None and apart and has_readable_lines(lines, d.name))
+        said = lines is not None and apart and has_readable_lines(lines, d.name)
+        text, rules = (d.form.text, [step.rule for step in d.form.steps]) if d.form else (None, [])
+        found += sweep_blocks(teller, d.name, d.sweep, text, told, rules, said)
     return Section(teller.say("{vJ}: what `out.backward(v)` computes"), tuple(found))
 
 
@@ -128,40 +128,22 @@ def source_of(program: Program) -> str:
         return "…"
 
 
-def derive_lines(program: Program, derived: Sequence[Derived]) -> tuple[Backward | None, tuple[NamedEquation, ...]]:
-    """The gradients line by line, and what stands behind their names; None without numbers to prove them at."""
-    point = sample(program, {})
-    if point is None:
-        return None, ()
-    sized, values, _ = point
-    lines = derive_backward(sized, [d.name for d in derived], values=values)
-    return lines, find_definitions(program, lines, (None if d.form is None else d.form.text for d in derived), values)
+def derive_lines(program: Program, derived: Sequence[Derived]) -> tuple[Backward | None, Teller]:
+    """The gradients line by line, None without numbers to prove them at; and who tells formulas in their names."""
+    point, lines = sample(program, {}), None
+    definitions: tuple[NamedEquation, ...] = ()
+    if point is not None:
+        sized, values, _ = point
+        lines = derive_backward(sized, [d.name for d in derived], values=values)
+        forms = (None if d.form is None else d.form.text for d in derived)
+        definitions = find_definitions(program, lines, forms, values)
+    return lines, teller_of(program, None, True, definitions, [(d.jacobian, d.sweep) for d in derived])
 
 
 def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:
     """Whether there are steps on the way to the gradients, or a line says what no form does."""
     between = lines.lines and any(line.text is not None for line in lines.statements)
     return bool(between) or any(d.form is None and has_readable_lines(lines, d.name) for d in derived)
-
-
-def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
-    """∂out/∂x and its structure."""
-    axes, inner, output = derived.axes, derived.inner, teller.program.output
-    names = teller.names.entry(axes, output).inner(inner)
-    formula = None if derived.jacobian is None else teller.formula((*axes, *inner), derived.jacobian, names)
-    if formula is None or not formula.fits(LONGEST):
-        yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
-        return
-    yield Equations((EquationRow((left_of(names, output, derived.name, axes, inner), formula)),))
-    yield from structure_words(derived.structure, teller)
-    yield from teller.aside(formula)
-
-
-def _pullback(teller: Teller, derived: Derived, told: set[str], said: bool) -> Iterator[Block]:
-    """x.grad as a formula and as code; ``said`` is whether lines say it that stand above."""
-    form = derived.form
-    text, rules = (form.text, [step.rule for step in form.steps]) if form else (None, [])
-    yield from sweep_blocks(teller, derived.name, derived.sweep, text, told, rules, said)
 
 
 STATED = re.compile(r"[^()=]*=[^=]")
@@ -254,11 +236,18 @@ def seed_opening(explanation: Explanation) -> Iterator[Block]:
 
 
 def _jacobians(teller: Teller, explanation: Explanation) -> Section:
-    """J by each input; outputs that have no value are named."""
-    gradients = list(explanation.gradients.values())
-    section = jacobian_section(teller, tuple(g.jacobian for g in gradients))
-    said = next((block for g in gradients for block in rows_without_value(teller, g)), None)
-    return section if said is None else replace(section, blocks=(*section.blocks, said))
+    """Section 2: J by each input; outputs that have no value are named."""
+    say, gradients = teller.say, explanation.gradients.values()
+    blocks: list[Block] = [
+        say.paragraph(
+            "One row for each entry of `out`, one column for each entry of the input. Each cell is the derivative of "
+            "that output with respect to that input: how fast the output changes when only that input changes."
+        )
+    ]
+    for gradient in gradients:
+        blocks += jacobian_blocks(teller, gradient.jacobian)
+    blocks += itertools.islice((block for g in gradients for block in rows_without_value(teller, g)), 1)
+    return Section(say("The Jacobian {J}: the derivative of each output with respect to each input"), tuple(blocks))
 
 
 def _statements(text: str, output: str) -> Iterator[str]:
@@ -276,9 +265,8 @@ def _lead(explanation: Explanation, *, hints: bool) -> Iterator[Block]:
     if explanation.assumptions:
         words = ("Assumed: ", "; ".join(explanation.assumptions), ".")
     if explanation.hints and hints:
-        words = (*words, " To change this: ")
-        for place, hint in enumerate(explanation.hints):
-            words = (*words, "  " if place else "", Code(str(hint)))
+        hints_told = join_words([(Code(str(hint)),) for hint in explanation.hints], "  ", "  ")
+        words = (*words, " To change this: ", *hints_told)
     if words:
         yield Paragraph(words)
     later = explanation.downstream

@@ -21,9 +21,7 @@ from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import (
-    listed as named_in_turn,
-)
-from symgrad.explanation.notable import (
+    listed,
     mean_in_words,
     means,
     pairs_compared,
@@ -36,7 +34,14 @@ from symgrad.ops.lookup import has_role
 from symgrad.oracles.comparisons import NO_GRADIENT, REFUSES, TURNED, Check, CheckVerdict, TextOutcome
 from symgrad.program import Program, Role, Stated
 from symgrad.render import numbers
-from symgrad.render.content.first_lines import Room, formulas_instead, opening_lines, short_forms, with_constants
+from symgrad.render.content.first_lines import (
+    Room,
+    formulas_instead,
+    found_ahead,
+    opening_lines,
+    short_forms,
+    with_constants,
+)
 from symgrad.render.content.singular_words import singular_blocks, why_zero
 from symgrad.render.content.speaker import join_words, speaker_of
 from symgrad.render.content.teller import Teller
@@ -82,10 +87,6 @@ class Answer:
         """Why one gradient is 0, where the opening does not say it."""
         if name in self.zeros and self.zeros[name] != self.told:
             yield Paragraph(self.zeros[name])
-
-    def other_kinks(self) -> Iterator[Block]:
-        """The kinks that the opening does not name."""
-        yield from (Paragraph(words) for words in self.kinks if words != self.told)
 
 
 def answer_of(explanation: Explanation, teller: Teller, room: Room) -> Answer:
@@ -148,18 +149,10 @@ def found_places(teller: Teller, formulas: Sequence[EquationRow]) -> Iterator[Pa
     read = dict(entry for formula in said for entry in teller.read_by(formula))
     found, sizes = [name for name, code in read.items() if not code], teller.sizes_in(said)
     words = [f"{name} is {code}" for name, code in read.items() if code]
-    words += (
-        [f"{named_in_turn(found)} {'is' if len(found) == 1 else 'are'} computed in the forward pass"] if found else []
-    )
+    words += found_ahead(found)
     words += [f"here {', '.join(f'{size} = {teller.sizes[size]}' for size in sizes)}"] if sizes else []
     if words:
         yield Paragraph((f"({'; '.join(words)})",), aside=True, notation=True)
-
-
-def all_lines(explanation: Explanation, answer: Answer) -> Iterator[Block]:
-    """Forward and backward line by line, where the answer had no room for them."""
-    if answer.cut:
-        yield from line_by_line(explanation.backward)
 
 
 def line_by_line(lines: Backward) -> Iterator[Block]:
@@ -205,7 +198,7 @@ def _ran(explanation: Explanation) -> Words:
     """What torch ran in place of the text: the equation, or the calls that were read."""
     asked, stated = explanation.asked, [s.op.text for s in explanation.program.steps if isinstance(s.op, Stated)]
     if asked is not None and asked.kept:
-        return (f"{named_in_turn([f'{word}()' for word in asked.kept])} keeps all digits",)
+        return (f"{listed([f'{word}()' for word in asked.kept])} keeps all digits",)
     lines = [str(line) for line in explanation.backward.forward if line.text is not None]
     told = explanation.expression if stated else "; ".join(lines)
     return (Code(told),) if len(told) <= MOST_SAID else (f"{len(lines)} steps",)
@@ -303,12 +296,8 @@ def _shared(explanation: Explanation) -> Words:
     if names:
         are, its = ("is", "its") if len(names) == 1 else ("are", "their")
         told = join_words([(Code(name),) for name in names])
-        return say(
-            "{told} {are} broadcast, so {its} gradient is the sum over all uses.",
-            told=told,
-            are=are,
-            its=its,
-        )
+        words = "{told} {are} broadcast, so {its} gradient is the sum over all uses."
+        return say(words, told=told, are=are, its=its)
     return ()
 
 

@@ -1,9 +1,5 @@
 """The lines of code that a page opens with, in the room that there is: nothing is read that is not said.
 
-    x.grad = v_S @ k / 2
-      with v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))
-      … and 3 more lines with v_P, in section 4
-
 Comes in: the lines of a backward and the forms of its gradients, and the room. Goes out: lines, each of whose names is
 the user's, defined by another line here, or named in words with the place where it is.
 """
@@ -115,8 +111,8 @@ def opening_lines(lines: Backward, program: Program, wanted: Sequence[str], room
     told = [line for line in lines.lines if line.target in needed]
     found = forward_lines_read(lines, (*said, *told), user_named_tensors(program) - inside_opened(program))
     every = [line for line in (*said, *told, *found) if line.text is not None]
-    unsaid = [*without_line([line for line in (*said, *told) if line.text is None], room)]
-    unsaid += found_ahead([line for line in found if line.text is None])
+    unsaid = [*without_line([line.name for line in (*said, *told) if line.text is None], room)]
+    unsaid += found_ahead([line.name for line in found if line.text is None])
     kept = every if len(every) + bool(unsaid) <= room.lines else every[: room.lines - 1]
     texts = [line.shown if line in said else f"  with {line.shown}" for line in kept]
     words = [*remaining_lines_words(kept, every[len(kept) :], room), *unsaid]
@@ -155,18 +151,17 @@ def remaining_lines_words(kept: Sequence[Line], rest: Sequence[Line], room: Room
     yield f"… and {many}{f' with {listed(named)}' if named else ''}, {room.others}"
 
 
-def without_line(unsaid: Sequence[Line], room: Room) -> Iterator[str]:
+def without_line(unsaid: Sequence[str], room: Room) -> Iterator[str]:
     """What has no line of code: it is derived entry by entry."""
     if unsaid:
         has = "has" if len(unsaid) == 1 else "have"
-        yield f"{listed([line.name for line in unsaid])} {has} no line of code: see {room.others.removeprefix('in ')}"
+        yield f"{listed(unsaid)} {has} no line of code: see {room.others.removeprefix('in ')}"
 
 
-def found_ahead(places: Sequence[Line]) -> Iterator[str]:
+def found_ahead(places: Sequence[str]) -> Iterator[str]:
     """What no line computes that a person would write: a choice that the operation made."""
     if places:
-        are = "is" if len(places) == 1 else "are"
-        yield f"{listed([line.name for line in places])} {are} computed in the forward pass"
+        yield f"{listed(places)} {'is' if len(places) == 1 else 'are'} computed in the forward pass"
 
 
 GRADIENT = "gradient computation"

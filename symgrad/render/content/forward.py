@@ -24,7 +24,7 @@ from symgrad.ops import entry_named as named_op
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading
-from symgrad.render.content.speaker import speaker_of
+from symgrad.render.content.speaker import Speaker
 from symgrad.render.content.teller import Teller
 from symgrad.render.page import (
     Block,
@@ -67,7 +67,8 @@ def forward_section(teller: Teller, explanation: Explanation) -> Section:
     blocks: list[Block] = [equations, *teller.aside(*formulas), *solved_blocks(teller)]
     if teller.steps:
         blocks += output_entry_blocks(teller, explanation, *teller.steps[-1])
-    blocks += [forward_grids(teller, explanation), *_rounding(explanation), *_scalar_only(explanation)]
+    blocks += [forward_grids(teller, explanation), *_rounding(teller.say, explanation)]
+    blocks += _scalar_only(teller.say, explanation.output.size)
     return Section(heading(teller), tuple(blocks))
 
 
@@ -182,19 +183,16 @@ def forward_grids(teller: Teller, explanation: Explanation) -> Block:
     return Grids((*grids, Grid(tensor_label(teller.program.output), explanation.shown)))
 
 
-def _rounding(explanation: Explanation) -> Iterator[Block]:
+def _rounding(say: Speaker, explanation: Explanation) -> Iterator[Block]:
     """Said once where decimals are cut."""
-    say = speaker_of(explanation.program)
     arrays: list[Array] = [explanation.output, explanation.seed, *(g.value for g in explanation.inputs)]
     arrays += [g.value for g in explanation.gradients.values()]
     if any(numbers.is_rounded(array) for array in arrays):
         yield say.paragraph("(decimals are shown with {digits} digits)", digits=numbers.DIGITS, aside=True)
 
 
-def _scalar_only(explanation: Explanation) -> Iterator[Block]:
-    """Why backward() alone works for a scalar, and stops for everything else."""
-    say = speaker_of(explanation.program)
-    count = explanation.output.size
+def _scalar_only(say: Speaker, count: int) -> Iterator[Block]:
+    """Why backward() alone works for one number, and stops for everything else."""
     if count == 1:
         yield say.paragraph(
             "`out` is a single number, so `out.backward()` needs no argument: there is one row of derivatives, "

@@ -16,7 +16,7 @@ from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.indexing.symbols import number as size_in_numbers
 from symgrad.render.arrange import reading
-from symgrad.render.content.speaker import Speaker, structure_math
+from symgrad.render.content.speaker import structure_math
 from symgrad.render.content.teller import Teller
 from symgrad.render.letters import Names
 from symgrad.render.page import (
@@ -28,8 +28,6 @@ from symgrad.render.page import (
     Matrix,
     Paragraph,
     Ready,
-    Section,
-    Words,
     entry_label,
     number_math,
     partial_derivative,
@@ -48,20 +46,6 @@ MOST_TERMS = 2_000
 """Terms of an entry beyond which it is not written out in symbols to see how long it is."""
 
 
-def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section:
-    """The whole section."""
-    say = teller.say
-    blocks: list[Block] = [
-        say.paragraph(
-            "One row for each entry of `out`, one column for each entry of the input. Each cell is the derivative of "
-            "that output with respect to that input: how fast the output changes when only that input changes."
-        )
-    ]
-    for jacobian in jacobians:
-        blocks += jacobian_blocks(teller, jacobian)
-    return Section(say("The Jacobian {J}: the derivative of each output with respect to each input"), tuple(blocks))
-
-
 def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     """Formula, size, structure, and the matrix itself."""
     say = teller.say
@@ -73,30 +57,36 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
             name=name,
         )
         return
-    size = _count(jacobian)
-    formula, names = shown_jacobian_formula(teller, jacobian)
+    axes, inner, size = jacobian.axes, jacobian.inner, _count(jacobian)
+    yield from jacobian_formula_blocks(teller, name, axes, inner, jacobian.formula, jacobian.structure, size)
+    yield from _explicit(teller, jacobian)
+
+
+def jacobian_formula_blocks(
+    teller: Teller, name: str, axes: Sequence[Index], inner: Sequence[Index], expression: Expr | None,
+    structure: Structure, size: str = "",
+) -> Iterator[Block]:  # fmt: skip
+    """∂out/∂x and its structure; of a formula that nobody would read the structure alone."""
+    say = teller.say
+    left, formula = jacobian_equation(teller, name, axes, inner, expression)
     if formula is None or not formula.fits(LONGEST):
-        yield Paragraph(too_long(say, name, f"{size}; ", jacobian.structure))
-    else:
+        told = "For `{name}`: {size}the formula is too long to show. {says}"
+        yield say.paragraph(told, name=name, size=size and f"{size}; ", says=sentence(structure))
+        return
+    if size:
         yield say.paragraph("For `{name}`:", name=name)
-        yield Equations(
-            (
-                EquationRow(
-                    (left_of(names, jacobian.program.output, name, jacobian.axes, jacobian.inner), formula), (size,)
-                ),
-            )
-        )
-        yield from structure_words(jacobian.structure, teller)
-        yield from teller.aside(formula)
-    yield from _explicit(teller, jacobian, formula, names)
+    yield Equations((EquationRow((left, formula), (size,) if size else ()),))
+    yield from structure_words(structure, teller)
+    yield from teller.aside(formula)
 
 
-def shown_jacobian_formula(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Names]:
-    """∂out[i,k]/∂x[p,q] with folded tensors put in, and the names it is under."""
-    names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
-    if jacobian.formula is None:
-        return None, names
-    return teller.formula((*jacobian.axes, *jacobian.inner), jacobian.formula, names), names
+def jacobian_equation(
+    teller: Teller, name: str, axes: Sequence[Index], inner: Sequence[Index], expression: Expr | None
+) -> tuple[Ready, Formula | None]:
+    """∂out[i,k]/∂x[p,q] and its formula, with folded tensors put in."""
+    names = teller.names.entry(axes, teller.program.output).inner(inner)
+    left = left_of(names, teller.program.output, name, axes, inner)
+    return left, None if expression is None else Formula(teller.named(expression), names)
 
 
 def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
@@ -116,13 +106,6 @@ def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
         )
         words = (*words, *tensor)
     yield Paragraph(words)
-
-
-def too_long(say: Speaker, name: str, size: str, structure: Structure) -> Words:
-    """What is said in place of a formula that nobody would read."""
-    return say(
-        "For `{name}`: {size}the formula is too long to show. {says}", name=name, size=size, says=sentence(structure)
-    )
 
 
 def sentence(structure: Structure) -> str:
@@ -168,7 +151,7 @@ def _count(jacobian: Jacobian) -> str:
 PLAN = " `symgrad plan` counts its zeros and the passes it takes."
 
 
-def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names: Names) -> Iterator[Block]:
+def _explicit(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     """The matrix in symbols and in numbers, or where to get it."""
     say = teller.say
     rows, columns = jacobian.shape
@@ -188,13 +171,13 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         return
     dense = jacobian.shown()
     whole = jacobian.formula
-    short = formula is not None and whole is not None and terms_written(whole, jacobian.values.sizes) <= MOST_TERMS
-    symbols = symbols_of(teller, jacobian, names) if short else None
+    short = whole is not None and terms_written(whole, jacobian.values.sizes) <= MOST_TERMS
+    symbols = symbols_of(teller, jacobian) if short else None
     possible = np.full(jacobian.shape, symbols is None)  # without entries in symbols nobody knows which are always 0
     if symbols is not None:
         possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)
         if all(cell is None or cell.fits(LONGEST_CELL) for row in symbols for cell in row):
-            yield _matrix(jacobian, symbols, names)
+            yield _matrix(jacobian, symbols, teller.names)
             if all(cell is None or cell.expression.is_number for row in symbols for cell in row):
                 return
             if len(set(map(repr, dense[possible]))) == 1:
@@ -212,7 +195,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         tuple(number_math(v) if possible[r, c] or v != 0 else None for c, v in enumerate(row))
         for r, row in enumerate(dense)
     )
-    yield _matrix(jacobian, cells, names)
+    yield _matrix(jacobian, cells, teller.names)
 
 
 def terms_written(node: Expr, sizes: Mapping[Size, int]) -> int:
@@ -228,10 +211,11 @@ _numbered: WeakKeyDictionary[Jacobian, dict[tuple[object, ...], list[Expr]]] = W
 """The entries of a Jacobian at numbered places, row by row: the page and its picture ask for the same."""
 
 
-def symbols_of(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Formula | None, ...], ...] | None:
+def symbols_of(teller: Teller, jacobian: Jacobian) -> tuple[tuple[Formula | None, ...], ...] | None:
     """Every entry in symbols, None where it is 0 whatever the numbers; nothing where they divide by 0 here."""
     assert jacobian.formula is not None
     formula = teller.in_numbers(jacobian.formula)
+    names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
     names = names.ordered(list(reading(formula, names)))
     made, key = _numbered.setdefault(jacobian, {}), (formula, *teller.folded.items())
     try:

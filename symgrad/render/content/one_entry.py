@@ -15,7 +15,7 @@ from symgrad.explanation import Explanation, Gradient
 from symgrad.numeric import Array, as_float, as_fractions, is_exact, numeric_pushforward, without_fractions
 from symgrad.render.arrange import reading
 from symgrad.render.content.forward import forward_equations, heading
-from symgrad.render.content.jacobian_matrix import jacobian_blocks, shown_jacobian_formula
+from symgrad.render.content.jacobian_matrix import jacobian_blocks, jacobian_equation
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import entry_rows, formula_blocks
 from symgrad.render.content.seed import seed_section
@@ -98,14 +98,12 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     """A table: output, derivative in symbols and in numbers, weight, product; the sum below."""
     say = teller.say
     jacobian = gradient.jacobian
-    formula, names = shown_jacobian_formula(teller, jacobian)
+    left, formula = jacobian_equation(teller, gradient.name, jacobian.axes, jacobian.inner, jacobian.formula)
+    names = teller.names
     if formula is not None:
-        outer = [names.letter(i) for i in jacobian.axes]
-        inner = [names.letter(i) for i in jacobian.inner]
-        left = partial_derivative(tensor_label(teller.program.output, outer), tensor_label(gradient.name, inner))
         yield Equations((EquationRow((left, formula)),))
         yield from teller.aside(formula)
-        names = names.ordered(list(reading(formula.expression, names)))
+        names = formula.names.ordered(list(reading(formula.expression, formula.names)))
     numbers = jacobian_column(explanation, gradient, at)
     axes = (*jacobian.axes, *jacobian.inner)
     seed = without_fractions(explanation.seed)

@@ -18,6 +18,7 @@ from symgrad.backward import Backward, derive_double_backward
 from symgrad.explanation import Explanation, Gradient, Hessian, second_of
 from symgrad.explanation.formulas import Sample, sample
 from symgrad.explanation.given import Seed
+from symgrad.explanation.notable import listed
 from symgrad.oracles.comparisons import Check, CheckVerdict
 from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import LONGEST, MOST_COLUMNS, MOST_ROWS
@@ -28,6 +29,7 @@ from symgrad.render.page import (
     Code,
     EquationRow,
     Equations,
+    Formula,
     Listing,
     Matrix,
     Paragraph,
@@ -57,7 +59,8 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
         seed = explanation.program.seed
         columns.insert(0, (say("{v}"), seed, explanation.downstream.gradients[explanation.program.output]))
     oracles = dict.fromkeys(check.oracle for *_, g in columns for check in g.checks)
-    found = {(oracle, name): find_check(g, oracle) for oracle in oracles for _, name, g in columns}
+    said = {(check.oracle, name): check for _, name, g in columns for check in reversed(g.checks)}
+    found = {(oracle, name): said.get((oracle, name)) for oracle in oracles for _, name, _ in columns}
     rows = tuple(
         ((say.oracle(oracle),), *((verdict_text(found[oracle, name]),) for _, name, _ in columns)) for oracle in oracles
     )
@@ -103,11 +106,6 @@ def verdict_text(check: Check | None) -> str:
     return f"{check.max_error:.0e}".replace("e-0", "e-")
 
 
-def find_check(gradient: Gradient, oracle: str) -> Check | None:
-    """What an oracle said of a gradient."""
-    return next((check for check in gradient.checks if check.oracle == oracle), None)
-
-
 def is_about_numbers(check: Check) -> bool:
     """Whether a check is about the numbers shown, not about the text of a closed form at a random point."""
     return not check.oracle.startswith("the closed form")
@@ -149,12 +147,12 @@ def _worst(name: str, check: Check) -> str:
 
 def _convention(say: Speaker) -> Paragraph:
     """How J is laid out."""
-    words = say(
+    return say.paragraph(
         "Convention, as in torch: the rows of {J} are outputs and its columns are inputs, both numbered row by row. "
         "`torch.autograd.functional.jacobian` has the same numbers, in the shape of `out` followed by that of the "
-        "input."
+        "input.",
+        aside=True,
     )
-    return Paragraph(words, aside=True)
 
 
 MOST_PAIRS = 4
@@ -219,9 +217,8 @@ def second_derivative_blocks(teller: Teller, explanation: Explanation) -> Iterat
     """What a page opens with beside its gradients: each second derivative as code, else as a formula of one line."""
     pairs = sorted(explanation.hessians.values(), key=lambda pair: (pair.formula == 0, pair.first != pair.second))
     for hessian in pairs[:MOST_PAIRS]:
-        left = second_partial(teller.say.L, tensor_label(hessian.first, ()), tensor_label(hessian.second, ()))
         if hessian.closed_form is not None:
-            yield Paragraph((left, " = ", *as_code("", hessian.closed_form)))
+            yield _as_code(teller, hessian.first, hessian.second, hessian.closed_form)
         else:
             yield from _formula(teller, hessian)
     if len(pairs) > MOST_PAIRS:
@@ -235,20 +232,26 @@ def _formula(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     if hessian.formula is None:
         return
     names = teller.names.inner(axes)
-    formula = teller.formula(axes, hessian.formula, names)
+    formula = Formula(teller.named(hessian.formula), names)
     if not formula.fits(LONGEST):
         return
     letters, rank = [names.letter(i) for i in axes], len(matrix.axes)
     rows, columns = matrix.shape
-    left = second_partial(
-        teller.say.L, tensor_label(hessian.first, letters[:rank]), tensor_label(hessian.second, letters[rank:])
-    )
+    first, second = tensor_label(hessian.first, letters[:rank]), tensor_label(hessian.second, letters[rank:])
+    left = second_partial(teller, first, second)
     yield Equations((EquationRow((left, formula), (f"{rows}×{columns}",)),))
     yield from teller.aside(formula)
 
 
-def second_partial(loss: Ready, first: Ready, second: Ready) -> Ready:
+def _as_code(teller: Teller, first: str, second: str, form: str) -> Paragraph:
+    """∂²L/∂x∂y = A + A.T"""
+    left = second_partial(teller, tensor_label(first), tensor_label(second))
+    return Paragraph((left, " = ", *as_code("", form)))
+
+
+def second_partial(teller: Teller, first: Ready, second: Ready) -> Ready:
     """∂²L/∂x[p]∂x[q]."""
+    loss = teller.say.L
     return Ready(
         f"∂²{loss.text}/∂{first.text}∂{second.text}",
         f"\\frac{{\\partial^2 {loss.latex}}}{{\\partial {first.latex}\\,\\partial {second.latex}}}",
@@ -269,31 +272,28 @@ def second_lines(teller: Teller, wanted: Sequence[str]) -> Section:
     elif lines is None:
         blocks.append(teller.say.paragraph("All of it is 0: {L} has no curvature here."))
     else:
-        blocks += [*_as_code(teller, point, wanted), *_products(teller, lines)]
+        blocks += [*_forms(teller, point, wanted), *_products(teller, lines)]
     return Section(("Second order: the backward of the backward",), tuple(blocks))
 
 
-def _as_code(teller: Teller, point: Sample, wanted: Sequence[str]) -> Iterator[Block]:
-    """∂²L/∂x∂y = A + A.T"""
+def _forms(teller: Teller, point: Sample, wanted: Sequence[str]) -> Iterator[Block]:
+    """H by each pair of inputs as code, where there is some."""
     program, values, weights = point
     seed = Seed(weights, "scalar" if not program.out.shape else "given", "v")
     pairs = [*combinations_with_replacement(wanted[:MOST_INPUTS], 2)][:MOST_PAIRS]
     for first, second in pairs:
         form = second_of(program, values, seed, first, second, None).closed_form
         if form is not None:
-            left = second_partial(teller.say.L, tensor_label(first, ()), tensor_label(second, ()))
-            yield Paragraph((left, " = ", *as_code("", form)))
+            yield _as_code(teller, first, second, form)
 
 
 def _products(teller: Teller, lines: Backward) -> Iterator[Block]:
     """The lines of the product of weights with H."""
     letter = lines.letter
     seeds = [f"`{seed}`" for seed in lines.seeds.values() if seed is not None]
-    several = len(seeds) > 1
-    ends = "gradients" if several else "gradient"
-    weigh = f"{', '.join(seeds[:-1])} and {seeds[-1]} weight the gradients" if several else f"{seeds[0]} weighs it"
-    yield teller.say.paragraph(f"The {ends} of {{L}}, and the backward of that; {weigh}, H is {{L}}'s Hessian:")
-    forward = [str(line) for line in lines.forward if line.text is not None]
-    back = [str(line) for line in lines.lines if line.text is not None]
+    ends, weigh = ("gradients", "weight the gradients") if len(seeds) > 1 else ("gradient", "weighs it")
+    told = f"The {ends} of {{L}}, and the backward of that; {listed(seeds)} {weigh}, H is {{L}}'s Hessian:"
+    yield teller.say.paragraph(told)
+    forward, back = ([str(line) for line in part if line.text is not None] for part in (lines.forward, lines.lines))
     products = [f"{letter}ᵀH for {name} = {lines.gradients[name].text or '…'}" for name in lines.gradients]
     yield Listing("\n".join([*forward, "", *back, *products]))

@@ -20,8 +20,9 @@ from symgrad.numeric import as_float
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
-from symgrad.render.content.answer import Answer, all_lines, uses_of
+from symgrad.render.content.answer import Answer, line_by_line, uses_of
 from symgrad.render.content.first_lines import has_readable_lines
+from symgrad.render.content.jacobian_matrix import LONGEST
 from symgrad.render.content.singular_words import singular_blocks
 from symgrad.render.content.speaker import DOTS, PLUS, as_code, shape_words
 from symgrad.render.content.teller import Teller, gradient_formula
@@ -44,8 +45,6 @@ from symgrad.render.page import (
     tensor_label,
 )
 
-LONGEST = 600
-"""Characters of the longest formula that anyone reads."""
 MOST_TERMS = 8
 """Terms of an entry that are all written out."""
 LONGEST_ENTRY = 240
@@ -55,11 +54,11 @@ LONGEST_ENTRY = 240
 def pullback_section(teller: Teller, explanation: Explanation, answer: Answer) -> Section:
     """The whole section, in the lines of the ``answer``; the rest of what that said is not said again."""
     say = teller.say
-    blocks: list[Block] = [*all_lines(explanation, answer), *_rule(teller, explanation)]
+    blocks = [*(line_by_line(explanation.backward) if answer.cut else ()), *_rule(teller, explanation)]
     told: set[str] = set()
     for gradient in explanation.gradients.values():
         blocks += [*gradient_blocks(teller, explanation, gradient, told, answer), *answer.rest(gradient.name)]
-    blocks += answer.other_kinks()
+    blocks += [Paragraph(words) for words in answer.kinks if words != answer.told]
     return Section(say("{vJ}: the weighted rows of {J}, added up"), tuple(blocks))
 
 
@@ -215,7 +214,9 @@ def use_equations(teller: Teller, name: str, sweep: Sweep) -> list[EquationRow]:
         step = next((s for s in teller.program.steps if s.result.name == result), None)
         code = (step_source(teller, step) if step else "") or result
         remark: Words = ("as argument ", argument, " of ", Code(code)) if argument else ("from ", Code(where))
-        rows.append(EquationRow((share_label(tensor_label(f"{name}.grad", letters), len(rows) + 1), formula), remark))
+        left, place = tensor_label(f"{name}.grad", letters), len(rows) + 1
+        share = Ready(f"use {place}: {left.text}", f"\\text{{use {place}: }} {left.latex}")
+        rows.append(EquationRow((share, formula), remark))
     return rows
 
 
@@ -227,11 +228,6 @@ def step_source(teller: Teller, step: Apply) -> str:
         return SourceWriter(teller.program).step(step)[0]
     except NoForm:
         return ""
-
-
-def share_label(left: Ready, place: int) -> Ready:
-    """The left-hand side of one use's share."""
-    return Ready(f"use {place}: {left.text}", f"\\text{{use {place}: }} {left.latex}")
 
 
 # Entries --------------------------------------------------------------------------------------------

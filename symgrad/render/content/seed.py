@@ -52,15 +52,14 @@ def seed_section(explanation: Explanation) -> Section:
         return Section(
             say("The seed {v}: the derivative of the loss with respect to each output"), tuple(_downstream(explanation))
         )
-    blocks: list[Block] = [Paragraph(_origin(explanation)), Grids((Grid(say.v, explanation.seed),))]
+    blocks: list[Block] = [Paragraph(_origin(say, explanation)), Grids((Grid(say.v, explanation.seed),))]
     if origin != "scalar":
-        blocks += [_loss(explanation), *_meaning(explanation)]
+        blocks += [_loss(say, explanation), *_meaning(say, explanation)]
     return Section(say("The seed {v}: one weight for each output"), tuple(blocks))
 
 
-def _origin(explanation: Explanation) -> Words:
+def _origin(say: Speaker, explanation: Explanation) -> Words:
     """Where v comes from, and what that makes of it."""
-    say = speaker_of(explanation.program)
     origin = explanation.seed_info.origin
     if origin == "scalar":
         return say(
@@ -90,7 +89,7 @@ def _partials(explanation: Explanation, of: Math) -> Words:
     return join_words([(partial_derivative(of, tensor_label(name)),) for name in explanation.gradients])
 
 
-def _loss(explanation: Explanation) -> Block:
+def _loss(say: Speaker, explanation: Explanation) -> Block:
     """L = Σ v∘out, written out."""
     seed, output = without_fractions(explanation.seed), without_fractions(explanation.output)
     places = list(np.ndindex(*seed.shape))
@@ -99,7 +98,6 @@ def _loss(explanation: Explanation) -> Block:
         shown = [*places[:3], None, places[-1]]
     parts = [DOTS if at is None else _weighed(explanation.program.output, seed[at], at) for at in shown]
     total = np.sum(seed * output) if seed.size else 0
-    say = speaker_of(explanation.program)
     weighed = Chained((SUM, say.weighed), Ready(" ", " "))
     terms = (Chained(tuple(parts), PLUS),) if parts else ()
     return Equations((EquationRow((say.L, weighed, *terms, number_math(total))),))
@@ -114,9 +112,8 @@ def _weighed(output: str, weight: object, at: tuple[int, ...]) -> Math:
     return Ready(f"{text}·{place.text}", f"{latex} \\cdot {place.latex}")
 
 
-def _meaning(explanation: Explanation) -> Iterator[Block]:
+def _meaning(say: Speaker, explanation: Explanation) -> Iterator[Block]:
     """backward(v) is the gradient of L; it is not v times out."""
-    say = speaker_of(explanation.program)
     yield say.paragraph(
         "{weighed} multiplies entry by entry, {sum} adds it all up: {L} is one number. `out.backward(v)` "
         "computes the gradient of this {L}: {partials}.",
@@ -129,19 +126,12 @@ def _meaning(explanation: Explanation) -> Iterator[Block]:
     out = explanation.output.shape
     other = next((g for g in explanation.gradients.values() if g.value.shape != out), None)
     if other is not None:
-        shapes = say(
-            " (The shapes tell them apart: {weighed} {out} like `out`, `{name}.grad` {shape} like `{name}`.)",
-            out=_has_or_is(out),
-            name=other.name,
-            shape=_has_or_is(other.value.shape),
+        first, second = (
+            f"{'has' if len(shape) == 1 else 'is'} {shape_words(shape)}" for shape in (out, other.value.shape)
         )
-        words = (*words, *shapes)
+        told = " (The shapes tell them apart: {weighed} {first} like `out`, `{name}.grad` {second} like `{name}`.)"
+        words = (*words, *say(told, first=first, name=other.name, second=second))
     yield Paragraph(words)
-
-
-def _has_or_is(shape: tuple[int, ...]) -> str:
-    """``is 2×4``, ``has 3 entries``."""
-    return f"{'has' if len(shape) == 1 else 'is'} {shape_words(shape)}"
 
 
 # A loss downstream ----------------------------------------------------------------------------------

@@ -33,10 +33,8 @@ def as_code(target: str, form: str) -> Words:
     (Code(code='x.grad = out @ (K * v)'), ', where ', Code(code='K = 1 / w'))
     """
     *definitions, last = assign_form(target, form)
-    words: list[str | Code | Math] = [Code(last)]
-    for place, definition in enumerate(reversed(definitions)):
-        words += [" and " if place else ", where ", Code(definition)]
-    return tuple(words)
+    where = join_words([(Code(definition),) for definition in reversed(definitions)], " and ")
+    return (Code(last), ", where ", *where) if definitions else (Code(last),)
 
 
 def size_text(shape: Sequence[Any]) -> str:
@@ -64,11 +62,11 @@ def one_size_text(size: Any) -> str:
     return formula_text(size, ()) if isinstance(size, sp.Expr) else str(size)
 
 
-def join_words(parts: Sequence[Words]) -> Words:
+def join_words(parts: Sequence[Words], between: str = ", ", last: str = " and ") -> Words:
     """a, b and c."""
     result: Words = ()
     for place, part in enumerate(parts):
-        joint: Words = () if place == 0 else (" and ",) if place == len(parts) - 1 else (", ",)
+        joint: Words = () if place == 0 else (last,) if place == len(parts) - 1 else (between,)
         result = (*result, *joint, *part)
     return result
 

@@ -24,7 +24,7 @@ from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, ment
 from symgrad.numeric import Values, written_out_at
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import ordered_delta_sides, reading_parts
-from symgrad.render.content.speaker import Speaker, speaker_of
+from symgrad.render.content.speaker import Speaker, join_words, speaker_of
 from symgrad.render.letters import Names, choose_names, visible
 from symgrad.render.page import Formula, Paragraph, Ready, Words, tensor_label
 from symgrad.shapes import Size
@@ -65,10 +65,6 @@ class Teller:
         if any(mentions(equation.right, name) for name in self.folded):
             return substitute(equation, self.folded)
         return equation
-
-    def formula(self, axes: Sequence[Index], expression: Expr, names: Names) -> Formula:
-        """A formula over ``axes`` with folded tensors put in, in the names that the answer has."""
-        return Formula(self.named(expression), names)
 
     def named(self, expression: Expr) -> Expr:
         """A formula with folded tensors put in, in the names that the answer has."""
@@ -120,8 +116,7 @@ class Teller:
             parts.append((f"here {', '.join(f'{s} = {self.sizes[s]}' for s in sizes)}",))
         if not parts:
             return ()
-        joined = tuple(piece for n, part in enumerate(parts) for piece in (("; ", *part) if n else part))
-        return (Paragraph(("(", *joined, ")"), aside=True, notation=True),)
+        return (Paragraph(("(", *join_words(parts, "; ", "; "), ")"), aside=True, notation=True),)
 
     def read_by(self, formula: Formula) -> list[tuple[str, str]]:
         """What a formula reads that nobody named: letters for what the forward pass found, steps and their code."""
@@ -206,4 +201,4 @@ def nodes_with_names(expression: Expr, names: Names) -> Iterator[tuple[Expr, Nam
 def gradient_formula(teller: Teller, name: str, equation: Equation, names: Names) -> tuple[Formula, Ready]:
     """A gradient's formula with folded tensors put in, and its left-hand side."""
     left = tensor_label(name, [names.letter(i) for i in equation.axes])
-    return teller.formula(equation.axes, equation.right, names), left
+    return Formula(teller.named(equation.right), names), left

@@ -8,7 +8,7 @@ where J is large.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,11 +118,6 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     )  # fmt: skip
 
 
-def sheets(explanation: Explanation) -> Iterator[Sheet]:
-    """The inputs, as far as they can be edited."""
-    yield from (sheet(g.name, g.value) for g in editable_inputs(explanation) if g.value.size <= MOST_ENTRIES)
-
-
 def sheet(name: str, array: Array) -> Sheet:
     """One tensor as tables."""
     values = np.asarray(array, dtype=object)
@@ -176,7 +171,7 @@ def live(explanation: Explanation) -> dict[str, Any]:
     return {
         "data": in_page(data),
         "panels": [panel(explanation, g) for g in explanation.gradients.values()],
-        "inputs": list(sheets(explanation)),
+        "inputs": [sheet(g.name, g.value) for g in editable_inputs(explanation) if g.value.size <= MOST_ENTRIES],
         "seed": sheet(explanation.program.seed, explanation.seed) if explanation.seed.size <= MOST_ENTRIES else None,
         "weights": as_float(explanation.seed).reshape(-1).tolist(),
         "results": [sheet(f"{g.name}.grad", g.shown) for g in explanation.gradients.values()

@@ -10,7 +10,7 @@ with it: what torch raises an IndexError for is not computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,20 +55,15 @@ def page_data(explanation: Explanation) -> dict[str, Any]:
     data: dict[str, Any] = {
         "seed": program.seed,
         "output": program.output,
-        "inputs": [
-            {"name": g.name, "shape": list(g.value.shape), "values": small_array_values(g.value)}
-            for g in editable_inputs(explanation)
-        ],
+        "inputs": list(map(entries_of, editable_inputs(explanation))),
         "v": {"shape": list(explanation.seed.shape), "values": small_array_values(explanation.seed)},
         "out": {"values": small_array_values(explanation.output)} | rounding_in(explanation.shown),
-        "gradients": [
-            {"name": g.name, "shape": list(g.value.shape), "values": small_array_values(g.value)} | rounding_in(g.shown)
-            for g in explanation.gradients.values()
-        ],
+        "gradients": [entries_of(g) | rounding_in(g.shown) for g in explanation.gradients.values()],
         "jacobians": [jacobian_numbers(g.jacobian) for g in explanation.gradients.values()],
         "steps": [], "stages": [], "loss": None, "why": "", "unit": None in explanation.backward.seeds.values(),
     }  # fmt: skip
-    too_many = [n for n, shape in shapes(explanation) if math.prod(shape) > MOST_ENTRIES]
+    sizes = [*((x["name"], math.prod(x["shape"])) for x in data["inputs"]), (program.output, explanation.output.size)]
+    too_many = [name for name, size in sizes if size > MOST_ENTRIES]
     try:
         if too_many:
             raise NotHereError(f"{too_many[0]} has more than {MOST_ENTRIES} entries")
@@ -125,10 +120,9 @@ def loss_trees(later: Explanation, before: Trees) -> dict[str, Any]:
     return {"output": later.program.output, "seed": later.program.seed, "steps": steps, "stages": stages}
 
 
-def shapes(explanation: Explanation) -> Iterable[tuple[str, tuple[int, ...]]]:
-    """The tensors that stand in the page."""
-    yield from ((g.name, g.value.shape) for g in editable_inputs(explanation))
-    yield explanation.program.output, explanation.output.shape
+def entries_of(found: Given | Gradient) -> dict[str, Any]:
+    """An input or a gradient with its entries, row by row."""
+    return {"name": found.name, "shape": list(found.value.shape), "values": small_array_values(found.value)}
 
 
 def small_array_values(array: Array) -> list[float | str]:
@@ -148,8 +142,8 @@ def jacobian_numbers(jacobian: Jacobian) -> dict[str, Any]:
     if max(rows, columns) <= MOST_ENTRIES:
         dense, shown = as_float(jacobian.dense()), np.asarray(jacobian.shown(), dtype=object)
         found["cells"] = [
-            [r, c, v if math.isfinite(v) else str(v), *([1] if isinstance(shown[r, c], Rounding) else [])]
-            for (r, c), v in zip(np.argwhere(dense != 0).tolist(), dense[dense != 0].tolist(), strict=True)
+            [r, c, v, *([1] if isinstance(shown[r, c], Rounding) else [])]
+            for (r, c), v in zip(np.argwhere(dense != 0).tolist(), json_values(dense[dense != 0]), strict=True)
         ]
     return found
 

@@ -146,6 +146,7 @@ def environment() -> Environment:
     """The templates; raises `InputError` where Jinja2 is not installed."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from markupsafe import Markup
     except ImportError:
         raise missing_package("Jinja2") from None
     found = Environment(
@@ -153,7 +154,7 @@ def environment() -> Environment:
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     found.filters |= {
-        "mathml": marked_math,
+        "mathml": lambda latex: Markup(mathml(latex)),  # latex2mathml escapes what stands in it
         "symbols": symbols,
         "kind": lambda part: type(part).__name__,
         "number": numbers.text,
@@ -162,24 +163,10 @@ def environment() -> Environment:
         "rows_of": equation_data,
         "grid_of": grid_data,
         "cell_latex": mathmode.cell_latex,
-        "file": template_file,
+        "file": lambda name: Markup((TEMPLATES / name).read_text(encoding="utf-8")),
     }
     found.tests |= {"code": lambda part: isinstance(part, Code), "text": lambda part: isinstance(part, str)}
     return found
-
-
-def template_file(name: str) -> Any:
-    """A file of ours that stands in the page as it is."""
-    from markupsafe import Markup
-
-    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
-
-
-def marked_math(latex: str) -> Any:
-    """LaTeX as MathML, which is markup; latex2mathml escapes what stands in it."""
-    from markupsafe import Markup
-
-    return Markup(mathml(latex))
 
 
 def symbols(code: str) -> Any:
