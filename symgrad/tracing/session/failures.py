@@ -75,9 +75,8 @@ def explain_missing_seed(scene: Scene, program: Capture | None) -> list[str]:
     if scene.watch.weights:
         where, weights = scene.watch.weights[-1]
         lines.append(f"The call in line {where.line} passed {weights}; this one passes nothing.")
-    call = (
-        f"{name}.backward(torch.ones_like({name}))" if scene.kind == "backward" else "grad_outputs=torch.ones_like(…)"
-    )
+    call = f"{name}.backward(torch.ones_like({name}))"
+    call = call if scene.kind == "backward" else "grad_outputs=torch.ones_like(…)"
     lines.append(f"  the gradient of the sum:      {call}   or {name}.sum().backward()")
     lines.append(f"  the gradient of one entry:    {name}[{','.join('0' * tensor.dim())}].backward()")
     if program is not None and scene.asked is None and (found := write_gradients_of_sum(program)):

@@ -82,10 +82,9 @@ def compare_outlines(before: Outline, after: Outline) -> tuple[str, ...] | None:
             elif a != b:
                 if not (a[0].isdigit() and b[0].isdigit()):
                     return None
-                turns = first[n + 1 : n + 2] == ["times"]
                 sign = "-" if n > 0 and first[n - 1] == "-" else ""
                 a, b = write_distinguishable(a, b)
-                if turns:
+                if first[n + 1 : n + 2] == ["times"]:
                     said.append(f"{int(b) + 1} turns instead of {int(a) + 1}")
                 else:
                     said.append(f"{sign}{b} instead of {sign}{a}")
@@ -117,20 +116,16 @@ def compare_given_shapes(before: Given, after: Given) -> list[str] | None:
     old, new = shapes_by_stem(before), shapes_by_stem(after)
     if list(old) != list(new):
         return None
-    changed = [(name, old[name], new[name]) for name in old if old[name] != new[name]]
-    if any(len(a) != len(b) or any(len(x) != len(y) for x, y in zip(a, b, strict=True)) for _, a, b in changed):
+    if any(len(old[name]) != len(new[name]) for name in old):
         return None
-    pairs = {(x[0], y[0]) for _, a, b in changed for x, y in zip(a, b, strict=True) if x != y and x}
-    rest = all(x[1:] == y[1:] for _, a, b in changed for x, y in zip(a, b, strict=True))
-    if len(pairs) == 1 and rest:
-        ((a, b),) = pairs
+    pairs = [(name, *pair) for name in old for pair in zip(old[name], new[name], strict=True) if pair[0] != pair[1]]
+    if any(len(x) != len(y) for _, x, y in pairs):
+        return None
+    rows = {(x[0], y[0]) for _, x, y in pairs}
+    if len(rows) == 1 and all(x[1:] == y[1:] for _, x, y in pairs):
+        ((a, b),) = rows
         return [f"{b} row{'' if b == 1 else 's'} instead of {a}"]
-    return [
-        f"{name} {format_step_shape(y)} instead of {format_step_shape(x)}"
-        for name, a, b in changed
-        for x, y in zip(a, b, strict=True)
-        if x != y
-    ]
+    return [f"{name} {format_step_shape(y)} instead of {format_step_shape(x)}" for name, x, y in pairs]
 
 
 def shapes_by_stem(given: Given) -> dict[str, list[tuple[int, ...]]]:
@@ -292,11 +287,8 @@ class History:
 
     def noted(self, where: SourceLine, title: str, made: Callable[[], Any], what: str = "explaining") -> Any:
         """The event that is ``made``, or a note of ``title`` on why there is none."""
-
-        def unexplained(problem: str, more: tuple[str, ...]) -> Note:
-            return Note(where, f"{title}: not explained: {problem}", more)
-
-        return self.explained(f"{what} {where.short}", made, unexplained)
+        said = f"{title}: not explained"
+        return self.explained(f"{what} {where.short}", made, lambda why, more: Note(where, f"{said}: {why}", more))
 
     def is_news(self, *key: Hashable) -> bool:
         """Whether what is told once was not told before; it is from now on."""

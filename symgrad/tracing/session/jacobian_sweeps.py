@@ -129,11 +129,10 @@ def explain_sweeps(scene: Scene, sweep: JacobianSweep) -> tuple[str, ...]:
     ends = [recorder.node_of(t) for t in sweep.outputs]
     read = {id(n.owner()): n for n in upstream_nodes(ends) if n.owner is not None}  # as it was when it was read
     wanted = [read.get(id(t)) or recorder.node_of(t) for t in sweep.inputs]
-    called = {
-        id(node): sweep.names[id(t)] for t, node in zip(sweep.inputs, wanted, strict=True) if id(t) in sweep.names
-    }
+    pairs = [*zip(sweep.inputs, wanted, strict=True)]
+    called = {id(n): sweep.names[id(t)] for t, n in pairs if id(t) in sweep.names}
     lifted = lift_between(ends, wanted, called, scene.sight, scene.where)
-    known = {id(t): lifted.refs[id(n)].name for t, n in zip(sweep.inputs, wanted, strict=True) if id(n) in lifted.refs}
+    known = {id(t): lifted.refs[id(n)].name for t, n in pairs if id(n) in lifted.refs}
     program = scene.program(lifted, known.values())
     lines = [line if line.startswith(" ") else f"  {line}" for line in list_folded_program(program)]
     for end in dict.fromkeys(program.outputs):

@@ -72,10 +72,8 @@ def added_rows_note(program: Capture, seeds: Mapping[str, Array]) -> Iterator[st
     given, label = np.asarray(seeds[end]), program.labels.get(end, end)
     if given.size > 1 and (given == 1).all():
         name, first = end, " ".join(["1", *["0"] * min(2, given.size - 1), *["…"] * (given.size > 3)])
-        said = (
-            f"v = ones adds the {given.size} rows of J; v = {first} gives the first alone, torch.func.jacrev all of "
-            "them"
-        )
+        alone = f"v = {first} gives the first alone, torch.func.jacrev all of them"
+        said = f"v = ones adds the {given.size} rows of J; {alone}"
     elif given.size == 1 and (summed := find_summed_tensor(program, end)) is not None:
         name, count = summed, np.size(program.arrays[summed])
         said = f"{label} sums {count} entries, so their {count} rows of J add up; jacrev returns each row"
