@@ -25,6 +25,7 @@ from symgrad.functions import special
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, as_float
 from symgrad.numeric.exact import MOST_BITS, all_tame
+from symgrad.numeric.playing import in_type
 
 Read = Callable[[str, Mapping[str, Array]], Array]
 """How a call of the table is evaluated: its text and the arrays that it names."""
@@ -49,7 +50,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 def evaluate_arrays(text: str, known: Mapping[str, Array], read: Read) -> Array:
     """The value of ``text``; raises `UnsupportedError` for what is no array operation."""
     *definitions, last = ast.parse(text.replace("; ", "\n")).body
-    arrays = {name: floats_or_integers(array) for name, array in known.items()}
+    arrays = {name: in_type(array) for name, array in known.items()}
     with np.errstate(all="ignore"):
         for line in definitions:
             if not (isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name)):
@@ -61,11 +62,6 @@ def evaluate_arrays(text: str, known: Mapping[str, Array], read: Read) -> Array:
             return np.asarray(Walker(arrays, read).value(last.value))
         except (ValueError, IndexError, TypeError) as error:
             raise UnsupportedError(f"this cannot be evaluated: {error}") from error
-
-
-def floats_or_integers(array: Array) -> Array:
-    """Whole numbers as they are, anything else in floats."""
-    return np.asarray(array) if np.issubdtype(np.asarray(array).dtype, np.integer) else as_float(array)
 
 
 def refusal(node: ast.AST) -> SymgradError:
@@ -106,7 +102,7 @@ class Walker:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -self.value(node.operand)
         if takes_one_of_several(node):
-            return floats_or_integers(self.read(ast.unparse(node), self.arrays))
+            return in_type(self.read(ast.unparse(node), self.arrays))
         if isinstance(node, ast.Subscript):
             return self.value(node.value)[self.places(node.slice)]
         if isinstance(node, ast.Attribute):
@@ -175,7 +171,7 @@ class Walker:
         head = name.format(*map(told, owners))
         plain = [told(self.value(argument)) for argument in node.args]
         options = [f"{k.arg}={told(self.value(k.value))}" for k in node.keywords]
-        return floats_or_integers(self.read(f"{head}({', '.join([*plain, *options])})", named))
+        return in_type(self.read(f"{head}({', '.join([*plain, *options])})", named))
 
 
 DIGITS = 50

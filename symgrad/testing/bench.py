@@ -105,8 +105,7 @@ class Bench:
         """The right gradient for some seed; where the rows of J are known and finite they are weighed."""
         if self.truth is None:
             raise bug("there is nothing to be right")
-        weights = Weights("", seeds)
-        return weigh_rows(weights, self.rows) if self.rows and rows_are_finite(self.rows) else self.truth.pull(seeds)
+        return right_gradients(self.truth, self.rows, seeds)
 
     @cached_property
     def trials(self) -> dict[str, list[Trial]]:
@@ -194,9 +193,7 @@ def make_bench(
     blind = null_seed(rows, shapes, run.dtypes)
     weights += [blind] if blind is not None else []
     if truth is not None:
-        others = weights[len(expected) :]
-        known = rows and rows_are_finite(rows)
-        expected += [weigh_rows(w, rows) for w in others] if known else [truth.pull(w.seeds) for w in others]
+        expected += [right_gradients(truth, rows, w.seeds) for w in weights[len(expected) :]]
     pulls: list[PullResult] = []
     for w in weights:
         pulls.append(run.pull(w.seeds, watched="onehot" not in w.name))
@@ -216,31 +213,20 @@ def make_bench(
 def expected_gradients(
     truth: GradientReference, weights: Sequence[Weights], names: Sequence[str]
 ) -> tuple[list[Mapping[str, Array]], dict[str, Array]]:
-    """The right gradient for each seed, and the rows of J where the seeds hold the whole basis.
-
-    vᵀJ is linear in v: where every row is known and finite the other seeds weigh them, and nothing is pulled twice.
-    """
+    """The right gradient for each seed, and the rows of J where the seeds hold the whole basis."""
     basis = {n for n, w in enumerate(weights) if w.basic}
     if not basis or len(basis) != sum(seed.size for seed in weights[0].seeds):
         return [truth.pull(w.seeds) for w in weights], {}
     pulled = {n: truth.pull(weights[n].seeds) for n in sorted(basis)}
     rows = {name: np.stack([pulled[n][name] for n in sorted(basis)]) for name in names}
-    straight = rows_are_finite(rows)
-    every: list[Mapping[str, Array]] = [
-        pulled[n] if n in basis else weigh_rows(w, rows) if straight else truth.pull(w.seeds)
-        for n, w in enumerate(weights)
-    ]
-    return every, rows
+    return [pulled[n] if n in basis else right_gradients(truth, rows, w.seeds) for n, w in enumerate(weights)], rows
 
 
-def rows_are_finite(rows: Mapping[str, Array]) -> bool:
-    """Whether every entry of J is a number."""
-    return all(bool(np.isfinite(array).all()) for array in rows.values())
-
-
-def weigh_rows(weights: Weights, rows: Mapping[str, Array]) -> dict[str, Array]:
-    """vᵀJ from the rows of J."""
-    flat = np.concatenate([seed.reshape(-1) for seed in weights.seeds])
+def right_gradients(truth: GradientReference, rows: Mapping[str, Array], seeds: Sequence[Array]) -> Mapping[str, Array]:
+    """vᵀJ, which is linear in v: where every row of J is known and finite they are weighed, and nothing is pulled."""
+    if not rows or not all(bool(np.isfinite(array).all()) for array in rows.values()):
+        return truth.pull(seeds)
+    flat = np.concatenate([seed.reshape(-1) for seed in seeds])
     return {name: np.tensordot(flat, array, 1) for name, array in rows.items()}
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -92,16 +92,22 @@ def line_parts(formula: DerivedReference, seed: Array) -> Iterator[tuple[str, Ar
             count += 1
             if count > MOST_PARTS:
                 return
-            try:
-                with np.errstate(all="ignore"):
-                    yield ast.unparse(node), as_float(evaluate_lowered(ast.unparse(node), arrays))
-            except (SymgradError, ValueError, TypeError, KeyError):
-                continue
-        try:
-            with np.errstate(all="ignore"):
-                arrays[line.target] = as_float(evaluate_lowered(line.code, arrays))
-        except (SymgradError, ValueError, TypeError, KeyError):
+            part = array_of(ast.unparse(node), arrays)
+            if part is not None:
+                yield ast.unparse(node), part
+        found = array_of(line.code, arrays)
+        if found is None:
             return
+        arrays[line.target] = found
+
+
+def array_of(code: str, arrays: Known) -> Array | None:
+    """What a line, or a part of one, comes to; None where that cannot be computed."""
+    try:
+        with np.errstate(all="ignore"):
+            return as_float(evaluate_lowered(code, arrays))
+    except (SymgradError, ValueError, TypeError, KeyError):
+        return None
 
 
 def where_lines(formula: DerivedReference, lines: Sequence[str]) -> list[str]:
@@ -272,7 +278,4 @@ class LineSearch:
 
 def is_wrong(trial: Trial, got: Array) -> bool:
     """Whether a gradient is off."""
-    if got.shape != trial.expected.shape:
-        return True
-    gap = np.abs(got - trial.expected)
-    return bool((~(gap <= 100 * trial.limit) & np.isfinite(trial.expected)).any())
+    return got.shape != trial.expected.shape or bool(replace(trial, got=got, limit=100 * trial.limit).off.any())

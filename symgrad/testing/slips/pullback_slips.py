@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -153,6 +154,17 @@ class Place:
         """The local pullback with other numbers in one of the tensors that it reads."""
         return partial(self.pulled, values=self.values.with_arrays({name: array}))
 
+    def result_of(self, step: Apply, operand: Array) -> Array | None:
+        """What another step gives by itself, with these numbers in the operand; None where it cannot be computed."""
+        alone = self.program.alone(step)
+        given = {t.name: self.values[t.name] for t in alone.inputs} | {str(step.arguments[self.position]): operand}
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an operation that was never meant for these numbers
+                return as_float(forward(alone, given)[step.result.name])
+        except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError, IndexError):
+            return None
+
     def step_with(self, option: str, value: Hashable) -> Apply:
         """The step with another value for one of its options."""
         return replace(self.step, options=tuple((n, value if n == option else old) for n, old in self.step.options))
@@ -285,17 +297,13 @@ def option_words(entry: Op, option: str, value: Hashable) -> list[str]:
 
 def is_valid_step(place: Place, step: Apply) -> bool:
     """Whether the step with another option is still one, with a result of the same shape."""
-    alone = place.program.alone(step)
     shapes = {name: tuple(map(sp.Integer, np.shape(place.values[name]))) for name in (*step.tensors, step.result.name)}
     try:
-        unify_step_shapes(
-            step, shapes, Sizes()
-        )  # a forward pass by the equation reads at the indices of a result of this shape
-        with np.errstate(all="ignore"):
-            result = forward(alone, {t.name: place.values[t.name] for t in alone.inputs})[step.result.name]
+        unify_step_shapes(step, shapes, Sizes())  # the equation reads at the indices of a result of this shape
     except (SymgradError, SizeMismatch, ArithmeticError, ValueError, TypeError, AssertionError):
         return False
-    return np.shape(result) == np.shape(place.result)
+    result = place.result_of(step, place.operand)
+    return result is not None and np.shape(result) == np.shape(place.result)
 
 
 def reversed_axes(place: Place) -> Found:

@@ -10,7 +10,6 @@ shape of an operand: a mask, a scale or a bias that the backward does not know o
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -126,7 +125,7 @@ def other_operations(case: Case, place: Place, trial: Trial) -> Iterator[tuple[s
             if found and abs(times * found - came) <= near:
                 said = f"this is {f'{times} times ' * (times > 1)}what {other.name} gives, and not {place.step.called}"
                 yield said, lambda cotangent, s=step, n=times: n * place.pulled(cotangent, step=s)  # type: ignore[misc]  # a default binds
-        value = step_result(place, step, place.operand)
+        value = place.result_of(step, place.operand)
         if value is None or np.shape(value) != np.shape(place.operand) or len(np.unique(value)) < FEWEST:
             continue
         if not (value == np.round(value)).all() and abs(float(np.sum(carried * value * along)) - came) <= near:
@@ -164,25 +163,13 @@ def numeric_shape(place: Place, argument: object) -> Shape:
 
 def directional_slope(place: Place, step: Apply, carried: Array, along: Array) -> float | None:
     """⟨carried, Ju⟩ of a step for a change u of its operand, by differences; None where it does not fit."""
-    sides = [step_result(place, step, as_float(place.operand) + shift * along) for shift in (-STEP, STEP)]
+    sides = [place.result_of(step, as_float(place.operand) + shift * along) for shift in (-STEP, STEP)]
     low, high = sides
     if low is None or high is None or np.shape(low) != np.shape(carried) or np.shape(high) != np.shape(carried):
         return None
     with np.errstate(all="ignore"):
         found = float(np.sum(carried * (high - low))) / (2 * STEP)
     return found if np.isfinite(found) else None
-
-
-def step_result(place: Place, step: Apply, operand: Array) -> Array | None:
-    """What a step gives by itself, with other numbers in the operand; None where it cannot be computed."""
-    alone = place.program.alone(step)
-    given = {t.name: place.values[t.name] for t in alone.inputs} | {str(step.arguments[place.position]): operand}
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an operation that was never meant for these numbers
-            return as_float(forward(alone, given)[step.result.name])
-    except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError, IndexError):
-        return None
 
 
 def forward_slips(case: Case) -> Iterator[Slip]:

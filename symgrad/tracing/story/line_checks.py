@@ -29,8 +29,7 @@ from symgrad.indexing import Equation as Entries
 from symgrad.indexing.equation import replace_accesses
 from symgrad.indexing.symbols import Expr, access, is_access, names_read
 from symgrad.numeric.exact import Array, as_float, euclidean, furthest
-from symgrad.numeric.playing import evaluate
-from symgrad.oracles.evaluators import floats_or_integers
+from symgrad.numeric.playing import evaluate, in_type
 from symgrad.program import Apply
 from symgrad.reference import run_reference
 from symgrad.reference.bounds import TextRejected, UnsupportedText
@@ -175,9 +174,7 @@ def finds_places(line: Line) -> bool:
 def run_line(code: str, known: Mapping[str, Any]) -> Any:
     """What code comes to in torch, in doubles."""
     tensors = {  # torch has no array that is read backwards
-        name: value
-        if isinstance(value, torch.Tensor)
-        else torch.as_tensor(floats_or_integers(np.asarray(value, order="C")))
+        name: value if isinstance(value, torch.Tensor) else torch.as_tensor(in_type(np.asarray(value, order="C")))
         for name, value in known.items()
     }
     text = write_torch_code(code)
