@@ -58,7 +58,9 @@ ROUNDED = ("linear in float32",)
 
 @pytest.mark.skipif(UPDATE not in os.environ, reason=f"writes the goldens; set {UPDATE}")
 def test_goldens_are_written() -> None:
-    GOLDENS.write_text("\n".join(message(c.name, c.report()) for c in EVERY_WRONG if c.name not in RANDOM), encoding="utf-8")
+    GOLDENS.write_text(
+        "\n".join(message(c.name, c.report()) for c in EVERY_WRONG if c.name not in RANDOM), encoding="utf-8"
+    )
 
 
 @pytest.mark.one_in(96, alone=4)
