@@ -49,7 +49,10 @@ def scripts() -> Iterator[tuple[str, str]]:
 
 def written_in(path: Path) -> Iterator[tuple[str, str]]:
     """The scripts that one file of tests hands to ``play``, as they stand there."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    source = path.read_text(encoding="utf-8")
+    if "play(" not in source:
+        return
+    tree = ast.parse(source)
     known = {
         target.id: node.value.value
         for node in tree.body
