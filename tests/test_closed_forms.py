@@ -202,7 +202,7 @@ def test_what_people_write_is_what_torch_computes(text: str, shapes: str) -> Non
 
 
 AGAIN = [
-    pytest.param(*pair, id=" with ".join(pair), marks=([], pytest.mark.slow, pytest.mark.night)[n % 3])
+    pytest.param(*pair, id=" with ".join(pair), marks=pytest.mark.night if n % 3 else [])
     for n, pair in enumerate(FORMS)
 ]
 
@@ -497,11 +497,11 @@ WHOLES = [
     "layer_norm({0}, {0}.shape)",
 ]
 PAIRS = [
-    pytest.param(whole, part, marks=([], pytest.mark.slow, pytest.mark.night)[(i + j) % 3])
+    pytest.param(whole, part, marks=pytest.mark.night if (i + j) % 3 else [])
     for i, whole in enumerate(WHOLES)
     for j, part in enumerate(PARTS)
 ]
-"""Each with two of the others by default and in the slow tests, and with the rest at night."""
+"""Each with two of the others, and with the rest at night."""
 
 
 @pytest.mark.one_in(5)

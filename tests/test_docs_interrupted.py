@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from symgrad_cli.main import main
+from tests.nights import numbers
 
 NAMES = "tanh,relu,exp,matmul,sum,softmax"
 COMMAND = ("docs", "--no-check", "--ops", NAMES)
@@ -40,13 +41,12 @@ def test_the_help_says_what_a_killed_run_leaves() -> None:
     assert "a run that is killed may leave a hidden folder .symgrad-…, which you can delete" in said
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("after", [1, 3])
-@pytest.mark.parametrize("sign", ["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("way", numbers([("SIGTERM", 1), ("SIGKILL", 3)], [("SIGTERM", 3), ("SIGKILL", 1)]))
 def test_what_stands_is_whole_and_the_next_run_makes_the_rest(
-    sign: str, after: int, whole: dict[str, bytes], tmp_path: Path
+    way: tuple[str, int], whole: dict[str, bytes], tmp_path: Path
 ) -> None:
+    sign, after = way
     folder = tmp_path / "pages"
     command = [sys.executable, "-m", "symgrad_cli", *COMMAND, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -58,7 +58,7 @@ def ran(text: str, values: dict[str, np.ndarray], seed: np.ndarray | None) -> tu
     return out, dict(zip(leaves, torch.autograd.grad(out, list(leaves.values()), torch.tensor(seed)), strict=True))
 
 
-@pytest.mark.one_in(27, slow=3)
+@pytest.mark.one_in(27, slow=5)
 @pytest.mark.parametrize("name", [m for m in MODULES if not m.startswith("MaxUnpool")])  # of places, not of numbers
 def test_a_module_is_the_function_that_it_calls(name: str) -> None:
     """With what it is told and what it takes by itself, at as many axes as it takes."""
