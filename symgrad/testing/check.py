@@ -194,7 +194,7 @@ def run_batteries(bench: Bench, chosen: Sequence[str]) -> list[BatteryResult]:
             differs |= any(f.kind == "nondeterministic" and not f.evidence.get("slight") for f in found[-1].findings)
     if bench.failure and not any(o.findings for o in found):
         found.append(check_contract(bench))
-    loud = tuple(print_findings(bench, bench.pulls))
+    loud = tuple(print_findings(bench))
     if loud:
         found.append(BatteryResult(Battery("quiet", "failed", 1), loud))
     return found

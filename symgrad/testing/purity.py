@@ -282,9 +282,9 @@ def advise_reduction(shape: tuple[int, ...], right: tuple[int, ...]) -> str:
     return f"{said}silently; other callers get the wrong shape"
 
 
-def print_findings(bench: Bench, pulls: tuple[PullResult, ...]) -> Iterator[Finding]:
+def print_findings(bench: Bench) -> Iterator[Finding]:
     """What the candidate prints."""
-    for where, text in (("the forward pass", bench.run.printed), *(("backward", p.printed) for p in pulls)):
+    for where, text in (("the forward pass", bench.run.printed), *(("backward", p.printed) for p in bench.pulls)):
         if text:
             first = text.strip().splitlines() or ["a blank line"]
             yield Finding("prints", "", where, f"{where} prints {first[0][:80]!r}", {"printed": text[:2000]})

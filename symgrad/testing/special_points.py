@@ -278,7 +278,9 @@ class ExactSweep:
         program, values = at.programs[number], at.values[number]
         names = [n for n in at.wanted if any(t.name == n for t in program.inputs)]
         places = list(map(tuple, np.argwhere(seed)))
-        rows = [seed] if len(places) > MOST_SEEDS else [single_entry_seed(seed, place) for place in places]
+        rows = (
+            [seed] if len(places) > MOST_SEEDS else [np.where(unit_at(place, seed.shape), seed, 0) for place in places]
+        )
         sums: dict[tuple[str, int], Array] = {}
 
         def seen(step: Apply, position: int, cotangent: Array, part: Array) -> None:
@@ -301,13 +303,6 @@ class ExactSweep:
         denominators = {getattr(entry, "denominator", 1) for entry in part.flat} if is_exact(part) else {3}
         if any(n & (n - 1) or n > 1 / self.epsilon for n in denominators):
             self.refusal = "intermediate values that cannot be represented in"
-
-
-def single_entry_seed(seed: Array, place: tuple[int, ...]) -> Array:
-    """A seed with all entries but one 0."""
-    one = np.zeros_like(seed)
-    one[place] = seed[place]
-    return one
 
 
 def is_linear_per_input(formula: DerivedReference, whole: Mapping[str, Array], seeds: Sequence[Array]) -> bool:

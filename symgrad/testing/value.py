@@ -299,7 +299,7 @@ def cut_output_findings(bench: Bench) -> Iterator[Finding]:
     for n, gone in enumerate(bench.run.cut):
         if not gone:
             continue
-        label = "out" if len(bench.run.cut) == 1 else f"output {n + 1}"
+        label = label_of(n, bench.run.outputs)
         truth = bench.formula
         if truth is not None:
             moved = truth.part(n, bench.mixed[n])
