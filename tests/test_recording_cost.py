@@ -569,7 +569,7 @@ layer = nn.TransformerEncoderLayer(768, 12, 4 * 768, dropout=0.0, activation="ge
 net = nn.Sequential(nn.Embedding(1000, 768), nn.TransformerEncoder(layer, 6, enable_nested_tensor=False), nn.Linear(768, 1000))
 optimizer = torch.optim.AdamW(net.parameters(), 3e-4)
 for step in range(2):
-    x = torch.randint(1000, (4, 64))
+    x = torch.randint(1000, (2, 32))
     optimizer.zero_grad()
     F.cross_entropy(net(x).flatten(0, 1), x.roll(-1, 1).flatten()).backward()
     optimizer.step()
