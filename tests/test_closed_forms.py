@@ -293,7 +293,12 @@ HASHED = [(text, shapes) for text, shapes in FORMS if "@" in text or "max" in te
 
 
 @pytest.mark.parametrize(
-    ("seeds", "texts"), [(["77"], HASHED[::12]), pytest.param(["1"], HASHED, marks=pytest.mark.slow)]
+    ("seeds", "texts"),
+    [
+        (["77"], HASHED[::12]),
+        pytest.param(["1"], HASHED, marks=pytest.mark.slow),
+        pytest.param(["2", "77"], HASHED, marks=pytest.mark.night),
+    ],
 )
 def test_pythons_hash_seed_does_not_matter(seeds: list[str], texts: list[tuple[str, str]]) -> None:
     """SymPy orders some things by hash; what is shown may not depend on it. Here the seed is any."""

@@ -32,12 +32,14 @@ DISTANCES = [
     "F.pairwise_distance(a, x)", "F.pairwise_distance(a, x, p=1)", "F.cosine_similarity(a, x, dim=-1)",
     "F.cosine_similarity(a, x, dim=0)", "torch.dist(a, x)", "torch.dist(a, x, 1)",
 ]  # fmt: skip
+DIVIDING = [*DISTANCES, *("F." + c.format(", reduction='mean'") for c in REDUCED)]
+ADDING = ["F." + c.format(f", reduction={r!r}") for c in REDUCED for r in ("sum", "none")]
 CALLS = [
-    *((text, PAIRS) for text in DISTANCES),
-    *(("F." + c.format(", reduction='mean'"), PAIRS) for c in REDUCED),
-    *(("F." + c.format(f", reduction={r!r}"), PAIRS[n::3]) for c in REDUCED for n, r in enumerate(("sum", "none"))),
+    *(pytest.param(text, PAIRS, id=text) for text in DIVIDING),
+    *(pytest.param(text, PAIRS[n % 3 :: 3], id=text) for n, text in enumerate(ADDING)),
+    *(pytest.param(text, PAIRS, id=f"{text} at all", marks=pytest.mark.night) for text in ADDING),
 ]
-"""What divides at all pairs of shapes, what does not at every third one."""
+"""What divides at all pairs of shapes, what does not at every third one, and at night at all."""
 
 
 def torchs(text: str, given: dict[str, np.ndarray]) -> tuple[torch.Tensor, dict[str, torch.Tensor]] | None:
@@ -52,7 +54,7 @@ def torchs(text: str, given: dict[str, np.ndarray]) -> tuple[torch.Tensor, dict[
 
 
 @pytest.mark.one_in(6, alone=4)
-@pytest.mark.parametrize(("text", "pairs"), CALLS, ids=[text for text, _ in CALLS])
+@pytest.mark.parametrize(("text", "pairs"), CALLS)
 def test_what_is_divided_by_is_torchs_count(text: str, pairs: Pairs) -> None:
     """``multilabel_soft_margin_loss`` was a mean over the classes of both sides, where torch counts those of the first."""
     drawn, tried = np.random.default_rng(4), 0
