@@ -28,7 +28,17 @@ from symgrad.closed_form.writing import FormWriter
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.definitions import canonical_at, values_of
-from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of, weight
+from symgrad.indexing.symbols import (
+    Expr,
+    access,
+    accesses,
+    free_indices,
+    in_order,
+    indices_of,
+    is_access,
+    name_of,
+    weight,
+)
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
 
@@ -234,7 +244,7 @@ def indices_of_accesses(expression: Expr) -> set[Expr]:
 
 def find_alike_axes(axes: Sequence[Index], expression: Expr) -> Iterator[tuple[Index, ...]]:
     """The free indices of an expression that may stand for ``axes``, which have their sizes."""
-    free = sorted(free_indices(expression), key=str)
+    free = in_order(free_indices(expression))
     return product(*([i for i in free if i.size == axis.size] for axis in axes))
 
 

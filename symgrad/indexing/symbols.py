@@ -7,7 +7,7 @@ not Σ 2·x[k], because the two k are different objects whatever they are called
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -162,6 +162,11 @@ def free_indices(expression: Expr) -> frozenset[Index]:
     if isinstance(expression, (sp.Sum, sp.Product)):
         return found.difference(limit[0] for limit in expression.limits)
     return found
+
+
+def in_order(indices: Iterable[Index]) -> list[Index]:
+    """The indices by their letters; those of one letter in the order in which they were made, as a set has none."""
+    return sorted(indices, key=lambda index: (str(index), index.dummy_index))
 
 
 @lru_cache(maxsize=1024)

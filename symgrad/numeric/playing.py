@@ -22,7 +22,17 @@ import sympy as sp
 
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, fresh
-from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, names_read, number
+from symgrad.indexing.symbols import (
+    Expr,
+    accesses,
+    free_indices,
+    in_order,
+    indices_of,
+    is_access,
+    name_of,
+    names_read,
+    number,
+)
 from symgrad.lowering import Plan, lowered, make_plan
 from symgrad.lowering.arrays import ON_NUMPY, Engine, is_rational
 from symgrad.lowering.careful import Field
@@ -269,7 +279,7 @@ def evaluate_stated(equation: Equation, arrays: Mapping[str, Array], sizes: Mapp
     """
     for place, axis, held in data_indices(equation.right):
         beside = sp.Mul(*held)
-        axes = tuple(sorted(free_indices(place) | free_indices(beside), key=str))
+        axes = tuple(in_order(free_indices(place) | free_indices(beside)))
         found = as_float(evaluate_forward(Equation(axes, place), arrays, sizes))
         count = axis.length(arrays, sizes)
         lost = ~((found >= 0) & (found < count) & (found == np.floor(found)))
