@@ -330,7 +330,7 @@ def test_ones_of_a_sparse_jacobian_are_not_laid_out_as_fractions() -> None:
     """13 million of them took 21 s."""
     for text in ("cumsum(x, 0)", "cumsum(x, 0).reshape(-1)"):
         matrix = symgrad.jacobian(text, "x", shapes={"x": (5, 4)})
-        assert matrix._triplets.values.dtype == np.int64
+        assert matrix.evidence.triplets.values.dtype == np.int64
         assert (matrix.sparse().toarray() == matrix.dense()).all()
     halves = symgrad.jacobian("cumsum(x, 0) / 2", "x", shapes={"x": (3,)}).dense()
     assert halves.tolist() == (np.tril(np.ones((3, 3))) / 2).tolist()

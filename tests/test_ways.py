@@ -108,7 +108,7 @@ def test_no_text_of_the_library_names_an_option_of_the_shell() -> None:
     """They are settings, which every way says in its own words."""
     root = Path(symgrad.__file__).parent
     of_the_shell = {  # what only the shell reaches, with the reason
-        "tracing/captured/function.py": {"--call package.module:function", "--call "},  # --call itself is being read
+        "tracing/captured/function.py": {"--call "},  # --call itself is being read
         "errors.py": {form for form in FORMS[Frontend.COMMAND].values() if OPTION.search(form)},  # its own words
     }
     found = {str(p.relative_to(root)): set(loose(p)) for p in root.rglob("*.py")}

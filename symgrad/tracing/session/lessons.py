@@ -59,6 +59,11 @@ def collect_lessons(call: Findings) -> list[str]:
     return found
 
 
+def pull_from(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
+    """vᵀJ from a tensor of the program, in floats: what is exact may be fractions."""
+    return {own: as_float(array) for own, array in pull_recording(program, {name: weights}, wanted).items()}
+
+
 def mean_loss_note(program: Capture) -> Iterator[str]:
     """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
     losses = [(s, n) for s, n in means(program.recording, program.values) if not has_role(s.op, Role.AVERAGES)]
@@ -80,7 +85,7 @@ def added_rows_note(program: Capture, seeds: Mapping[str, Array]) -> Iterator[st
     else:
         return
     size, shape = np.size(program.arrays[name]), np.shape(program.arrays[name])
-    rows = [pull_recording(program, {name: np.eye(1, size, n).reshape(shape)}) for n in {0, 1, size - 1}]
+    rows = [pull_from(program, name, np.eye(1, size, n).reshape(shape), program.wanted) for n in {0, 1, size - 1}]
     pairs = combinations(rows, 2)
     finite = all(np.isfinite(array).all() for row in rows for array in row.values())
     if finite and any(np.any((one[own] != 0) & (other[own] != 0)) for one, other in pairs for own in program.wanted):
@@ -101,7 +106,7 @@ def find_summed_tensor(program: Capture, end: str) -> str | None:
     if maker is None or maker.result.name in program.boxes or len(maker.tensors) != 1 or not is_move(maker, tensors):
         return None
     (name,) = maker.tensors
-    weights = pull_recording(program, {end: np.ones(np.shape(program.arrays[end]))}, [name])[name]
+    weights = pull_from(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
     return name if weights.size > 1 and (weights == 1).all() else None
 
 
@@ -115,7 +120,7 @@ def repeated_reads_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]
         if not (selects or looks_up):
             continue
         end = program.ends[0] if selects else readers[0].result.name
-        counts = pull_recording(program, {end: np.ones(np.shape(program.arrays[end]))}, [name])[name]
+        counts = pull_from(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
         if selects or (counts.sum() == np.size(program.arrays[end]) and (counts == np.round(counts)).all()):
             yield from read_again(row.name, counts)
 
