@@ -140,16 +140,19 @@ def compare(
         return Check(
             oracle, float("inf"), False, note=f"the oracle's shape is {expected.shape}, the derived {got.shape}"
         )
-    a, b, gap = as_float(expected), as_float(got), gaps(expected, got)
-    if is_exact(expected) and is_exact(got) and standing is None:
-        equal = np.asarray(expected == got, dtype=bool)
-        return entry_check(oracle, a, b, np.where(equal, 0.0, gap), equal, exact=True, note=note)
+    a, b, gap, undefined = as_float(expected), as_float(got), gaps(expected, got), 0
+    exact = is_exact(expected) and is_exact(got) and standing is None
     allowed = tolerance * max(1.0, largest_finite(a))
-    if standing is None:
-        return entry_check(oracle, a, b, gap, gap <= allowed, exact=False, note=note)
-    apart, undefined = standing.apart(a, b, allowed)
-    gap = np.where(apart, 0.0, gap)
-    return entry_check(oracle, a, b, gap, gap <= allowed, exact=False, note=note, undefined=int(undefined.sum()))
+    if standing is not None:
+        apart, void = standing.apart(a, b, allowed)
+        gap, undefined = np.where(apart, 0.0, gap), int(void.sum())
+    if gap.size == 0:
+        return Check(oracle, 0.0, True, exact, note)
+    equal = np.asarray(expected == got if exact else gap <= allowed, dtype=bool)
+    gap = np.where(equal, 0.0, gap) if exact else gap
+    worst = np.unravel_index(int(np.argmax(gap if equal.all() else np.where(equal, -1.0, gap))), gap.shape)
+    at = tuple(int(i) for i in worst)
+    return Check(oracle, float(gap.max()), bool(equal.all()), exact, note, at, float(a[at]), float(b[at]), undefined)
 
 
 def compare_mathematics(oracle: str, mathematics: Array, program: Array, standing: Standing | None = None) -> Check:
@@ -175,19 +178,6 @@ def compare_some(
     left = int(able.size - able.sum())
     note = f"{left} of {able.size} entries are left out: {why}" if left else ""
     return compare(oracle, np.where(able, as_float(expected), as_float(got)), as_float(got), tolerance, note, standing)
-
-
-def entry_check(
-    oracle: str, expected: Array, got: Array, gap: Array, equal: Array, exact: bool, note: str, undefined: int = 0
-) -> Check:
-    """The check with its worst entry."""
-    if gap.size == 0:
-        return Check(oracle, 0.0, True, exact, note)
-    worst = np.unravel_index(int(np.argmax(np.where(equal, -1.0, gap) if not equal.all() else gap)), gap.shape)
-    at = tuple(int(i) for i in worst)
-    return Check(
-        oracle, float(gap.max()), bool(equal.all()), exact, note, at, float(expected[at]), float(got[at]), undefined
-    )
 
 
 Place = tuple[int, ...]

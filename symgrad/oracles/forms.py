@@ -118,7 +118,8 @@ def _checked(asked: FormQuestion) -> tuple[str, Check]:
     for where, found, weights in _points(program, asked.values, asked.seed, dict(asked.held)):
         difference = difference_at_sizes(program, found) if where == RESIZED else ""
         if difference:
-            return where, Check(NAME, None, False, note=f"it does not hold for {sizes_text(found)}: {difference}")
+            sizes = ", ".join(f"{size} = {number}" for size, number in found.sizes.items())
+            return where, Check(NAME, None, False, note=f"it does not hold for {sizes}: {difference}")
         try:
             checks.append(_at(text, program, asked.sweep, found, weights, read_back, where == RESIZED))
         except SymgradError as error:
@@ -172,11 +173,6 @@ def guard_zeros(equation: Equation, arrays: Mapping[str, Array], values: Values,
     bare = valued(equation.right.replace(is_guard, lambda _: sp.S.One))
     shut = np.isnan(bare) | (valued(sp.Mul(*guards)) == 0)
     return np.where(np.isnan(written) & shut & (raw == 0), 0.0, written)
-
-
-def sizes_text(values: Values) -> str:
-    """Sizes in words."""
-    return ", ".join(f"{size} = {number}" for size, number in values.sizes.items())
 
 
 def nearby_points(values: Values, program: Program, moving: Collection[str]) -> Iterator[Values]:

@@ -178,27 +178,24 @@ def check_differences(
             sides.append(float(np.sum(weights * as_float(found))))
         return (sides[0] - sides[1]) / (2 * step)
 
-    def quotient(at: tuple[int, ...], step: float) -> float:
-        return slope(unit_at(at, point.shape), step)
+    def quotients(step: float) -> Array:
+        every = [slope(unit_at(at, point.shape), step) for at in np.ndindex(*point.shape)]
+        return np.reshape(every, point.shape)
 
     ours = as_float(gradient)
     if standing is None and point.size * len(moving) > MOST:
         check = in_directions(slope, ours, 2 * point.size * len(moving))
         if check.passed:
             return check
-    found = np.empty(point.shape)
-    for at in np.ndindex(*point.shape):
-        found[at] = quotient(at, STEP)
+    found = quotients(STEP)
     case = Comparison(QUOTIENTS, alone, here, seed, wanted, found, ours, standing, tolerance=ACCURACY)
     check = judge(case.check(), [partial(at_kinks, case)])
     if check.passed is not False:
         return check
     if without_digits(here.arrays.values(), float(np.abs(weights).sum())):
         return skipped(QUOTIENTS, UNSETTLED)
-    finer = np.empty(point.shape)
-    for at in np.ndindex(*point.shape):
-        finer[at] = quotient(at, STEP / FINER)
-    return compare_some(QUOTIENTS, found, ours, has_converged(found, finer), UNSETTLED, ACCURACY, standing)
+    able = has_converged(found, quotients(STEP / FINER))
+    return compare_some(QUOTIENTS, found, ours, able, UNSETTLED, ACCURACY, standing)
 
 
 def in_directions(slope: Callable[[Array, float], float], gradient: Array, steps: int) -> Check:
