@@ -29,7 +29,7 @@ from symgrad.render.html.formula_trees import json_values
 from symgrad.testing.bench import Trial
 from symgrad.testing.references import DerivedReference
 from symgrad.testing.slips import Case, Slip
-from symgrad.testing.slips.diagnosis import likely_slips
+from symgrad.testing.slips.diagnosis import LIKELY, computable_slips
 from symgrad.testing.trial_seeds import Weights, coarsest_tolerance, integer_seeds
 
 RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
@@ -214,7 +214,7 @@ def mistake_data(explanation: Explanation, values: Values, trials: dict[str, lis
         found[name] = []
         seen = {rounded_bytes([t.expected for t in several])}
         blank = [replace(t, got=np.zeros_like(t.expected)) for t in several]  # nothing came yet
-        for slip in islice(likely_slips(case_of(explanation, values, name, blank)), MOST_SLIPS):
+        for slip in islice(computable_slips(case_of(explanation, values, name, blank), LIKELY), MOST_SLIPS):
             made = slip_gradients(slip, several)
             if made is None or rounded_bytes(made) in seen or (slip.kind == "scaled" and "every entry" in slip.said):
                 continue

@@ -6,7 +6,6 @@ back once through one graph.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -14,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import bug
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.numeric.exact import gaps, largest_finite
-from symgrad.oracles.torch import data_inputs, torch_forward, torch_leaves
+from symgrad.oracles.torch import data_inputs, torch_forward, torch_leaves, torch_version
 from symgrad.testing.candidates import Candidate, CandidateRun, PullResult, listening
+from symgrad.testing.candidates.watching import to_float64
 from symgrad.testing.references import DerivedReference, GradientReference
 from symgrad.testing.report import FAILED, NOT_MADE, PASSED, Battery, Finding
 from symgrad.testing.trial_seeds import EPSILON, LEAST, GradientTolerance, Weights, integer_seeds, null_seed, real_seeds
@@ -77,11 +76,6 @@ class Bench:
         return self.truth if isinstance(self.truth, DerivedReference) else None
 
     @property
-    def failure(self) -> str:
-        """Why there are no gradients at all."""
-        return self.baseline.failure
-
-    @property
     def mixed(self) -> tuple[Array, ...]:
         """The first seed of random integers."""
         return self.weights[0].seeds
@@ -100,12 +94,6 @@ class Bench:
     def flat(self) -> Array:
         """|v| of every seed as a row, all outputs one behind the other."""
         return np.abs([np.concatenate([seed.reshape(-1) for seed in w.seeds]) for w in self.weights])
-
-    def right(self, seeds: tuple[Array, ...]) -> Mapping[str, Array]:
-        """The right gradient for some seed; where the rows of J are known and finite they are weighed."""
-        if self.truth is None:
-            raise bug("there is nothing to be right")
-        return right_gradients(self.truth, self.rows, seeds)
 
     @cached_property
     def trials(self) -> dict[str, list[Trial]]:
@@ -298,7 +286,7 @@ class EagerRun:
 
 def run_eager(formula: DerivedReference, dtype: str, every: Sequence[Weights]) -> EagerRun | None:
     """The table's torch calls on inputs of the candidate's type."""
-    if dtype == "float64" or importlib.util.find_spec("torch") is None:
+    if dtype == "float64" or torch_version() is None:
         return None
     import torch
 
@@ -307,21 +295,14 @@ def run_eager(formula: DerivedReference, dtype: str, every: Sequence[Weights]) -
         found = torch_leaves(formula.inputs, wanted, dtype)
         outs = [torch_forward(program, found) for program in formula.programs]
         leaves = {n: found[n] for n in formula.wanted if n in found and found[n].requires_grad}
+        ends = [out for out in outs if out.requires_grad]
         gradients = []
         for weights in every:
-            told = [
-                (out, torch.as_tensor(seed).to(out.dtype))
-                for out, seed in zip(outs, weights.seeds, strict=True) if out.requires_grad
-            ]  # fmt: skip
-            came: Sequence[Any] = [None] * len(leaves)
-            if told and leaves:
-                ends, seeds = zip(*told, strict=True)
-                came = torch.autograd.grad(ends, list(leaves.values()), seeds, retain_graph=True, allow_unused=True)
-            gradients.append({n: as_array(g, found[n]) for n, g in zip(leaves, came, strict=True)})
-        return EagerRun(tuple(as_array(out, out) for out in outs), tuple(gradients))
+            pairs = zip(outs, weights.seeds, strict=True)
+            seeds = [torch.as_tensor(seed).to(out.dtype) for out, seed in pairs if out.requires_grad]
+            came: Sequence[Any] = [torch.zeros_like(leaf) for leaf in leaves.values()]
+            if ends and leaves:
+                came = torch.autograd.grad(ends, [*leaves.values()], seeds, retain_graph=True, materialize_grads=True)
+            gradients.append({n: to_float64(g) for n, g in zip(leaves, came, strict=True)})
+        return EagerRun(tuple(map(to_float64, outs)), tuple(gradients))
     return None
-
-
-def as_array(tensor: Any, like: Any) -> Array:
-    """The numbers of a tensor in float64; zeros for none."""
-    return np.zeros(tuple(like.shape)) if tensor is None else np.asarray(tensor.detach().double().numpy())

@@ -179,20 +179,20 @@ def run_batteries(bench: Bench, chosen: Sequence[str]) -> list[BatteryResult]:
     if first is not None:
         unsteady = random_forward_finding(bench, bench.candidate.run())
         return [BatteryResult(Battery("determinism" if unsteady else "value", "failed", 1), (unsteady or first,))]
-    gone = tuple(cut_output_findings(bench)) if not bench.failure else ()
+    gone = tuple(cut_output_findings(bench)) if not bench.baseline.failure else ()
     if gone:
         return [BatteryResult(Battery("value", "failed", 1), gone)]
     found: list[BatteryResult] = []
     differs = False
     for name in chosen:
-        if bench.failure and name not in ("contract", "purity", "kink"):
+        if bench.baseline.failure and name not in ("contract", "purity", "kink"):
             found.append(not_made(name, "backward returned no gradients"))
         elif differs and name in STEADY:
             found.append(not_made(name, "its result changes from call to call"))
         else:
             found.append(run_battery(bench, name))
             differs |= any(f.kind == "nondeterministic" and not f.evidence.get("slight") for f in found[-1].findings)
-    if bench.failure and not any(o.findings for o in found):
+    if bench.baseline.failure and not any(o.findings for o in found):
         found.append(check_contract(bench))
     loud = tuple(print_findings(bench))
     if loud:

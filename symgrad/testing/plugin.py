@@ -60,12 +60,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.fixture
 def check_backward() -> Callable[..., BackwardReport]:
     """`symgrad.testing.assert_backward`, a refusal of symgrad's told without its traceback."""
-
-    def checked(fn: Any, expression: Any = None, /, **options: Any) -> BackwardReport:
-        __tracebackhide__ = True
-        return run_check(fn, expression, options)
-
-    return checked
+    return run_check
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -81,26 +76,21 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     candidate = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
     if candidate is None:
         pytest.fail(f"{pyfuncitem.name} is marked symgrad, but returns no function to check", pytrace=False)
-    run_check(candidate, marker.args[0] if marker.args else None, draw_inputs(marker.kwargs))
+    run_check(candidate, *marker.args, **draw_inputs(marker.kwargs))
     return True
 
 
-def run_check(fn: Any, expression: Any, options: Mapping[str, Any]) -> BackwardReport:
+def run_check(fn: Any, expression: Any = None, /, **options: Any) -> BackwardReport:
     """One check, which passes or fails the test."""
     __tracebackhide__ = True
     from symgrad.errors import SymgradError
-    from symgrad.testing.check import check_backward as check  # loads SymPy: only where it is used
+    from symgrad.testing.check import assert_backward  # loads SymPy: only where it is used
 
-    refused = ""
     try:
-        report = check(fn, expression, **options)
+        return assert_backward(fn, expression, **options)
     except SymgradError as error:
         refused = str(error)
-    if refused:  # outside of the handler: pytest would tell both
-        pytest.fail(refused, pytrace=False)
-    if not report.passed:
-        raise AssertionError(report.to_text())
-    return report
+    pytest.fail(refused, pytrace=False)  # outside of the handler: pytest would tell both
 
 
 def draw_inputs(options: Mapping[str, Any]) -> dict[str, Any]:

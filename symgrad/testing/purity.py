@@ -211,13 +211,11 @@ def check_accumulation(bench: Bench) -> BatteryResult:
 def check_contract(bench: Bench) -> BatteryResult:
     """Arity, shape, type and device of what custom backwards return."""
     seen = [returned for pull in bench.pulls for returned in pull.returned]
-    found = list(exception_findings(bench))
-    kinds: set[tuple[str, str, int]] = set()
+    breaches: dict[tuple[object, ...], Finding] = {}
     for returned in seen:
-        for kind, position, finding in contract_breaches(returned):
-            if (kind, returned.function, position) not in kinds:
-                kinds.add((kind, returned.function, position))
-                found.append(finding)
+        for breach in contract_breaches(returned):
+            breaches.setdefault((breach.kind, returned.function, breach.evidence.get("argument")), breach)
+    found = [*exception_findings(bench), *breaches.values()]
     if not seen and not found:
         return not_made(BATTERY, "not an autograd.Function in Python, so what it returns cannot be observed")
     return battery_result(BATTERY, len(seen), found)
@@ -238,17 +236,16 @@ def exception_findings(bench: Bench) -> Iterator[Finding]:
             return
 
 
-def contract_breaches(returned: ReturnedGradients) -> Iterator[tuple[str, int, Finding]]:
-    """What is wrong with one answer: its kind, the argument's place, and the finding."""
+def contract_breaches(returned: ReturnedGradients) -> Iterator[Finding]:
+    """What is wrong with one answer."""
     got, wanted = returned.got, returned.wanted
     extra = got[len(wanted) :]
     if len(got) < len(wanted) or any(meta is not None for meta in extra):
         returns, arguments = count_noun(len(got), "gradient"), count_noun(len(wanted), "argument")
         said = f"{returned.function} returns {returns} for {arguments} of forward"
         hint = "return one for each, None where there is no gradient"
-        yield "arity", -1, Finding(
-            "arity", "", returned.function, f"{said}: {hint}", {"returned": len(got), "arguments": len(wanted)}
-        )  # fmt: skip
+        evidence: dict[str, object] = {"returned": len(got), "arguments": len(wanted)}
+        yield Finding("arity", "", returned.function, f"{said}: {hint}", evidence)
         return
     for position, (meta, right) in enumerate(zip(got, wanted, strict=False)):
         if meta is None or right is None:
@@ -270,8 +267,7 @@ def contract_breaches(returned: ReturnedGradients) -> Iterator[tuple[str, int, F
             ),
         ):
             if came != due:
-                more = {**evidence, "returned": came, "wanted": due}
-                yield kind, position, Finding(kind, name, what, f"{returns} {said}", more)
+                yield Finding(kind, name, what, f"{returns} {said}", {**evidence, "returned": came, "wanted": due})
 
 
 def advise_reduction(shape: tuple[int, ...], right: tuple[int, ...]) -> str:

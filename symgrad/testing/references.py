@@ -61,7 +61,8 @@ class DerivedReference:
     @property
     def whole(self) -> bool:
         """Whether the outputs are whole numbers that were computed without rounding."""
-        return all(holds_whole(v[p.output]) for p, v in zip(self.programs, self.values, strict=True))
+        held = [v[p.output] for p, v in zip(self.programs, self.values, strict=True)]
+        return all(is_exact(a) and all(getattr(n, "denominator", 1) == 1 for n in np.asarray(a).flat) for a in held)
 
     @cached_property
     def sweeps(self) -> tuple[Pull, ...]:
@@ -157,11 +158,6 @@ class DifferenceReference:
 GradientReference = DerivedReference | DifferenceReference
 
 
-def holds_whole(array: Array) -> bool:
-    """Whether every entry is a whole number, and known to be: a float is not."""
-    return is_exact(array) and all(getattr(entry, "denominator", 1) == 1 for entry in np.asarray(array).flat)
-
-
 def derive_reference(
     expression: Any, arrays: Mapping[str, Array], scalars: Mapping[str, Any], wanted: Sequence[str],
     shapes: Mapping[str, Sequence[Any]],
@@ -174,14 +170,11 @@ def derive_reference(
         return reference_from_capture(expression, arrays, wanted)
     several = isinstance(expression, (tuple, list))
     texts = [arguments.require_text(part, "the expression") for part in (expression if several else [expression])]
-    programs, found = [], []
-    for text in texts:
-        program, values = program_at_values(text, arrays, scalars, shapes)
-        programs.append(program)
-        found.append(values)
-    if not programs:
+    found = [program_at_values(text, arrays, scalars, shapes) for text in texts]
+    if not found:
         raise InputError("there is no expression", hints=('"softmax(x, dim=-1)"',))
-    return DerivedReference("; ".join(texts), tuple(programs), tuple(found), tuple(wanted))
+    programs, values = zip(*found, strict=True)
+    return DerivedReference("; ".join(texts), programs, values, tuple(wanted))
 
 
 def reference_for_outputs(expression: Any, count: Callable[[], int], *given: Any) -> DerivedReference:
@@ -244,22 +237,18 @@ def reference_from_capture(program: Capture, arrays: Mapping[str, Array], wanted
         replace(step, arguments=tuple(swap.get(a, a) if isinstance(a, str) else a for a in step.arguments))
         for step in program.recording.steps
     )
-    whole, found = [], []
-    for end in program.ends:
-        recording = Program(inputs, steps, swap.get(end, end), program.recording.sizes)
-        recording = relabel_program(recording, program.labels)
-        given = {t.name: arrays.get(t.name) for t in inputs}
-        held = {swap[old]: array for old, array in program.arrays.items() if old in swap}
-        point = {name: held[name] if array is None else array for name, array in given.items()}
-        wrong = [n for n, array in point.items() if np.shape(array) != np.shape(held[n])]
-        if wrong:
-            raise ShapeError(
-                f"{wrong[0]} does not have the shape that it was captured with",
-                found=(f"{np.shape(point[wrong[0]])}, captured {np.shape(held[wrong[0]])}",),
-            )
-        whole.append(recording)
-        found.append(forward(recording, point))
-    return DerivedReference(program.title or "the captured program", tuple(whole), tuple(found), tuple(wanted))
+    held = {swap[old]: array for old, array in program.arrays.items() if old in swap}
+    point = {t.name: arrays[t.name] if t.name in arrays else held[t.name] for t in inputs}
+    wrong = [n for n, array in point.items() if np.shape(array) != np.shape(held[n])]
+    if wrong:
+        raise ShapeError(
+            f"{wrong[0]} does not have the shape that it was captured with",
+            found=(f"{np.shape(point[wrong[0]])}, captured {np.shape(held[wrong[0]])}",),
+        )
+    recordings = (Program(inputs, steps, swap.get(end, end), program.recording.sizes) for end in program.ends)
+    whole = tuple(relabel_program(recording, program.labels) for recording in recordings)
+    found = tuple(forward(recording, point) for recording in whole)
+    return DerivedReference(program.title or "the captured program", whole, found, tuple(wanted))
 
 
 def capture_reference(

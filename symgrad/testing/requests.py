@@ -24,14 +24,14 @@ from symgrad.numeric import Array, as_float
 from symgrad.testing.candidates import (
     PLAIN,
     Candidate,
+    CandidateRun,
     MemoryLayout,
     Meta,
-    Mutation,
     PullResult,
     ReturnedGradients,
     Seeds,
     Variation,
-    first_mutation,
+    array_mutations,
     listening,
 )
 
@@ -151,8 +151,8 @@ def parameters_of(function: Any, expression: Any, given: Collection[str], wrt: S
 OWN = ("jax", "jaxlib")
 
 
-class Pair:
-    """``(forward, backward)`` on NumPy arrays."""
+class Pair(Candidate):
+    """``(forward, backward)`` on NumPy arrays: there is no forward mode, and no graph to differentiate again."""
 
     masks, spent = False, ""
 
@@ -175,17 +175,9 @@ class Pair:
             given[name] = array if layout is None else layout.place(array.astype(np.float64)).view(array.dtype)
         return PairRun(self, given)
 
-    def pushed(self, name: str, tangent: Array) -> tuple[Array, ...] | str | None:
-        """There is no forward mode."""
-        return None
 
-    def second(self, name: str, seeds: Seeds, weights: Array) -> PullResult:
-        """There is no graph."""
-        return PullResult({}, "a pair of NumPy functions has no graph to differentiate again")
-
-
-class PairRun:
-    """One forward pass of a pair."""
+class PairRun(CandidateRun):
+    """One forward pass of a pair, which has no ``.grad``."""
 
     def __init__(self, owner: Pair, given: dict[str, Any]) -> None:
         self.owner, self.given = owner, given
@@ -203,7 +195,7 @@ class PairRun:
         self.outputs = tuple(part.astype(np.float64) for part in raw)
         self.dtypes = tuple(str(part.dtype) for part in raw)
         self.cut = (False,) * len(raw)
-        self.changes = mutated_arrays(before, given, "mutates_input", "the forward pass")
+        self.changes = array_mutations("mutates_input", "the forward pass", before, given)
 
     def pull(self, seeds: Seeds, layouts: Sequence[MemoryLayout | None] = (), watched: bool = False) -> PullResult:
         """The candidate's own backward."""
@@ -212,16 +204,15 @@ class PairRun:
         for seed, dtype, out, layout in zip(seeds, self.dtypes, self.outputs, chosen, strict=True):
             values = np.zeros(out.shape) if seed is None else np.asarray(seed, dtype=np.float64)
             parts.append(np.array(values, dtype) if layout is None else layout.place(values).view(np.dtype(dtype)))
-        before = [part.copy() for part in parts]
+        names = [f"v{n + 1}" for n in range(len(parts))] if self.several else ["v"]
+        weights = dict(zip(names, parts, strict=True))
+        before = {n: part.copy() for n, part in weights.items()}
         arrays = {n: a.copy() for n, a in self.given.items() if isinstance(a, np.ndarray)}
         result: Any = ()
         with listening() as heard:
             result = self.owner.backward(tuple(parts) if self.several else parts[0], *self.given.values())
-        names = [f"v{n + 1}" for n in range(len(parts))] if self.several else ["v"]
-        changes = mutated_arrays(
-            dict(zip(names, before, strict=True)), dict(zip(names, parts, strict=True)), "mutates_seed"
-        )
-        changes += mutated_arrays(arrays, self.given, "mutates_input")
+        changes = array_mutations("mutates_seed", "backward", before, weights)
+        changes += array_mutations("mutates_input", "backward", arrays, self.given)
         if heard.failure:
             return PullResult({}, heard.failure, heard.printed, changes)
         got = result if isinstance(result, (tuple, list)) else (result,)
@@ -246,10 +237,6 @@ class PairRun:
             gradients[name] = reduced
         return PullResult(gradients, "", heard.printed, changes, returned)
 
-    def accumulated(self, seeds: Seeds) -> PullResult | None:
-        """There is no ``.grad``."""
-        return None
-
 
 def sum_to_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
     """``array`` added up to ``shape``, over which it was broadcast; None where it was not."""
@@ -263,14 +250,6 @@ def sum_to_shape(array: Array, shape: tuple[int, ...]) -> Array | None:
                 return None
             found = found.sum(axis, keepdims=True)
     return np.asarray(found)
-
-
-def mutated_arrays(
-    before: Mapping[str, Array], after: Mapping[str, Any], kind: str, where: str = "backward"
-) -> tuple[Mutation, ...]:
-    """The arrays that are no longer what they were."""
-    found = [first_mutation(kind, name, where, was, after[name]) for name, was in before.items()]
-    return tuple(change for change in found if change is not None)
 
 
 def in_jax_types(inputs: Mapping[str, Any]) -> dict[str, Any]:

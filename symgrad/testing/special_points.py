@@ -22,7 +22,7 @@ from symgrad.explanation.evidence import nonzero_places
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, is_exact, unit_at
 from symgrad.numeric.vector_products import Pull
-from symgrad.oracles.numerical import APART, STEPS, lies_between, two_slopes
+from symgrad.oracles.numerical import APART, STEPS, Sides, lies_between, two_slopes
 from symgrad.program import Apply
 from symgrad.testing.bench import (
     BatteryResult,
@@ -31,6 +31,7 @@ from symgrad.testing.bench import (
     battery_result,
     format_distinct,
     not_made,
+    right_gradients,
     run_eager,
     six_digits,
 )
@@ -44,7 +45,6 @@ GRADCHECK = 1e-6
 MOST, DIRECTIONS = 16, 6
 JUMP = 1e-3
 
-Sides = tuple[float, float]
 LARGEST = 2
 SPARE = 2
 """How many times larger what is added up on the way may be than what is seen of it."""
@@ -178,7 +178,7 @@ def kink_notes(bench: Bench, formula: DerivedReference) -> Iterator[str]:
     generator = np.random.default_rng(1)
     seeds = tuple(np.ones(s.shape) for s in bench.mixed)
     names = [n for n in bench.candidate.names if n in formula.inputs]
-    base = bench.right(seeds)
+    base = right_gradients(formula, bench.rows, seeds)
     scale = max([1.0, *(float(np.abs(g[np.isfinite(g)]).max(initial=0.0)) for g in base.values())])
     lots = {n: generator.uniform(0.5, 1.0, np.shape(formula.inputs[n])) for n in names}
     sides = [reference_at_step(formula, lots, shift).pull(seeds) for shift in (-GRADCHECK, GRADCHECK)]
@@ -307,9 +307,6 @@ class ExactSweep:
 
 def is_linear_per_input(formula: DerivedReference, whole: Mapping[str, Array], seeds: Sequence[Array]) -> bool:
     """Whether the gradient by each input is the same wherever that input is."""
-    for name, array in whole.items():
-        here = formula.at(whole).pull(seeds)[name]
-        there = formula.at({**whole, name: 2 * array + 1}).pull(seeds)[name]
-        if not np.array_equal(here, there):
-            return False
-    return True
+    here = formula.at(whole).pull(seeds)
+    moved = ((name, formula.at({**whole, name: 2 * array + 1})) for name, array in whole.items())
+    return all(np.array_equal(here[name], there.pull(seeds)[name]) for name, there in moved)

@@ -205,8 +205,17 @@ class Mutation:
     after: float
 
 
+def array_mutations(
+    kind: str, where: str, before: Mapping[str, Array], after: Mapping[str, Array | None]
+) -> tuple[Mutation, ...]:
+    """The first entry of each array that is no longer what it was; of what is None now nothing is said."""
+    pairs = ((what, was, after[what]) for what, was in before.items())
+    found = (None if now is None else first_mutation(kind, what, where, was, now) for what, was, now in pairs)
+    return tuple(change for change in found if change is not None)
+
+
 def first_mutation(kind: str, what: str, where: str, before: Array, after: Array) -> Mutation | None:
-    """The first entry of a tensor that is no longer what it was; None where there is none."""
+    """The first entry of an array that is no longer what it was; None where there is none."""
     if before.shape != after.shape:
         return Mutation(kind, what, where, float("nan"), float("nan"))
     differ = np.argwhere((before != after) & ~((before != before) & (after != after)))
@@ -257,6 +266,7 @@ class CandidateRun(Protocol):
 
     def accumulated(self, seeds: Seeds) -> PullResult | None:
         """What backward adds to a ``.grad`` that holds ones already; None where there is no such thing."""
+        return None
 
 
 class Candidate(Protocol):
@@ -272,6 +282,8 @@ class Candidate(Protocol):
 
     def pushed(self, name: str, tangent: Array) -> tuple[Array, ...] | str | None:
         """Ju by the candidate's own forward mode; None where it has none, text where it raises."""
+        return None
 
     def second(self, name: str, seeds: Seeds, weights: Array) -> PullResult:
         """The derivative of Σ weights·(gradient by ``name``) by every input; ``failure`` where there is none."""
+        return PullResult({}, "there is no graph to differentiate again")

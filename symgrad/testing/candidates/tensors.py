@@ -16,8 +16,15 @@ import torch
 from torch.autograd import forward_ad
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates import PLAIN, Heard, MemoryLayout, Mutation, PullResult, Seeds, Variation, listening
-from symgrad.testing.candidates.watching import dtype_name, functions_of, snapshot, tensor_mutation, watch_backwards
+from symgrad.testing.candidates import PLAIN, Heard, MemoryLayout, PullResult, Seeds, Variation, listening
+from symgrad.testing.candidates.watching import (
+    dtype_name,
+    functions_of,
+    snapshot,
+    tensor_mutations,
+    to_float64,
+    watch_backwards,
+)
 from symgrad.tracing.session.sampling import graph_nodes
 
 ONCE, ERROR = "marked once_differentiable", "torch::autograd::Error"
@@ -25,12 +32,6 @@ ONCE, ERROR = "marked once_differentiable", "torch::autograd::Error"
 DONATED, NO_SECOND = "donated buffers", "does not currently support double backward"
 """What torch says of a compiled graph that is asked twice, or differentiated again."""
 LEAF = "a leaf variable that requires grad"
-
-
-def to_float64(tensor: Any) -> Array:
-    """Entries in float64."""
-    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
-    return np.array(dense.cpu().double().numpy())
 
 
 class Tensors:
@@ -171,10 +172,7 @@ class TensorRun:
         self.outputs = tuple(to_float64(t) for t in self.tensors)
         self.dtypes = tuple(dtype_name(t.dtype) for t in self.tensors)
         self.cut = tuple(not t.requires_grad for t in self.tensors)
-        self.changes: tuple[Mutation, ...] = tuple(
-            c for name, leaf in leaves.items()
-            if (c := tensor_mutation("mutates_input", name, "the forward pass", before[name], leaf)) is not None
-        )  # fmt: skip
+        self.changes = tensor_mutations("mutates_input", "the forward pass", before, leaves)
         known = {**leaves, **owner.parameters}
         self.asked = {name: known[name] for name in owner.names if known[name].requires_grad}
 
@@ -240,16 +238,12 @@ class TensorRun:
         if watched:
             return self.watched(pairs)
         found, heard = self.engine(pairs)
-        counting = zip(pairs, self.counting(seeds), strict=True)
-        written = any(not torch.equal(s, torch.as_tensor(seed).to(s)) for (_, s), seed in counting)
+        untouched = self.pairs(seeds, layouts)
+        written = any(not torch.equal(s, own) for (_, s), (_, own) in zip(pairs, untouched, strict=True))
         if heard.failure or written:  # once more, to say which
             again = self.fresh()
             return again.watched(again.pairs(seeds, layouts))
         return PullResult(found, "", heard.printed)
-
-    def counting(self, seeds: Seeds) -> list[Array]:
-        """The seeds of the outputs that count."""
-        return [s for t, s in zip(self.tensors, seeds, strict=True) if s is not None and t.requires_grad]
 
     def engine(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[dict[str, Array | None], Heard]:
         """One call of the engine."""
@@ -264,19 +258,16 @@ class TensorRun:
 
     def watched(self, pairs: Sequence[tuple[Any, Any]]) -> PullResult:
         """One call of the engine, with what custom backwards return, and what is other than it was."""
-        copies = [snapshot(s) for _, s in pairs]
+        before = [snapshot(s) for _, s in pairs]
         leaves = {name: snapshot(leaf) for name, leaf in self.asked.items()}
         labels = {id(leaf): name for name, leaf in self.asked.items()}
         with watch_backwards(self.functions, labels) as notes:
             found, heard = self.engine(pairs)
         changes = list(notes.changes)
         if not any(c.kind == "mutates_seed" for c in changes):
-            seen = [
-                tensor_mutation("mutates_seed", "v", "backward", c, s) for c, (_, s) in zip(copies, pairs, strict=True)
-            ]
-            changes += [c for c in seen if c is not None]
-        seen = [tensor_mutation("mutates_input", n, "backward", leaves[n], leaf) for n, leaf in self.asked.items()]
-        changes += [c for c in seen if c is not None]
+            for was, (_, s) in zip(before, pairs, strict=True):
+                changes += tensor_mutations("mutates_seed", "backward", {"v": was}, {"v": s})
+        changes += tensor_mutations("mutates_input", "backward", leaves, self.asked)
         gradients = {} if heard.failure else found
         return PullResult(
             gradients, heard.failure, heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions)

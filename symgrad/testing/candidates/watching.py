@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates import Meta, Mutation, ReturnedGradients, first_mutation
+from symgrad.testing.candidates import Meta, Mutation, ReturnedGradients, array_mutations
 
 MOST, MOST_ENTRIES = 60, 4096
 """Steps that are looked at, and entries of a tensor."""
@@ -145,7 +145,13 @@ def small_array(value: Any, most: int = MOST_ENTRIES, whole: bool = False) -> Ar
         return None
     if value.numel() > most or value.is_sparse or value.is_complex() or not (whole or value.is_floating_point()):
         return None
-    return np.array(value.detach().cpu().double().numpy())
+    return to_float64(value)
+
+
+def to_float64(tensor: Any) -> Array:
+    """The entries of a tensor in float64."""
+    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
+    return np.array(dense.cpu().double().numpy())
 
 
 def overwrite_tensor(value: Any, put: Array, held: list[Any]) -> bool:
@@ -265,12 +271,10 @@ def with_notes(
         kept = [("mutates_seed", "v" if len(seeds) == 1 else f"v{n + 1}", t) for n, t in enumerate(seeds)]
         with contextlib.suppress(Exception):  # saved tensors that were freed: the engine says so itself
             kept += [("mutates_saved", f"saved tensor {n + 1}", t) for n, t in enumerate(ctx.saved_tensors)]
-        copies = [snapshot(t) for _, _, t in kept]
+        before = [snapshot(t) for _, _, t in kept]
         result = original(ctx, *seeds)
-        notes.changes += [
-            c for (kind, what, t), copy in zip(kept, copies, strict=True)
-            if (c := tensor_mutation(kind, what, f"{name}.{method}", copy, t)) is not None
-        ]  # fmt: skip
+        for (kind, what, t), was in zip(kept, before, strict=True):
+            notes.changes += tensor_mutations(kind, f"{name}.{method}", {what: was}, {what: t})
         with contextlib.suppress(Exception):  # what cannot be looked at is left to the engine
             notes.returned.append(returned_gradients(ctx, result, f"{name}.{method}", labels))
         return result
@@ -309,7 +313,10 @@ def snapshot(tensor: Any) -> Array | None:
     return small_array(tensor, MOST_WATCHED, whole=True)
 
 
-def tensor_mutation(kind: str, what: str, where: str, before: Array | None, tensor: Any) -> Mutation | None:
-    """The first entry of a tensor that is no longer what it was."""
-    after = None if before is None else snapshot(tensor)
-    return None if before is None or after is None else first_mutation(kind, what, where, before, after)
+def tensor_mutations(
+    kind: str, where: str, before: Mapping[str, Array | None], tensors: Mapping[str, Any]
+) -> tuple[Mutation, ...]:
+    """The first entry of each tensor that is no longer what it was."""
+    held = {what: was for what, was in before.items() if was is not None}
+    now = {what: snapshot(tensors[what]) for what in held}
+    return array_mutations(kind, where, held, now)

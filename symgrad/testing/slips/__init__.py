@@ -244,7 +244,7 @@ def shift_slips(case: Case) -> Iterator[Slip]:
         if any(t.off[entries_with_neighbour(len(shape), axis, by)].any() for t in trials):
             here, there = shifted_indices(len(shape), axis, by)
             said = f"{name}.grad[{here}] holds what belongs at [{there}]: it is shifted by {abs(by)} along axis {axis}"
-            yield Slip("shifted", said, lambda t, a=axis, b=by: keep_edge(t, np.roll(t.expected, b, a), a, b))  # type: ignore[misc]  # a default binds
+            yield Slip("shifted", said, lambda t, a=axis, b=by: keep_edge(t.got, np.roll(t.expected, b, a), a, b))  # type: ignore[misc]  # a default binds
     yield from shifted_seed_slips(case)
     if len(formula.programs) > 1:
         return
@@ -258,7 +258,7 @@ def shift_slips(case: Case) -> Iterator[Slip]:
 
             def made(trial: Trial, array: Array = array, axis: int = axis, by: int = by) -> Array:
                 right = np.roll(array, by, axis)
-                return keep_edge(trial, trial.expected * array / np.where(right == 0, np.nan, right), axis, by)
+                return keep_edge(trial.got, trial.expected * array / np.where(right == 0, np.nan, right), axis, by)
 
             yield Slip("shifted", said, made)
 
@@ -287,15 +287,11 @@ def shifted_seed_slips(case: Case) -> Iterator[Slip]:
             said = f"v[{there}] is used instead of v[{here}]: it is shifted by {abs(by)} along axis {axis}"
             if len(grad) == len(shape) and abs(by) == shape[axis] - grad[axis]:
                 said += f", by as much as {name} is shorter than v; with {name} as long as v a test would not see it"
-            yield case.with_seeds("shifted", said, lambda seeds, a=axis, b=by: [shift_entries(seeds[0], a, b)])  # type: ignore[misc]  # a default binds
 
+            def moved(seeds: Sequence[Array], axis: int = axis, by: int = by) -> Sequence[Array]:
+                return [keep_edge(np.zeros_like(seeds[0]), np.roll(seeds[0], by, axis), axis, by)]
 
-def shift_entries(array: Array, axis: int, by: int) -> Array:
-    """Entries ``by`` places further along an axis, 0 where none came from."""
-    found = np.zeros_like(array)
-    inner = entries_with_neighbour(array.ndim, axis, by)
-    found[inner] = np.roll(array, by, axis)[inner]
-    return found
+            yield case.with_seeds("shifted", said, moved)
 
 
 def entries_with_neighbour(rank: int, axis: int, by: int) -> tuple[slice, ...]:
@@ -304,8 +300,8 @@ def entries_with_neighbour(rank: int, axis: int, by: int) -> tuple[slice, ...]:
     return tuple(part if n == axis else slice(None) for n in range(rank))
 
 
-def keep_edge(trial: Trial, inner: Array, axis: int, by: int) -> Array:
-    """A gradient; at the edge what came."""
-    found, part = np.array(trial.got), entries_with_neighbour(trial.expected.ndim, axis, by)
+def keep_edge(edge: Array, inner: Array, axis: int, by: int) -> Array:
+    """Entries of ``inner``; those of ``edge`` where there is no neighbour ``by`` places before."""
+    found, part = np.array(edge), entries_with_neighbour(edge.ndim, axis, by)
     found[part] = inner[part]
     return found

@@ -24,7 +24,8 @@ from symgrad.numeric import Array, as_float, numeric_pullback
 from symgrad.oracles.forms import evaluate_lowered
 from symgrad.program import Apply, Constant, Program
 from symgrad.testing.bench import Bench, Trial
-from symgrad.testing.candidates.watching import Key, WatchedStep, watch_lines
+from symgrad.testing.candidates import PullResult
+from symgrad.testing.candidates.watching import Key, LineWatch, WatchedStep, watch_lines
 from symgrad.testing.references import DerivedReference
 
 WORD = re.compile(r"(?<![\w.])(?:v_)?([A-Za-z]\w*)")
@@ -176,7 +177,7 @@ def find_suspects(bench: Bench) -> list[Suspect]:
     if formula is None or sum(t[0].expected.size for t in trials.values() if t) > MOST_ENTRIES:
         return []
     chosen = [n for n, w in enumerate(bench.weights) if any(s.any() for s in w.seeds)][:SEEDS]
-    runs = [watched_steps(bench, n) for n in chosen]
+    runs = [watched_pull(bench, n)[0].steps for n in chosen]
     if not runs or not any(step.key[2] for step in runs[0]):
         return []
     try:
@@ -206,12 +207,13 @@ def find_suspects(bench: Bench) -> list[Suspect]:
     return found
 
 
-def watched_steps(bench: Bench, number: int, at: Key | None = None, put: Array | None = None) -> list[WatchedStep]:
-    """The statements of one backward."""
+def watched_pull(
+    bench: Bench, number: int, at: Key | None = None, put: Array | None = None
+) -> tuple[LineWatch, PullResult]:
+    """One backward with its statements, ``put`` written into what the one ``at`` gives."""
     run = bench.candidate.run()
     with watch_lines(at, put) as watch:
-        run.pull(bench.weights[number].seeds)
-    return watch.steps
+        return watch, run.pull(bench.weights[number].seeds)
 
 
 def matching_quantity(value: Array, known: Known) -> str:
@@ -266,9 +268,7 @@ class LineSearch:
         self.left -= 1
         if self.left < 0:
             return False
-        run = self.bench.candidate.run()
-        with watch_lines(step.key, array.reshape(step.value.shape)) as watch:
-            pull = run.pull(self.bench.weights[number].seeds)
+        watch, pull = watched_pull(self.bench, number, step.key, array.reshape(step.value.shape))
         if not watch.done or pull.failure:
             return False
         came = [pull.gradients.get(name) for name in self.bench.candidate.names]

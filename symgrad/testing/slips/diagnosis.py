@@ -8,9 +8,9 @@ where nothing was confirmed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
 
 import numpy as np
 import sympy as sp
@@ -43,6 +43,12 @@ SMALLEST = 1e-3
 """Ulps of float32 below which a difference is not that of a computation in it."""
 FIRST = 4
 """Entries that are listed where they are no slice."""
+Makers = Sequence[Callable[[Case], Iterator[Slip]]]
+LIKELY: Makers = (closed_form_slips, whole_slips, scale_slips, seed_slips, later_slips, share_slips, step_slips)
+"""What concerns the gradient as a whole, then v as a whole, then shares of it, then single steps."""
+EVERY: Makers = (
+    *LIKELY, weighted_slips, partial(closed_form_slips, axes=True), forward_slips, shift_slips, operation_slips
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,18 +66,10 @@ def find_cause(case: Case) -> Cause:
         return Cause("value", "")
     if case.none or not any(t.got.any() for t in case.trials):
         return missing_gradient_cause(case)
-    forms, ahead = closed_form_slips(case, axes=True), forward_slips(case)
-    less = (weighted_slips(case), forms, ahead, shift_slips(case), operation_slips(case))
-    for slip in chain(likely_slips(case), *map(computable_slips, less)):
+    for slip in computable_slips(case, EVERY):
         if explains_all(slip, case.trials):
             return Cause(slip.kind, slip.said)
     return precision_cause(case) or wrong_line_cause(case) or region_cause(case)
-
-
-def likely_slips(case: Case) -> Iterator[Slip]:
-    """What concerns the gradient as a whole, then v as a whole, then shares of it, then single steps."""
-    whole = (closed_form_slips(case), whole_slips(case), scale_slips(case), seed_slips(case), later_slips(case))
-    return chain(*map(computable_slips, (*whole, share_slips(case), step_slips(case))))
 
 
 def region_cause(case: Case) -> Cause:
@@ -127,9 +125,7 @@ def describe_region(name: str, mask: Array) -> str:
         spans = [slice_text(indices, size) for indices, size in zip(kept, mask.shape, strict=True)]
         if all(spans):
             return f"{name}[{','.join(spans)}]"
-    first = ", ".join(f"[{','.join(map(str, at))}]" for at in np.argwhere(mask)[:FIRST])
-    count = int(mask.sum())
-    return f"{name} at {first}" + (f" and {count - FIRST} more" if count > FIRST else "")
+    return f"{name} at " + first_few(f"[{','.join(map(str, at))}]" for at in np.argwhere(mask))
 
 
 def slice_text(indices: Array, size: int) -> str:
@@ -141,10 +137,11 @@ def slice_text(indices: Array, size: int) -> str:
     return f"{indices[0] or ''}:{'' if indices[-1] == size - 1 else indices[-1] + 1}"
 
 
-def computable_slips(slips: Iterator[Slip]) -> Iterator[Slip]:
+def computable_slips(case: Case, makers: Makers) -> Iterator[Slip]:
     """Slips as far as they can be made: what the formula does not follow is no mistake of the candidate."""
-    with contextlib.suppress(SymgradError):
-        yield from slips
+    for make in makers:
+        with contextlib.suppress(SymgradError):
+            yield from make(case)
 
 
 def explains_all(slip: Slip, trials: Sequence[Trial]) -> bool:
