@@ -20,7 +20,13 @@ from symgrad.calculus import Rewrite, Sweep, local_jacobian
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.fragments import Fragment
 from symgrad.closed_form.number_text import ATOM, NoForm
-from symgrad.closed_form.program_facts import find_symmetric, rules_for_program, sort_symmetric_indices, step_of_output
+from symgrad.closed_form.program_facts import (
+    equations_of,
+    find_symmetric,
+    rules_for_program,
+    sort_symmetric_indices,
+    step_of_output,
+)
 from symgrad.closed_form.rewriting import AMONG_NAMES, APART, DIVIDING, FormRule, apply_rules
 from symgrad.closed_form.rewriting.conditions import drop_class_tests, mask_ignored_classes
 from symgrad.closed_form.rewriting.shorthands import Masked, ReciprocalGap, Softmax, Standardised
@@ -91,16 +97,16 @@ def find_views(program: Program) -> dict[str, Equation]:
 
 def find_transposes_of_output(program: Program) -> dict[str, Equation]:
     """What out is with its axes in another order, by out: inverse(X) is out.T, where out is inverse(X).T."""
-    if not program.steps or program.steps[-1].result.name != program.output:
-        return {}
-    equation = local_jacobian(program.steps[-1], program).equation
+    equation = step_of_output(program, {})
     places = indices_of(equation.right) if is_access(equation.right) else ()
-    inside = any(step.result.name == name_of(equation.right) for step in program.steps) if places else False
-    if not inside or sorted(places, key=str) != sorted(equation.axes, key=str) or len(set(places)) < len(places):
+    if not places or {*places} != {*equation.axes} or len(places) > len(equation.axes):
         return {}
-    if tuple(place.size for place in places) != program.tensor(name_of(equation.right)).shape:
+    name = name_of(equation.right)
+    if all(step.result.name != name for step in program.steps):
+        return {}
+    if tuple(place.size for place in places) != program.tensor(name).shape:
         return {}  # a part of it, as softmax(x, -1)[:2]: what lies beyond is nowhere in out
-    return {name_of(equation.right): Equation(places, access(program.output, equation.axes))}
+    return {name: Equation(places, access(program.output, equation.axes))}
 
 
 def find_duplicate_tensors(program: Program) -> dict[str, Equation]:
@@ -140,12 +146,10 @@ def expand_denominators(equation: Equation, program: Program, known: Mapping[str
     """``equation`` with what is computed entry by entry written out, where it is divided by: quotients may cancel."""
     for _ in range(DEEPEST):
         below = {name_of(a) for p in equation.right.atoms(sp.Pow) if p.exp.is_negative for a in accesses(p.base)}
-        steps = [s for s in program.steps if s.result.name in below and s.result.name != program.output]
-        found = {step.result.name: substitute(local_jacobian(step, program).equation, known) for step in steps}
+        found = equations_of(below - {program.output}, program, known)
         found = {name: e for name, e in found.items() if is_short_elementwise(e) or adds_exponentials(e, program)}
         read = {name_of(a) for e in found.values() for a in accesses(e.right)}
-        inner = [s for s in program.steps if s.result.name in read]
-        raised = {s.result.name: substitute(local_jacobian(s, program).equation, known) for s in inner}
+        raised = equations_of(read, program, known)
         found |= {name: e for name, e in raised.items() if isinstance(e.right, (sp.exp, sigmoid))}
         if not found:
             break
@@ -158,15 +162,13 @@ def adds_exponentials(equation: Equation, program: Program) -> bool:
     right = equation.right
     if not isinstance(right, sp.Sum) or not is_access(right.function):
         return False
-    step = next((s for s in program.steps if s.result.name == name_of(right.function)), None)
-    return step is not None and isinstance(local_jacobian(step, program).equation.right, sp.exp)
+    return any(isinstance(e.right, sp.exp) for e in equations_of({name_of(right.function)}, program, {}).values())
 
 
 def find_complements(equation: Equation, program: Program, known: Mapping[str, Equation]) -> dict[str, Equation]:
     """What is read and is 1 − x, or another number and a tensor: products of it cancel against others."""
     read = {name_of(a) for a in accesses(equation.right)}
-    steps = [s for s in program.steps if s.result.name in read and s.result.name != program.output]
-    found = {step.result.name: substitute(local_jacobian(step, program).equation, known) for step in steps}
+    found = equations_of(read - {program.output}, program, known)
     return {n: e for n, e in found.items() if e.right.is_Add and is_short_elementwise(e) and e.right.args[0].is_number}
 
 
@@ -195,46 +197,43 @@ def is_short_elementwise(equation: Equation) -> bool:
 def named_output_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """The rule that writes out[i] where a gradient forms it again, for outputs with a named quotient in them."""
     equation = step_of_output(program, known)
-    if equation is None:
-        return ()
     definition = apply_rules(equation.right, [])
     if not definition.has(*NAMED, *PRODUCTS):
         return ()
-    axes, single = [i for i in equation.axes if i.size != 1], {i: sp.S.Zero for i in equation.axes if i.size == 1}
-
-    def named(expression: Expr) -> Expr:
-        if expression.func is not definition.func:
-            return expression
-        anywhere = [] if indices_of_accesses(definition) >= set(axes) else find_alike_axes(axes, expression)
-        for at in (*values_of(axes, (definition,), expression), *anywhere):
-            if canonical_at(at, axes, definition) == expression:
-                found = dict(zip(axes, at, strict=True))
-                return access(program.output, [found.get(i, single.get(i)) for i in equation.axes])
-        return expression
-
-    return (FormRule("name the output", "out is used, not computed again", named),)
+    several = [axis for axis in equation.axes if axis.size != 1]
+    says, meanings = "out is used, not computed again", {definition: lambda out: out}
+    return (rule_for_output(program, equation.axes, several, says, meanings),)
 
 
 def logistic_output_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """σ(z) → out and σ(−z) → 1 − out, for an output that is written as 1 / (1 + e⁻ᶻ)"""
-    own = step_of_output(program, known)
-    if own is None:
-        return ()
-    equation = expand_denominators(own, program, known)
+    equation = expand_denominators(step_of_output(program, known), program, known)
     definition = apply_rules(equation.right, [])
     if not isinstance(definition, sigmoid) or indices_of_accesses(definition) != {*equation.axes}:
         return ()
+    meanings = {definition: lambda out: out, sigmoid(-definition.args[0]): lambda out: 1 - out}
+    return (rule_for_output(program, equation.axes, equation.axes, "σ(z) → out", meanings),)
+
+
+def rule_for_output(
+    program: Program,
+    axes: Sequence[Index],
+    moving: Sequence[Index],
+    says: str,
+    meanings: Mapping[Expr, Callable[[Expr], Expr]],
+) -> FormRule:
+    """The rule that writes, for each expression at whatever places of the ``moving`` axes, what it is by out there."""
 
     def named(expression: Expr) -> Expr:
-        for turn in (1, -1) if isinstance(expression, sigmoid) else ():
-            own = sigmoid(turn * definition.args[0])
-            for at in values_of(equation.axes, (own,), expression):
-                if canonical_at(at, equation.axes, own) == expression:
-                    out = access(program.output, at)
-                    return out if turn == 1 else 1 - out
+        for definition in (own for own in meanings if own.func is expression.func):
+            anywhere = [] if indices_of_accesses(definition) >= {*moving} else find_alike_axes(moving, expression)
+            for at in (*values_of(moving, (definition,), expression), *anywhere):
+                if canonical_at(at, moving, definition) == expression:
+                    found = dict(zip(moving, at, strict=True))
+                    return meanings[definition](access(program.output, [found.get(i, sp.S.Zero) for i in axes]))
         return expression
 
-    return (FormRule("name the output", "σ(z) → out", named),)
+    return FormRule("name the output", says, named)
 
 
 def indices_of_accesses(expression: Expr) -> set[Expr]:

@@ -18,7 +18,7 @@ from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.fragments import find_solved_matrices
 from symgrad.closed_form.number_text import drop_decimal_point
 from symgrad.closed_form.rewriting import FormRule, apply_rules
-from symgrad.closed_form.rewriting.conditions import SAYS, floor_rule
+from symgrad.closed_form.rewriting.conditions import SAYS, drop_floor
 from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred
 from symgrad.closed_form.rewriting.sum_rules import pull_out_factors
 from symgrad.indexing import Equation, Index, contracted_sum, fresh_axes, is_guard
@@ -39,7 +39,7 @@ def rules_for_program(program: Program, known: Mapping[str, Equation]) -> tuple[
     return (
         *([FormRule("inverse", "A⁻¹·A → I", lambda e: cancel_inverses(e, inverses))] if inverses else []),
         *([FormRule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: drop_norm_guards(e, program, norms))] if norms else []),
-        FormRule("above the floor", SAYS, floor_rule(norms)),
+        FormRule("above the floor", SAYS, partial(drop_floor, norms=norms)),
         *centring_rule(program, makers, known),
         *quotient_rule(program, makers, known),
         *output_rule(program, makers, known),
@@ -141,36 +141,38 @@ def is_entry_of_norm(entry: Expr, norm: Expr, step: Apply, program: Program) -> 
     )
 
 
-def step_of_output(program: Program, known: Mapping[str, Equation]) -> Equation | None:
-    """What the last step computes; None for an output that no step does."""
-    last = next((step for step in program.steps if step.result.name == program.output), None)
-    return None if last is None else substitute(local_jacobian(last, program).equation, known)
+def equations_of(names: Collection[str], program: Program, known: Mapping[str, Equation]) -> dict[str, Equation]:
+    """What computes the tensors of these names, but for inputs."""
+    steps = (step for step in program.steps if step.result.name in names)
+    return {step.result.name: substitute(local_jacobian(step, program).equation, known) for step in steps}
+
+
+def step_of_output(program: Program, known: Mapping[str, Equation]) -> Equation:
+    """What the last step computes; an entry of the output for one that no step computes."""
+    axes = fresh_axes(program.out.shape)
+    own = Equation(axes, access(program.output, axes))
+    return equations_of({program.output}, program, known).get(program.output, own)
 
 
 @lru_cache(maxsize=256)
 def without_floors(right: Expr) -> Expr:
     """What a program computes, without its floors: the same whichever tensor its pullback is asked by."""
-    return apply_rules(right, [], (FormRule("floor", SAYS, floor_rule(())),))
+    return apply_rules(right, [], (FormRule("floor", SAYS, partial(drop_floor, norms=())),))
 
 
-def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
+def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> Iterator[FormRule]:
     """x / ‖x‖ → out, for an output that is an entry divided by something."""
     equation = step_of_output(program, known)
-    if equation is None:
-        return ()
     equation = Equation(equation.axes, without_floors(equation.right))
     below = [f for f in sp.Mul.make_args(equation.right) if f.is_Pow and f.exp in (-1, -sp.S.Half)]
     above = equation.right / below[0] if len(below) == 1 else None
     if above is None or not is_access(above) or set(indices_of(above)) != set(equation.axes):
-        return ()
+        return
     if not free_indices(below[0]) < set(equation.axes):  # x / y entry by entry: nobody says out there
-        return ()
-    centre = find_centred(makers.get(name_of(above)), indices_of(above), program, makers, known)
-    return (
-        FormRule(
-            "name the quotient", "x / d → out", lambda e: quotient_to_output(e, program.output, equation, above, centre)
-        ),
-    )
+        return
+    centre = find_centred(makers.get(name_of(above)), indices_of(above), program, known)
+    rewrite = partial(quotient_to_output, output=program.output, equation=equation, above=above, centre=centre)
+    yield FormRule("name the quotient", "x / d → out", rewrite)
 
 
 def quotient_to_output(expression: Expr, output: str, equation: Equation, above: Expr, centre: Expr | None) -> Expr:
@@ -193,8 +195,8 @@ def quotient_to_output(expression: Expr, output: str, equation: Equation, above:
             return None
         return access(output, at), divisor.xreplace(dict(zip(equation.axes, at, strict=True)))
 
-    for factor in pull_out_factors(expression).args if pull_out_factors(expression).is_Mul else ():
-        whole = pull_out_factors(expression)
+    whole = pull_out_factors(expression)
+    for factor in whole.args if whole.is_Mul else ():
         for entry in factors_that_vanish(factor):
             found = named(entry)
             if found is None or not is_in_denominator(whole, found[1]):
@@ -212,18 +214,11 @@ def is_in_denominator(product: Expr, divisor: Expr) -> bool:
     return any(f.is_Pow and f.base == base and f.exp.is_Rational and f.exp <= -power for f in sp.Mul.make_args(product))
 
 
-def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
+def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> Iterator[FormRule]:
     """Σ_k x·y / (‖x‖·‖y‖) → out, for an output that is a sum, or a number, over something."""
     equation = step_of_output(program, known)
-    if equation is None:
-        return ()
-    read = {name_of(a): makers[name_of(a)] for a in accesses(equation.right) if name_of(a) in makers}
-    inner = {
-        name: substitute(local_jacobian(step, program).equation, known)
-        for name, step in read.items()
-        if sign_of(step.op) == "*"
-    }
-    rules = []
+    read = {name_of(a) for a in accesses(equation.right)}
+    inner = equations_of({n for n in read & makers.keys() if sign_of(makers[n].op) == "*"}, program, known)
     for own in (equation, substitute(equation, inner)) if inner else (equation,):
         whole = without_floors(own.right)
         factors = tuple(as_sorted_power(f) for f in sp.Mul.make_args(whole))
@@ -233,14 +228,8 @@ def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[st
         if len(above) != 1 or len(factors) < 2 or above[0].is_number or free_indices(above[0]) != set(own.axes):
             continue
         if isinstance(above[0], sp.Sum) or not own.axes:  # an entry over something: `quotient_rule`
-            rules.append(
-                FormRule(
-                    "name the output",
-                    "Σ f / d → out",
-                    partial(product_to_output, name=program.output, axes=own.axes, wanted=factors),
-                )
-            )
-    return tuple(rules)
+            rewrite = partial(product_to_output, name=program.output, axes=own.axes, wanted=factors)
+            yield FormRule("name the output", "Σ f / d → out", rewrite)
 
 
 def as_sorted_power(factor: Expr) -> tuple[Expr, Expr]:
@@ -270,9 +259,9 @@ def product_to_output(expression: Expr, name: str, axes: Sequence[Index], wanted
 def power_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """xᵉ → out, 2ˣ → out and x⁻ⁿᵉ → 1 / outⁿ, for an output that is a power: nobody says out / x of x³"""
     equation = step_of_output(program, known)
-    if equation is None or not equation.right.is_Pow or equation.right.exp.is_Integer:
-        return ()
     right = equation.right
+    if not right.is_Pow or right.exp.is_Integer:
+        return ()
     read = right.exp if right.base.is_number else right.base
 
     def named(expression: Expr) -> Expr:
@@ -290,20 +279,13 @@ def power_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRul
 
 
 def find_centred(
-    maker: Apply | None,
-    at: Sequence[Expr],
-    program: Program,
-    makers: Mapping[str, Apply],
-    known: Mapping[str, Equation],
+    maker: Apply | None, at: Sequence[Expr], program: Program, known: Mapping[str, Equation]
 ) -> Expr | None:
     """x − mean x, where that is what ``maker`` computes at some indices."""
     if maker is None or not all(isinstance(index, Index) for index in at):
         return None
     own = substitute(local_jacobian(maker, program).equation, known)
-    means = [makers[name] for name in {name_of(a) for a in accesses(own.right)} if name in makers]
-    own = substitute(
-        own, {step.result.name: substitute(local_jacobian(step, program).equation, known) for step in means}
-    )
+    own = substitute(own, equations_of({name_of(a) for a in accesses(own.right)}, program, known))
     found = apply_rules(own.right.xreplace(dict(zip(own.axes, at, strict=True))), [])
     return found if isinstance(found, Centred) and is_access(found.args[0]) else None
 
@@ -316,7 +298,7 @@ def centring_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[
     def along(name: str) -> frozenset[int]:
         """The axes along which a tensor is centred."""
         at = fresh_axes(program.tensor(name).shape)
-        found = find_centred(lessened[name], at, program, makers, known)
+        found = find_centred(lessened[name], at, program, known)
         return frozenset(n for n, axis in enumerate(at) if found is not None and axis in found.args[1])
 
     def centred_along(entry: Expr, indices: Collection[Expr]) -> bool:

@@ -117,7 +117,8 @@ class SourceWriter:
             raise NoForm  # no call of torch's computes it: a pullback has lines of its own, an equation its text
         op = entry_named(step.op)
         if op.traits.complex_pairs and self.in_torch:
-            return write_complex_step_as_pairs(self, step)
+            text, binds = write_complex_step(self, step)
+            return (f"view_as_real({text})", ATOM) if "out" in op.traits.complex_pairs else (text, binds)
         found = [self.operand(a) for a in self.operands(step)]
         arguments = [text for text in found if text is not None]
         if has_role(step.op, Role.HANDS_ON):
@@ -295,12 +296,6 @@ def write_key(key: Any) -> str:
     while len(forms) > 1 and forms[-1] == ":":
         forms.pop()
     return ", ".join(forms) or "..."
-
-
-def write_complex_step_as_pairs(writer: SourceWriter, step: Apply) -> Text:
-    """The step in torch's words, a complex result as pairs."""
-    text, binds = write_complex_step(writer, step)
-    return (f"view_as_real({text})", ATOM) if "out" in entry_named(step.op).traits.complex_pairs else (text, binds)
 
 
 def write_complex_step(writer: SourceWriter, step: Apply) -> Text:

@@ -23,13 +23,20 @@ ORDERS = (*STRICT, sp.Le, sp.Ge)
 """Conditions that say which of two is larger."""
 
 
-class Bracket(sp.Function):
+class Stepped(sp.Function):
+    """A whole number, not below 0, that changes in steps only: its derivative is 0 between the edges."""
+
+    is_integer = True
+    is_nonnegative = True
+
+    def _eval_derivative(self, symbol: Expr) -> Expr:
+        return sp.S.Zero
+
+
+class Bracket(Stepped):
     """``[condition]``: 1 where the condition holds, 0 elsewhere; constant between the edges."""
 
     nargs = 1
-    is_real = True
-    is_integer = True
-    is_nonnegative = True
 
     @classmethod
     def eval(cls, condition: Expr) -> Expr | None:
@@ -39,9 +46,6 @@ class Bracket(sp.Function):
         if condition in (sp.true, sp.false):
             return sp.S.One if condition == sp.true else sp.S.Zero
         return None
-
-    def _eval_derivative(self, symbol: Expr) -> Expr:
-        return sp.S.Zero
 
     def _eval_power(self, exponent: Expr) -> Expr | None:
         return self if exponent.is_positive else None
@@ -208,11 +212,8 @@ class Mod(sp.Mod):
         return number.diff(symbol) - size.diff(symbol) * sp.floor(number / size)
 
 
-class Ravel(sp.Function):
+class Ravel(Stepped):
     """``Ravel(i, j, m, n)``: the row-major number of entry (i, j) of an m×n tensor."""
-
-    is_integer = True
-    is_nonnegative = True
 
     @classmethod
     def eval(cls, *parts: Expr) -> Expr | None:
@@ -225,9 +226,6 @@ class Ravel(sp.Function):
             lambda number, along: number * along[1] + along[0], zip(indices, shape, strict=True), sp.S.Zero
         )
 
-    def _eval_derivative(self, symbol: Expr) -> Expr:
-        return sp.S.Zero
-
     @property
     def indices(self) -> tuple[Expr, ...]:
         """The indices, without the sizes."""
@@ -239,11 +237,8 @@ class Ravel(sp.Function):
         return tuple(self.args[len(self.args) // 2 :])
 
 
-class Unravel(sp.Function):
+class Unravel(Stepped):
     """``Unravel(axis, e, m, n)``: the index along ``axis`` of entry number e of an m×n tensor."""
-
-    is_integer = True
-    is_nonnegative = True
 
     @classmethod
     def eval(cls, axis: Expr, number: Expr, *shape: Expr) -> Expr | None:
@@ -258,9 +253,6 @@ class Unravel(sp.Function):
             return sp.S.Zero
         behind = sp.Mul(*shape[int(axis) + 1 :])
         return (number // behind) % shape[int(axis)]
-
-    def _eval_derivative(self, symbol: Expr) -> Expr:
-        return sp.S.Zero
 
     @property
     def axis(self) -> int:

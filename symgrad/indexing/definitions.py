@@ -23,7 +23,7 @@ import sympy as sp
 
 from symgrad.indexing.brackets import Bracket, bracket
 from symgrad.indexing.equation import Equation, canonical, rebuild, relabel, with_fresh_sums, with_names
-from symgrad.indexing.sums import contracted_sum, put_in, split_factors, sum_of_conditions
+from symgrad.indexing.sums import contracted_sum, put_in, remaining_factors, split_factors, sum_of_conditions
 from symgrad.indexing.symbols import (
     Expr,
     Index,
@@ -284,19 +284,12 @@ def absorbed(node: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | 
         new = dict(zip(quotient.indices, at, strict=True))
         wanted = [canonical(put_in(factor, new)) for factor in quotient.above]
         if all(factor in factors for factor in wanted):
-            return sp.Mul(
-                *(f for f in factors if f not in wanted), quotient.named(at), *surplus_factors(factors, wanted)
-            )
+            return sp.Mul(quotient.named(at), *remaining_factors(factors, wanted))
     for place, factor in enumerate(factors):
         inner = absorbed_in_sum(factor, quotient, apart)
         if inner is not None:
             return sp.Mul(*factors[:place], inner, *factors[place + 1 :])
     return None
-
-
-def surplus_factors(factors: Sequence[Expr], wanted: Sequence[Expr]) -> list[Expr]:
-    """What is left of factors that stand there more often than they are wanted."""
-    return [f for f in dict.fromkeys(wanted) for _ in range(factors.count(f) - wanted.count(f))]
 
 
 def absorbed_in_sum(factor: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | None:

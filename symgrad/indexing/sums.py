@@ -6,7 +6,8 @@ met where both run over the same axis; elsewhere the condition stays as a bracke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
@@ -135,6 +136,11 @@ def split_factors(term: Expr) -> list[Expr]:
         else:
             factors.append(factor)
     return factors
+
+
+def remaining_factors(factors: Sequence[Expr], taken: Sequence[Expr]) -> Iterator[Expr]:
+    """Factors without those that are taken, each as often as it is."""
+    return (Counter(factors) - Counter(taken)).elements()
 
 
 def pull_out(term: Expr, index: Index) -> Expr:
@@ -298,7 +304,7 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
     a, b = factor.args
     for this, other in ((a, b), (b, a)):
         if this in unknowns and this not in free_indices(other):
-            return {this: other}, _within(other, this)
+            return {this: other}, within_axis(other, this.size)
     for this, other in ((a, b), (b, a)):
         summed = [k for k in this.indices if k in unknowns] if isinstance(this, Ravel) else []
         if summed and len(set(summed)) == len(summed) and free_indices(other).isdisjoint(summed):
@@ -306,7 +312,7 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
             held = [delta(k, value) for k, value in places if k not in summed]
             found = {k: value for k, value in places if k in summed}
             if all(free_indices(k).isdisjoint(summed) for k, _ in places if k not in summed):
-                return found, sp.Mul(*held, *(_within(value, index) for index, value in found.items()))
+                return found, sp.Mul(*held, *(within_axis(value, index.size) for index, value in found.items()))
     if a.has(Ravel, sp.Indexed) or b.has(Ravel, sp.Indexed):
         return None
     for this, other in ((a, b), (b, a)):
@@ -323,7 +329,7 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
             continue
         value = sp.expand(-rest / slope) if abs(slope) == 1 else sp.floor(-rest / slope)
         exact = sp.S.One if abs(slope) == 1 else delta(Mod(-rest, abs(slope)), sp.S.Zero)
-        return {index: value}, exact * _within(value, index)
+        return {index: value}, exact * within_axis(value, index.size)
     return None
 
 
@@ -336,11 +342,6 @@ def cyclic_solution(this: Expr, other: Expr, unknowns: Sequence[Index]) -> dict[
         if index.size == this.args[1] and index not in free_indices(rest) and other not in free_indices(rest):
             return {index: Mod(other - rest, index.size)}
     return None
-
-
-def _within(value: Expr, index: Index) -> Expr:
-    """[0 ≤ value < size of the index], as far as the sizes do not prove it."""
-    return within_axis(value, index.size)
 
 
 def within_axis(value: Expr, size: Size) -> Expr:

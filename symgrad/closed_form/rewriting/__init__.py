@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import permutations
+from operator import and_
 from typing import TypeAlias
 
 import sympy as sp
@@ -26,6 +28,7 @@ from symgrad.closed_form.rewriting.sum_rules import pull_out_factors, split_sum
 from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Index, over_same, summed
 from symgrad.indexing.brackets import Mod
+from symgrad.indexing.definitions import named_quotient
 from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, in_order, is_access
@@ -112,11 +115,11 @@ def take_out_common_factor(expression: Expr) -> Expr:
     if not expression.is_Add:
         return expression
     roots = {p.base for term in expression.args for p in sp.Mul.make_args(term) if p.is_Pow and p.exp == -sp.S.Half}
-    counts, shared = count_common_factors([_split_repeated_totals(term, roots) for term in expression.args])
-    if not shared and any(term.has(sp.Sum) for term in expression.args):
-        counts, shared = count_common_factors(
-            [_split_repeated_totals(pull_out_factors(term), roots) for term in expression.args]
-        )
+    for terms in (expression.args, map(pull_out_factors, expression.args)):
+        counts = [Counter(_split_repeated_totals(term, roots)) for term in terms]
+        shared = reduce(and_, counts)
+        if shared or not expression.has(sp.Sum):
+            break
     apart = expression.atoms(sp.KroneckerDelta) - shared.keys()
     held = {i for delta in apart for i in delta.args if isinstance(i, Index)}
     shared = Counter({f: n for f, n in shared.items() if not f.is_number and not held & free_indices(f)})
@@ -125,15 +128,6 @@ def take_out_common_factor(expression: Expr) -> Expr:
     rest = [sp.Mul(*(f for f, n in (c - shared).items() for _ in range(n))) for c in counts]
     factors = [f for f, n in shared.items() for _ in range(n)]
     return sp.Mul(*factors, sp.Add(*rest))
-
-
-def count_common_factors(terms: Sequence[Sequence[Expr]]) -> tuple[list[Counter[Expr]], Counter[Expr]]:
-    """How often each factor stands in each term, and in all of them."""
-    counts = [Counter(factors) for factors in terms]
-    shared = counts[0]
-    for other in counts[1:]:
-        shared = shared & other
-    return counts, shared
 
 
 MOST_FACTORS = 32
@@ -199,6 +193,9 @@ def flip_negative_difference(expression: Expr) -> Expr:
     return expression
 
 
+merge_sums = partial(sum_rules.merge_pairs_of_terms, merge=sum_rules.merge_two_sums)
+name_softmax = partial(named_quotient, kind=shorthands.find_softmax_denominator)
+name_standardised = partial(named_quotient, kind=shorthands.find_standard_deviation)
 RULES = (
     FormRule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", scalar_rules.rewrite_sigmoid),
     FormRule("turned logistic", "1 − σ(−z) → σ(z)", scalar_rules.reflect_sigmoid),
@@ -208,17 +205,17 @@ RULES = (
     FormRule("taken in", "b·(1 − a / b) → b − a, for b = 1 − c", scalar_rules.expand_complement),
     FormRule("one denominator", "1 / b − a / b² → (b − a) / b²", scalar_rules.merge_denominators),
     FormRule("multiply out", "a·(b − c) + a·c → a·b", scalar_rules.expand_where_terms_cancel),
-    FormRule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", conditions.drop_nonzero_guard),
-    FormRule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", conditions.drop_positive_guard),
+    FormRule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", partial(conditions.drop_guards, relation=sp.Ne)),
+    FormRule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", partial(conditions.drop_guards, relation=sp.Gt)),
     FormRule("complement", "c − c·[t] → c·[not t], c a number", conditions.negate_condition),
     FormRule("mean", "Σ_k f(k) / n → mean_k f(k)", shorthands.rewrite_mean),
     FormRule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", shorthands.rewrite_centred),
     FormRule("constant out", "mean_k(c·f(k)) → c·mean f, c read at no k", shorthands.take_constant_out_of_mean),
     FormRule("reciprocal gap", "[l ≠ k] / (f(k) − f(l)) → K[l,k]", name_eigengap),
     FormRule("variance", "Σ_k (f(k) − mean f)² / n → var f", shorthands.rewrite_variance),
-    FormRule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", shorthands.rewrite_softmax),
-    FormRule("standardise", "(f(i) − mean f) / √(var f + e) → standardised(f)[i]", shorthands.rewrite_standardised),
-    FormRule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", sum_rules.merge_sums),
+    FormRule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", name_softmax),
+    FormRule("standardise", "(f(i) − mean f) / √(var f + e) → standardised(f)[i]", name_standardised),
+    FormRule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
     FormRule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", take_number_out_of_sum),
     FormRule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", flip_negative_difference),
     FormRule(
@@ -279,13 +276,10 @@ def _rewrite_once(
     if (known := seen.get(before)) is not None:
         record += known[1]
         return known[0]
-    if isinstance(expression, sp.Sum):
-        body = _rewrite_once(expression.function, record, rules, seen)
-        expression = expression if body is expression.function else expression.func(body, *expression.limits)
-    else:
-        args = [_rewrite_once(a, record, rules, seen) for a in expression.args]
-        if any(a is not b for a, b in zip(args, expression.args, strict=True)):
-            expression = expression.func(*args)
+    parts = expression.args[:1] if isinstance(expression, sp.Sum) else expression.args
+    args = [_rewrite_once(part, record, rules, seen) for part in parts]
+    if any(a is not b for a, b in zip(args, parts, strict=True)):
+        expression = expression.func(*args, *expression.args[len(args) :])
     for rule in rules:
         changed = rule.rewrite(expression)
         if changed != expression:

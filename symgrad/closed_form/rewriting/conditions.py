@@ -12,7 +12,7 @@ class has a number below 0 or above the last, so conditions that ask for that ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 import sympy as sp
 
@@ -102,18 +102,11 @@ def negate_condition(expression: Expr) -> Expr:
     return expression
 
 
-def drop_positive_guard(expression: Expr) -> Expr:
-    """[e > 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative"""
-    return drop_divisor_guards(expression, sp.Gt)
+def drop_guards(expression: Expr, relation: type[Expr]) -> Expr:
+    """A product without the conditions, e in such a ``relation`` to 0, on what it is divided by.
 
-
-def drop_nonzero_guard(expression: Expr) -> Expr:
-    """[t ≠ 0] / t → 1 / t, away from t = 0"""
-    return drop_divisor_guards(expression, sp.Ne)
-
-
-def drop_divisor_guards(expression: Expr, relation: type[Expr]) -> Expr:
-    """A product without the conditions, e in such a ``relation`` to 0, on what it is divided by."""
+    [e > 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative.
+    """
     if not expression.is_Mul:
         return expression
     below = {base for base, exponent in (f.as_base_exp() for f in expression.args) if exponent.is_negative}
@@ -127,21 +120,16 @@ HIGHEST = sp.Rational(1, 1000)
 """A floor is a small number: what is cut off elsewhere is no length that nearly vanishes."""
 
 
-def floor_rule(norms: Collection[str]) -> Callable[[Expr], Expr]:
-    """The rule for roots of sums and for the tensors ``norms``, which are lengths."""
-
-    def rewrite(expression: Expr) -> Expr:
-        """max(‖x‖, c) → ‖x‖"""
-        if isinstance(expression, Bracket):
-            (condition,) = expression.args
-            below = condition.is_Relational and is_floor_check(condition.negated, norms)
-            return sp.S.Zero if below else sp.S.One if is_floor_check(condition, norms) else expression
-        if isinstance(expression, Cases):
-            condition, length, floor = expression.args
-            return length if is_floor_check(condition, norms) and {length, floor} == set(condition.args) else expression
-        return expression
-
-    return rewrite
+def drop_floor(expression: Expr, norms: Collection[str]) -> Expr:
+    """max(‖x‖, c) → ‖x‖, for roots of sums and for the tensors ``norms``, which are lengths"""
+    if isinstance(expression, Bracket):
+        (condition,) = expression.args
+        below = condition.is_Relational and is_floor_check(condition.negated, norms)
+        return sp.S.Zero if below else sp.S.One if is_floor_check(condition, norms) else expression
+    if isinstance(expression, Cases):
+        condition, length, floor = expression.args
+        return length if is_floor_check(condition, norms) and {length, floor} == set(condition.args) else expression
+    return expression
 
 
 def is_floor_check(condition: Expr, norms: Collection[str]) -> bool:

@@ -13,16 +13,15 @@ an expression, or read a tensor.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import sympy as sp
 
 from symgrad.functions import finite
 from symgrad.indexing import Bracket
-from symgrad.indexing.definitions import Quotient, canonical_at, named_quotient, values_of
+from symgrad.indexing.definitions import Quotient, canonical_at, values_of
 from symgrad.indexing.equation import canonical
-from symgrad.indexing.sums import split_factors
+from symgrad.indexing.sums import remaining_factors, split_factors
 from symgrad.indexing.symbols import Expr, Index, free_indices, in_order, is_access
 from symgrad.shapes import Size
 
@@ -141,12 +140,18 @@ def take_constant_out_of_mean(expression: Expr) -> Expr:
 
 def split_scaled_sum(term: Expr) -> tuple[Expr, Expr | None]:
     """A number or size, and the sum or mean that it is a multiple of."""
-    sums = [f for f in sp.Mul.make_args(term) if type(f) in (sp.Sum, Mean)]
+    total, scale = split_off_sum(term)
+    plain = type(total) in LINEAR and not scale.has(sp.Indexed, sp.Sum) and not free_indices(scale)
+    return (scale, total) if plain else (term, None)
+
+
+def split_off_sum(term: Expr) -> tuple[Expr | None, Expr]:
+    """The one sum among the factors of a term, and the other factors."""
+    factors = sp.Mul.make_args(term)
+    sums = [f for f in factors if isinstance(f, sp.Sum)]
     if len(sums) != 1:
-        return term, None
-    scale = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not sums[0]))
-    plain = not scale.has(sp.Indexed, sp.Sum) and not free_indices(scale)
-    return (scale, sums[0]) if plain else (term, None)
+        return None, term
+    return sums[0], sp.Mul(*(f for f in factors if f is not sums[0]))
 
 
 def rewrite_variance(expression: Expr) -> Expr:
@@ -164,13 +169,8 @@ def rewrite_variance(expression: Expr) -> Expr:
 LINEAR = (sp.Sum, Mean)
 
 
-def rewrite_softmax(expression: Expr) -> Expr:
-    """exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i], among those that meet a condition if there is one"""
-    return named_quotient(expression, find_softmax_denominator)
-
-
 def find_softmax_denominator(base: Expr) -> Quotient | None:
-    """Σ_k exp(f(k)) below the line, or Σ_k [k ≤ i]·exp(f(k))."""
+    """Σ_k exp(f(k)) below the line, or Σ_k [k ≤ i]·exp(f(k)): a softmax is among those that meet the condition."""
     if type(base) is not sp.Sum:
         return None
     factors = split_factors(base.function)
@@ -186,11 +186,6 @@ def find_softmax_denominator(base: Expr) -> Quotient | None:
         return Masked(entry, sp.Tuple(*at), among) if masks else Softmax(entry, sp.Tuple(*at))
 
     return Quotient(tuple(factors), bound, sp.S.One, named, LINEAR)
-
-
-def rewrite_standardised(expression: Expr) -> Expr:
-    """(f(i) − mean f) / √(var f + e) → standardised(f)[i]"""
-    return named_quotient(expression, find_standard_deviation)
 
 
 def find_standard_deviation(base: Expr) -> Quotient | None:
@@ -225,11 +220,6 @@ def is_count_of_truths(node: Expr) -> bool:
     return isinstance(node, (*TRUTHS, sp.KroneckerDelta)) or (
         not is_access(node) and all(is_count_of_truths(part) for part in node.args)
     )
-
-
-def remaining_factors(factors: Sequence[Expr], shared: Sequence[Expr]) -> Iterator[Expr]:
-    """Factors without those that are shared, each as often as it is."""
-    return (Counter(factors) - Counter(shared)).elements()
 
 
 def name_square_root(expression: Expr) -> Expr:

@@ -22,18 +22,13 @@ from itertools import combinations, product
 
 import sympy as sp
 
-from symgrad.closed_form.rewriting.shorthands import Mean, remaining_factors
+from symgrad.closed_form.rewriting.shorthands import Mean, split_off_sum
 from symgrad.indexing import Index, Ravel, Unravel, contracted_sum, fresh, over_same, summed
 from symgrad.indexing.equation import canonical, with_fresh_sums
-from symgrad.indexing.sums import split_factors
+from symgrad.indexing.sums import remaining_factors, split_factors
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, name_of
 from symgrad.program import free_name
 from symgrad.shapes import Size
-
-
-def merge_sums(expression: Expr) -> Expr:
-    """Σ_k f(k)·h(k) + Σ_k g(k)·h(k) → Σ_k (f(k) + g(k))·h(k), where f or g has the indices of both; means without h"""
-    return merge_pairs_of_terms(expression, merge_two_sums)
 
 
 def merge_nested(expression: Expr) -> Expr:
@@ -59,7 +54,10 @@ def merge_pairs_of_terms(expression: Expr, merge: Callable[[Expr, Expr], Expr | 
 
 
 def merge_two_sums(first: Expr, second: Expr) -> Expr | None:
-    """One sum for two over the same indices with the same outer factor and a common inner one."""
+    """Σ_k f(k)·h(k) and Σ_k g(k)·h(k), with the same outer factor, as Σ_k (f(k) + g(k))·h(k); means without h.
+
+    f or g has the indices of both.
+    """
     (a, outer_a), (b, outer_b) = split_off_sum(first), split_off_sum(second)
     if a is None or b is None or type(a) is not type(b):
         return None
@@ -84,15 +82,6 @@ def nest_sum(total: Expr) -> Expr:
         if (split := pull_out_factors(inner)) != inner:
             return canonical(total.func(split, *(other for other in total.limits if other is not limit)))
     return total
-
-
-def split_off_sum(term: Expr) -> tuple[Expr | None, Expr]:
-    """The one sum among the factors of a term, and the other factors."""
-    factors = sp.Mul.make_args(term)
-    sums = [f for f in factors if isinstance(f, sp.Sum)]
-    if len(sums) != 1:
-        return None, term
-    return sums[0], sp.Mul(*(f for f in factors if f is not sums[0]))
 
 
 def merge_nested_sums(first: tuple[list[Expr], list[Index]], second: tuple[list[Expr], list[Index]]) -> Expr | None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import sympy as sp
@@ -33,7 +34,7 @@ from symgrad.ops.convolutions import transposed_positions, window_count
 from symgrad.shapes import Size
 
 MOST_AXES = 3
-"""Axes that torch's convolutions move along at most."""
+"""Axes that torch's pools and convolutions move along at most."""
 CONVOLUTIONS = frozenset(f"{name}{n + 1}d" for name in ("conv", "conv_transpose") for n in range(MOST_AXES))
 """The calls that are written here."""
 
@@ -118,7 +119,8 @@ def write_convolution(
 ) -> str | None:
     """The call that gives Σ v·other, or None."""
     ways = (
-        write_input_gradient, write_transposed_input_gradient, write_weight_gradient, write_transposed_weight_gradient,
+        write_input_gradient, write_transposed_input_gradient, write_weight_gradient,
+        partial(write_weight_gradient, transposed=True),
     )  # fmt: skip
     pairs = [ConvPair(notation, node, v, other, frozenset(bound), tuple(axes), n + 1) for n in range(MOST_AXES)]
     slides = any(axis.size != 1 for axis in axes)  # a single place is an inner product, not a convolution
@@ -208,10 +210,10 @@ def to_remainders(size: Size) -> Size:
     return size
 
 
-def cut_to_sizes(pair: ConvPair, text: str, sizes: Sequence[Size], differences: Sequence[Size]) -> str:
-    """``text`` cut to ``sizes`` on its last axes, where it may be too long."""
-    changed = zip(sizes, differences, strict=True)
-    items = [f":{pair.notation.texts.size(size)}" if difference != 0 else ":" for size, difference in changed]
+def cut_to_axes(pair: ConvPair, text: str, axes: Sequence[Index], differences: Sequence[Size]) -> str:
+    """``text`` cut to its last ``axes``, where it may be too long."""
+    changed = zip(axes, differences, strict=True)
+    items = [f":{pair.notation.texts.size(axis.size)}" if difference != 0 else ":" for axis, difference in changed]
     return pair.taken(text, items)
 
 
@@ -224,7 +226,10 @@ def write_input_gradient(pair: ConvPair) -> str:
     require_all(lead == before, kernel[0] == outputs, bool(groups) or runs_along(kernel[1], channel))
     moving = (s for s, place in zip(steps, places, strict=True) if s != place)
     require_all(pair.bound == running_indices(outputs, *moving) - {channel})
-    slides = [find_slide(*along) for along in zip(kernel[2:], places, steps, strict=True)]
+    slides = [
+        AT_REST if shift == 0 and place == step else solve_slide(shift, place, step)
+        for shift, place, step in zip(kernel[2:], places, steps, strict=True)
+    ]
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
     left = [to_remainders(i.size - transposed_positions(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     tensors = [pair.text(pair.v), pair.text(pair.other)]
@@ -234,7 +239,7 @@ def write_input_gradient(pair: ConvPair) -> str:
         return pair.taken(write_conv_call(pair, "conv_transpose", tensors, slides, more), ())
     require_all(all(n.is_nonpositive for n in left))
     whole = write_conv_call(pair, "conv_transpose", tensors, slides, groups)
-    return cut_to_sizes(pair, whole, [i.size for i in places], left)
+    return cut_to_axes(pair, whole, places, left)
 
 
 def widen_slide_step(slide: Slide, left: Size, step: Expr) -> Slide:
@@ -249,11 +254,6 @@ def widen_slide_step(slide: Slide, left: Size, step: Expr) -> Slide:
     return replace(slide, stride=least)
 
 
-def find_slide(shift: Expr, place: Index, step: Expr) -> Slide:
-    """How place and step belong together; a window of one entry stays where it is."""
-    return AT_REST if shift == 0 and place == step else solve_slide(shift, place, step)
-
-
 def write_transposed_input_gradient(pair: ConvPair) -> str:
     """v[n,o,k]·w[c,o,k−s·p+d] over o and k: the gradient of a transposed convolution's input."""
     (lead, outputs, places), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
@@ -263,25 +263,33 @@ def write_transposed_input_gradient(pair: ConvPair) -> str:
     require_all(runs_along(kernel[0], channel), bool(groups) or kernel[1] == outputs)
     require_all(pair.bound == running_indices(outputs, *places) - {channel})
     slides = [solve_slide(*along) for along in zip(kernel[2:], places, steps, strict=True)]
-    given = window_lengths(pair.sizes(pair.v), pair.sizes(pair.other), slides)
-    extra = [sp.expand(n - i.size) for n, i in zip(given, steps, strict=True)]
-    require_all(all(n.is_nonnegative for n in extra))
     whole = write_conv_call(pair, "conv", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
-    return cut_to_sizes(pair, whole, [i.size for i in steps], extra)
+    return cut_to_axes(pair, whole, steps, places_left_over(pair, pair.v, pair.other, slides, steps))
 
 
-def write_weight_gradient(pair: ConvPair) -> str:
-    """v[n,o,k]·x[n,c,s·k+r−d] over n and k: the gradient of a convolution's weights."""
+def write_weight_gradient(pair: ConvPair, transposed: bool = False) -> str:
+    """v[n,o,k]·x[n,c,s·k+r−d] over n and k: a gradient of weights; v[n,o,k]·x[n,c,k−r+d] of a transposed convolution's.
+
+    The shorter tensor is a window over the longer one, channels in the place of the batch; of each group its own.
+    """
     require_all(len(pair.axes) == pair.space + 2)
-    (lead, outputs, steps), (before, channel, places) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
+    longer, shorter = (pair.v, pair.other) if transposed else (pair.other, pair.v)
+    (lead, outputs, steps), (before, channel, places) = (pair.split(indices_of(t)) for t in (shorter, longer))
     groups = count_groups(channel, pair.axes[0], pair.axes[1])
     require_all(lead == before, runs_along(outputs, pair.axes[0]), bool(groups) or runs_along(channel, pair.axes[1]))
-    require_all(pair.bound == running_indices(*lead, *steps))
-    slides = [
-        AT_REST if groups and place == step else solve_straight(place, shift, step)
-        for place, shift, step in zip(places, pair.axes[2:], steps, strict=True)
-    ]
-    return write_window_convolution(pair, pair.other, pair.v, slides, bool(lead), groups)
+    require_all(pair.bound == running_indices(*lead, *(places if transposed else steps)), bool(lead) or groups is None)
+    along, shifts = list(zip(places, pair.axes[2:], steps, strict=True)), pair.axes[2:]
+    if transposed:
+        slides = [solve_slide(step, place, shift) for place, shift, step in along]
+    else:
+        slides = [AT_REST if groups and p == step else solve_straight(p, shift, step) for p, shift, step in along]
+    tensors, more = [pair.by_channel(pair.text(t), bool(lead)) for t in (longer, shorter)], ""
+    if groups is not None:
+        number = pair.notation.texts.size(groups)
+        tensors[0] = f"{pair.text(longer)}.unflatten(1, ({number}, -1)).transpose(0, 2).flatten(1, 2)"
+        more = f", groups={number}"
+    whole = pair.turned(write_conv_call(pair, "conv", tensors, slides, more))
+    return cut_to_axes(pair, whole, shifts, places_left_over(pair, longer, shorter, slides, shifts))
 
 
 def count_groups(channel: Expr, outputs: Index, own: Index) -> Size | None:
@@ -292,34 +300,6 @@ def count_groups(channel: Expr, outputs: Index, own: Index) -> Size | None:
     number, many = rest.as_independent(Unravel)
     fits = isinstance(many, Unravel) and many.number == outputs and many.axis == 0 and number == own.size
     return many.shape[0] if fits else None
-
-
-def write_transposed_weight_gradient(pair: ConvPair) -> str:
-    """v[n,o,k]·x[n,c,k−r+d] over n and k: the gradient of a transposed convolution's weights."""
-    require_all(len(pair.axes) == pair.space + 2)
-    (lead, outputs, places), (before, channel, steps) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
-    groups = count_groups(outputs, pair.axes[0], pair.axes[1])
-    require_all(lead == before, runs_along(channel, pair.axes[0]), bool(groups) or runs_along(outputs, pair.axes[1]))
-    require_all(pair.bound == running_indices(*lead, *places))
-    slides = [solve_slide(*along) for along in zip(steps, places, pair.axes[2:], strict=True)]
-    return write_window_convolution(pair, pair.v, pair.other, slides, bool(lead), groups)
-
-
-def write_window_convolution(
-    pair: ConvPair, longer: Expr, shorter: Expr, slides: Sequence[Slide], batch: bool, groups: Size | None = None
-) -> str:
-    """The shorter tensor as a window over the longer one, channels in the place of the batch; of each group its own."""
-    shifts = pair.axes[2:]
-    given = window_lengths(pair.sizes(longer), pair.sizes(shorter), slides)
-    extra = [sp.expand(n - r.size) for n, r in zip(given, shifts, strict=True)]
-    require_all(batch or groups is None, all(n.is_nonnegative for n in extra))
-    tensors, more = [pair.by_channel(pair.text(t), batch) for t in (longer, shorter)], ""
-    if groups is not None:
-        number = pair.notation.texts.size(groups)
-        tensors[0] = f"{pair.text(longer)}.unflatten(1, ({number}, -1)).transpose(0, 2).flatten(1, 2)"
-        more = f", groups={number}"
-    whole = write_conv_call(pair, "conv", tensors, slides, more)
-    return cut_to_sizes(pair, pair.turned(whole), [r.size for r in shifts], extra)
 
 
 def running_indices(*indices: Expr) -> set[Index]:
@@ -335,12 +315,16 @@ def solve_straight(place: Expr, shift: Index, step: Expr) -> Slide:
     return Slide(slopes[0], slopes[1], padding)
 
 
-def window_lengths(long: Sequence[Size], windows: Sequence[Size], slides: Sequence[Slide]) -> list[Size]:
-    """How many places a window has on each axis."""
-    return [
-        window_count(n, to_remainders(k), s.stride, s.padding, s.padding, s.dilation)
-        for n, k, s in zip(long, windows, slides, strict=True)
+def places_left_over(
+    pair: ConvPair, longer: Expr, shorter: Expr, slides: Sequence[Slide], axes: Sequence[Index]
+) -> list[Size]:
+    """How many places more than each of ``axes`` a window has; `NoForm` where there may be fewer."""
+    left = [
+        sp.expand(window_count(n, to_remainders(k), s.stride, s.padding, s.padding, s.dilation) - i.size)
+        for n, k, s, i in zip(pair.sizes(longer), pair.sizes(shorter), slides, axes, strict=True)
     ]
+    require_all(all(n.is_nonnegative for n in left))
+    return left
 
 
 def runs_along(index: Expr, axis: Index) -> bool:

@@ -23,7 +23,7 @@ from symgrad.closed_form.fragments import Fragment, Notation, axis_number, call_
 from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, add_index
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
-from symgrad.closed_form.writing.convolution_gradients import to_remainders, write_one_or_each, write_option
+from symgrad.closed_form.writing.convolution_gradients import MOST_AXES, to_remainders, write_one_or_each, write_option
 from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
@@ -211,10 +211,6 @@ def narrow_range(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, E
     raise NoForm
 
 
-MOST_SPACE = 3
-"""Axes that torch's pools and convolutions move along at most."""
-
-
 @dataclass(frozen=True)
 class SumWindow:
     """0 ≤ ``place`` − ``stride``·``step`` + ``padding`` < ``length``, summed over one of the two."""
@@ -298,7 +294,7 @@ def write_overlapping_windows(
 ) -> Fragment:
     """A transposed convolution with a window of ones, channel by channel."""
     space = len(windows)
-    if tuple(w.place for w in windows) != axes[-space:] or space > MOST_SPACE or len(axes) - space not in (1, 2):
+    if tuple(w.place for w in windows) != axes[-space:] or space > MOST_AXES or len(axes) - space not in (1, 2):
         raise NoForm
     channels = axes[-space - 1]
     one = notation.program.inputs[0].name
@@ -331,7 +327,7 @@ def sum_blocks(notation: Notation, body: Fragment, windows: Sequence[SumWindow],
     if any(w.padding != 0 for w in windows):
         raise NoForm
     space = len(windows)
-    if tuple(w.step for w in windows) == axes[-space:] and space <= MOST_SPACE and len(axes) - space in (1, 2):
+    if tuple(w.step for w in windows) == axes[-space:] and space <= MOST_AXES and len(axes) - space in (1, 2):
         number = sp.Mul(*(w.length for w in windows))
         call = f"avg_pool{space}d({body.text}, {write_one_or_each(notation, [w.length for w in windows])})"
         return Fragment(f"{number} * {call}", MULTIPLY, axes)

@@ -43,7 +43,6 @@ from symgrad.closed_form.rewriting.shorthands import (
 )
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, in_order, indices_of, is_access, name_of
-from symgrad.ops import Op
 from symgrad.ops.lookup import find, has_role
 from symgrad.program import Role
 
@@ -200,14 +199,15 @@ def write_function_call(notation: Notation, node: Expr, prefer: Sequence[Index])
         raise NoForm
     *parameters, entry = node.args
     inner = notation.write(write_reversed_difference(notation, entry), prefer)
-    if parameters:
-        return write_call_with_parameters(op, parameters, inner)
-    if f"Tensor.{op.name}" in op.spellings:
+    if not parameters and f"Tensor.{op.name}" in op.spellings:
         return apply_elementwise(inner, f"{op.name}()")
-    spelled = next((word for word in op.spellings if word.startswith(MODULES)), None)
-    if spelled is None:
+    modules = "torch." if parameters else MODULES  # ``torch.polygamma(2, x)``
+    spelled = next((word for word in op.spellings if word.startswith(modules)), None)
+    if spelled is None or not all(number.is_Integer for number in parameters):
         raise NoForm
-    kept = None if inner.kept is None else Fragment(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
+    if parameters or inner.kept is None:
+        return Fragment(f"{spelled}({', '.join([*map(str, parameters), inner.text])})", ATOM, inner.axes)
+    kept = Fragment(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
     return Fragment(f"{spelled}({inner.text})", ATOM, inner.axes, kept)
 
 
@@ -230,14 +230,6 @@ def expand_intermediate(notation: Notation, entry: Expr, copies: bool = False) -
         return None
     equation = local_jacobian(step, program).equation
     return equation.right.xreplace(dict(zip(equation.axes, indices_of(entry), strict=True)))
-
-
-def write_call_with_parameters(op: Op, parameters: Sequence[Expr], inner: Fragment) -> Fragment:
-    """``torch.polygamma(2, x)``"""
-    spelled = next((word for word in op.spellings if word.startswith("torch.")), None)
-    if spelled is None or not all(number.is_Integer for number in parameters):
-        raise NoForm
-    return Fragment(f"{spelled}({', '.join([*map(str, parameters), inner.text])})", ATOM, inner.axes)
 
 
 SHORTHANDS = {

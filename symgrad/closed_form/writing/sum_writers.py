@@ -130,18 +130,15 @@ def write_weighted_product(
     """Σ_k f[k,p]·w[k]·g[k,q] is f.T @ diag(w) @ g, and (f * w).T @ g where torch has no matrix of the weights."""
     free = [[i for i in free_indices(sp.Mul(*side)) if i != k] for side in sides]
     first, second = sorted(range(2), key=lambda n: position_of_group(free[n], prefer))
-    if is_count_of_truths(sp.Mul(*weights)):
-        left = write_matmul_side(notation, [*sides[first], *weights], (*free[first], k))
-        return write_matmul(
-            left, write_matmul_side(notation, sides[second], (k, *free[second])), (*free[first], *free[second])
-        )
-    left = write_matmul_side(notation, sides[first], (*free[first], k))
+    truths = is_count_of_truths(sp.Mul(*weights))
+    left = write_matmul_side(notation, [*sides[first], *(weights if truths else ())], (*free[first], k))
     right = write_matmul_side(notation, sides[second], (k, *free[second]))
-    middle = drop_size_one_axes(notation.multiplied(weights, (k,)))
-    if middle.axes != (k,):
-        raise NoForm
-    diagonal = call_method(middle, "diag()", (k, k))
-    return write_matmul(write_matmul(left, diagonal, (*free[first], k)), right, (*free[first], *free[second]))
+    if not truths:
+        middle = drop_size_one_axes(notation.multiplied(weights, (k,)))
+        if middle.axes != (k,):
+            raise NoForm
+        left = write_matmul(left, call_method(middle, "diag()", (k, k)), (*free[first], k))
+    return write_matmul(left, right, (*free[first], *free[second]))
 
 
 def write_stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, prefer: Sequence[Index]) -> Fragment:
