@@ -19,7 +19,7 @@ zeros are added (``output_padding``), or what is too long is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -118,7 +118,7 @@ def write_convolution(
     notation: Notation, node: Expr, v: Expr, other: Expr, bound: list[Index], axes: Sequence[Index]
 ) -> str | None:
     """The call that gives Σ v·other, or None."""
-    ways = (
+    ways: tuple[Callable[[ConvPair], str], ...] = (
         write_input_gradient, write_transposed_input_gradient, write_weight_gradient,
         partial(write_weight_gradient, transposed=True),
     )  # fmt: skip
