@@ -13,6 +13,7 @@ numerator of a `Quotient` however deep it stands and puts the quotient in its pl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
@@ -23,7 +24,7 @@ import sympy as sp
 
 from symgrad.indexing.brackets import Bracket, bracket
 from symgrad.indexing.equation import Equation, canonical, rebuild, relabel, with_fresh_sums, with_names
-from symgrad.indexing.sums import contracted_sum, put_in, remaining_factors, split_factors, sum_of_conditions
+from symgrad.indexing.sums import contracted_sum, put_in, split_factors, sum_of_conditions
 from symgrad.indexing.symbols import (
     Expr,
     Index,
@@ -290,6 +291,11 @@ def absorbed(node: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | 
         if inner is not None:
             return sp.Mul(*factors[:place], inner, *factors[place + 1 :])
     return None
+
+
+def remaining_factors(factors: Sequence[Expr], taken: Sequence[Expr]) -> Iterator[Expr]:
+    """Factors without those that are taken, each as often as it is."""
+    return (Counter(factors) - Counter(taken)).elements()
 
 
 def absorbed_in_sum(factor: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | None:

@@ -6,8 +6,7 @@ met where both run over the same axis; elsewhere the condition stays as a bracke
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import sympy as sp
 from sympy.core.sorting import default_sort_key
@@ -136,11 +135,6 @@ def split_factors(term: Expr) -> list[Expr]:
         else:
             factors.append(factor)
     return factors
-
-
-def remaining_factors(factors: Sequence[Expr], taken: Sequence[Expr]) -> Iterator[Expr]:
-    """Factors without those that are taken, each as often as it is."""
-    return (Counter(factors) - Counter(taken)).elements()
 
 
 def pull_out(term: Expr, index: Index) -> Expr:

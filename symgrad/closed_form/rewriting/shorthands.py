@@ -19,9 +19,9 @@ import sympy as sp
 
 from symgrad.functions import finite
 from symgrad.indexing import Bracket
-from symgrad.indexing.definitions import Quotient, canonical_at, values_of
+from symgrad.indexing.definitions import Quotient, canonical_at, remaining_factors, values_of
 from symgrad.indexing.equation import canonical
-from symgrad.indexing.sums import remaining_factors, split_factors
+from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, Index, free_indices, in_order, is_access
 from symgrad.shapes import Size
 

@@ -24,8 +24,9 @@ import sympy as sp
 
 from symgrad.closed_form.rewriting.shorthands import Mean, split_off_sum
 from symgrad.indexing import Index, Ravel, Unravel, contracted_sum, fresh, over_same, summed
+from symgrad.indexing.definitions import remaining_factors
 from symgrad.indexing.equation import canonical, with_fresh_sums
-from symgrad.indexing.sums import remaining_factors, split_factors
+from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, name_of
 from symgrad.program import free_name
 from symgrad.shapes import Size
