@@ -34,7 +34,7 @@ from symgrad.indexing import (
     with_fresh_sums,
 )  # fmt: skip
 from symgrad.indexing.sums import total
-from symgrad.indexing.symbols import bound_indices, free_indices, in_order
+from symgrad.indexing.symbols import bound_indices, free_indices, ordered_indices
 from symgrad.language import read_program
 from symgrad.numeric import evaluate
 from tests import torch_side
@@ -102,8 +102,8 @@ def test_a_sum_of_nothing_is_nothing() -> None:
 def test_indices_of_one_letter_are_in_the_order_in_which_they_were_made() -> None:
     """Sets have none: a derivation of im2col was written with r and s in each other's place in every other run."""
     made = [fresh("q", sp.Integer(2)) for _ in range(20)]
-    assert in_order(frozenset(made)) == made
-    assert in_order([made[0], fresh("p", sp.Integer(2))])[1] == made[0]
+    assert ordered_indices(frozenset(made)) == made
+    assert ordered_indices([made[0], fresh("p", sp.Integer(2))])[1] == made[0]
 
 
 def test_equal_sums_are_equal_whatever_their_indices_are_called() -> None:

@@ -39,10 +39,10 @@ from symgrad.indexing.symbols import (
     access,
     accesses,
     free_indices,
-    in_order,
     indices_of,
     is_access,
     name_of,
+    ordered_indices,
     weight,
 )
 from symgrad.ops.lookup import has_role
@@ -243,7 +243,7 @@ def indices_of_accesses(expression: Expr) -> set[Expr]:
 
 def find_alike_axes(axes: Sequence[Index], expression: Expr) -> Iterator[tuple[Index, ...]]:
     """The free indices of an expression that may stand for ``axes``, which have their sizes."""
-    free = in_order(free_indices(expression))
+    free = ordered_indices(free_indices(expression))
     return product(*([i for i in free if i.size == axis.size] for axis in axes))
 
 

@@ -164,7 +164,7 @@ def free_indices(expression: Expr) -> frozenset[Index]:
     return found
 
 
-def in_order(indices: Iterable[Index]) -> list[Index]:
+def ordered_indices(indices: Iterable[Index]) -> list[Index]:
     """The indices by their letters; those of one letter in the order in which they were made, as a set has none."""
     return sorted(indices, key=lambda index: (str(index), index.dummy_index))
 

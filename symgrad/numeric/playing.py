@@ -26,12 +26,12 @@ from symgrad.indexing.symbols import (
     Expr,
     accesses,
     free_indices,
-    in_order,
     indices_of,
     is_access,
     name_of,
     names_read,
     number,
+    ordered_indices,
 )
 from symgrad.lowering import Plan, lowered, make_plan
 from symgrad.lowering.arrays import ON_NUMPY, Engine, is_rational
@@ -279,7 +279,7 @@ def evaluate_stated(equation: Equation, arrays: Mapping[str, Array], sizes: Mapp
     """
     for place, axis, held in data_indices(equation.right):
         beside = sp.Mul(*held)
-        axes = tuple(in_order(free_indices(place) | free_indices(beside)))
+        axes = tuple(ordered_indices(free_indices(place) | free_indices(beside)))
         found = as_float(evaluate_forward(Equation(axes, place), arrays, sizes))
         count = axis.length(arrays, sizes)
         lost = ~((found >= 0) & (found < count) & (found == np.floor(found)))

@@ -25,7 +25,7 @@ from symgrad.errors import InputError, UnsupportedError, bug
 from symgrad.functions import Stable, side
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate, is_constant
 from symgrad.indexing.sums import is_condition
-from symgrad.indexing.symbols import Expr, bound_indices, in_order, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, bound_indices, indices_of, is_access, name_of, ordered_indices
 from symgrad.lowering.graph import check_grid
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import numbers, options_of
@@ -194,7 +194,7 @@ BESSEL = {0: "special.i0", 1: "special.i1"}
 
 def run_equation(equation: Equation, tensors: Mapping[str, Any]) -> Any:
     """The value of ``equation``, whose sizes are numbers; raises `InputError` where the grid is too large."""
-    indices = [*equation.axes, *in_order(bound_indices(equation.right))]
+    indices = [*equation.axes, *ordered_indices(bound_indices(equation.right))]
     check_grid([int(index.size) for index in indices])
     grid = IndexGrid(indices, tensors, {})
     shape = [int(axis.size) for axis in equation.axes]

@@ -20,7 +20,7 @@ from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.indexing.definitions import in_names
-from symgrad.indexing.symbols import Expr, accesses, in_order, name_of
+from symgrad.indexing.symbols import Expr, accesses, name_of, ordered_indices
 from symgrad.language import arguments
 from symgrad.oracles.comparisons import Check
 from symgrad.program import Constant, Program
@@ -257,7 +257,7 @@ def kink_data(explanation: Explanation, tie: Tie) -> Data:
 def step_data(step: Rewrite, names: Names) -> Data:
     """One move of the derivation; a formula in the operation's own letters is left out."""
     foreign = any(name_of(entry).startswith("#") for entry in accesses(step.formula))
-    free = in_order(s for s in step.formula.free_symbols if isinstance(s, Index))
+    free = ordered_indices(s for s in step.formula.free_symbols if isinstance(s, Index))
     return {
         "rule": step.rule,
         "why": step.why,

@@ -31,7 +31,7 @@ from symgrad.indexing.brackets import Mod
 from symgrad.indexing.definitions import named_quotient
 from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, free_indices, in_order, is_access
+from symgrad.indexing.symbols import Expr, free_indices, is_access, ordered_indices
 
 
 def name_eigengap(expression: Expr) -> Expr:
@@ -86,7 +86,7 @@ def find_cross_product(expression: Expr) -> Expr:
     if not expression.is_Add or len(expression.args) != 2:
         return expression
     first, second = sorted(expression.args, key=lambda term: bool(term.could_extract_minus_sign()))
-    for axis in in_order(i for i in free_indices(expression) if i.size == AROUND):
+    for axis in ordered_indices(i for i in free_indices(expression) if i.size == AROUND):
         one, two = (Mod(axis + n, AROUND) for n in (1, 2))
         factors = split_factors(first)
         sides = [[f for f in factors if f.has(place)] for place in (one, two)]

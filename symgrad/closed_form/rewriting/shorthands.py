@@ -22,7 +22,7 @@ from symgrad.indexing import Bracket
 from symgrad.indexing.definitions import Quotient, canonical_at, remaining_factors, values_of
 from symgrad.indexing.equation import canonical
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, Index, free_indices, in_order, is_access
+from symgrad.indexing.symbols import Expr, Index, free_indices, is_access, ordered_indices
 from symgrad.shapes import Size
 
 
@@ -227,7 +227,7 @@ def name_square_root(expression: Expr) -> Expr:
     indices = free_indices(expression) if expression.is_Add else frozenset[Index]()
     if len(indices) != 2:
         return expression
-    p, q = in_order(indices)
+    p, q = ordered_indices(indices)
     for term in expression.args:
         found = find_square(term, p, q)
         if found is None:

@@ -42,7 +42,7 @@ from symgrad.closed_form.rewriting.shorthands import (
     Variance,
 )
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.symbols import Expr, accesses, free_indices, in_order, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
 from symgrad.ops.lookup import find, has_role
 from symgrad.program import Role
 
@@ -69,7 +69,7 @@ def write_along_axis(
 ) -> tuple[Fragment, int]:
     """A product of factors, and which of its axes runs along: the last, where there is a choice."""
     (index,) = along if len(along) == 1 else (None,)
-    free = in_order(free_indices(sp.Mul(*factors)))
+    free = ordered_indices(free_indices(sp.Mul(*factors)))
     order = dict.fromkeys(i for i in [*prefer, *free] if i not in along)
     whole = notation.multiplied(factors, [*order, *along])
     if index is None or index not in whole.axes:

@@ -21,7 +21,7 @@ from symgrad.calculus.local_derivatives import SEED
 from symgrad.closed_form.writing.sum_writers import SUMS
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Equation, Index, instantiate
-from symgrad.indexing.symbols import Expr, accesses, free_indices, in_order, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
 from symgrad.numeric import as_float
 from symgrad.oracles.forms import evaluate_text
 from symgrad.render import formula_text
@@ -163,7 +163,7 @@ def describe_part(node: Expr, axes: Sequence[Index], names: Mapping[str, str], s
     """A part of a formula; what says most in it where it is too long, "…" where nothing does."""
     placed = instantiate(Equation(tuple(axes), node), names, sizes)
     others = [k for k in free_indices(placed.right) if k not in placed.axes]
-    text = formula_text(placed.right, (*placed.axes, *in_order(others)))
+    text = formula_text(placed.right, (*placed.axes, *ordered_indices(others)))
     if len(text) <= LONGEST or node in seed_sums(node):
         return text
     inner = [describe_part(part, axes, names, sizes) for part in seed_sums(node)]
