@@ -13,7 +13,7 @@ i·n + j become one: the result is reshaped, and what was looked up place by pla
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +25,9 @@ from symgrad.indexing.symbols import Expr, accesses, number
 from symgrad.lowering.arrays import NUMPY, ON_NUMPY, UFUNCS, Engine, Play
 from symgrad.lowering.build import Builder
 from symgrad.lowering.careful import Careful, Objects
-from symgrad.lowering.graph import FLOAT, MOST_IN_GRID, TAME, VIEWS, Care, Graph, NoPlan
+from symgrad.lowering.graph import FLOAT, MOST_IN_GRID, REPEATING, TAME, VIEWS, Care, Graph, NoPlan
 from symgrad.lowering.places import TensorPlaces
-from symgrad.lowering.terms import Lengths, Products, Terms
+from symgrad.lowering.terms import Lengths, Number, Products, Terms
 from symgrad.lowering.windows import line
 from symgrad.shapes import Size
 
@@ -45,7 +45,7 @@ def lowered(
     found = []
     terms = Terms(graph, Lengths(sizes), {})
     kind = Objects if care.field is not None else Careful if care.ordered else Builder
-    builder = kind(Products(terms), TensorPlaces(terms, shapes, holds, sizes), sizes, care)
+    builder = kind(Products(terms), TensorPlaces(terms, shapes, holds), care)
     for equation in equations:
         shape = [number(axis.size, sizes) for axis in equation.axes]
         over = split_axes(equation, builder.size)
@@ -56,9 +56,6 @@ def lowered(
             raise NoPlan
         found.append(graph.reshape(terms.whole(term, over.axes), shape))
     return graph, found
-
-
-Number = Callable[[Size], int]
 
 
 def split_axes(equation: Equation, number: Number) -> Equation:
@@ -227,7 +224,7 @@ def make_plan(graph: Graph, wanted: Sequence[int], engine: Engine = ON_NUMPY) ->
     alone = [root[p] for p in wanted]
     own = tuple(
         alone.count(root[p]) == 1 and graph.nodes[root[p]].kind != "input" and root[p] not in graph.constants
-        and not chain.known[at[p]] and not widened(graph, p)
+        and not chain.known[at[p]] and not graph.has_view(p, REPEATING)
         for p in wanted
     )  # fmt: skip
     return Plan(tuple(inputs), chain, tuple(inputs.values()), results, own)
@@ -260,13 +257,3 @@ def writable(graph: Graph, operand: int, place: int) -> bool:
             return False
         node = graph.nodes[node.operands[0]]
     return node.kind not in VIEWS and node.kind != "input" and bool(node.shape)
-
-
-def widened(graph: Graph, place: int) -> bool:
-    """Whether a node repeats entries of another one in memory."""
-    node = graph.nodes[place]
-    while node.kind in VIEWS and node.operands:
-        if node.kind in ("expand", "window"):
-            return True
-        node = graph.nodes[node.operands[0]]
-    return False

@@ -8,7 +8,7 @@ family, windows are views, a δ that says where something goes is a put-add. Wha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import sympy as sp
 
@@ -17,7 +17,7 @@ from symgrad.indexing import Bracket, Index, Ravel, Unravel, is_constant, with_f
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
 from symgrad.lowering.arrays import EITHER, FINITE, MOST_FACTORS, NAMES, RELATIONS
 from symgrad.lowering.choices import conditions_among as conditions_in
-from symgrad.lowering.choices import holds_always, in_order, lower_cases, lower_clip, with_truths
+from symgrad.lowering.choices import holds_always, in_order, lower_cases, with_truths
 from symgrad.lowering.exponents import (
     ExponentialShare,
     Families,
@@ -32,7 +32,7 @@ from symgrad.lowering.exponents import (
     with_sizes,
 )
 from symgrad.lowering.graph import FLOAT, TRUTH, Care, Graph, NoPlan
-from symgrad.lowering.places import TensorPlaces, at_one_place, join_pieces, scatter_target, scattered, split_in_pieces
+from symgrad.lowering.places import TensorPlaces, at_one_place, join_pieces, scatter_target, split_in_pieces
 from symgrad.lowering.terms import Products, Term, Terms, real_number, size_as_int
 from symgrad.lowering.windows import Fold, absorb, between_places, moved, slices, slide
 from symgrad.shapes import Size
@@ -41,10 +41,11 @@ from symgrad.shapes import Size
 class Builder:
     """Lowers expressions over one graph: what was lowered before is there already."""
 
-    def __init__(self, products: Products, places: TensorPlaces, sizes: Mapping[Size, int], care: Care) -> None:
-        self.products, self.places, self.sizes, self.care = products, places, sizes, care
+    def __init__(self, products: Products, places: TensorPlaces, care: Care) -> None:
+        self.products, self.places, self.care = products, places, care
         self.terms: Terms = products.terms
         self.graph: Graph = products.graph
+        self.sizes = self.terms.lengths.sizes
         self.families = Families(self.terms, self.value)
         self._known: dict[Expr, Term] = {}
 
@@ -93,7 +94,7 @@ class Builder:
     def at_once(self, node: Expr) -> Term | None:
         """What is more than its parts: exponentials, by the largest of them, and one of several cases; else None."""
         if node.is_Mul and not self.care.unknown:
-            return lower_clip(node, self.terms, self.value)
+            return lower_cases(node, self.terms, self.value, clipped=True)
         if isinstance(node, sp.Sum) and exponentials_only(node):
             return self.families.summed(node)
         if node.is_Add:
@@ -161,7 +162,8 @@ class Builder:
                 raise NoPlan
             return self.terms.number(1.0) if isinstance(node, finite) else self.value(node.args[0])
         if node.func in EITHER:
-            return self.either(EITHER[node.func], [self.terms.numeric(self.value(a)) for a in node.args])
+            given, name = [self.terms.numeric(self.value(a)) for a in node.args], EITHER[node.func]
+            return self.terms.folded(name, given) if len(given) > 1 else self.terms.map(name, *given)
         if node.func in NAMES:
             over = rounded_once(node)
             given = [self.terms.floats(self.value(a)) for a in over or node.args]
@@ -169,15 +171,6 @@ class Builder:
             found = self.terms.map(NAMES[node.func], *given, holds=FLOAT)
             return self.terms.times([found, *map(self.value, quarter_zeros(node))])
         raise NoPlan
-
-    def either(self, name: str, given: Sequence[Term]) -> Term:
-        """A function of one number, or of as many as there are."""
-        found, *rest = given
-        if not rest:
-            return self.terms.map(name, found)
-        for term in rest:
-            found = self.terms.map(name, found, term)
-        return found
 
     def condition(self, node: Expr) -> Term:
         """Whether something holds."""
@@ -223,7 +216,7 @@ class Builder:
         places = [self.value(place) for _, place in pairs]
         used = {a for place in places for a in place.axes}
         rest = self.slid([f for f in factors if f not in deltas], [k for k in bound if k not in used])
-        return scattered(self.terms, rest, [target for target, _ in pairs], places, bound)
+        return self.places.scattered(rest, [target for target, _ in pairs], places, bound)
 
     def puts(self, factor: Expr) -> bool:
         """Whether a factor may say where something is put."""

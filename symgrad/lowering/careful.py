@@ -29,7 +29,7 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.lowering.arrays import EITHER, FUNCTIONS, NAMES, NUMPY, ON_NUMPY, Engine, Play, Primitives
+from symgrad.lowering.arrays import EITHER, FUNCTIONS, NAMES, NUMPY, ON_NUMPY, Array, Engine, Play, Primitives
 from symgrad.lowering.build import Builder
 from symgrad.lowering.choices import is_mask
 from symgrad.lowering.exponents import in_turn
@@ -92,11 +92,10 @@ class Careful(Builder):
         if not sides or self.graph.holds(held.node) != TRUTH:
             return held
         none = [self.terms.map("not_equal", side, side, holds=TRUTH) for side in sides]
-        mask = none[0] if len(none) == 1 else self.terms.map("any", *none, holds=TRUTH)
+        mask = self.terms.folded("any", none, holds=TRUTH)
         return self.terms.applied("where", (), [mask, self.terms.number(float("nan")), self.terms.floats(held)])
 
 
-Array = Any
 OF_FLOATS = {"exp", *NAMES.values()} - {*EITHER.values()}
 """Functions that NumPy has for floats alone: all others it applies to objects, too."""
 

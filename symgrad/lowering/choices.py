@@ -21,15 +21,14 @@ from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.arrays import RELATIONS
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE
-from symgrad.lowering.terms import Term, Terms
-from symgrad.shapes import Size
+from symgrad.lowering.terms import Number, Term, Terms, Value
 
 MOST = 3
 """Numbers that one thing is compared with."""
 SWAPPED = {sp.Lt: sp.Gt, sp.Le: sp.Ge, sp.Gt: sp.Lt, sp.Ge: sp.Le, sp.Eq: sp.Eq, sp.Ne: sp.Ne}
 HOLDS: Mapping[type, Callable[[int, int], bool]] = {
-    sp.Lt: lambda a, b: a < b, sp.Le: lambda a, b: a <= b, sp.Gt: lambda a, b: a > b, sp.Ge: lambda a, b: a >= b,
-    sp.Eq: lambda a, b: a == b, sp.Ne: lambda a, b: a != b,
+    sp.Lt: operator.lt, sp.Le: operator.le, sp.Gt: operator.gt, sp.Ge: operator.ge, sp.Eq: operator.eq,
+    sp.Ne: operator.ne,
 }  # fmt: skip
 
 
@@ -144,26 +143,28 @@ def same_there(one: Expr, other: Expr, left: Expr, bound: Expr) -> bool:
     return bool(one.xreplace(at) == other.xreplace(at))
 
 
-Value = Callable[[Expr], Term]
+def lower_cases(node: Expr, terms: Terms, value: Value, clipped: bool = False) -> Term | None:
+    """A sum of cases as a choice between them; a product only if it is ``clipped``, what is no number staying none.
 
-
-def lower_cases(node: Expr, terms: Terms, value: Value) -> Term | None:
-    """A sum of cases as a choice between them."""
+    [x > 0]·x is the larger of x and 0.
+    """
     found = cases(node)
     if found is None:
         return None
     bodies = list(dict.fromkeys(found.bodies))
+    rest = default(found, bodies)
+    others = [(body, list(found.runs(body))) for body in bodies if body != rest]
+    names = [None if rest is None else min_or_max(found, runs, body, rest) for body, runs in others]
+    if clipped and not (names and all(names)):
+        return None
     if all(body in (0, 1) for body in bodies):
         return truth(found, terms, value) if len(bodies) > 1 else terms.number(int(bodies[0]))
     largest = either(found, terms, value)
     if largest is not None:
         return largest
-    rest = default(found, bodies)
     if rest is None:
         return None
     result = value(rest)
-    others = [(body, list(found.runs(body))) for body in bodies if body != rest]
-    names = [min_or_max(found, runs, body, rest) for body, runs in others]
     if sorted(map(str, names)) == ["maximum", "minimum"]:
         ends = [value(body) for (body, _), _ in sorted(zip(others, names, strict=True), key=lambda pair: str(pair[1]))]
         return terms.map("clip", terms.floats(result), *ends)
@@ -171,22 +172,9 @@ def lower_cases(node: Expr, terms: Terms, value: Value) -> Term | None:
         if name is not None and all(names):
             result = terms.map(name, terms.floats(result), value(body))
         else:
-            mask = anywhere([mask_of_run(found, run, terms, value) for run in runs], terms)
+            mask = terms.folded("any", [mask_of_run(found, run, terms, value) for run in runs], holds=TRUTH)
             result = choice(mask, value(body), result, terms)
     return result
-
-
-def lower_clip(node: Expr, terms: Terms, value: Value) -> Term | None:
-    """[x > 0]·x as the larger of x and 0: what is no number stays none. None for any other product."""
-    found = cases(node)
-    if found is None:
-        return None
-    bodies = list(dict.fromkeys(found.bodies))
-    rest = default(found, bodies)
-    names = (
-        [min_or_max(found, list(found.runs(body)), body, rest) for body in bodies if body != rest] if rest else [None]
-    )
-    return lower_cases(node, terms, value) if names and all(names) else None
 
 
 def default(found: Cases, bodies: Sequence[Expr]) -> Expr | None:
@@ -230,15 +218,7 @@ def mask_of_run(found: Cases, run: tuple[int, int], terms: Terms, value: Value) 
         terms.map(RELATIONS[relation.func], *(terms.numeric(value(side)) for side in relation.args), holds=TRUTH)
         for relation in found.relations(run)
     ]
-    return masks[0] if len(masks) == 1 else terms.map("both", *masks, holds=TRUTH)
-
-
-def anywhere(masks: Sequence[Term], terms: Terms) -> Term:
-    """Whether one of several conditions holds."""
-    result, *rest = masks
-    for mask in rest:
-        result = terms.map("any", result, mask, holds=TRUTH)
-    return result
+    return terms.folded("both", masks, holds=TRUTH)
 
 
 def truth(found: Cases, terms: Terms, value: Value) -> Term | None:
@@ -246,7 +226,7 @@ def truth(found: Cases, terms: Terms, value: Value) -> Term | None:
     if found.unknown not in (0, 1):
         return None
     other = sp.S.One - found.unknown
-    mask = anywhere([mask_of_run(found, run, terms, value) for run in found.runs(other)], terms)
+    mask = terms.folded("any", [mask_of_run(found, run, terms, value) for run in found.runs(other)], holds=TRUTH)
     return terms.map("not", mask, holds=TRUTH) if found.unknown == 1 else mask
 
 
@@ -288,22 +268,15 @@ def in_order(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return (*rest, sp.Add(*counted)) if counted else tuple(rest)
 
 
-Number = Callable[[Size], int]
-
-
 def holds_always(relation: Expr, number: Number) -> bool:
     """Whether a relation holds whatever the indices are."""
     left, right = (least_and_greatest(a, number) for a in relation.args)
     if left is None or right is None:
         return False
     kind = type(relation)
-    if kind is sp.Lt:
-        return left[1] < right[0]
-    if kind is sp.Le:
-        return left[1] <= right[0]
-    if kind is sp.Gt:
-        return left[0] > right[1]
-    return kind is sp.Ge and left[0] >= right[1]
+    if kind in (sp.Lt, sp.Le):
+        return HOLDS[kind](left[1], right[0])
+    return kind in (sp.Gt, sp.Ge) and HOLDS[kind](left[0], right[1])
 
 
 def least_and_greatest(node: Expr, number: Number) -> tuple[int, int] | None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from symgrad.errors import InputError
 from symgrad.lowering.arrays import NUMPY, Primitives
@@ -54,8 +53,6 @@ COUNTED = Care(whole=True)
 """Of places, which are whole numbers."""
 
 
-Array = npt.NDArray[Any]
-
 MOST_IN_GRID = 30_000_000
 """Entries of the largest array that a plan makes, and points of the largest grid, unless more or less is said."""
 MEMORY = 1_000_000_000
@@ -68,6 +65,8 @@ MOST_CONSTANT = 1 << 16
 FLOAT, WHOLE, TRUTH = "f", "i", "b"
 VIEWS = frozenset({"reshape", "transpose", "expand", "item", "window"})
 """Primitives whose result may lie in the memory of their operand."""
+REPEATING = frozenset({"expand", "window"})
+"""Views in which entries may stand several times."""
 COMMUTE = frozenset({"add", "multiply", "maximum", "minimum", "equal", "not_equal"})
 
 
@@ -186,6 +185,15 @@ class Graph:
         if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], tuple(shape)[::-1], strict=False)):
             raise NoPlan  # what reads an axis twice, as x[i,i] does, has no such view
         return self.apply("expand", (tuple(shape),), (place,), shape, self.holds(place))
+
+    def has_view(self, place: int, kinds: Collection[str]) -> bool:
+        """Whether a node shows the entries of another one by a view of one of some ``kinds``."""
+        node = self.nodes[place]
+        while node.kind in VIEWS and node.operands:
+            if node.kind in kinds:
+                return True
+            node = self.nodes[node.operands[0]]
+        return False
 
     # Entries --------------------------------------------------------------------------------------------
 

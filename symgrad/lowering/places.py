@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,13 +18,12 @@ import sympy as sp
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of, number
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, NoPlan
-from symgrad.lowering.terms import Term, Terms
+from symgrad.lowering.terms import Number, Term, Terms, Value
 from symgrad.lowering.windows import AffineIndex, line
 from symgrad.shapes import Size
 
 MOST = 6
 """Pieces of one axis."""
-Number = Callable[[Size], int]
 ENDS: dict[type, tuple[int, ...]] = {sp.Lt: (0,), sp.Le: (1,), sp.Gt: (1,), sp.Ge: (0,), sp.Eq: (0, 1), sp.Ne: (0, 1)}
 """Where a comparison of an index with a number changes, counted from that number."""
 
@@ -128,21 +127,12 @@ def conditions_decided(node: Expr, index: Index, start: int, number: Number) -> 
     return sp.Integer(bool(relation.func(sp.Integer(at), 0)))
 
 
-Value = Callable[[Expr], Term]
-
-
 class TensorPlaces:
     """What is read of tensors, over one graph."""
 
-    def __init__(
-        self,
-        terms: Terms,
-        shapes: Mapping[str, tuple[int, ...]],
-        holds: Mapping[str, str],
-        sizes: Mapping[Size, int],
-    ) -> None:
+    def __init__(self, terms: Terms, shapes: Mapping[str, tuple[int, ...]], holds: Mapping[str, str]) -> None:
         self.terms, self.graph, self.shapes, self.holds = terms, terms.graph, shapes, holds
-        self._sizes = sizes
+        self._sizes = terms.lengths.sizes
 
     def numbers(self, shape: Sequence[Size]) -> tuple[int, ...]:
         """Sizes as numbers."""
@@ -241,11 +231,7 @@ class TensorPlaces:
             for at, n in zip(wanted, shape, strict=True)
         ]
         place = self.ravelled([Term(at, ()) for at in numbers], shape).node
-        place = (
-            graph.expand(place, self.terms.shape(axes))
-            if graph.shape(place) != tuple(self.terms.shape(axes))
-            else place
-        )
+        place = graph.expand(place, self.terms.shape(axes))
         taken = graph.apply(
             "take", (0,), (graph.reshape(found, [math.prod(shape)]), place), graph.shape(place), graph.holds(found)
         )
@@ -270,31 +256,29 @@ class TensorPlaces:
         found = numbers if behind == 1 else self.terms.map("floor_divide", numbers, self.terms.number(behind))
         return self.terms.map("remainder", found, self.terms.number(shape[axis]))
 
-
-def scattered(
-    terms: Terms, rest: Term, targets: Sequence[Sequence[Index]], places: Sequence[Term], bound: Sequence[Index]
-) -> Term:
-    """Σ_i t(i)·δ(f(i), p): each t(i) is added at p = f(i)."""
-    graph = terms.graph
-    used = tuple(dict.fromkeys(a for place in places for a in place.axes))
-    kept = tuple(dict.fromkeys(a for a in (*rest.axes, *used) if a not in bound))
-    inner = tuple(k for k in bound if k in used)
-    if any(a in bound and a not in used for a in rest.axes):
-        raise NoPlan
-    grid = (*kept, *inner)
-    lengths = [terms.length(target) for target in targets]
-    at = TensorPlaces(terms, {}, {}, {}).ravelled(
-        [Term(graph.whole(place.node), place.axes) for place in places], lengths
-    )
-    if len(places) > 1:  # a place outside in one direction is one inside in another
-        for place, length in zip(places, lengths, strict=True):
-            inside = Term(TensorPlaces(terms, {}, {}, {}).inside(graph.whole(place.node), length), place.axes)
-            at = terms.applied("where", (), [inside, at, terms.number(-1)], WHOLE)
-    rows, columns, length = terms.length(kept), terms.length(inner), math.prod(lengths)
-    rows_of = tuple(graph.reshape(terms.whole(term, grid), (rows, columns)) for term in (terms.floats(rest), at))
-    made = graph.apply("put", (length,), rows_of, (rows, length))
-    axes = (*kept, *(t for target in targets for t in target))
-    return Term(graph.reshape(made, terms.shape(axes)), axes)
+    def scattered(
+        self, rest: Term, targets: Sequence[Sequence[Index]], places: Sequence[Term], bound: Sequence[Index]
+    ) -> Term:
+        """Σ_i t(i)·δ(f(i), p): each t(i) is added at p = f(i)."""
+        terms, graph = self.terms, self.graph
+        used = tuple(dict.fromkeys(a for place in places for a in place.axes))
+        kept = tuple(dict.fromkeys(a for a in (*rest.axes, *used) if a not in bound))
+        inner = tuple(k for k in bound if k in used)
+        if any(a in bound and a not in used for a in rest.axes):
+            raise NoPlan
+        grid = (*kept, *inner)
+        lengths = [terms.length(target) for target in targets]
+        whole = [Term(graph.whole(place.node), place.axes) for place in places]
+        at = self.ravelled(whole, lengths)
+        if len(places) > 1:  # a place outside in one direction is one inside in another
+            for place, length in zip(whole, lengths, strict=True):
+                inside = Term(self.inside(place.node, length), place.axes)
+                at = terms.applied("where", (), [inside, at, terms.number(-1)], WHOLE)
+        rows, columns, length = terms.length(kept), terms.length(inner), math.prod(lengths)
+        rows_of = tuple(graph.reshape(terms.whole(term, grid), (rows, columns)) for term in (terms.floats(rest), at))
+        made = graph.apply("put", (length,), rows_of, (rows, length))
+        axes = (*kept, *(t for target in targets for t in target))
+        return Term(graph.reshape(made, terms.shape(axes)), axes)
 
 
 def at_one_place(terms: Terms, found: Term, delta: Expr) -> Term:

@@ -10,8 +10,9 @@ multiplied again.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import opt_einsum
@@ -20,8 +21,10 @@ import sympy as sp
 from symgrad.functions import FLOATS_HOLD
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, number
-from symgrad.lowering.graph import FLOAT, TRUTH, VIEWS, WHOLE, Graph, NoPlan
+from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, Graph, NoPlan
 from symgrad.shapes import Size, fill_sizes
+
+Number = Callable[[Size], int]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,10 @@ class Term:
 
     node: int
     axes: tuple[Index, ...] = ()
+
+
+Value = Callable[[Expr], Term]
+"""What lowers an expression."""
 
 
 def size_as_int(size: Size, sizes: Mapping[Size, int]) -> int:
@@ -112,6 +119,10 @@ class Terms:
         axes = self.union(terms)
         return Term(self.graph.apply(kind, told, [self.on(t, axes) for t in terms], self.shape(axes), holds), axes)
 
+    def folded(self, function: str, terms: Iterable[Term], holds: str = "") -> Term:
+        """A function of two entries, of all terms one after the other; of one term that term."""
+        return reduce(lambda found, term: self.map(function, found, term, holds=holds), terms)
+
     def scaled(self, factor: float | int, term: Term) -> Term:
         """``factor`` times ``term``."""
         if factor == 1:
@@ -136,10 +147,7 @@ class Terms:
         if not terms:
             return self.number(1)
         rest = sorted(terms, key=lambda t: (len(t.axes), self.graph.holds(t.node) != TRUTH, t.node))
-        found = rest[0]
-        for term in rest[1:]:
-            found = self._product(found, term)
-        return found
+        return reduce(self._product, rest)
 
     def _product(self, left: Term, right: Term) -> Term:
         kinds = [self.graph.holds(t.node) for t in (left, right)]
@@ -279,22 +287,13 @@ class Products:
         terms, graph = self.terms, self.graph
         shape = terms.shape(stack)
         last = [terms.lengths[group[-1]] if group else 0 for group in (rows, columns)]
-        if last[0] > last[1] and self._slides(term.node):
+        if last[0] > last[1] and graph.has_view(term.node, ("window",)):
             turned = terms.ordered(term, stack + columns + rows).node
             found = graph.reshape(turned, [*shape, terms.length(columns), terms.length(rows)])
             axes = range(len(shape) + 2)
             return graph.transpose(found, [*axes[:-2], axes[-1], axes[-2]])
         found = terms.ordered(term, stack + rows + columns).node
         return graph.reshape(found, [*shape, terms.length(rows), terms.length(columns)])
-
-    def _slides(self, place: int) -> bool:
-        """Whether a node is a view in which entries stand several times."""
-        node = self.graph.nodes[place]
-        while node.kind in VIEWS and node.operands:
-            if node.kind == "window":
-                return True
-            node = self.graph.nodes[node.operands[0]]
-        return False
 
 
 def real_number(node: Expr) -> int | float:
