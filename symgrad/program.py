@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from math import prod
 
 from symgrad.errors import Span, bug
@@ -35,7 +36,7 @@ def free_name(wishes: Sequence[str], taken: Collection[str]) -> str:
     ('g', 'v_2')
     """
     numbered = (f"{wishes[0]}_{count}" for count in range(2, len(taken) + 3))
-    return next(name for name in (*wishes, *numbered) if name not in taken)
+    return next(name for name in chain(wishes, numbered) if name not in taken)
 
 
 class Role(Enum):
@@ -187,13 +188,14 @@ class Program:
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called ``name``."""
-        found = self._by_name.get(name)
+        found = self.by_name.get(name)
         if found is None:
             raise bug(f"no tensor {name!r} in the program")
         return found
 
     @cached_property
-    def _by_name(self) -> Mapping[str, Tensor]:
+    def by_name(self) -> Mapping[str, Tensor]:
+        """Every tensor by its name, inputs first."""
         return {tensor.name: tensor for tensor in self.tensors()}
 
     @cached_property
@@ -269,10 +271,8 @@ class Program:
     @cached_property
     def forward_steps(self) -> tuple[Apply, ...]:
         """The steps but those that only derivatives read."""
-        beside = {*self.reaching(name for step in self.steps for _, name in step.beside)} - self.relevant
-        for step in self.steps:
-            if not beside.isdisjoint(step.tensors):  # what is made of them, for the same derivatives
-                beside.add(step.result.name)
+        own = self.reaching(name for step in self.steps for _, name in step.beside) - self.relevant
+        beside = self.reached(own)  # what is made of them is for the same derivatives
         return tuple(step for step in self.steps if step.result.name not in beside)
 
     @cached_property

@@ -114,8 +114,7 @@ def add_opened_values(program: Program, wider: Program, values: Values) -> Value
 
 def find_unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:
     """The results of the steps that have no line, or one that nobody reads."""
-    tensors = {tensor.name: tensor for tensor in program.tensors()}
-    reached = flowing(program, wanted)
+    tensors, reached = program.by_name, flowing(program, wanted)
     for group in make_groups(program, tensors):
         if group.black or group.output not in reached or entry_named(group.steps[-1].op).expands is None:
             continue

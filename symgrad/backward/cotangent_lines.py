@@ -9,7 +9,7 @@ lines with. Goes out: a `Backward`. The work is linear in the length of the prog
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from symgrad.backward.template_cache import LineTemplate
 from symgrad.backward.trees import replace_names, split_definitions, tensor_names
 from symgrad.calculus import flowing
 from symgrad.numeric import Values
-from symgrad.program import Program, Tensor
+from symgrad.program import Program
 from symgrad.shapes import Shape
 
 LONG, SHORTER = 56, 0.7
@@ -51,7 +51,7 @@ class CotangentLines:
     ) -> None:
         self.program, self.names, self.values = program, names, values
         self.ends, self.wanted, self.reached = tuple(ends), tuple(wanted), flowing(program, wanted)
-        self.tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in program.tensors()}
+        self.tensors = program.by_name
         self.gathered, self.definitions = dict[str, GatheredTerms](), list[Draft]()
         self.known, self.wholes = dict[str, str](), frozenset[str]()
 
@@ -107,23 +107,17 @@ class CotangentLines:
 
     def longest(self, told: Sequence[Group], unit: bool) -> int | None:
         """The length of the longest line of some groups; None where one is missing."""
-        texts = [
-            found.notation
-            for group in told
-            if not group.black
-            for _, found in self.templates(group, self.form(group), unit and group.output == self.ends[0], short=True)
-        ]
+        texts = list[str | None]()
+        for group in told:
+            if not group.black:
+                first = unit and group.output == self.ends[0]
+                lines = templates_of_group(self.form(group), group, self.reached, first, self.values, short=True)
+                texts += [found.notation for _, found in lines]
         return None if None in texts else max((len(text) for text in texts if text is not None), default=0)
 
     def form(self, group: Group) -> StandardGroup:
         """A group as a program of its own."""
         return standardise_group(group, self.tensors, self.values, self.program.required)
-
-    def templates(
-        self, group: Group, form: StandardGroup, unit: bool, short: bool = False
-    ) -> Iterator[tuple[str, LineTemplate]]:
-        """The line for each tensor that a group reads and that is asked for, by its standard name."""
-        return templates_of_group(form, group, self.reached, unit, self.values, short)
 
     def draft(self, name: str) -> Draft:
         """The line of a tensor's cotangent."""
@@ -151,7 +145,7 @@ class CotangentLines:
         for form in split_wide_join(group, self.tensors) if is_wide_join(group, self.tensors) else [self.form(group)]:
             names = self.in_page(form)
             names["v"] = self.names.cotangent(group.output)
-            for own, found in self.templates(group, form, unit):
+            for own, found in templates_of_group(form, group, self.reached, unit, self.values):
                 part = Contribution(group.output, found.origin, names, form.own_sizes, found.rules)
                 self.gather(form.names[own], self.expression(found, names, group.output, own), part, found.reason)
 
@@ -230,7 +224,8 @@ class CotangentLines:
         values = {s.target: s.value for s in ahead if s.value is not None}
         readers = [draft.value for draft in drafts if draft.value]
         self.truths, numbers, self.taken = dtype_casts.find_truths_read(values, readers, self.truths)
-        self.wholes = frozenset(name for name, value in values.items() if dtype_casts.holds_wholes(value, self.truths))
+        kinds = {name: dtype_casts.kind_held(value, self.truths) for name, value in values.items()}
+        self.wholes = frozenset(name for name, kind in kinds.items() if kind is dtype_casts.HeldKind.WHOLE)
         cast = {name: dtype_casts.cast_to_float(values[name], self.like, self.truths)[0] for name in numbers}
         return [replace(s, value=cast.get(s.target, s.value)) for s in ahead]
 

@@ -183,12 +183,11 @@ def are_in_option_order(word: str, options: Sequence[str | None], before: int) -
 
 def views_to_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
     """A group's value with its views as methods."""
-    tensors = {tensor.name: tensor for tensor in program.tensors()}
     entries = ((step, entry_of(step.op)) for step in program.steps)
     words = {
         entry.name
         for step, entry in entries
-        if entry is not None and f"Tensor.{entry.name}" in entry.spellings and is_move(step, tensors)
+        if entry is not None and f"Tensor.{entry.name}" in entry.spellings and is_move(step, program.by_name)
     }
     return value if value is None or not words else rewrite_tree(copy_tree(value), partial(call_to_method, words=words))
 
@@ -202,8 +201,8 @@ def select_statements(
     only puts the entries of a tensor in other places, is left out.
     """
     own = {name for s in lines if s.value is not None for name in tensor_names(s.value)} | set(read)
-    tensors = {tensor.name: tensor for tensor in program.tensors()}
-    idle = {s.result.name for s in program.steps if is_reordering(s, tensors)} - {*names.ends, *visible, *names.given}
+    idle = {s.result.name for s in program.steps if is_reordering(s, program.by_name)}
+    idle -= {*names.ends, *visible, *names.given}
     kept = [s for s in lines if s.target in own or (s.target == names.page(s.of) and s.of not in idle)]
     return inline_statements(kept, {*read, *(names.page(of) for of in visible)})
 

@@ -27,7 +27,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.calculus.local_derivatives import Key, derive_local, standard
+from symgrad.calculus.local_derivatives import Key, derive_local, standard_at
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
@@ -64,9 +64,7 @@ def is_black_box(step: Apply) -> bool:
 
 def make_groups(program: Program, visible: Collection[str], fixed: Collection[str] | None = None) -> tuple[Group, ...]:
     """The groups of ``program`` in order; every one of ``visible`` has its own, but for exponentials not ``fixed``."""
-    tensors = {tensor.name: tensor for tensor in program.tensors()}
-    makers = {step.result.name: step for step in program.steps}
-    forward = program.forward_steps
+    tensors, makers, forward = program.by_name, program.makers, program.forward_steps
     readers: dict[str, list[Apply]] = {}
     for step in forward:
         for name in step.tensors:
@@ -115,7 +113,7 @@ def is_reshuffle(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
         return False
     if sp.Mul(*tensors[step.tensors[0]].shape) != sp.Mul(*step.result.shape):
         return False
-    return is_access(derive_local(standard(step, program_of_step(step, tensors)).key).equation.right)
+    return is_access(derive_local(key_of_step(step, tensors)).equation.right)
 
 
 def can_merge_step(step: Apply) -> bool:
@@ -178,24 +176,23 @@ def steps_beside(step: Apply, makers: Mapping[str, Apply], reads: Collection[str
     yield from found.values()
 
 
-def program_of_step(step: Apply, tensors: Mapping[str, Tensor]) -> Program:
-    """The program of one step, without what its derivative reads beside."""
-    inputs = tuple(tensors[name] for name in dict.fromkeys(step.tensors))
-    return Program(inputs, (replace(step, beside=()),), step.result.name)
+def key_of_step(step: Apply, tensors: Mapping[str, Tensor]) -> Key:
+    """What the derivation of one step depends on."""
+    return standard_at(step, tuple(tensors[a].shape if isinstance(a, str) else None for a in step.arguments)).key
 
 
 def is_linear_step(step: Apply, name: str, tensors: Mapping[str, Tensor]) -> bool:
     """Whether the derivative by ``name`` is the same at every point, and there is only one."""
     if step.tensors.count(name) != 1:
         return False
-    return has_constant_slope(standard(step, program_of_step(step, tensors)).key, step.arguments.index(name))
+    return has_constant_slope(key_of_step(step, tensors), step.arguments.index(name))
 
 
 def is_logistic_step(step: Apply, reader: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step is e = exp(z) and the one that reads it 1 + e."""
     if not all(can_merge_step(own) and len(own.tensors) == 1 for own in (step, reader)):
         return False
-    return are_exp_and_one_plus(*(standard(own, program_of_step(own, tensors)).key for own in (step, reader)))
+    return are_exp_and_one_plus(*(key_of_step(own, tensors) for own in (step, reader)))
 
 
 @lru_cache(maxsize=1024)
@@ -219,7 +216,6 @@ def is_move(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
 
 def merge_equal_steps(program: Program, kept: Collection[str]) -> Program:
     """``program`` without the steps that only say again what another has computed; those of ``kept`` stay."""
-    tensors = {tensor.name: tensor for tensor in program.tensors()}
     equal: dict[str, str] = {}
     first: dict[Hashable, str] = {}
     read = find_named_auxiliaries(program, kept)
@@ -231,7 +227,7 @@ def merge_equal_steps(program: Program, kept: Collection[str]) -> Program:
         own = name if name in kept else first.setdefault((step.op, told, step.options), name)
         if own != name and can_merge_step(step):
             equal[name] = own
-            if not (only_moves_entries(step, tensors) or has_role(step.op, Role.COPIES)):
+            if not (only_moves_entries(step, program.by_name) or has_role(step.op, Role.COPIES)):
                 dropped[name] = own
                 continue
         arguments = tuple(dropped.get(a, a) if isinstance(a, str) else a for a in step.arguments)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import sympy as sp
 
@@ -63,12 +63,7 @@ class LineOrigin:
 def pull_back_origin(of: LineOrigin) -> Sweep:
     """The pullback of a standard group, under the names of what it found."""
     sweep = pullback(of.program, of.wanted, Equation((), sp.S.One) if of.unit else None, WIDE)
-    if not of.held:
-        return sweep
-    names = dict(of.held)
-    return replace(
-        sweep, stages=tuple((name, Equation(e.axes, with_names(e.right, names))) for name, e in sweep.stages)
-    )
+    return sweep.changed(partial(with_names, names=dict(of.held))) if of.held else sweep
 
 
 @dataclass(frozen=True)
@@ -188,7 +183,11 @@ class Backward(Listed):
     @property
     def provisos(self) -> tuple[str, ...]:
         """Where the lines do not hold as they stand, or torch has other numbers, in a sentence each."""
-        return list_provisos(self.source, self.inputs, self.forward, self.statements)
+        page = dict(zip((tensor.name for tensor in self.source.inputs), self.inputs, strict=True))
+        page |= {line.of: line.target for line in reversed(self.forward)}
+        moving = self.source.reached(line.of for line in self.statements)
+        told = [*provisos_of_lines(self.statements), *provisos_of_steps(self.source, moving, page)]
+        return tuple(dict.fromkeys(told))
 
     @property
     def whole(self) -> bool:
@@ -258,16 +257,6 @@ class Backward(Listed):
 
 LEFT_OUT = "No class may be left out (ignore_index)."
 OTHERWISE = "At and beyond the edges of its domain, as at {}, torch's {} may differ from these lines."
-
-
-def list_provisos(
-    program: Program, inputs: Sequence[str], ahead: Sequence[Line], behind: Sequence[Line]
-) -> tuple[str, ...]:  # fmt: skip
-    """What has to be said beside the lines ``ahead`` and ``behind``; ``inputs`` as Python names them."""
-    page = dict(zip((tensor.name for tensor in program.inputs), inputs, strict=True))
-    page |= {line.of: line.target for line in reversed(ahead)}
-    told = [*provisos_of_lines(behind), *provisos_of_steps(program, program.reached(line.of for line in behind), page)]
-    return tuple(dict.fromkeys(told))
 
 
 def provisos_of_lines(lines: Sequence[Line]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
+from operator import methodcaller
 
 import numpy as np
 import sympy as sp
@@ -33,14 +34,13 @@ from symgrad.backward.trees import fill_slots, names_in_code
 from symgrad.calculus import Sweep, flows
 from symgrad.closed_form import UNGUARDED, count_grid, derive_masked_form, find_closed_form, write_array_operations
 from symgrad.errors import SymgradError
-from symgrad.indexing import Equation
 from symgrad.lowering.graph import MOST_IN_GRID
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.exact import is_exact
 from symgrad.oracles.comparisons import compare
 from symgrad.oracles.forms import check_form, reader_of
 from symgrad.program import Program
-from symgrad.shapes import Size, SlotSymbol
+from symgrad.shapes import SlotSymbol
 
 SMALL = 20_000
 """Entries of a group up to which a line is proven at more points than the one at hand."""
@@ -73,14 +73,11 @@ def without_calls(calls: frozenset[str]) -> Iterator[None]:
 
 @lru_cache(maxsize=REMEMBERED)
 def derive_template(origin: LineOrigin) -> LineTemplate:
-    """The form that is claimed for the pullback of a standard group."""
-    question = TemplateKey(origin, "claimed")
-    return load_template(question) or claim_template(question)
-
-
-def claim_template(question: TemplateKey) -> LineTemplate:
-    """It as it is derived, and left for later runs."""
-    origin, program, wanted = question.origin, question.origin.program, question.origin.wanted
+    """The form that is claimed for the pullback of a standard group, derived once and left for later runs."""
+    question, program, wanted = TemplateKey(origin, "claimed"), origin.program, origin.wanted
+    before = load_template(question)
+    if before is not None:
+        return before
     try:
         form = find_closed_form(program, wanted, lambda own: replace(origin, program=own).sweep)
     except SymgradError:
@@ -240,7 +237,8 @@ def is_proven(claimed: LineTemplate, standard: StandardGroup, values: Values) ->
         program = replace(here.program, sizes=own.sizes)
         point = forward(program, input_values(program, own)) if n else own
         text = fill_slots(str(claimed.text), tuple((slot.name, position) for slot, position in positions.items()))
-        if not agrees_at(text, claimed.lowered, put_positions_in(sweep, numbers), here, point, unit):
+        sized = sweep.changed(methodcaller("xreplace", numbers))
+        if not agrees_at(text, claimed.lowered, sized, here, point, unit):
             return False
     return True
 
@@ -259,17 +257,23 @@ def positions_to_try(standard: StandardGroup, values: Values) -> Iterator[Mappin
             yield positions
 
 
-def put_positions_in(sweep: Sweep, numbers: Mapping[SlotSymbol, Size]) -> Sweep:
-    """``sweep`` with positions in its slots."""
-    stages = tuple((name, Equation(e.axes, e.right.xreplace(dict(numbers)))) for name, e in sweep.stages)
-    return replace(sweep, stages=stages)
-
-
 def agrees_at(text: str, as_lowered: bool, sweep: Sweep, standard: StandardGroup, recorded: Values, unit: bool) -> bool:
     """Whether a text agrees with the index equation, without slots."""
     program = replace(standard.program, sizes=recorded.sizes)
-    points = (recorded, *recompute_in_float64(program, recorded))
-    return any(agrees_with_equation(text, as_lowered, sweep, standard, program, own, unit) for own in points)
+    held = {name: found.inner for name, found in standard.held.items()}
+    if not names_in_code([text.rpartition("; ")[2]]):  # a number reads back as no tensor
+        text = f"{text} + 0 * v"
+    for own in (recorded, *recompute_in_float64(program, recorded)):
+        seed = np.ones(()) if unit else np.random.default_rng(5).integers(-4, 5, size=np.shape(own["out"]))
+        if not is_exact(own["out"]):  # whole numbers beside floats would be computed in fractions
+            seed = seed.astype(float)
+        if sum(np.size(a) for a in own.arrays.values()) > SMALL:
+            agrees = agrees_at_point(text, sweep, program, own, seed, as_lowered)
+        else:
+            agrees = check_form(text, program, sweep, own, seed, as_lowered, held).passed is True
+        if agrees:
+            return True
+    return False
 
 
 def recompute_in_float64(program: Program, recorded: Values) -> Iterator[Values]:
@@ -279,28 +283,6 @@ def recompute_in_float64(program: Program, recorded: Values) -> Iterator[Values]
     except SymgradError:
         return
     yield recorded.with_arrays(found.arrays)
-
-
-def agrees_with_equation(
-    text: str,
-    as_lowered: bool,
-    sweep: Sweep,
-    standard: StandardGroup,
-    program: Program,
-    own: Values,
-    unit: bool,
-) -> bool:
-    """`agrees_at` for one set of values of a group."""
-    shape = np.shape(own["out"])
-    seed = np.ones(()) if unit else np.random.default_rng(5).integers(-4, 5, size=shape)
-    if not is_exact(own["out"]):  # whole numbers beside floats would be computed in fractions
-        seed = seed.astype(float)
-    if not names_in_code([text.rpartition("; ")[2]]):  # a number reads back as no tensor
-        text = f"{text} + 0 * v"
-    if sum(np.size(a) for a in own.arrays.values()) <= SMALL:
-        held = {name: found.inner for name, found in standard.held.items()}
-        return check_form(text, program, sweep, own, seed, as_lowered, held).passed is True
-    return agrees_at_point(text, sweep, program, own, seed, as_lowered)
 
 
 def agrees_at_point(text: str, sweep: Sweep, program: Program, values: Values, seed: Array, as_lowered: bool) -> bool:

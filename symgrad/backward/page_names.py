@@ -86,10 +86,7 @@ class PageNames:
 
     def free(self, name: str) -> str:
         """``name``, numbered if it is taken; taken from here on."""
-        found, number = name, 1
-        while found in self._taken:
-            number += 1
-            found = f"{name}_{number}"
+        found = free_name((name,), self._taken)
         self._taken.add(found)
         return found
 

@@ -131,7 +131,9 @@ def standardise_group(
     slots = Slots()
     if not held:
         shapes_of = {new[name]: resize(tensors[name].shape, swap) for name in new}
-        steps = [add_position_slots(own, shapes_of, slots) for own in steps]
+        for n, own in enumerate(steps):
+            read = [shapes_of[a] if isinstance(a, str) else None for a in own.arguments]
+            steps[n] = replace(own, options=slots.opened(own.op, read, own.options))
     inputs = (*(Tensor(new[name], resize(tensors[name].shape, swap)) for name in (*group.reads, *others)), *numbers)
     known = set(swap.values())
     needs = tuple(n for n in (resize(size, swap) for size in required) if n.free_symbols and n.free_symbols <= known)
@@ -152,12 +154,6 @@ def find_size_tensors(group: Group, names: Collection[str], tensors: Mapping[str
         if not wanted.isdisjoint(tensor.shape):
             wanted.difference_update(tensor.shape)
             yield tensor.name
-
-
-def add_position_slots(own: Apply, shapes: Mapping[str, Shape], slots: Slots) -> Apply:
-    """A step with slots for its positions."""
-    read = [shapes[a] if isinstance(a, str) else None for a in own.arguments]
-    return replace(own, options=slots.opened(own.op, read, own.options))
 
 
 def resize_program(program: Program, numbers: Mapping[Size, Size]) -> Program:

@@ -20,7 +20,7 @@ Of a step whose result solves an equation F(x, out) = 0 a `Differential` says ho
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sympy as sp
@@ -81,6 +81,10 @@ class Sweep:
     def whole(self) -> bool:
         """Whether one formula says it all."""
         return len(self.stages) == 1
+
+    def changed(self, change: Callable[[Expr], Expr]) -> Sweep:
+        """The same with every formula changed."""
+        return replace(self, stages=tuple((name, Equation(e.axes, change(e.right))) for name, e in self.stages))
 
 
 def pull(seed: Equation, d: Derivative) -> Expr:

@@ -137,7 +137,7 @@ class Draft:
 
     def without_expands(self, shapes: Shapes) -> None:
         """Leave out what arithmetic broadcasts by itself, where another term or factor has the whole shape."""
-        broadcast = broadcasting.ExpandRemover(shapes)
+        broadcast = broadcasting.Broadcasting(shapes)
         for term in self.terms:
             term.value = None if term.value is None else broadcasting.drop_expands(term.value, shapes)
         values = [term.value for term in self.terms]
@@ -253,7 +253,7 @@ def put_number(term: Summand, draft: Draft, name: str, number: ast.expr, own: st
     if draft.of not in term.through or term.value is None:
         return term
     whole = broadcasting.cancel_fractions(put_number_in(term.value, name, number, draft.page), shapes)
-    bare = broadcasting.ExpandRemover(shapes).bare(whole, ast.Name(own))
+    bare = broadcasting.Broadcasting(shapes).bare(whole, ast.Name(own))
     value = bare if is_tensor_free(bare) else whole  # a row is not read as if it were filled
     return Summand(merge_through(term, draft), value)
 

@@ -52,12 +52,15 @@ def is_zero(term: ast.expr | None) -> bool:
 
 def drop_expands(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without what broadcasting does by itself; the given tree stays as it is."""
-    return rewrite_tree(copy_tree(expression), ExpandRemover(shapes).inside)
+    return rewrite_tree(copy_tree(expression), Broadcasting(shapes).inside)
 
 
 @dataclass(frozen=True)
-class ExpandRemover:
-    """What stands at every place of a shape, and where that need not be said: another part has the whole shape."""
+class Broadcasting:
+    """What stands at every place of a shape, and where that need not be said: another part has the whole shape.
+
+    Fractions in lowest terms, too, where what goes has the shape of something that stays.
+    """
 
     shapes: Shapes
 
@@ -133,6 +136,34 @@ class ExpandRemover:
         found = self.filled(node)
         return found is not None and can_broadcast_to(shape, found[1])
 
+    def lowest(self, node: ast.expr) -> ast.expr:
+        """A product with all that it is divided by, in lowest terms; anything else as it is."""
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
+            return node
+        above, below = split_fraction(node)
+        minus, above = split_minus(above)
+        above, below = cancel_integers(self.without_common((above, below)))
+        above = negate_product(above) if minus else above
+        return build_fraction((drop_minus_one(collect_powers(above)), collect_powers(below)))
+
+    def without_common(self, parts: Fraction) -> Fraction:
+        """Without the tensors that are multiplied and divided by."""
+        above, below = parts
+        for name in [part for part in above if isinstance(part, ast.Name)]:
+            bases = [split_power(part) for part in below]
+            squared = next((n for n, (base, times) in enumerate(bases) if base == name.id and times > 1), None)
+            if squared is not None:  # t, of t ** 2; t ** 2, of t ** 3
+                less = collect_powers([ast.Name(name.id)] * (bases[squared][1] - 1))
+                above = [part for part in above if part is not name]
+                below = [*below[:squared], *less, *below[squared + 1 :]]
+                continue
+            same = next((part for part in below if ast.dump(part) == ast.dump(name)), None)
+            rest = [part for part in above if part is not name]
+            shape = self.shapes.get(name.id)
+            if same is not None and (shape == () or any(self.fills(part, shape) for part in rest if shape)):
+                above, below = rest, [part for part in below if part is not same]
+        return above, below
+
 
 @cache
 def is_elementwise_call(word: str) -> bool:
@@ -198,41 +229,6 @@ def is_tensor_free(node: ast.AST) -> bool:
     return not isinstance(node, ast.Name) and all(map(is_tensor_free, ast.iter_child_nodes(node)))
 
 
-@dataclass(frozen=True)
-class FractionCanceller:
-    """Fractions in lowest terms, where what goes has the shape of something that stays."""
-
-    broadcast: ExpandRemover
-
-    def lowest(self, node: ast.expr) -> ast.expr:
-        """A product with all that it is divided by, in lowest terms; anything else as it is."""
-        if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
-            return node
-        above, below = split_fraction(node)
-        minus, above = split_minus(above)
-        above, below = cancel_integers(self.without_common((above, below)))
-        above = negate_product(above) if minus else above
-        return build_fraction((drop_minus_one(collect_powers(above)), collect_powers(below)))
-
-    def without_common(self, parts: Fraction) -> Fraction:
-        """Without the tensors that are multiplied and divided by."""
-        above, below = parts
-        for name in [part for part in above if isinstance(part, ast.Name)]:
-            bases = [split_power(part) for part in below]
-            squared = next((n for n, (base, times) in enumerate(bases) if base == name.id and times > 1), None)
-            if squared is not None:  # t, of t ** 2; t ** 2, of t ** 3
-                less = collect_powers([ast.Name(name.id)] * (bases[squared][1] - 1))
-                above = [part for part in above if part is not name]
-                below = [*below[:squared], *less, *below[squared + 1 :]]
-                continue
-            same = next((part for part in below if ast.dump(part) == ast.dump(name)), None)
-            rest = [part for part in above if part is not name]
-            shape = self.broadcast.shapes.get(name.id)
-            if same is not None and (shape == () or any(self.broadcast.fills(part, shape) for part in rest if shape)):
-                above, below = rest, [part for part in below if part is not same]
-        return above, below
-
-
 def cancel_fractions(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without expands, and without what is multiplied and divided by; the given tree stays as it is.
 
@@ -243,4 +239,4 @@ def cancel_fractions(expression: ast.expr, shapes: Shapes) -> ast.expr:
     >>> ast.unparse(cancel_fractions(ast.parse("v * t * u / t ** 2 / u ** 3", mode="eval").body, {}))
     'v / t / u ** 2'
     """
-    return rewrite_tree(drop_expands(expression, shapes), FractionCanceller(ExpandRemover(shapes)).lowest)
+    return rewrite_tree(drop_expands(expression, shapes), Broadcasting(shapes).lowest)

@@ -104,16 +104,6 @@ def drop_casts(value: ast.expr) -> ast.expr:
     return rewrite_tree(copy_tree(value), owner)
 
 
-def is_only_condition(name: str, truths: Collection[str], readers: Iterable[ast.expr]) -> bool:
-    """Whether a tensor of truth values is only a condition, or a factor of floats entry by entry: it need be no number.
-
-    >>> readers = [[ast.parse(text, mode="eval").body] for text in ("x * m", "where(m != 0, x, 0)", "m @ x")]
-    >>> [is_only_condition("m", {"m"}, reader) for reader in readers]
-    [True, True, False]
-    """
-    return not any(TruthUseFinder(name, truths).wanted(reader) for reader in readers)
-
-
 def find_truths_read(
     values: Mapping[str, ast.expr], readers: Sequence[ast.expr], truths: Collection[str]
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
@@ -130,7 +120,7 @@ def find_truths_read(
         for name in tensor_names(reader) & held:
             mentioning.setdefault(name, []).append(reader)
     computed = held & set(values)
-    numbers = frozenset(name for name in computed if not is_only_condition(name, held, mentioning.get(name, ())))
+    numbers = frozenset(n for n in computed if any(map(TruthUseFinder(n, held).wanted, mentioning.get(n, ()))))
     return frozenset(held) - numbers, numbers, find_subtracted_truths((*values.values(), *readers), numbers)
 
 
@@ -152,7 +142,14 @@ def find_subtracted_truths(readers: Iterable[ast.expr], truths: Collection[str])
 
 @dataclass(frozen=True)
 class TruthUseFinder:
-    """Where the tensor ``name`` of truth values stands, and torch takes numbers, or makes others of it."""
+    """Where the tensor ``name`` of truth values stands, and torch takes numbers, or makes others of it.
+
+    Elsewhere it is only a condition, or a factor of floats entry by entry: it need be no number.
+
+    >>> readers = [ast.parse(text, mode="eval").body for text in ("x * m", "where(m != 0, x, 0)", "m @ x")]
+    >>> [TruthUseFinder("m", {"m"}).wanted(reader) for reader in readers]
+    [False, False, True]
+    """
 
     name: str
     truths: Collection[str]
@@ -168,7 +165,7 @@ class TruthUseFinder:
             case ast.Subscript(inner, places):
                 return any(self.wanted(part) for part in (inner, *self.parts(node, [places])))
             case ast.BinOp(left, ast.Mult(), right):
-                kinds = {CastInserter("", self.truths).seen(copy_tree(side))[1] for side in (left, right)}
+                kinds = {kind_held(side, self.truths) for side in (left, right)}
                 within = self.parts(node) if HeldKind.FLOAT in kinds else (left, right)
                 return any(self.wanted(part) for part in within)
             case ast.Name(name):
@@ -188,14 +185,14 @@ def strip_views(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def holds_truth(value: ast.expr, truths: Collection[str] = ()) -> bool:
-    """Whether torch would hold true and false here, which it neither negates nor multiplies as matrices."""
-    return CastInserter("", truths).seen(copy_tree(value))[1] is HeldKind.TRUTH
+def kind_held(value: ast.expr, truths: Collection[str]) -> HeldKind:
+    """What torch would hold here: true and false, which it neither negates nor multiplies as matrices, or numbers."""
+    return CastInserter("", truths).seen(copy_tree(value))[1]
 
 
-def holds_wholes(value: ast.expr, truths: Collection[str] = ()) -> bool:
-    """Whether torch would hold whole numbers here: classes, counts."""
-    return CastInserter("", truths).seen(copy_tree(value))[1] is HeldKind.WHOLE
+def holds_truth(value: ast.expr, truths: Collection[str]) -> bool:
+    """Whether torch would hold true and false here."""
+    return kind_held(value, truths) is HeldKind.TRUTH
 
 
 class CastInserter:

@@ -102,7 +102,7 @@ def diagonal_note(program: Capture, seeds: Mapping[str, Array], rows: Sequence[L
 def find_summed_tensor(program: Capture, end: str) -> str | None:
     """The tensor whose entries the last step adds, if it does."""
     maker = program.recording.makers.get(end)
-    tensors = {tensor.name: tensor for tensor in program.recording.tensors()}
+    tensors = program.recording.by_name
     if maker is None or maker.result.name in program.boxes or len(maker.tensors) != 1 or not is_move(maker, tensors):
         return None
     (name,) = maker.tensors
