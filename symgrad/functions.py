@@ -11,7 +11,7 @@ import importlib
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -88,15 +88,10 @@ class Stable(sp.Function):
     nargs = 1
     is_real = True
 
-    @staticmethod
-    def definition(x: Expr) -> Expr:
-        """The function in elementary terms."""
-        raise NotImplementedError
-
-    @staticmethod
-    def evaluate(x: Array) -> Array:
-        """The function on arrays, without overflow."""
-        raise NotImplementedError
+    definition: ClassVar[Callable[..., Expr]]
+    """The function in elementary terms."""
+    evaluate: ClassVar[Callable[..., Array]]
+    """The function on arrays, without overflow."""
 
     def _eval_evalf(self, prec: int) -> Expr:
         return self.definition(self.args[0])._eval_evalf(prec)
