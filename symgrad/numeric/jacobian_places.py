@@ -54,10 +54,15 @@ class Triplets:
         numbers = np.sort(self.numbered)
         return int(np.count_nonzero(np.diff(numbers))) + int(numbers.size > 0)
 
-    def added_up(self) -> Triplets:
-        """Each place once, in order, with what stands there added up: whole numbers, or float64."""
+    @property
+    def plain(self) -> Array:
+        """The values without fractions: int64 where all are whole numbers, float64 elsewhere."""
         values = without_fractions(self.values)
-        values = as_float(values) if values.dtype == object else values
+        return as_float(values) if values.dtype == object else values
+
+    def added_up(self) -> Triplets:
+        """Each place once, in order, with what stands there added up, `plain`."""
+        values = self.plain
         if self.in_order:
             return replace(self, values=values)
         places, at = np.unique(self.numbered, return_inverse=True)
@@ -75,11 +80,10 @@ class Triplets:
         return found
 
     def sparse(self) -> Any:
-        """As a `scipy.sparse.csr_array`: int64 where all entries are whole numbers, float64 elsewhere."""
+        """As a `scipy.sparse.csr_array`, of `plain` values."""
         from scipy import sparse
 
-        values = without_fractions(self.values)
-        values = as_float(values) if values.dtype == object else values
+        values = self.plain
         height, width = self.shape
         kind = np.int32 if max(values.size, height, width) < 2**31 else np.int64
         rows, columns = self.rows.astype(kind), self.columns.astype(kind)
