@@ -44,7 +44,7 @@ from symgrad.tracing.lift.boxes import replay
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_selection
 from symgrad.tracing.lift.rewrites import normalize_index
-from symgrad.tracing.record.spelling import is_reflected, plain_spelling
+from symgrad.tracing.record.spelling import is_reflected, plain_spelling, plain_word
 from symgrad.tracing.record.trace import Node
 
 
@@ -179,7 +179,7 @@ MARK = 0.7310585786300049
 def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
     """The call as a choice of pairs."""
     call = node.maker
-    word = plain_spelling(call.spelling).rpartition(".")[2]
+    word = plain_word(call.spelling)
     sources = [n for n in call.operands if n.held.is_complex() or n.held.is_floating_point()]
     if word not in MOVERS or not sources or any(n.held.numel() == 0 for n in (*sources, node)):
         raise Refused("")
@@ -282,7 +282,7 @@ def is_fft_function(spelling: str) -> bool:
 def lift_by_pairs(lifter: LiftContext, node: Node) -> Ref:
     """The call in entries of the table on pairs."""
     call = node.maker
-    word = plain_spelling(call.spelling).rpartition(".")[2]
+    word = plain_word(call.spelling)
     arguments, keywords = call.arguments, {k: v for k, v in call.keywords.items() if k != "out"}
     if is_reflected(call.spelling):
         arguments = (arguments[1], arguments[0], *arguments[2:])

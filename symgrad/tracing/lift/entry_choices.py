@@ -24,7 +24,7 @@ from symgrad.program import Role
 from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.boxes import replay, rerun, with_operands
 from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.record.spelling import plain_spelling
+from symgrad.tracing.record.spelling import plain_word
 from symgrad.tracing.record.trace import Node, TorchCall, holds_same_numbers
 
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -37,7 +37,7 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     Where each comes from is found by sending the entries' own numbers through the call.
     """
     call = node.maker
-    word = plain_spelling(call.spelling).rpartition(".")[2]
+    word = plain_word(call.spelling)
     nodes = [n for n in call.nodes() if n.carries]
     if word not in CHOICES or len(nodes) != 1:
         raise Refused("")
@@ -67,7 +67,7 @@ def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array
 
 def has_ties(node: Node) -> bool:
     """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
-    if plain_spelling(node.maker.spelling).rpartition(".")[2] not in RANKED:
+    if plain_word(node.maker.spelling) not in RANKED:
         return False
     return any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes() if n.carries)
 

@@ -28,7 +28,7 @@ from symgrad.tracing.lift.context import LiftContext, Ran
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import find_data_view, map_entries, storage_of, view_text
 from symgrad.tracing.record.names import name_nodes
-from symgrad.tracing.record.spelling import plain_spelling, spell_aten_operation, spell_function
+from symgrad.tracing.record.spelling import plain_word, spell_aten_operation, spell_function
 from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested, tensors_in, upstream_nodes
 
 NOWHERE = SourceLine("?", 0, "")
@@ -99,7 +99,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
         self.count += 1
         if self.count > LONGEST:
             raise Refused(f"more than {LONGEST} operations")
-        word = plain_spelling(spelling).rpartition(".")[2]
+        word = plain_word(spelling)
         writes = spelling.endswith("_") and not spelling.endswith("__")
         within = frames.locate_in_torch(self.count, self.where.path)
         where = replace(self.where, turn=self.count, within=within)
@@ -151,7 +151,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
 
 def lift_definition(lifter: LiftContext, node: Node) -> Ref:
     """The call as it is defined in simpler ones."""
-    definition = DEFINITIONS.get(plain_spelling(node.maker.spelling).rpartition(".")[2])
+    definition = DEFINITIONS.get(plain_word(node.maker.spelling))
     if definition is None:
         raise Refused("")
     return lift_expansion(lifter, node, definition)
@@ -245,7 +245,7 @@ RECURRENT: dict[str, Callable[..., Any]] = {
 
 def name_gates(node: Node, ran: Ran) -> Iterator[tuple[int, str]]:
     """What torch's own Python for a call names among what ``ran``: the same operation and the same numbers."""
-    written = RECURRENT.get(plain_spelling(node.maker.spelling).rpartition(".")[2])
+    written = RECURRENT.get(plain_word(node.maker.spelling))
     if written is None:
         return
     try:
@@ -266,7 +266,7 @@ def steps_by_function(ran: Ran) -> dict[str, list[Node]]:
     nodes = upstream_nodes([end for end in ends if end is not None])
     found: dict[str, list[Node]] = {}
     for node in sorted((n for n in nodes if id(n) in order and n.call is not None), key=lambda n: order[id(n)]):
-        found.setdefault(plain_spelling(node.maker.spelling).rpartition(".")[2], []).append(node)
+        found.setdefault(plain_word(node.maker.spelling), []).append(node)
     return found
 
 

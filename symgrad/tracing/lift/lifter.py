@@ -43,7 +43,7 @@ from symgrad.tracing.lift import (
 from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.rewrites import refuse_silent_write
-from symgrad.tracing.record.spelling import plain_spelling
+from symgrad.tracing.record.spelling import plain_spelling, plain_word
 from symgrad.tracing.record.trace import (
     ASIDE,
     COMPILED,
@@ -236,7 +236,7 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
     """The call as one entry of the table."""
     call = node.maker
     first = call.arguments[0] if call.arguments else None
-    word = plain_spelling(call.spelling).rpartition(".")[2]
+    word = plain_word(call.spelling)
     if bench.within and isinstance(first, Node) and first.shape == node.shape and is_view_in_order(word):
         return bench.refs_in(first)[id(first)]
     spelling, arguments, keywords = rewrites.normalize_call(bench, node)

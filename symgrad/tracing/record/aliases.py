@@ -18,7 +18,7 @@ from torch.utils.weak import WeakIdRef, WeakTensorKeyDictionary
 
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import SHARING
-from symgrad.tracing.record.spelling import plain_spelling
+from symgrad.tracing.record.spelling import plain_word
 from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, holds_same_numbers, real_precision
 
 SOME = 8
@@ -269,7 +269,7 @@ def only_source(sources: Sequence[Node]) -> weakref.ref[Any] | None:
 
 def find_data_view(call: TorchCall, made: Any, index: int) -> tuple[Node, str] | None:
     """What ``made`` is a view of, if that is data, and how: ``.transpose(1, 0)``."""
-    word = plain_spelling(call.spelling).rpartition(".")[2]
+    word = plain_word(call.spelling)
     base, *numbers = call.arguments or (None,)
     if word not in SHARING or call.keywords or not isinstance(base, Node) or base.carries:
         return None

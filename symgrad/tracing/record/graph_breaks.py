@@ -25,7 +25,7 @@ from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import is_leaf
-from symgrad.tracing.record.spelling import plain_spelling
+from symgrad.tracing.record.spelling import plain_spelling, plain_word
 from symgrad.tracing.record.trace import (
     ASIDE,
     COMPILED,
@@ -140,7 +140,7 @@ def history_of_data(
     So is what stands in ``hard - soft.detach() + soft``.
     """
     if forwards:
-        new = not sources or (plain_spelling(call.spelling).rpartition(".")[2] in NEW and not is_detach_call(call))
+        new = not sources or (plain_word(call.spelling) in NEW and not is_detach_call(call))
         return None if new else history_inside_forward(forwards, data, kind="call", call=call, index=index)
     if not any(n.detached for n in sources) or count_breaks_before(sources) >= DEEP:
         return None

@@ -146,6 +146,11 @@ def plain_spelling(spelling: str) -> str:
     return f"{module}.{word}" if module else word
 
 
+def plain_word(spelling: str) -> str:
+    """The last word of that: ``add`` of ``Tensor.add_``."""
+    return plain_spelling(spelling).rpartition(".")[2]
+
+
 def is_grad(spelling: str) -> bool:
     """Whether a property is ``.grad``, read or set."""
     return spelling.startswith("Tensor.grad") and spelling != "Tensor.grad_fn"

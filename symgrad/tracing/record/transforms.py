@@ -22,7 +22,7 @@ from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.frame_names import argument_names
 from symgrad.tracing.record.gradients import RecordedGradient
 from symgrad.tracing.record.isolation import Guard
-from symgrad.tracing.record.spelling import Facts, is_called_in_place, plain_spelling
+from symgrad.tracing.record.spelling import Facts, is_called_in_place, plain_spelling, plain_word
 from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested, tensors_in
 
 INNER: Any = torch._C._functorch
@@ -120,7 +120,7 @@ class TransformTrace:
         arguments, keywords = given
         call = TorchCall(func, known.spelling, arguments, keywords, where, results=len(made), number=self.number)
         sources = list(call.nodes())
-        follows = plain_spelling(known.spelling).rpartition(".")[2] not in NEW and any(n.carries for n in sources)
+        follows = plain_word(known.spelling) not in NEW and any(n.carries for n in sources)
         for index, tensor in enumerate(made):
             if why and follows:
                 self.known.pop(id(tensor), None)
@@ -316,7 +316,7 @@ def explain_missing_history(
 
 def may_draw_random(known: Facts, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Whether a call may draw random numbers with these arguments: dropout in training, or of more than 0."""
-    word = plain_spelling(known.spelling).rpartition(".")[2]
+    word = plain_word(known.spelling)
     if not known.random or "normalize" in word:
         return False
     if word in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
