@@ -8,6 +8,7 @@ a `Hessian` with formula, closed form and proofs, and its product with a directi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ def explain(
     check: bool = True,
     expand: bool = False,
     order: int = 1,
+    forward: bool = False,
     **values: Any,
 ) -> Explanation:
     """What ``out.backward(seed)`` computes for ``expression``, derived and proven.
@@ -71,8 +73,8 @@ def explain(
     output takes 1 and any other takes ones, which is the gradient of the sum; where nobody gave any number and ones
     leave nothing of a gradient, as of softmax, it is 1, 2, 3, …. ``then`` is a scalar expression in ``out`` from which
     the seed is derived. ``wrt`` names the inputs to differentiate by (default: all). ``expand`` shows the steps inside
-    composite operations; ``order=2`` adds the second derivatives by every pair of inputs. A function or module of
-    PyTorch with its ``inputs`` is run once by `symgrad.capture`, and what it did is explained. Raises `SymgradError`.
+    composite operations; ``order=2`` adds the second derivatives by every pair of inputs, ``forward`` Ju's lines. A
+    PyTorch function or module with its ``inputs`` is run by `symgrad.capture` and explained. Raises `SymgradError`.
 
     >>> result = explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False)
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()
@@ -85,13 +87,15 @@ def explain(
             raise InputError("a function takes no then, shapes and expand", hints=("then inside the function",))
         arguments.require_fitting_inputs(expression, inputs, values)
         names = None if wrt is None else arguments.require_names(wrt, "wrt")
-        return capture(expression, *inputs, **values).explain(seed, wrt=names, check=check, order=order)
-    if inputs:
+        found = capture(expression, *inputs, **values).explain(seed, wrt=names, check=check, order=order)
+    elif inputs:
         raise InputError("inputs of an expression are given by name", hints=(Setting("let", "x", "[1, 2]"),))
-    text = arguments.require_text(expression, "the expression")
-    return explain_values(
-        text, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand, order=order
-    )
+    else:
+        text = arguments.require_text(expression, "the expression")
+        found = explain_values(
+            text, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand, order=order
+        )
+    return replace(found, forward=arguments.require_flag(forward, "forward"))
 
 
 def explain_values(

@@ -9,6 +9,7 @@ where they are known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -27,6 +28,9 @@ BLACK_BOX = "opaque "
 """What the name of an operation begins with that no table has."""
 SEEDS = ("v", "g", "u", "w", "s")
 """What the seed of ``backward`` is called: the first that no tensor is called."""
+
+UNNAMED = re.compile(r"(t|wide)\d+")
+"""What tensors are called that nobody gave a name."""
 
 
 def free_name(wishes: Sequence[str], taken: Collection[str]) -> str:
@@ -112,6 +116,25 @@ class Pullback:
 
 
 @dataclass(frozen=True)
+class Pushforward:
+    """The operation Σ_k Σ_p J_k[o, p]·u_k[p], J_k the Jacobian of ``of`` by its operand at the k-th of ``positions``.
+
+    It is applied to the changes u_k of these operands, and then to what a `Pullback` is applied to behind v.
+    """
+
+    of: Operation
+    positions: tuple[int, ...]
+    read: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"the pushforward of {self.of}"
+
+
+VectorProduct = Pullback | Pushforward
+"""The product of vectors and the Jacobians of an operation."""
+
+
+@dataclass(frozen=True)
 class Stated:
     """An operation that a text states by its own index equation, ``text``, in the notation of `symgrad.notation`."""
 
@@ -121,8 +144,8 @@ class Stated:
         return self.text.partition("=")[0].strip()
 
 
-Operation = str | Pullback | Stated
-"""An operation of the table by its name (one that is not there is a black box), the pullback of one, or an equation."""
+Operation = str | VectorProduct | Stated
+"""An operation of the table by its name (one not there is a black box), a product with J of one, or an equation."""
 
 
 @dataclass(frozen=True)

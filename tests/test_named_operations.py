@@ -127,7 +127,7 @@ NAMED: dict[str, dict[str, str]] = {
         "explanation/structure.py": "expand",
     },
     "a step of a derivative, which symgrad makes by itself": {
-        "calculus/propagation.py": "add",
+        "calculus/product_programs.py": "add",
         "explanation/__init__.py": "ones_like zeros_like",
     },
     "T of a vector is the vector, of more than a matrix every axis; and a file system may hold t for T": {

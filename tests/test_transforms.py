@@ -121,7 +121,7 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
     "linearize": (
         f"{QUIET}out, along = torch.func.linearize(lambda x: x**3, x)\nalong(torch.ones(3))\nalong(x)",
         ["torch.func.linearize(f) gives Ju, by a forward pass that is kept for any u", "= torch in every entry",
-         "3 * v * x ** 2"],
+         "Ju = 3 * u * x ** 2"],
     ),
     "linearize of two": (
         f"{QUIET}f = lambda a, b: dict(s=a @ b, m=(a * b).sum())\nout, along = torch.func.linearize(f, x, x)\nalong(x, X[0])",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -53,6 +54,7 @@ Examples:
 @click.option("--brief", is_flag=True, help="Only the answer: a line for each gradient, and whether torch agrees.")
 @options.expand_option
 @options.order_option("2: also the Hessian.")
+@click.option("--forward", is_flag=True, help="Also the lines of Ju, which torch.func.jvp computes (forward mode).")
 @click.option("--check/--no-check", default=True, help="Verify the derivation.  [default: check]")
 @options.memory_option
 @options.picture_options
@@ -72,6 +74,7 @@ def explain(
     brief: bool,
     expand: bool,
     order: int,
+    forward: bool,
     check: bool,
     memory: str | None,
     style: str,
@@ -106,7 +109,7 @@ def explain(
             )
         with output.patience("explaining"):
             result = explain_call(target, lets, shapes, wrt, seed, check, order)
-        deliver(result, style, story, brief, path, color, picture, opened)
+        deliver(replace(result, forward=forward), style, story, brief, path, color, picture, opened)
         return 0 if result.passed else DISAGREED
     if expression is None:
         raise InputError(
@@ -125,7 +128,7 @@ def explain(
                 expand=expand,
                 order=order,
             )
-        deliver(result, style, story, brief, path, color, picture, opened)
+        deliver(replace(result, forward=forward), style, story, brief, path, color, picture, opened)
     return 0 if result.passed else DISAGREED
 
 

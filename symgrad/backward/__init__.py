@@ -12,13 +12,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from symgrad.backward.code import LONG, recursion_room
 from symgrad.backward.cotangent_lines import CotangentLines
 from symgrad.backward.groups import make_groups, merge_equal_steps
-from symgrad.backward.line_data import Backward, Line
+from symgrad.backward.line_data import Backward, ForwardMode, Line
 from symgrad.backward.line_templates import templates_of_group
 from symgrad.backward.page_names import PageNames, is_named
 from symgrad.backward.simplify.complex_lines import rewrite_pairs_as_complex
@@ -30,11 +31,12 @@ from symgrad.errors import InputError
 from symgrad.language.expand import expand_steps, expansion_script
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.forward_pass import MOST_HELD, check_entries, compute
+from symgrad.numeric.vector_products import push_values
 from symgrad.ops import entry_named
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
 
-__all__ = ["LONG", "Backward", "Line", "derive_backward", "derive_double_backward"]
+__all__ = ["LONG", "Backward", "ForwardMode", "Line", "derive_backward", "derive_double_backward", "derive_pushforward"]
 
 Pull = Callable[[Program, Values, Sequence[str], Backward], Mapping[str, Array]]
 """vᵀJ in numbers, by tensors of a program that lines belong to."""
@@ -128,6 +130,31 @@ def form_length_at_once(text: str) -> int:
     """Characters of a form; without its divisor where that, and nothing else, has a line of its own."""
     definitions, last = split_definitions(text)
     return len(text) if definitions else len(ast.unparse(name_divisor([], last)[1]))
+
+
+def derive_pushforward(
+    program: Program,
+    moved: Sequence[str],
+    values: Values,
+    *,
+    ends: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+    boxes: Mapping[str, Any] | None = None,
+) -> ForwardMode:
+    """The forward mode of ``program`` where tensors in ``moved`` change, as lines that were proven at ``values``.
+
+    The changes are drawn there; ``boxes`` give the numbers of steps that nobody derived.
+    """
+    wider, point = open_composites(program, moved, values)
+    draw = np.random.default_rng(0)
+    along = {name: draw.uniform(0.5, 1.5, np.shape(values[name])) for name in moved}
+    found, known = push_values(wider, values if point is None else point, along, ends, boxes)
+    told = dict(labels or {})
+    named = {own: told.get(name, "t1") for name, own in found.tangents.items() if own not in found.of_their_own}
+    told |= {own: f"{found.letter}_{label}" for own, label in named.items() if is_named(label)}
+    reached = [found.tangents[end] for end in ends or (program.output,) if end in found.tangents]
+    lines = derive_backward(found.program, (), ends=reached, labels=told, values=known).forward
+    return ForwardMode(found, lines)
 
 
 def derive_double_backward(program: Program, wanted: Sequence[str], values: Values, seed: Array) -> Backward | None:

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.backward.groups import Group, is_move, only_moves_entries
 from symgrad.backward.line_templates import evaluate_line, template_for
-from symgrad.backward.page_names import UNNAMED, PageNames, write_apply_call
+from symgrad.backward.page_names import PageNames, write_apply_call
 from symgrad.backward.simplify.broadcasting import drop_expands
 from symgrad.backward.standard_groups import StandardGroup, group_values, program_of_pullback, resize_program
 from symgrad.backward.trees import (
@@ -40,7 +40,7 @@ from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.oracles.comparisons import compare
-from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
+from symgrad.program import UNNAMED, Apply, Constant, Program, Pullback, Role, Tensor
 from symgrad.shapes import Shape
 
 LONGEST = 64
@@ -95,7 +95,7 @@ class ForwardLines:
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
         found = views_to_methods(self.told(form, "out"), form.program)
         yield ForwardLine(group.output, target, None if found is None else self.put(found, names))
-        for own, held in form.held.items():
+        for own, held in form.held.items() if isinstance(group.steps[-1].op, str) else ():
             call = self.told(form, form.inner(held))
             told = entry_named(held.step.op).index_call(ast.unparse(call)) if call is not None else None
             value = None if told is None else self.put(ast.parse(told, mode="eval").body, names)
@@ -249,7 +249,7 @@ def write_as_code(program: Program, name: str, values: Values) -> ast.expr | Non
         return None
     for way, as_arrays in ((write_step_notation, False), (write_array_operations, True)):
         text = write_step(program, maker, way)
-        known = {name: as_float(values[name]) for name in maker.tensors}
+        known = {name: as_float(values[name]) for name in (*maker.tensors, *(read for _, read in maker.beside))}
         found = None if text is None else evaluate_line(text, known, as_arrays)
         if text is None or found is None:
             continue
@@ -263,7 +263,8 @@ def write_as_code(program: Program, name: str, values: Values) -> ast.expr | Non
 @lru_cache(maxsize=1024)
 def write_step(program: Program, step: Apply, way: Way) -> str | None:
     """The text of one step, said one way; what has its shape has it in sizes of what it reads."""
-    inputs, own = tuple(map(program.tensor, dict.fromkeys(step.tensors))), step.result
+    read = dict.fromkeys((*step.tensors, *(name for _, name in step.beside)))
+    inputs, own = tuple(map(program.tensor, read)), step.result
     try:
         alone = Program(inputs, (step,), own.name, sizes=program.sizes)
         text = way(alone, Sweep(((own.name, local_jacobian(step, alone).equation),)), own.name)

@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.backward.code import LONG, recursion_room, write_function
 from symgrad.backward.form_text import products_to_where
 from symgrad.backward.trees import names_in_code
-from symgrad.calculus import Back, Sweep, back, pullback
+from symgrad.calculus import Back, Push, Sweep, back, pullback
 from symgrad.closed_form import DIVIDED, describe_dropped_guards
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, instantiate
@@ -290,3 +290,17 @@ def find_step_edges(program: Program, step: Apply, moving: frozenset[str], page:
             if found:
                 told = ", ".join(f"{page.get(name, name)} = {value:g}" for name, value in at.items())
                 yield f"{told} (by {' and '.join(page.get(own.by, own.by) for own in found)})"
+
+
+@dataclass(frozen=True)
+class ForwardMode:
+    """``push`` as a program, and its ``lines``: those of the program itself, and those of the changes."""
+
+    push: Push
+    lines: tuple[Line, ...]
+
+    @property
+    def changes(self) -> tuple[Line, ...]:
+        """The lines of the changes alone."""
+        own = {step.result.name for step in self.push.steps}
+        return tuple(line for line in self.lines if line.of in own)

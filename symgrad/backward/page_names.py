@@ -15,10 +15,7 @@ from dataclasses import dataclass, replace
 from keyword import iskeyword
 
 from symgrad.backward.code import MODULES, write_with_modules
-from symgrad.program import SEEDS, Apply, Program, free_name
-
-UNNAMED = re.compile(r"(t|wide)\d+")
-"""What tensors are called that nobody gave a name."""
+from symgrad.program import SEEDS, UNNAMED, Apply, Program, free_name
 
 
 class Suggested(str):

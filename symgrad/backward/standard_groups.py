@@ -21,11 +21,11 @@ import sympy as sp
 
 from symgrad.backward.groups import MOST, Group
 from symgrad.backward.trees import Numbers, fill_slots
-from symgrad.calculus.local_derivatives import Slots, known_name
+from symgrad.calculus.local_derivatives import known_name
 from symgrad.numeric import Values
 from symgrad.ops import auxiliary_letters, index_data_letters
-from symgrad.ops.lookup import has_role, role_entry
-from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor
+from symgrad.ops.lookup import Slots, has_role, role_entry
+from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor, VectorProduct
 from symgrad.shapes import Shape, Size, SlotSymbol
 
 
@@ -123,7 +123,7 @@ def standardise_group(
     shape_of = {h.own: shape_of_result(h.step, tensors) for h in found}
     same = [h for h in found if h.own in arrays and np.ndim(arrays[h.own]) == len(shape_of[h.own])]
     held = {f"n{n}": h for n, h in enumerate(same)}
-    held = {name: replace(h, inner=name) if isinstance(h.step.op, Pullback) else h for name, h in held.items()}
+    held = {name: replace(h, inner=name) if isinstance(h.step.op, VectorProduct) else h for name, h in held.items()}
     given = {h.own: name for name, h in held.items() if h.inner == name}
     numbers = [Tensor(name, resize(shape_of[h.own], swap)) for name, h in held.items()]
 

@@ -21,7 +21,7 @@ from symgrad.errors import SourceText, SymgradError
 from symgrad.files import in_use, keep, recall
 from symgrad.language.parser import parse_script
 from symgrad.ops import find
-from symgrad.program import Apply, Constant, Program, Pullback, Stated, Tensor
+from symgrad.program import Apply, Constant, Program, Pullback, Pushforward, Stated, Tensor
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def spell_key(value: Any) -> str | None:
         return None
 
 
-PLAIN = (TemplateKey, LineOrigin, Program, Tensor, Apply, Constant, Pullback, Stated)
+PLAIN = (TemplateKey, LineOrigin, Program, Tensor, Apply, Constant, Pullback, Pushforward, Stated)
 """What is spelled by its fields."""
 
 

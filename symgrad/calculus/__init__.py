@@ -10,9 +10,8 @@ from symgrad.calculus.local_derivatives import (
     local_pushforward,
     standard,
 )
+from symgrad.calculus.product_programs import Back, Push, back, push
 from symgrad.calculus.propagation import (
-    Back,
-    back,
     carry_back,
     carry_on,
     depending,
@@ -32,6 +31,7 @@ from symgrad.calculus.reverse_sweep import (
 
 __all__ = [
     "Back",
+    "Push",
     "Rewrite",
     "Sweep",
     "back",
@@ -49,6 +49,7 @@ __all__ = [
     "moving",
     "pullback",
     "pullbacks_by",
+    "push",
     "second_derivative",
     "standard",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import UserDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -25,8 +25,8 @@ from symgrad.indexing import Equation, Index, contracted_sum, fresh_axes, instan
 from symgrad.indexing.equation import canonical
 from symgrad.indexing.symbols import WEIGHTS, Expr, access
 from symgrad.ops import HeldTensor, View, auxiliary_letters, entry_named, is_data_argument
-from symgrad.ops.lookup import entry_of
-from symgrad.program import Apply, Constant, Operation, Option, Program, Pullback
+from symgrad.ops.lookup import Slots
+from symgrad.program import Apply, Constant, Operation, Program, Pullback, VectorProduct
 from symgrad.shapes import Shape, Size, SlotSymbol
 
 INNER = "pqrs"
@@ -247,8 +247,8 @@ def derive_local(key: Key) -> LocalJacobian:
     op = entry_named(key.op)
     views = [view_of(n, *pair) for n, pair in enumerate(zip(key.shapes, key.constants, strict=True))]
     held = {k: HeldTensor(OUT if k == "out" else letter_name(k), key.result) for k in op.saved.names}
-    if isinstance(key.op, Pullback):
-        equation = pullback_equation(key.op, key)
+    if isinstance(key.op, VectorProduct):
+        equation = product_equation(key.op, key)
     else:
         at = fresh_axes(key.result, op.letters_for(dict(key.options)))
         equation = Equation(at, canonical(op.index(at, views, held, dict(key.options))))
@@ -276,21 +276,35 @@ def derive_local(key: Key) -> LocalJacobian:
     return LocalJacobian(equation, derivatives, residual)
 
 
-def pullback_equation(op: Pullback, key: Key) -> Equation:
-    """The equation of a pullback, derived from that of what it is the pullback of."""
-    letters = auxiliary_letters(op.of)
-    own = 2 + len(letters)
-    inner, sizes = standard_key(Key(op.of, key.shapes[own:], key.constants[own:], key.options, key.shapes[0] or ()))
-    names = {SEED: operand_name(0), OUT: operand_name(1)}
-    names |= {letter_name(letter): operand_name(2 + n) for n, letter in enumerate(letters)}
-    names |= {operand_name(n): operand_name(own + n) for n in range(len(inner.shapes))}
-    found = instantiate(local_pullback(inner, op.position), names, sizes)
-    weight = key.constants[0]
-    if weight is None:
-        return found
-    value = constant_expression(weight)
-    told = replace_accesses(found.right, lambda name, at: value if name == operand_name(0) else None)
-    return Equation(found.axes, canonical(told))
+Part = tuple[Equation, Mapping[str, str]]
+"""An equation of an operation, and what a product with its J calls what is read there."""
+
+
+def parts_of_product(op: VectorProduct, key: Key) -> tuple[tuple[Part, ...], Mapping[Size, Size]]:
+    """What a product is the sum of, one part for each of its vectors, and the sizes of the operation."""
+    back = isinstance(op, Pullback)
+    positions = (op.position,) if isinstance(op, Pullback) else op.positions
+    letters, count = auxiliary_letters(op.of), len(positions)
+    own = count + 1 + len(letters)
+    result = key.shapes[0] or () if back else key.result
+    inner, sizes = standard_key(Key(op.of, key.shapes[own:], key.constants[own:], key.options, result))
+    read = (OUT, *map(letter_name, letters), *map(operand_name, range(len(inner.shapes))))
+    names = {name: operand_name(count + n) for n, name in enumerate(read)}
+    local, vector = (local_pullback, SEED) if back else (local_pushforward, TANGENT)
+    pairs = enumerate(positions)
+    return tuple((local(inner, place), {**names, vector: operand_name(n)}) for n, place in pairs), sizes
+
+
+def product_equation(op: VectorProduct, key: Key) -> Equation:
+    """The equation of a product, in the names of its operands; of a vector that is a number with that number."""
+    (parts, sizes), value = parts_of_product(op, key), key.constants[0]
+    found = [instantiate(equation, called, sizes) for equation, called in parts]
+    if len(found) == 1 and value is None:
+        return found[0]
+    right = sp.Add(*(equation.at(found[0].axes) for equation in found))
+    weight = None if value is None else constant_expression(value)
+    told = replace_accesses(right, lambda name, at: weight if name == operand_name(0) else None)
+    return Equation(found[0].axes, canonical(told))
 
 
 def _sizes_in(key: Key) -> tuple[Size, ...]:
@@ -324,26 +338,3 @@ def _rename(key: Key, names: Mapping[Size, Size]) -> Key:
         return value.xreplace(symbols) if isinstance(value, sp.Expr) else value
 
     return Key(key.op, rename(key.shapes), rename(key.constants), rename(key.options), rename(key.result))
-
-
-@dataclass
-class Slots:
-    """The slots of some steps, in order: ``found`` is the position in each, ``most`` the largest."""
-
-    found: dict[SlotSymbol, Any] = field(default_factory=dict)
-    most: dict[SlotSymbol, Size] = field(default_factory=dict)
-
-    def open(self, position: Any, most: Size) -> Size:
-        """A slot for a position from 0 to ``most``; for one from the end, −1 − a slot."""
-        if not position >= 0:
-            return -1 - self.open(-1 - position, most)
-        slot = SlotSymbol(len(self.found))
-        self.found[slot], self.most[slot] = position, most
-        return slot
-
-    def opened(self, op: Operation, shapes: Sequence[Shape | None], options: tuple[Option, ...]) -> tuple[Option, ...]:
-        """The options of a step with slots for its positions."""
-        entry = entry_of(op) if isinstance(op, str) else None
-        if entry is None or entry.rules.slots is None:
-            return options
-        return tuple({**dict(options), **entry.rules.slots(self.open, shapes, **dict(options))}.items())

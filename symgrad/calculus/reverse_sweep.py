@@ -52,7 +52,7 @@ from symgrad.indexing.brackets import Bracket, within, without_implied
 from symgrad.indexing.equation import canonical
 from symgrad.indexing.symbols import Expr, name_of, weight
 from symgrad.ops import is_data_argument
-from symgrad.program import Apply, Program, Pullback
+from symgrad.program import Apply, Program, VectorProduct
 
 LIMIT = 60
 """Nodes of a formula beyond which it is named rather than put into the next one."""
@@ -193,7 +193,7 @@ def leads_to_needed(step: Apply, position: int, needed: Collection[str]) -> bool
     """
     argument = step.arguments[position]
     read = isinstance(argument, str) and argument in needed
-    return read and not (isinstance(step.op, Pullback) and is_data_argument(step.op, position))
+    return read and not (isinstance(step.op, VectorProduct) and is_data_argument(step.op, position))
 
 
 def reads_any(equation: Equation, names: Collection[str]) -> bool:

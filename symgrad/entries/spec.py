@@ -292,6 +292,11 @@ class Op(HasSignature):
         """Where ``operand`` may lie."""
         return self.domain.get(operand, reals())
 
+    def takes_some(self, place: int) -> bool:
+        """Whether an operand has to be a matrix of some kind, or lie between some numbers."""
+        domain = self.domain_of(self.operands[min(place, len(self.operands) - 1)])
+        return domain.ends or bool(domain.matrix)
+
     def __repr__(self) -> str:
         return f"<operation {self.name}: {self.definition}>"
 

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from symgrad.backward import Backward, derive_backward
-from symgrad.calculus import Rewrite, Sweep, local_jacobian
+from symgrad.backward import Backward, ForwardMode, derive_backward, derive_pushforward
+from symgrad.calculus import Rewrite, Sweep, flows, local_jacobian
 from symgrad.closed_form import assign_form
 from symgrad.errors import Hint, InputError
 from symgrad.explanation.evidence import may_be_rounding, with_rounding_marked
@@ -123,7 +123,7 @@ class Explanation(Written):
 
     ``hessians`` holds second derivatives by pairs of inputs, where ``order=2`` asked for them; ``conventions``
     says how complex tensors are shown, where there are any; ``out_of_range`` that floats overflow on the way. ``text``
-    is what was typed, ``asked`` what torch said of it.
+    is what was typed, ``asked`` what torch said of it; ``forward`` asks the page for the lines of Ju.
     """
 
     expression: str
@@ -145,6 +145,7 @@ class Explanation(Written):
     out_of_range: str = ""
     text: Text | None = None
     asked: TorchRun | None = None
+    forward: bool = False
 
     @property
     def seed(self) -> Array:
@@ -189,6 +190,12 @@ class Explanation(Written):
             self.program, tuple(self.gradients), values=self.values, ones=self.seed_info.origin == "scalar",
             pull=lambda program, values, names, _: numeric_pullback(program, values, self.seed, names),
         )  # fmt: skip
+
+    @cached_property
+    def pushforward(self) -> ForwardMode | None:
+        """The lines of Ju, how ``out`` changes where the inputs change: ``Ju = u * x.cos()``; None if it does not."""
+        moved = [name for name in self.gradients if flows(self.program, name)]
+        return derive_pushforward(self.program, moved, self.values) if moved else None
 
     @cached_property
     def definitions(self) -> tuple[NamedEquation, ...]:

@@ -18,7 +18,6 @@ import sympy as sp
 
 from symgrad.backward import Backward
 from symgrad.backward.code import write_with_modules
-from symgrad.backward.page_names import UNNAMED
 from symgrad.backward.trees import names_in_code
 from symgrad.calculus import Sweep, jacobian_formulas, local_jacobian, pullback, pullbacks_by
 from symgrad.calculus.reverse_sweep import Whole, substitute
@@ -38,7 +37,7 @@ from symgrad.oracles import Check, check_form
 from symgrad.oracles.comparisons import compare
 from symgrad.oracles.evaluators import DIGITS, EvaluationPoint
 from symgrad.oracles.forms import evaluate_text, sizes_fit
-from symgrad.program import Program
+from symgrad.program import UNNAMED, Program
 from symgrad.shapes import Size
 
 Shapes = Mapping[str, Sequence[int | str]]

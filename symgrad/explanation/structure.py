@@ -25,7 +25,7 @@ from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
 from symgrad.ops import entry_of, is_data_argument
 from symgrad.ops.calls.call_texts import sign_of
-from symgrad.program import Apply, Program, Pullback
+from symgrad.program import Apply, Program, VectorProduct
 
 COMPOSED = certain("product", "", "a product of the steps' Jacobians; its formula is too long to write out")
 LONGEST = 40
@@ -276,7 +276,7 @@ def why_nothing_flows(program: Program, name: str) -> str:
     told = [f"no gradient flows back through {' and '.join(through)}"] if through else []
     for step, place in cuts:
         entry = entry_of(step.op)
-        if isinstance(step.op, Pullback):
+        if isinstance(step.op, VectorProduct):
             told.append(f"{step.called} reads the shape of {step.arguments[place]} alone")
         elif not reads_all(step) and entry is not None:
             of, role = step.arguments[place], entry.operands[place]
@@ -288,7 +288,7 @@ def why_nothing_flows(program: Program, name: str) -> str:
 
 def reads_all(step: Apply) -> bool:
     """Whether nothing flows back to any operand."""
-    if isinstance(step.op, Pullback):
+    if isinstance(step.op, VectorProduct):
         return False
     entry = entry_of(step.op)
     return entry is not None and (

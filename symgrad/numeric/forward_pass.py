@@ -24,6 +24,7 @@ from symgrad.calculus.local_derivatives import (
     derive_local,
     known_name,
     operand_name,
+    parts_of_product,
     standard,
     unfolded_standard,
 )
@@ -37,6 +38,7 @@ from symgrad.numeric.exact import (
     Array,
     as_float,
     as_fractions,
+    compensated_sum,
     holds_exact,
     is_exact,
     is_finite,
@@ -45,7 +47,7 @@ from symgrad.numeric.exact import (
 from symgrad.numeric.playing import check_on_axis, evaluate, evaluate_forward, evaluate_stated, evaluate_with_positions
 from symgrad.ops import entry_named
 from symgrad.ops.gathering import WrittenTwice, numpy_positions
-from symgrad.program import Apply, Constant, Program, Pullback
+from symgrad.program import Apply, Constant, Program, VectorProduct
 from symgrad.shapes import Size, fill_sizes
 
 Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
@@ -236,13 +238,27 @@ def pulled(step: Apply, program: Program, values: Values) -> Array:
 
 def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
     """`pulled`, of a step in standard terms."""
-    by: Evaluation = evaluate if isinstance(step.op, Pullback) else evaluate_forward
+    if isinstance(step.op, VectorProduct) and isinstance(step.arguments[0], str):
+        return vector_product(step.op, form, values)
+    by: Evaluation = evaluate if isinstance(step.op, VectorProduct) else evaluate_forward
     equation = derive_local(form.key).equation
-    if not isinstance(step.op, Pullback) and entry_named(step.op).data:
+    if not isinstance(step.op, VectorProduct) and entry_named(step.op).data:
         by = evaluate_with_positions if isinstance(step.op, str) else evaluate_stated
     if OUT in names_read(equation.right):
         equation = without_own(equation)
     return evaluated(equation, form, values, {}, by)
+
+
+def vector_product(op: VectorProduct, form: Standard, values: Values) -> Array:
+    """A product with J by the operation's own equations, in which numbers at the edges take vectors last."""
+    arrays, sizes = read_by(form, values)
+    parts, inner = parts_of_product(op, form.key)
+    own_sizes = {own: number(size, sizes) for own, size in inner.items()}
+    found = []
+    for equation, called in parts:
+        read = {own: arrays[called.get(own, own)] for own in names_read(equation.right)}
+        found.append(evaluate(equation, read, own_sizes))
+    return compensated_sum(found)
 
 
 @lru_cache(maxsize=256)

@@ -10,30 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from symgrad.calculus import (
+    Push,
     carry_back,
-    carry_on,
     flowing,
     flowing_places,
     local_pullback,
-    local_pushforward,
+    push,
     standard,
 )
-from symgrad.calculus.local_derivatives import SEED, TANGENT, Standard
+from symgrad.calculus.local_derivatives import SEED, Standard
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import names_read, number
 from symgrad.lowering import Plan
 from symgrad.lowering.arrays import Engine, is_rational
 from symgrad.lowering.graph import TAME, NoPlan
-from symgrad.numeric.exact import Array, all_tame, compensated_sum, is_exact, is_finite, plus
-from symgrad.numeric.forward_pass import Values, evaluated, read_by, with_numbers_read
+from symgrad.numeric.exact import Array, all_tame, is_exact, is_finite, plus
+from symgrad.numeric.forward_pass import Values, compute, evaluated, read_by, with_numbers_read
 from symgrad.numeric.playing import Asked, asked_of, evaluate, in_type, plan_for
-from symgrad.program import Apply, Program
+from symgrad.ops import entry_of
+from symgrad.program import Apply, Program, Pushforward
 from symgrad.shapes import Size
 
 Read = tuple[Standard, Mapping[str, Array], Mapping[Size, int]]
@@ -164,30 +165,49 @@ def numeric_pullback(
     return Pull(program, values, wanted, hook=seen).back({program.output: seed})
 
 
-def push(
+@lru_cache(maxsize=64)
+def pushed(program: Program, names: tuple[str, ...], ends: tuple[str, ...]) -> Push:
+    """`calculus.push`, made once."""
+    return push(program, names, ends=ends)
+
+
+def push_values(
+    program: Program,
+    values: Values,
+    tangents: Mapping[str, Array],
+    ends: Sequence[str] = (),
+    boxes: Mapping[str, Any] | None = None,
+) -> tuple[Push, Values]:
+    """`calculus.push` for some changes, and the numbers of its steps beside ``values``; those of ``boxes`` by torch."""
+    found = pushed(program, tuple(tangents), tuple(ends))
+    known: Any = values.with_arrays({own: tangents[name] for name, own in found.directions.items()}).arrays
+    whole = replace(found.program, sizes=values.sizes)
+    for step in found.steps:
+        op, name = step.op, step.result.name
+        if isinstance(op, Pushforward) and entry_of(op) is None:
+            changes = {place: known[str(u)] for place, u in zip(op.positions, step.arguments, strict=False)}
+            known[name] = np.asarray((boxes or {})[str(step.arguments[len(op.positions)])].push(changes))
+        else:
+            compute(step, whole, known)
+    return replace(found, program=whole), Values(known, values.sizes)
+
+
+def push_numbers(
     program: Program,
     values: Values,
     tangents: Mapping[str, Array],
     ends: Sequence[str],
     boxes: Mapping[str, Any] | None = None,
 ) -> list[Array]:
-    """Ju for each of ``ends``, by the derived local pushforwards from the changed tensors on."""
-
-    def pushed(step: Apply, changes: Mapping[int, Array]) -> Array:
-        name = step.result.name
-        if boxes and name in boxes:
-            return np.asarray(boxes[name].push(changes))
-        form, arrays, sizes = read(step, program, values)
-        pairs = ((local_pushforward(form.key, place), u) for place, u in changes.items())
-        return compensated_sum([evaluate(equation, {**arrays, TANGENT: u}, sizes) for equation, u in pairs])
-
-    carried = carry_on(program.steps, tangents, pushed)
-    return [carried[n] if n in carried else np.zeros(np.shape(values[n]), dtype=np.int64) for n in ends]
+    """Ju for each of ``ends``."""
+    found, known = push_values(program, values, tangents, ends, boxes)
+    nothing = (np.zeros(np.shape(values[end]), np.int64) for end in ends)
+    return [known[found.tangents[n]] if n in found.tangents else zeros for n, zeros in zip(ends, nothing, strict=True)]
 
 
 def numeric_pushforward(program: Program, values: Values, wanted: str, tangent: Array) -> Array:
     """J·u for a change u of one input."""
-    return push(program, values, {wanted: tangent}, (program.output,))[0]
+    return push_numbers(program, values, {wanted: tangent}, (program.output,))[0]
 
 
 @dataclass(frozen=True, eq=False)

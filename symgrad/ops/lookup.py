@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -40,8 +40,8 @@ from symgrad.notation.ranges import LetterRanges as Found
 from symgrad.notation.read_write import read_statement
 from symgrad.notation.scope import EquationNames, classify_names, inline_definitions
 from symgrad.notation.tree import Absolute, Access, Condition, Floor, IndexEquation, Name, ScalarCall, walk
-from symgrad.program import Operation, Pullback, Role, Stated
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.program import Operation, Option, Role, Stated, VectorProduct
+from symgrad.shapes import Shape, Size, Sizes, SlotSymbol
 
 TORCHS = ("torch.", "F.", "Tensor.")
 """What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
@@ -86,14 +86,16 @@ def close_spellings(spelling: str, limit: int = 3) -> list[str]:
 
 
 def entry_of(op: Operation) -> Op | None:
-    """What is known of an operation; None of a black box."""
+    """What is known of an operation; None of a black box, and of a product with its J."""
+    if isinstance(op, VectorProduct) and entry_of(op.of) is None:
+        return None
     return TABLE.get(op) if isinstance(op, str) else entry_named(op)
 
 
 def entry_named(op: Operation | Op) -> Op:
-    """The entry called so in the table, or that of the pullback of one, or of an equation; an entry itself."""
-    if isinstance(op, Pullback):
-        return pullback_entry(op)
+    """The entry called so in the table, or that of a product with J of one, or of an equation; an entry itself."""
+    if isinstance(op, VectorProduct):
+        return product_entry(op)
     return TABLE[op] if isinstance(op, str) else op if isinstance(op, Op) else entry_stated(op)
 
 
@@ -110,7 +112,7 @@ def role_entry(role: Role) -> Op:
 
 def is_data_argument(op: Operation, place: int) -> bool:
     """Whether nothing flows back to the argument at ``place``: positions, a mask, what counts by its shape alone."""
-    if isinstance(op, Pullback):
+    if isinstance(op, VectorProduct):
         return place not in op.read
     entry = entry_of(op)
     return entry is not None and not entry.variadic and entry.operands[place] in entry.data
@@ -118,24 +120,24 @@ def is_data_argument(op: Operation, place: int) -> bool:
 
 def auxiliary_letters(op: Operation) -> tuple[str, ...]:
     """The letters of the tensors that a derivative of ``op`` reads beside its operands and its output."""
-    if isinstance(op, Pullback):
+    if isinstance(op, VectorProduct):
         return ()
     entry = entry_named(op)
     return tuple(letter for letter in entry.saved.names if letter != "out" and letter not in entry.saved.index_data)
 
 
 def index_data_letters(op: Operation) -> tuple[str, ...]:
-    """The letters of the whole numbers that ``op``, or what it is the pullback of, found when it ran."""
-    while isinstance(op, Pullback):
+    """The letters of the whole numbers that ``op``, or what it is a product with J of, found when it ran."""
+    while isinstance(op, VectorProduct):
         op = op.of
     return tuple(letter for letter in entry_named(op).saved.names if letter in entry_named(op).saved.index_data)
 
 
 @lru_cache(maxsize=1024)
-def pullback_entry(op: Pullback) -> Op:
-    """The entry of a pullback: it has no equation of its own, `symgrad.calculus.local_derivatives` derives it.
+def product_entry(op: VectorProduct) -> Op:
+    """The entry of a product with J: it has no equation, `symgrad.calculus.local_derivatives` derives it.
 
-    It counts as smooth: where it jumps, what it is the pullback of has a kink, and that is told there.
+    It counts as smooth: where it jumps, the operation itself has a kink, and that is told there.
     """
 
     def unspoken(*args: Any, **options: Any) -> Any:
@@ -143,7 +145,7 @@ def pullback_entry(op: Pullback) -> Op:
 
     return Op(
         name=str(op),
-        summary=f"{op} by operand {op.position + 1}",
+        summary=str(op),
         definition="",
         index=unspoken,
         signature=inspect.Signature([inspect.Parameter("tensors", inspect.Parameter.VAR_POSITIONAL)]),
@@ -152,6 +154,29 @@ def pullback_entry(op: Pullback) -> Op:
         numpy=unspoken,
         torch=unspoken,
     )
+
+
+@dataclass
+class Slots:
+    """The slots of some steps, in order: ``found`` is the position in each, ``most`` the largest."""
+
+    found: dict[SlotSymbol, Any] = field(default_factory=dict)
+    most: dict[SlotSymbol, Size] = field(default_factory=dict)
+
+    def open(self, position: Any, most: Size) -> Size:
+        """A slot for a position from 0 to ``most``; for one from the end, −1 − a slot."""
+        if not position >= 0:
+            return -1 - self.open(-1 - position, most)
+        slot = SlotSymbol(len(self.found))
+        self.found[slot], self.most[slot] = position, most
+        return slot
+
+    def opened(self, op: Operation, shapes: Sequence[Shape | None], options: tuple[Option, ...]) -> tuple[Option, ...]:
+        """The options of a step with slots for its positions."""
+        entry = entry_of(op) if isinstance(op, str) else None
+        if entry is None or entry.rules.slots is None:
+            return options
+        return tuple({**dict(options), **entry.rules.slots(self.open, shapes, **dict(options))}.items())
 
 
 Ranges = tuple[tuple[str, Size], ...]

@@ -101,7 +101,13 @@ def explanation_data(explanation: Explanation) -> Data:
         "torch": explanation.torch_version,
         "agreement": agreement_data(explanation),
         **({"conventions": said} if said else {}),
+        **({"pushforward": pushforward_lines(explanation)} if explanation.forward else {}),
     }  # fmt: skip
+
+
+def pushforward_lines(explanation: Explanation) -> list[str]:
+    """The lines of Ju, those of the forward pass first."""
+    return [] if explanation.pushforward is None else [str(line) for line in explanation.pushforward.lines]
 
 
 def agreement_data(explanation: Explanation) -> Data:

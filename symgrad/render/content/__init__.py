@@ -34,7 +34,13 @@ from symgrad.render.content.first_lines import (
 from symgrad.render.content.forward import forward_equations, forward_section
 from symgrad.render.content.jacobian_matrix import LONGEST, jacobian_blocks, jacobian_formula_blocks
 from symgrad.render.content.one_entry import entry_sections
-from symgrad.render.content.proof import proof_section, second_derivative_blocks, second_lines, second_order_section
+from symgrad.render.content.proof import (
+    forward_mode_blocks,
+    proof_section,
+    second_derivative_blocks,
+    second_lines,
+    second_order_section,
+)
 from symgrad.render.content.pullback import pullback_section, sweep_blocks
 from symgrad.render.content.seed import seed_formula_blocks, seed_section
 from symgrad.render.content.singular_words import rows_without_value
@@ -175,6 +181,7 @@ def explanation_page(
     else:
         answer = answer_of(explanation, teller, ALONE if brief else OPENING)
         opening = (*seed_opening(explanation), *answer.blocks(), *second_derivative_blocks(teller, explanation))
+        opening = (*opening, *forward_mode_blocks(teller, explanation))
         opening = (*raised_first(explanation), *opening)
         if paper and brief:
             opening = (*index_formulas(teller, explanation), *opening)

@@ -17,7 +17,6 @@ from itertools import islice
 import numpy as np
 
 from symgrad.backward import Backward
-from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import (
@@ -32,7 +31,7 @@ from symgrad.explanation.notable import (
 from symgrad.numeric import as_float, without_fractions
 from symgrad.ops.lookup import has_role
 from symgrad.oracles.comparisons import NO_GRADIENT, REFUSES, TURNED, Check, CheckVerdict, TextOutcome
-from symgrad.program import Program, Role, Stated
+from symgrad.program import UNNAMED, Program, Role, Stated
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import (
     Room,

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.backward import LONG, Backward, Line
-from symgrad.backward.page_names import UNNAMED
 from symgrad.closed_form import assign_form
 from symgrad.errors import SourceText, SymgradError
 from symgrad.explanation import Explanation
 from symgrad.explanation.notable import listed
 from symgrad.indexing.symbols import mentions
 from symgrad.language.pasted_script import parse_pasted_script, seed_argument, strip_console_prompts
-from symgrad.program import Program
+from symgrad.program import UNNAMED, Program
 from symgrad.render.content.forward import ERROR
 from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller, gradient_formula

@@ -225,6 +225,20 @@ def second_derivative_blocks(teller: Teller, explanation: Explanation) -> Iterat
         yield Paragraph((f"({len(pairs) - MOST_PAIRS} more pairs of inputs: in the last section of the whole page)",))
 
 
+def forward_mode_blocks(teller: Teller, explanation: Explanation) -> Iterator[Block]:
+    """The lines of Ju where they are asked for, after what the changes of the inputs are called."""
+    if not explanation.forward:
+        return
+    found = explanation.pushforward
+    if found is None:
+        yield teller.say.paragraph("Forward mode: Ju is 0, since no change of an input changes `out`.")
+        return
+    changes = [(Code(own), " is a change of ", Code(name)) for name, own in found.push.directions.items()]
+    words: Words = ("Forward mode, as torch.func.jvp computes it: ", *join_words(changes), ", and ")
+    yield Paragraph((*words, *teller.say("Ju is the change of `out` to first order:")))
+    yield Listing("\n".join(str(line) for line in found.lines))
+
+
 def _formula(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     """The entries of one second derivative, where the formula is short enough to be read."""
     matrix = hessian.jacobian

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import Sweep
 from symgrad.closed_form import describe_dropped_guards
 from symgrad.closed_form.number_text import NoForm
@@ -17,7 +16,7 @@ from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.formulas import Entry
 from symgrad.indexing import Equation
 from symgrad.numeric import as_float
-from symgrad.program import Apply
+from symgrad.program import UNNAMED, Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.answer import Answer, line_by_line, uses_of

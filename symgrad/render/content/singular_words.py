@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus.propagation import flows
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.evidence import nonzero_places
@@ -25,7 +24,7 @@ from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, without_fractions
 from symgrad.oracles.comparisons import NO_GRADIENT, NO_PATH
 from symgrad.oracles.digits import LARGEST
-from symgrad.program import Apply
+from symgrad.program import UNNAMED, Apply
 from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import COUNTABLE
 from symgrad.render.content.speaker import join_words, speaker_of

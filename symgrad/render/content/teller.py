@@ -13,7 +13,6 @@ from functools import cached_property
 
 import sympy as sp
 
-from symgrad.backward.page_names import UNNAMED
 from symgrad.calculus import Sweep, local_jacobian
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
@@ -22,7 +21,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.definitions import NamedEquation, in_names
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of, names_read
 from symgrad.numeric import Values, written_out_at
-from symgrad.program import Apply, Program
+from symgrad.program import UNNAMED, Apply, Program
 from symgrad.render.arrange import ordered_delta_sides, reading_parts
 from symgrad.render.content.speaker import Speaker, join_words, speaker_of
 from symgrad.render.letters import Names, choose_names, visible

@@ -26,7 +26,7 @@ from symgrad.language import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
-from symgrad.numeric.vector_products import push
+from symgrad.numeric.vector_products import push_numbers
 from symgrad.oracles.forms import check_form
 from symgrad.program import Program
 from symgrad.render import WRITERS
@@ -198,7 +198,7 @@ class Capture(RecordedProgram, Listed):
                     found=(f"tangent {array.shape}, {name} {np.shape(self.arrays[own])}",),
                 )
             changes[own] = array
-        found = push(self.recording, self.values, changes, self.ends, self.boxes)
+        found = push_numbers(self.recording, self.values, changes, self.ends, self.boxes)
         return found[0] if len(found) == 1 else tuple(found)
 
     def closed_form(self, name: str, *, output: str | None = None, longest: int | None = None) -> str | None:

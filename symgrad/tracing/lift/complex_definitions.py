@@ -25,7 +25,7 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.numeric.exact import as_float
-from symgrad.numeric.vector_products import push
+from symgrad.numeric.vector_products import push_numbers
 from symgrad.ops.factorizations import APART
 from symgrad.tracing.lift import LiftedProgram, Refused
 from symgrad.tracing.lift.complex_matrices import complex_to_blocks, solve
@@ -328,7 +328,7 @@ def phases_matter(lifted: LiftedProgram, phases: Mapping[int, Sequence[Node]]) -
     if not turns:
         return False
     try:
-        changes = push(lifted.program, Values(lifted.arrays, {}), turns, lifted.outputs, lifted.boxes)
+        changes = push_numbers(lifted.program, Values(lifted.arrays, {}), turns, lifted.outputs, lifted.boxes)
     except (SymgradError, RuntimeError):  # a black box behind them, through which torch has no derivative
         return True
     for change, name in zip(changes, lifted.outputs, strict=True):

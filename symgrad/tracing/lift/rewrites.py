@@ -16,7 +16,7 @@ import sympy as sp
 import torch
 from torch.nn.modules._functions import BackwardHookFunction
 
-from symgrad.calculus.propagation import ONE, steps_back
+from symgrad.calculus.product_programs import ONE, steps_back
 from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref, resolve_keyword
 from symgrad.ops import basics

@@ -27,7 +27,7 @@ from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
 from symgrad.numeric.playing import asked_of, left_in, plan_for
 from symgrad.ops.gathering import WrittenTwice
 from symgrad.ops.lookup import entry_named
-from symgrad.program import Apply, Program, Pullback
+from symgrad.program import Apply, Program, VectorProduct
 from symgrad.shapes import Shape
 from symgrad.tracing.lift import TWICE, LiftedProgram, Refused, assign_labels
 from symgrad.tracing.record.trace import Node, real_precision
@@ -36,7 +36,7 @@ from symgrad.tracing.record.trace import Node, real_precision
 def evaluate_step(step: Apply, arrays: dict[str, Array]) -> None:
     """Put the value of ``step``, and the integers it holds, into ``arrays``; refuses an entry that is written twice."""
     try:
-        if not isinstance(step.op, Pullback) and found_beside(step, arrays, {}):
+        if not isinstance(step.op, VectorProduct) and found_beside(step, arrays, {}):
             return
     except WrittenTwice:
         raise Refused(TWICE) from None
@@ -84,7 +84,7 @@ class StepReplay:
 
 def reads_own_value(step: Apply, arrays: Mapping[str, Array]) -> bool:
     """Whether the equation of a step asks which of several sums its own value is."""
-    if isinstance(step.op, Pullback) or entry_named(step.op).smooth or not entry_named(step.op).saved.reuse:
+    if isinstance(step.op, VectorProduct) or entry_named(step.op).smooth or not entry_named(step.op).saved.reuse:
         return False
     brackets = derive_local(standard_at(step, operand_shapes(step, arrays)).key).equation.right.atoms(Bracket)
     return any(isinstance(b.args[0], sp.Eq) and OUT in names_read(b) and b.has(sp.Add) for b in brackets)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import torch
 
-from symgrad.errors import Setting, UnsupportedError
+from symgrad.backward import derive_pushforward
+from symgrad.calculus import flowing
+from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.numeric import forward_from
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured import Capture
@@ -27,7 +29,7 @@ from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
 from symgrad.tracing.session.scene import Scene, lift_between, pull_capture, push_capture
 from symgrad.tracing.story.events import Note, list_names
 from symgrad.tracing.story.folding import list_folded_program
-from symgrad.tracing.story.story_lines import make_lines
+from symgrad.tracing.story.story_lines import MOST_STEPS, make_lines
 
 PAIRS = 10
 """Blocks of H that are told one by one."""
@@ -101,18 +103,43 @@ def capture_request(ask: DerivativeRequest, ends: Sequence[Node]) -> Capture:
     return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
 
 
-def list_function_lines(program: Capture, second: bool) -> Iterator[str]:
-    """What ran, vᵀJ for any weights, and the black boxes on the way."""
+def list_function_lines(program: Capture, second: bool, forward: bool = False) -> Iterator[str]:
+    """What ran, vᵀJ for any weights or in ``forward`` mode Ju, and the black boxes on the way."""
     ran = list_folded_program(program)
     if ran:
         yield "the function, and its gradient:" if second else "the function:"
     yield from (f"  {line}" for line in ran)
-    letter, lines, seeds = derive_lines_for_any_seed(program, False)
-    if lines:
-        shapes = " and ".join(dict.fromkeys(format_step_shape(weights.shape) for weights in seeds.values()))
-        yield f"{letter}ᵀJ, for {letter} of the shape {shapes}:"
-        yield from (f"  {line}" for line in lines)
+    if forward:
+        yield from list_pushforward_lines(program, second)
+    else:
+        letter, lines, seeds = derive_lines_for_any_seed(program, False)
+        if lines:
+            shapes = " and ".join(dict.fromkeys(format_step_shape(weights.shape) for weights in seeds.values()))
+            yield f"{letter}ᵀJ, for {letter} of the shape {shapes}:"
+            yield from (f"  {line}" for line in lines)
     yield from map(str, program.black_boxes)
+
+
+def list_pushforward_lines(program: Capture, second: bool) -> Iterator[str]:
+    """The lines of Ju, and those of the function that they read and its listing does not have."""
+    recording, ends = program.recording, tuple(dict.fromkeys(program.ends))
+    moved = [name for name in program.wanted if flowing(recording, (name,)) & {*ends}]
+    if not moved or len(recording.steps) > MOST_STEPS:
+        return
+    try:
+        found = derive_pushforward(
+            recording, moved, program.values, ends=ends, labels=program.labels, boxes=program.boxes
+        )
+    except SymgradError as error:
+        yield f"Ju cannot be shown line by line: {error.problem}"
+        return
+    listed, own = {*program.labels.values()}, {line.of for line in found.changes}
+    read = {name for line in found.changes for name in line.names}
+    also = [line for line in found.lines if line.of not in own and line.name not in listed and line.target in read]
+    directions = list_names([f"{own} of the shape {format_step_shape(np.shape(program.arrays[name]))}"
+                             for name, own in found.push.directions.items()])  # fmt: skip
+    yield f"Ju{' of the gradient, which is H·u' if second else ''}, for {directions}:"
+    yield from (f"  {line}" for line in (*also, *found.changes))
 
 
 def derive_lines_for_any_seed(program: Capture, asked: bool) -> tuple[str, Sequence[str], dict[str, Array]]:

@@ -237,7 +237,8 @@ def product_note(ask: DerivativeRequest, returned: Sequence[Any], what: str, aga
         if any(line.startswith("undefined here") for line in beside):
             agrees, said = True, "not the same as torch's"
         more = (said, *beside)
-    lines = (*describe_product_factors(program, ask.word, second), *more, *list_function_lines(program, second))
+    function = list_function_lines(program, second, ask.word in ("jvp", "linearize"))
+    lines = (*describe_product_factors(program, ask.word, second), *more, *function)
     return Note(ask.where, what, lines, agrees)
 
 
