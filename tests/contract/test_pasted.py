@@ -153,6 +153,12 @@ REFUSED = {
     "y = x.sum().backward()": "no method backward",
     "-" * 90 + "x.backward()": "no method backward",
     "(" * 1900 + "x.backward()": "nested more than",
+    "torch.std_mean(x)[2]": "std_mean gives 2 tensors here",
+    "torch.aminmax(x)[2]": "aminmax gives 2 tensors here",
+    "a, b, c = torch.std_mean(x); a": r"expected 3, got 2",
+    "x.chunk(2)[2]": "no part 2 among 2",
+    "softmax(x, dim=d)": "dim of softmax cannot be a tensor",
+    "F.leaky_relu(x, s)": "negative_slope of F.leaky_relu cannot be a tensor",
 }
 
 

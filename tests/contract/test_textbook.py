@@ -539,6 +539,15 @@ def test_the_lines_of_a_normalisation_read_as_in_the_book(text: str, lines: list
     assert [line.strip() for line in brief.splitlines()[1:] if re.match(r"(with )?[\w.]+ = ", line.strip())] == lines
 
 
+@pytest.mark.parametrize(("text", "line"), [
+    ("x[:, ::2] + 2 * x[:, 1::2]", "x.grad = stack([v, 2 * v], -1).flatten(-2)"),
+    ("x[1::3] * x[::3] + x[2::3]", "x.grad = stack([v * t1, v * t2, v], 1).flatten(0, 1)"),
+])  # fmt: skip
+def test_entries_that_are_read_in_turn_are_put_side_by_side(text: str, line: str) -> None:
+    told = symgrad.explain(text, shapes={"x": (6, 6)}, check=False).backward
+    assert str(told.statements[-1]).partition("  ")[0] == line
+
+
 @pytest.mark.one_in(18)
 @pytest.mark.parametrize(("text", "wanted", "form"), BOOK, ids=[f"{text} by {wanted}" for text, wanted, _ in BOOK])
 def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> None:

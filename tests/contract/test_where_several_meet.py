@@ -204,6 +204,13 @@ def test_the_output_is_not_called_as_a_collection_that_it_is_made_of(kept: str, 
     assert not re.search(r"\bout = ", told)
 
 
+def test_a_watched_tensor_may_be_swapped_with_another(tmp_path: Path) -> None:
+    """torch refuses that where somebody else refers to one of them: what is noted of a tensor does not count."""
+    told = story(tmp_path, "a, b = torch.ones(2, requires_grad=True), torch.zeros(2, requires_grad=True)\n"
+                 "(a * 2).sum().backward()\ntorch.utils.swap_tensors(a, b)\n(a * 3).sum().backward()")  # fmt: skip
+    assert told.count("= torch ") == 2
+
+
 @pytest.mark.parametrize(("numbers", "alike"), [("torch.zeros(3)", "all 0"), ("torch.ones(3)", "all equal")])
 def test_entries_that_are_0_are_not_only_equal(numbers: str, alike: str, tmp_path: Path) -> None:
     made = "c * x" if alike == "all 0" else "F.layer_norm(x, (3,), c)"

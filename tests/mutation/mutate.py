@@ -79,11 +79,12 @@ def tests(copy: Path, plugin: object, *arguments: str) -> int:
     return pytest.main([*settings, *arguments], plugins=[plugin])
 
 
-def recorded(copy: Path, changes: Sequence[dict[str, Any]], output: Path) -> None:
-    """Which default tests run which changes, as a file."""
+def recorded(copy: Path, changes: Sequence[dict[str, Any]], output: Path, where: str | None) -> None:
+    """Which of the tests, the default ones or those of one folder, run which changes, as a file."""
     record = Record(copy, changes)
     record.install()
-    if tests(copy, record, "--assert=plain") in (0, 1):  # else pytest reads symgrad's files itself, for its plugin
+    # without plain assertions pytest reads symgrad's files itself, for its plugin
+    if tests(copy, record, "--assert=plain", *([where] if where else [])) in (0, 1):
         record.write(output)
 
 
@@ -96,10 +97,10 @@ def seen(copy: Path, names: Sequence[str], output: Path, stop: bool = True) -> N
     output.write_text("\n".join(found), encoding="utf-8")
 
 
-def record_of(changes: Sequence[dict[str, Any]], output: Path, folder: str) -> None:
+def record_of(changes: Sequence[dict[str, Any]], output: Path, folder: str, where: str | None) -> None:
     """Record the tests; one that fails only while it is recorded, counts calls say, is asked about every change."""
     Worker.begin(folder)
-    Worker.run(7200, lambda: recorded(Worker.copy, changes, output))
+    Worker.run(7200, lambda: recorded(Worker.copy, changes, output, where))
     found = json.loads(output.read_text(encoding="utf-8")) if output.exists() else {}
     if not any(test["runs"] for test in found.get("tests", {}).values()):
         sys.exit("the tests do not run here, or none runs a change")
@@ -244,6 +245,7 @@ def main() -> None:
     parser.add_argument("--only", type=int, action="append", help="the number of a change, more than once for several")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--record", type=Path, help="which tests run which changes; made where there is none")
+    parser.add_argument("--tests", help="a folder or file of tests that is asked instead of all, tests/contract say")
     parser.add_argument("--whole", action="store_true", help="ask every default test, not only those that run a change")
     parser.add_argument("--output", type=Path, default=Path("mutants.jsonl"))
     chosen = parser.parse_args()
@@ -253,7 +255,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         record = chosen.record or Path(folder) / "record.json"
         if not record.exists():
-            record_of(changes, record.absolute(), folder)
+            record_of(changes, record.absolute(), folder, chosen.tests)
         notes = json.loads(record.read_text(encoding="utf-8"))
         red = sorted(notes["red"])
         print(f"{len(red)} tests are red without any change and are left out", *red[:20], sep="\n  ", flush=True)
