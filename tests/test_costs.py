@@ -26,6 +26,7 @@ from symgrad.backward.trees import fill_slots
 from symgrad.calculus import reverse_sweep
 from symgrad.entries import readings as vocabulary
 from symgrad.language.input_names import UsedNames
+from symgrad.numeric import symbols_and_digits
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
 from symgrad.shapes import SlotSymbol
@@ -493,6 +494,34 @@ def test_programs_without_axes_of_one_entry_are_not_compared(monkeypatch) -> Non
     program = symgrad.explain("x @ w", shapes={"x": (2, 3)}, check=False).program
     monkeypatch.setattr(expansion_module, "open_unit_axes_cached", lambda *_: pytest.fail("looked up"))
     assert expansion_module.open_unit_axes(program) is None
+
+
+@pytest.mark.parametrize("text", ["x @ a", "tanh(x) * a"])
+def test_entries_that_differ_in_their_symbols_alone_are_differentiated_once(text, monkeypatch):
+    derived: Counter[str] = Counter()
+    own = sympy.diff
+    monkeypatch.setattr(sympy, "diff", lambda *asked: derived.update(["all"]) or own(*asked))
+    for size in (2, 4):
+        derived.clear()
+        found = symgrad.explain(text, shapes={"x": (size, size), "a": (size, size)})
+        assert all(check.passed for check in found.gradients["x"].checks if "SymPy" in check.oracle)
+        assert 0 < derived["all"] <= 2 * size
+
+
+def test_the_entries_of_a_matrix_are_written_out_together(monkeypatch):
+    """A plan for each was most of the time that a page of a small J took."""
+    asked: list[int] = []
+    own = symbols_and_digits.of_objects
+    monkeypatch.setattr(
+        symbols_and_digits, "of_objects", lambda equations, *more: asked.append(len(equations)) or own(equations, *more)
+    )
+    calls = []
+    for rows in (2, 3):
+        del asked[:]
+        symgrad.explain("tanh(x) * a", shapes={"x": (rows, 2), "a": (rows, 2)}, check=False).to_text()
+        calls.append(len(asked))
+    assert max(asked) == (3 * 2) ** 2
+    assert calls[0] == calls[1]
 
 
 KEPT_LONGER = {

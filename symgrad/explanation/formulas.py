@@ -282,7 +282,7 @@ def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, valu
     terms = terms_in(formula, values.sizes)
     if not sweep.whole or terms > LONGEST or terms * weight(formula) > LARGEST:
         return Entry(name, at, (), total)
-    expanded = written_out_at(formula, dict(zip(sweep.equation.axes, at, strict=True)), values)
+    (expanded,) = written_out_at([(formula, dict(zip(sweep.equation.axes, at, strict=True)))], values)
     found = [t for t in sp.Add.make_args(expanded) if t != 0]
     found.sort(key=lambda term: _seed_place(term, seed))
     return Entry(name, at, tuple(zip(found, term_values(found, values, total), strict=False)), total)

@@ -132,7 +132,7 @@ def accesses(expression: Expr) -> tuple[Expr, ...]:
 
 def mentions(expression: Expr, name: str) -> bool:
     """Whether ``expression`` reads the tensor called ``name``."""
-    return any(name_of(a) == name for a in expression.atoms(sp.Indexed, Scalar))
+    return name in names_read(expression)
 
 
 def over(kind: type[Expr], body: Expr, *limits: Expr) -> Expr:

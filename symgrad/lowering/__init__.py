@@ -63,8 +63,9 @@ def split_axes(equation: Equation, number: Number) -> Equation:
     found = numbered_through(equation, number)
     axes: list[Index] = []
     swap: dict[Expr, Expr] = {}
+    every = found.right.atoms(Unravel)
     for axis in found.axes:
-        reads = [u for u in found.right.atoms(Unravel) if u.number == axis]
+        reads = [u for u in every if u.number == axis]
         shapes = {u.shape for u in reads}
         if len(shapes) != 1 or not numbers_all_entries(shape := next(iter(shapes)), number(axis.size), number):
             axes.append(axis)
@@ -83,8 +84,8 @@ def numbers_all_entries(shape: tuple[Size, ...], length: int, number: Number) ->
 
 def numbered_through(equation: Equation, number: Number) -> Equation:
     """All axes as one, where they are read by the remainder of their row-major number alone."""
-    rests = equation.right.atoms(sp.Mod)
-    if len(equation.axes) < 2 or len(rests) != 1 or any(a for rest in rests for a in accesses(rest)):
+    rests = equation.right.atoms(sp.Mod) if len(equation.axes) > 1 else set[Expr]()
+    if len(rests) != 1 or any(a for rest in rests for a in accesses(rest)):
         return equation
     (rest,) = rests
     lengths = [number(axis.size) for axis in equation.axes]

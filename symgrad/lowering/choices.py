@@ -83,9 +83,15 @@ def with_truths(node: Expr, truth: Mapping[Expr, Expr]) -> Expr:
     if isinstance(node, Bracket):
         return truth.get(node, node)
     if node.is_Add or node.is_Mul or (node.is_Pow and node.exp.is_Integer):
-        parts = [with_truths(part, truth) for part in node.args]
-        return node if all(map(operator.is_, parts, node.args)) else node.func(*parts)
+        return with_parts(node, [with_truths(part, truth) for part in node.args])
     return node
+
+
+def with_parts(node: Expr, parts: Sequence[Expr]) -> Expr:
+    """``node`` with other parts; a product with a 0 among them is 0: SymPy would ask whether the others are finite."""
+    if all(map(operator.is_, parts, node.args)):
+        return node
+    return sp.S.Zero if node.is_Mul and sp.S.Zero in parts else node.func(*parts)
 
 
 def comparison_of(condition: Expr) -> tuple[Expr, type, Expr] | None:

@@ -8,7 +8,6 @@ Outside its tensor an entry counts as 0 where a condition was left out for it, a
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +16,7 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of, number
+from symgrad.lowering.choices import with_parts
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, NoPlan
 from symgrad.lowering.terms import Number, Term, Terms, Value
 from symgrad.lowering.windows import AffineIndex, line
@@ -116,8 +116,8 @@ def without_division(rest: Expr, index: Index, start: int, number: Number) -> Ex
 def conditions_decided(node: Expr, index: Index, start: int, number: Number) -> Expr:
     """``node`` with the conditions on an index decided, where they are what they are at ``start``."""
     if node.is_Add or node.is_Mul:
-        parts = [part if is_access(part) else conditions_decided(part, index, start, number) for part in node.args]
-        return node if all(map(operator.is_, parts, node.args)) else node.func(*parts)
+        each = (part if is_access(part) else conditions_decided(part, index, start, number) for part in node.args)
+        return with_parts(node, list(each))
     if not any(change.index == index for change in changes(node, number)):
         return node
     relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)

@@ -103,24 +103,23 @@ def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[S
     if count > 4 * EXACT_LIMIT:
         return None
     try:
-        return as_fractions(
-            kept_short(of_objects(equation, {n: as_fractions(a) for n, a in used.items()}, sizes, FRACTIONS))
-        )
+        (found,) = of_objects((equation,), {n: as_fractions(a) for n, a in used.items()}, sizes, FRACTIONS)
+        return as_fractions(kept_short(found))
     except (ZeroDivisionError, OverflowError, NoPlan):
         return None
 
 
 def of_objects(
-    equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care, kept: bool = True
-) -> Array:
-    """The array that ``equation`` defines, of the numbers that ``care`` is about; raises `NoPlan`.
+    equations: tuple[Equation, ...], arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care,
+    kept: bool = True,
+) -> list[Array]:  # fmt: skip
+    """The array that each of ``equations`` defines, of the numbers that ``care`` is about; raises `NoPlan`.
 
-    Its plan is ``kept`` where those numbers are always the same ones.
+    Their plan is ``kept`` where those numbers are always the same ones.
     """
-    plan = (plan_for if kept else made)(asked_of((equation,), arrays, sizes, care, MOST_FRACTIONS))
+    plan = (plan_for if kept else made)(asked_of(equations, arrays, sizes, care, MOST_FRACTIONS))
     with np.errstate(all="ignore"):
-        (found,) = plan.play([arrays[name] for name in plan.inputs])
-    return np.array(found, dtype=object)
+        return [np.array(found, dtype=object) for found in plan.play([arrays[name] for name in plan.inputs])]
 
 
 def fraction_of(node: Expr) -> int | Fraction:

@@ -9,7 +9,7 @@ is undefined there, or takes too long, raises `TooLong`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -45,7 +45,8 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
     which entry is read.
     """
     try:
-        return in_symbols(Equation(equation.axes, with_position_names(equation.right)), arrays, sizes, SYMBOLS)
+        whole = Equation(equation.axes, with_position_names(equation.right))
+        return in_symbols([whole], Values(arrays, sizes), SYMBOLS)[0]
     except TooLarge as error:
         check_grid(error.shape, 1)
         raise
@@ -55,26 +56,27 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
         raise InputError("this divides by 0 at these sizes", hints=("numbers instead of symbols",)) from None
 
 
-def in_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care) -> Array:
-    """What ``equation`` defines, in names of the entries that are read: only those are made."""
+def in_symbols(equations: Sequence[Equation], values: Values, care: Care) -> list[Array]:
+    """What ``equations`` define, in names of the entries that are read: only those are made."""
     read: dict[str, Array] = {}
-    for name in {name_of(node) for node in sp.preorder_traversal(equation.right) if is_access(node)}:
-        held = arrays[name.removeprefix("·")]
+    for name in {name for equation in equations for name in names_read(equation.right)}:
+        held = values[name.removeprefix("·")]
         read[name] = held if "·" in name else np.arange(1, np.size(held) + 1).reshape(np.shape(held))
-    found = of_objects(equation, read, sizes, care)
-    if any(entry.has(sp.zoo, sp.nan) for entry in found.flat if isinstance(entry, sp.Basic)):
-        found = of_objects(equation, read, sizes, care.guards)
-    return np.asarray(np.frompyfunc(as_expression, 1, 1)(found), dtype=object).reshape(found.shape)
+    found = of_objects(tuple(equations), read, values.sizes, care)
+    for n, entries in enumerate(found):
+        if any(entry.has(sp.zoo, sp.nan) for entry in entries.flat if isinstance(entry, sp.Basic)):
+            (found[n],) = of_objects((equations[n],), read, values.sizes, care.guards)
+    return [np.asarray(np.frompyfunc(as_expression, 1, 1)(a), dtype=object).reshape(a.shape) for a in found]
 
 
-def written_out_at(expression: Expr, places: Mapping[Index, int], values: Values) -> Expr:
-    """``expression`` at numbered places: its sums written out, and what says which entry is meant as numbers."""
-    one = {index: fresh(index.name, sp.S.One) for index in places}
-    right = with_position_names(expression, counting=True).xreplace(
-        {index: own + places[index] for index, own in one.items()}
-    )
-    found: Expr = in_symbols(Equation(tuple(one.values()), right), values.arrays, values.sizes, FORMULA).reshape(-1)[0]
-    return found
+def written_out_at(asked: Iterable[tuple[Expr, Mapping[Index, int]]], values: Values) -> list[Expr]:
+    """Expressions at numbered places, in one plan: sums written out, and what says which entry is meant as numbers."""
+    one, equations = dict[Index, Index](), []
+    for expression, places in asked:
+        one |= {index: fresh(index.name, sp.S.One) for index in places if index not in one}
+        right = with_position_names(expression, counting=True).xreplace({i: one[i] + n for i, n in places.items()})
+        equations.append(Equation(tuple(one[index] for index in places), right))
+    return [found.reshape(-1)[0] for found in in_symbols(equations, values, FORMULA)]
 
 
 def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, dense: bool) -> Any:
@@ -252,7 +254,7 @@ class ManyDigits:
         try:
             with mpmath.workdps(self.digits), np.errstate(all="ignore"):
                 digits = Digits(self._spend)
-                whole: Array = of_objects(equation, used, sizes, digits.care, kept=False)
+                (whole,) = of_objects((equation,), used, sizes, digits.care, kept=False)
         except (SymgradError, NoPlan, ArithmeticError, ValueError, TypeError, RecursionError) as error:
             raise TooLong from error
         self.asked = max(self.asked, digits.asked)

@@ -224,14 +224,11 @@ class Elementwise:
         result = np.empty((outputs.size, inputs.size), dtype=object)
         there = is_finite(self.values[self.program.output]).reshape(-1)
         for row, entry in enumerate(outputs):
-            present = entry.free_symbols
-            if not there[row]:
-                present = present or self._inputs_of(row, set(inputs))
-                result[row] = [float("nan") if s in present or not present else Fraction(0) for s in inputs]
+            if there[row]:
+                result[row] = list(map(as_number, self.point.slopes(entry, inputs)))
                 continue
-            for column, symbol in enumerate(inputs):
-                partial = sp.diff(entry, symbol) if symbol in present else sp.S.Zero
-                result[row, column] = self._value(partial)
+            present = entry.free_symbols or self._inputs_of(row, set(inputs))
+            result[row] = [float("nan") if s in present or not present else Fraction(0) for s in inputs]
         if all(isinstance(e, Fraction) for e in result.reshape(-1)):
             return result
         return result.astype(np.float64)
@@ -254,7 +251,7 @@ class Elementwise:
             slope = sp.diff(total, a)
             for column, b in enumerate(columns):
                 if not {a, b} & lacking:
-                    result[row, column] = float(self._value(sp.diff(slope, b)))
+                    result[row, column] = float(as_number(self.point.value(sp.diff(slope, b))))
         return result
 
     @no_deeper()
@@ -265,7 +262,7 @@ class Elementwise:
         for at in np.ndindex(*shape):
             places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
             self._met = set()
-            result[at] = float(self._value(self._scalar(equation.right, places, ())))
+            result[at] = float(as_number(self.point.value(self._scalar(equation.right, places, ()))))
         return result
 
     def beyond(self, row: int) -> str:
@@ -305,14 +302,14 @@ class Elementwise:
         )
         return made or read & wanted
 
-    def _value(self, formula: Expr) -> Fraction | float:
-        """A formula at the point; NaN where it has no real number there, ±the smallest float where floats have 0."""
-        found = self.point.value(formula)
-        if found.is_Rational:
-            return Fraction(int(found.p), int(found.q))
-        if not found.is_finite:
-            return float("nan")
-        return float(found) or float(sp.sign(found)) * SMALLEST
+
+def as_number(found: Expr) -> Fraction | float:
+    """What a formula has at a point; NaN where that is no real number, ±the smallest float where floats have 0."""
+    if found.is_Rational:
+        return Fraction(int(found.p), int(found.q))
+    if not found.is_finite:
+        return float("nan")
+    return float(found) or float(sp.sign(found)) * SMALLEST
 
 
 def read_only(name: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from fractions import Fraction
 from operator import ge, gt, le, lt
 from typing import Any
@@ -213,6 +213,24 @@ class EvaluationPoint:
     def __init__(self, numbers: Mapping[Expr, Expr], digits: int = DIGITS) -> None:
         self.known: dict[Expr, Expr] = dict(numbers)
         self.digits = digits
+        self._alike: dict[Hashable, tuple[Expr, tuple[Expr, ...]]] = {}
+        self._slopes: dict[tuple[Expr, Expr], Expr] = {}
+
+    def slopes(self, formula: Expr, symbols: Iterable[Expr]) -> list[Expr]:
+        """The derivative of ``formula`` by each of ``symbols``, here.
+
+        SymPy differentiates once what differs in nothing but its symbols.
+        """
+        met: dict[Expr, int] = {}
+        alike, letters = self._alike.setdefault(with_symbols_numbered(formula, met), (formula, tuple(met)))
+        numbers = {letter: self.known[symbol] for letter, symbol in zip(letters, met, strict=True)}
+        point = self if alike is formula else EvaluationPoint(numbers, self.digits)
+        found = []
+        for place in map(met.get, symbols):
+            if place is not None and (alike, letters[place]) not in self._slopes:
+                self._slopes[alike, letters[place]] = sp.diff(alike, letters[place])
+            found.append(sp.S.Zero if place is None else point.value(self._slopes[alike, letters[place]]))
+        return found
 
     def value(self, node: Expr) -> Expr:
         """A real number (exact where everything is), ±∞, or NaN.
@@ -241,6 +259,13 @@ class EvaluationPoint:
         except (TypeError, ValueError, OverflowError):
             return sp.nan
         return found if found.is_Number and found.is_extended_real else sp.nan  # δ(0), a jump's slope, is none
+
+
+def with_symbols_numbered(formula: Expr, met: dict[Expr, int]) -> Hashable:
+    """A formula but for its symbols, which are counted in ``met`` in order of appearance."""
+    if formula.is_Symbol:
+        return (met.setdefault(formula, len(met)),)
+    return (formula.func, *(with_symbols_numbered(part, met) for part in formula.args)) if formula.args else formula
 
 
 SAME = 1e-9

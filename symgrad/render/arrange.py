@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, total_ordering
 from typing import Any
 
 import sympy as sp
@@ -224,27 +224,41 @@ def _shown(node: Expr) -> frozenset[Shown]:
 
 @lru_cache(maxsize=4096)
 def _text(node: Expr) -> str:
-    """SymPy's own text of a node, which decides between equals."""
+    """SymPy's own text of a node."""
     return str(node)
+
+
+@total_ordering
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A node by SymPy's own text, which is made only where it decides between equals."""
+
+    node: Expr
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Told) and (self.node == other.node or _text(self.node) == _text(other.node))
+
+    def __lt__(self, other: Told) -> bool:
+        return _text(self.node) < _text(other.node)
 
 
 def factor_key(factor: Expr, names: Names) -> Key:
     """Where a factor stands in its product."""
     if is_constant(factor):
-        return (0, _text(factor))
+        return (0, Told(factor))
     read = entries_read(factor)
     if isinstance(factor, sp.KroneckerDelta):
-        return (2, _place(factor, names), _text(factor))
+        return (2, _place(factor, names), Told(factor))
     if not read and not free_indices(factor):
-        return (1, _text(factor))
+        return (1, Told(factor))
     if not read and isinstance(factor, Bracket):
-        return (3, _place(factor, names), _upper(factor), _text(factor))
+        return (3, _place(factor, names), _upper(factor), Told(factor))
     if isinstance(factor, (sp.Sum, sp.Product)):
-        return (5, _place(factor, names), _first(read, names), _text(factor))
+        return (5, _place(factor, names), _first(read, names), Told(factor))
     kind = 0 if is_access(factor) or isinstance(factor, Shown) else 4 if factor.is_Add else 1 if factor.is_Pow else 2
     scalar_weight = is_access(factor) and not indices_of(factor) and names.carries_weights(name_of(factor))
     place = -1 if scalar_weight else _place(factor, names)
-    return (4, place, kind, _first(read, names), _upper(factor), _text(factor))
+    return (4, place, kind, _first(read, names), _upper(factor), Told(factor))
 
 
 def _upper(factor: Expr) -> bool:

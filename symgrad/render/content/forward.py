@@ -161,10 +161,9 @@ def output_entry_blocks(
     count = output.size if output.size <= MOST_ENTRIES else FIRST_ENTRIES
     scope = teller.names.entry(equation.axes, step.result.name)
     names = scope.ordered(list(reading(equation.right, scope)))
-    rows = []
-    for at in list(np.ndindex(*output.shape))[:count]:
-        places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
-        found = teller.numbered(equation.right, places, values)
+    rows, every = [], list(np.ndindex(*output.shape))[:count]
+    asked = [(equation.right, dict(zip(equation.axes, at, strict=True))) for at in every]
+    for at, found in zip(every, teller.numbered(asked, values), strict=True):
         formula = Formula(found, names)
         folded = found.is_number and not np.isfinite(as_float(output[at]))  # 0·log(0), of which 0 is left
         if folded or not formula.fits(LONGEST):

@@ -221,8 +221,7 @@ def symbols_of(teller: Teller, jacobian: Jacobian) -> tuple[tuple[Formula | None
     try:
         if key not in made:
             matrix = replace(jacobian, formula=formula).matrix() if formula != jacobian.formula else jacobian.matrix()
-            places = np.ndindex(matrix.rows, matrix.cols)
-            made[key] = [teller.numbered(matrix[at], {}, jacobian.values) for at in places]
+            made[key] = teller.numbered([(entry, {}) for entry in matrix.flat()], jacobian.values)
     except InputError:
         return None
     cells = [Formula(cell, names) if cell != 0 else None for cell in made[key]]

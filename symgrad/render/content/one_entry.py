@@ -109,11 +109,13 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     seed = without_fractions(explanation.seed)
     rows: list[tuple[Words, ...]] = []
     moved, still = 0, 0
-    for place in np.ndindex(*explanation.output.shape):
-        cell: Formula | None = None
-        if formula is not None and explanation.output.size <= SYMBOLIC:
-            places = dict(zip(axes, map(sp.Integer, (*place, *at)), strict=True))
-            cell = Formula(teller.numbered(formula.expression, places, explanation.values), names)
+    outputs = list(np.ndindex(*explanation.output.shape))
+    cells: list[Formula | None] = [None] * len(outputs)
+    if formula is not None and explanation.output.size <= SYMBOLIC:
+        asked = [(formula.expression, dict(zip(axes, (*place, *at), strict=True))) for place in outputs]
+        cells = [Formula(found, names) for found in teller.numbered(asked, explanation.values)]
+    for place, cell in zip(outputs, cells, strict=True):
+        if cell is not None:
             if cell.expression == 0:
                 continue
         elif numbers[place] == 0:

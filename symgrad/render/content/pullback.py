@@ -262,8 +262,8 @@ def entry_rows(
     scope = teller.names.inner(gradient.inner)
     names = scope.ordered(list(reading(gradient.formula, scope)))
     values, seed = gradient.values, gradient.program.seed
-    pairs = [(teller.numbered(term, {}, values), value) for term, value in story.terms]
-    pairs.sort(key=lambda pair: term_key(pair[0], names))
+    terms = teller.numbered([(term, {}) for term, _ in story.terms], values)
+    pairs = sorted(zip(terms, (value for _, value in story.terms), strict=True), key=lambda p: term_key(p[0], names))
     terms = [term for term, _ in pairs]
     if sum(sp.count_ops(t) for t in terms) > LONGEST_ENTRY:
         return

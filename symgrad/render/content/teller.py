@@ -95,11 +95,13 @@ class Teller:
         """``out[i,k]``."""
         return tensor_label(names.name(name), [names.letter(i) for i in axes])
 
-    def numbered(self, expression: Expr, places: Mapping[Index, Expr], values: Values) -> Expr:
-        """``expression`` at numbered places: sums written out, folded tensors put in."""
-        written = written_out_at(expression, {index: int(at) for index, at in places.items()}, values)
-        whole = self.fold(Equation((), written)).right
-        return written if whole is written else written_out_at(whole, {}, values)
+    def numbered(self, asked: Iterable[tuple[Expr, Mapping[Index, int]]], values: Values) -> list[Expr]:
+        """Expressions, each at its numbered places: sums written out, folded tensors put in."""
+        written = written_out_at(asked, values)
+        whole = [self.fold(Equation((), found)).right for found in written]
+        again = [new for found, new in zip(written, whole, strict=True) if new is not found]
+        put_in = iter(written_out_at([(new, {}) for new in again], values) if again else ())
+        return [found if new is found else next(put_in) for found, new in zip(written, whole, strict=True)]
 
     def aside(self, *formulas: Formula) -> tuple[Paragraph, ...]:
         """The notation of ``formulas``, explained where it is met for the first time."""
