@@ -31,6 +31,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from _pytest.mark import deselect_by_mark
 from hypothesis import settings
 
 # No deadline in either: the first example pays for SymPy's caches, and workers share the cores.
@@ -59,12 +60,22 @@ def by_default(number: int, every: int, test: str = "") -> bool:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark the other examples of what is ``one_in(n)`` as slow, before pytest looks for what is slow; keep files whole."""
-    alone = all(item.nodeid.startswith("tests/contract/") for item in items)
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Mark the other examples of what is ``one_in(n)`` as slow, then do what ``-m`` says before others look at all."""
     if settings.get_current_profile_name() != "nightly":
-        leave_to_the_slow(items, alone)
-        leave_to_the_night(items)
+        leave_out(items)
+    deselect_by_mark(items, config)
+    keep_together(items)
+
+
+def leave_out(items: Sequence[pytest.Item]) -> None:
+    """Mark what is left to the slow run, and to the night."""
+    leave_to_the_slow(items, alone=all(item.nodeid.startswith("tests/contract/") for item in items))
+    leave_to_the_night(items)
+
+
+def keep_together(items: Sequence[pytest.Item]) -> None:
+    """Mark the tests of a file, and those of an operation, as a group."""
     for item in items:
         if not any(map(item.get_closest_marker, ("xdist_group", "night"))):
             slow = item.get_closest_marker("slow") is not None

@@ -12,7 +12,7 @@ import pytest
 
 import symgrad
 from tests.cases import cases
-from tests.conftest import MANY, ROOT, by_default, pytest_collection_modifyitems
+from tests.conftest import MANY, ROOT, by_default, keep_together, leave_out
 
 
 class Example:
@@ -47,7 +47,7 @@ def test_the_others_are_slow_and_slow_ones_are_not_counted() -> None:
     few, slow = pytest.mark.one_in(2), pytest.mark.slow
     first = [Example("a.py::test[x]", few), Example("a.py::test[slow]", few, slow), Example("a.py::test[y]", few)]
     other = [Example("a.py::test_another[x]", few), Example("a.py::test_plain[x]"), Example("a.py::test_plain[y]")]
-    pytest_collection_modifyitems([*first, *other])  # type: ignore[list-item]  # stand-ins for pytest's items
+    leave_out([*first, *other])  # type: ignore[list-item]  # stand-ins for pytest's items
     assert [example.slow for example in first] in ([False, True, True], [True, True, False])
     assert not any(example.slow for example in other)
 
@@ -57,7 +57,7 @@ def test_of_a_walk_over_the_operations_some_are_slow_and_the_rest_is_left_to_the
     few, op = pytest.mark.one_in(5), cases()[0].op
     for place, param, left in (("a.py", op, True), ("tests/contract/a.py", op, False), ("a.py", "x + 1", False)):
         examples = [Example(f"{place}::test[{number}]", few, param=param) for number in range(300)]
-        pytest_collection_modifyitems([*examples, Example("b.py::test")])  # type: ignore[list-item]  # stand-ins
+        leave_out([*examples, Example("b.py::test")])  # type: ignore[list-item]  # stand-ins
         slow = sum(example.slow for example in examples)
         night = sum(example.get_closest_marker("night") is not None for example in examples)
         assert slow + night == 240
@@ -70,7 +70,7 @@ def test_the_default_tests_of_a_file_share_a_process_and_slow_ones_are_spread() 
         Example("a.py::test_x"), Example("a.py::test_y[1]"), Example("a.py::test_z", own),
         Example("b.py::test_x"), Example("b.py::test_y", pytest.mark.slow),
     ]  # fmt: skip
-    pytest_collection_modifyitems(tests)  # type: ignore[arg-type]  # stand-ins for pytest's items
+    keep_together(tests)  # type: ignore[arg-type]  # stand-ins for pytest's items
     groups = [test.get_closest_marker("xdist_group") for test in tests]
     assert [group and group.args for group in groups] == [("a.py",), ("a.py",), ("matmul",), ("b.py",), None]
 
@@ -83,7 +83,7 @@ def test_tests_of_one_operation_share_a_process() -> None:
         Example("b.py::test[3]", slow, op=case.op), Example("c.py::test[4]", slow, word=f"torch.{case.op.name}"),
         Example("c.py::test[5]", word=case.op.name), Example("c.py::test[6]", slow, word="nothing"),
     ]  # fmt: skip
-    pytest_collection_modifyitems(tests)  # type: ignore[arg-type]  # stand-ins for pytest's items
+    keep_together(tests)  # type: ignore[arg-type]  # stand-ins for pytest's items
     groups = [test.get_closest_marker("xdist_group") for test in tests]
     assert [group and group.args[0] for group in groups] == [*[case.op.name] * 4, "c.py", None]
 
