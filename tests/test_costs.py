@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import sympy
 import torch
+from sympy.concrete.expr_with_limits import ExprWithLimits
 from torch import nn
 
 import symgrad
@@ -522,6 +523,15 @@ def test_the_entries_of_a_matrix_are_written_out_together(monkeypatch):
         calls.append(len(asked))
     assert max(asked) == (3 * 2) ** 2
     assert calls[0] == calls[1]
+
+
+def test_sums_are_seldom_asked_for_their_free_symbols(monkeypatch):
+    """SymPy renames all of a sum to answer, and does so whenever it is asked whether a term is a number."""
+    asked: list[object] = []
+    own = ExprWithLimits.free_symbols.fget
+    monkeypatch.setattr(ExprWithLimits, "free_symbols", property(lambda node: asked.append(node) or own(node)))
+    symgrad.explain("softmax(x @ w, dim=-1)").to_text()
+    assert len(asked) <= 40
 
 
 KEPT_LONGER = {

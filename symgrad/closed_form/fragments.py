@@ -24,7 +24,7 @@ from symgrad.closed_form.rewriting.shorthands import TRUTHS, is_boolean
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
-from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
+from symgrad.indexing.symbols import ByText, Expr, free_indices, indices_of, is_access, name_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
 from symgrad.shapes import Size
@@ -318,14 +318,14 @@ def mentions_seed(node: Expr, program: Program) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def factor_length(node: Expr) -> tuple[int, str]:
+def factor_length(node: Expr) -> tuple[int, ByText]:
     """Short factors first; by text where they are as long."""
-    return int(sp.count_ops(node)), str(node)
+    return int(sp.count_ops(node)), ByText(node)
 
 
 def factor_sort_key(
     factor: Expr, program: Program, negative: bool
-) -> tuple[bool, bool, bool, bool, bool, tuple[int, str]]:
+) -> tuple[bool, bool, bool, bool, bool, tuple[int, ByText]]:
     """Where a factor stands: decimals, then tensors, the seed first; masks last behind a minus: torch has no -mask."""
     masked, seeded = negative and isinstance(factor, TRUTHS), mentions_seed(factor, program)
     number = is_written_out(factor)

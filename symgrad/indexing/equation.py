@@ -260,7 +260,9 @@ def canonical_sum(node: Expr) -> Expr:
     if body == 0 and isinstance(node, sp.Sum):
         return sp.S.Zero
     depth = _nesting_depth(body)
-    limits = sorted(zip(own, node.limits, strict=True), key=lambda pair: _first_use(body, pair[0]))
+    limits = list(zip(own, node.limits, strict=True))
+    if len(own) > 1:
+        limits.sort(key=lambda pair: _first_use(body, pair[0]))
     new = {index: standard_index(depth + place, index.size) for place, (index, _) in enumerate(limits)}
     renamed = (sp.Tuple(new[k], *limit[1:]) for k, limit in limits)
     return over(node.func, relabel(body, new), *renamed)

@@ -8,7 +8,8 @@ not Σ 2·x[k], because the two k are different objects whatever they are called
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, total_ordering
 from typing import Any
 
 import sympy as sp
@@ -185,3 +186,22 @@ def number(size: Size, sizes: Mapping[Size, int]) -> int:
     if not value.is_Integer:
         raise bug(f"the size {size} has no value")
     return int(value)
+
+
+@lru_cache(maxsize=2048)
+def _text(node: Expr) -> str:
+    return str(node)
+
+
+@total_ordering
+@dataclass(frozen=True, eq=False)
+class ByText:
+    """A node in the order of SymPy's own text, which is made only where it decides between equals."""
+
+    node: Expr
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByText) and (self.node == other.node or _text(self.node) == _text(other.node))
+
+    def __lt__(self, other: ByText) -> bool:
+        return _text(self.node) < _text(other.node)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import sympy as sp
 
 from symgrad.functions import PRIMITIVES, finite, high, low, number_or_zero, sign
-from symgrad.indexing import Bracket, Ravel, Unravel
+from symgrad.indexing import Bracket, Ravel, Unravel, is_constant
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.lowering.windows import fold_slices, strided
 
@@ -275,7 +275,7 @@ def is_rational(expression: Expr) -> bool:
     """Whether rational numbers in give rational numbers out."""
     if is_access(expression) or expression.is_Symbol or expression.is_Rational:
         return True
-    if expression.is_number:
+    if is_constant(expression):
         return False
     if expression.is_Pow:
         return bool(expression.exp.is_Integer) and is_rational(expression.base)

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.indexing import Bracket, Index, Ravel, Unravel
+from symgrad.indexing import Bracket, Index, Ravel, Unravel, is_constant
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.arrays import RELATIONS
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE
@@ -270,7 +270,7 @@ def in_order(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
     counted = [part for part in terms if part.is_Integer or is_mask(part)]
     if len(counted) in (1, len(terms)):
         counted = []
-    rest = sorted((part for part in terms if part not in counted), key=lambda part: bool(part.is_number))
+    rest = sorted((part for part in terms if part not in counted), key=is_constant)
     return (*rest, sp.Add(*counted)) if counted else tuple(rest)
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache, total_ordering
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
 
 from symgrad.functions import sign
 from symgrad.indexing import Bracket, Index, is_constant
-from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
+from symgrad.indexing.symbols import ByText, Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.render.letters import Names
 
 Key = tuple[Any, ...]
@@ -178,7 +178,7 @@ def ordered_terms(total: Expr, names: Names) -> list[Fraction]:
 
 def term_key(term: Expr, names: Names) -> Key:
     """Where a term stands in its sum: one with neither entries nor indices comes after those that have some."""
-    factors = tuple(factor_key(f, names) for f in _sorted(sp.Mul.make_args(term), names) if not f.is_number)
+    factors = tuple(factor_key(f, names) for f in _sorted(sp.Mul.make_args(term), names) if not is_constant(f))
     return (ordered_fraction(term, names).negative, not (entries_read(term) or free_indices(term)), factors)
 
 
@@ -211,7 +211,7 @@ def _sorted(factors: Sequence[Expr], names: Names) -> list[Expr]:
 @lru_cache(maxsize=4096)
 def entries_read(node: Expr) -> tuple[Expr, ...]:
     """What a node reads; where numbers stand in it, the entries that they are."""
-    shown = sorted(_shown(node), key=lambda s: _text(s.entry))
+    shown = sorted(_shown(node), key=lambda s: ByText(s.entry))
     return (*accesses(node), *(number.entry for number in shown))
 
 
@@ -222,43 +222,23 @@ def _shown(node: Expr) -> frozenset[Shown]:
     return inside.union([node]) if isinstance(node, Shown) else inside
 
 
-@lru_cache(maxsize=4096)
-def _text(node: Expr) -> str:
-    """SymPy's own text of a node."""
-    return str(node)
-
-
-@total_ordering
-@dataclass(frozen=True, eq=False)
-class Told:
-    """A node by SymPy's own text, which is made only where it decides between equals."""
-
-    node: Expr
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Told) and (self.node == other.node or _text(self.node) == _text(other.node))
-
-    def __lt__(self, other: Told) -> bool:
-        return _text(self.node) < _text(other.node)
-
-
 def factor_key(factor: Expr, names: Names) -> Key:
     """Where a factor stands in its product."""
     if is_constant(factor):
-        return (0, Told(factor))
+        return (0, ByText(factor))
     read = entries_read(factor)
     if isinstance(factor, sp.KroneckerDelta):
-        return (2, _place(factor, names), Told(factor))
+        return (2, _place(factor, names), ByText(factor))
     if not read and not free_indices(factor):
-        return (1, Told(factor))
+        return (1, ByText(factor))
     if not read and isinstance(factor, Bracket):
-        return (3, _place(factor, names), _upper(factor), Told(factor))
+        return (3, _place(factor, names), _upper(factor), ByText(factor))
     if isinstance(factor, (sp.Sum, sp.Product)):
-        return (5, _place(factor, names), _first(read, names), Told(factor))
+        return (5, _place(factor, names), _first(read, names), ByText(factor))
     kind = 0 if is_access(factor) or isinstance(factor, Shown) else 4 if factor.is_Add else 1 if factor.is_Pow else 2
     scalar_weight = is_access(factor) and not indices_of(factor) and names.carries_weights(name_of(factor))
     place = -1 if scalar_weight else _place(factor, names)
-    return (4, place, kind, _first(read, names), _upper(factor), Told(factor))
+    return (4, place, kind, _first(read, names), _upper(factor), ByText(factor))
 
 
 def _upper(factor: Expr) -> bool:

@@ -12,7 +12,7 @@ import sympy as sp
 
 from symgrad.closed_form.rewriting.shorthands import Cases, Normal, Root
 from symgrad.functions import sigmoid, sign
-from symgrad.indexing import Bracket, Index, over_same
+from symgrad.indexing import Bracket, Index, is_constant, over_same
 from symgrad.indexing.symbols import Expr, free_indices, weight
 
 BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
@@ -224,14 +224,15 @@ def find_content(node: Expr) -> Expr:
     """
     sign = sp.S.NegativeOne if all(t.could_extract_minus_sign() for t in node.args) else sp.S.One
     numbers = [term.as_coeff_Mul()[0] for term in node.args]
-    tiny = [term for term in node.args if term.is_number and is_written_out(term)]
+    alone = [term for term in node.args if is_constant(term)]
+    tiny = [term for term in alone if is_written_out(term)]
     if tiny and all(number.is_Integer for number in numbers if number not in tiny):
         content = sp.Add(*(term for term in node.args if term not in tiny)).primitive()[0]
         shorter = all(len(repr(float(term / content))) <= len(repr(float(term))) for term in tiny)
         return sign * content if shorter else sign  # 2·x + 2e-06 − 2·y is 2·(x + 1e-06 − y)
     if any(is_written_out(number) for number in numbers):
         return sign * (abs(numbers[0]) if len({abs(number) for number in numbers}) == 1 else 1)
-    if any(term.is_number for term in node.args):
+    if alone:
         share = max(map(abs, numbers))
         return sign * (share if share.p == 1 and share.q > 2 else 1)  # a / 9 - 1 / 90 is (a - 0.1) / 9
     content, _ = node.primitive()
