@@ -1,16 +1,18 @@
 """Sphinx extension of our own site: a page of a few lines for every operation, before anything is read.
 
 Comes in: the table. Goes out: ``operations/by-name/NAME.md``, not kept in the repository, a page for each family, the
-table on one page, and the pages about kinds of errors, which the package holds.
+table on one page, and the pages about kinds of errors, which the package holds. What every page needs is there before
+Sphinx divides the reading among processes: it starts one for some forty pages, and each would load torch again.
 """
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
 from symgrad.documents import file_name, kinds, table_lines
-from symgrad.documents.operation import family_of, family_says
+from symgrad.documents.operation import article_of, family_of, family_says
 from symgrad.ops import Op, operations
 
 PAGE = """# {name}
@@ -59,7 +61,19 @@ def write(app: Any) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def get_ready(app: Any, env: Any, docnames: list[str]) -> None:
+    """Load torch and make one page, not kept: without a check, since torch may not run a backward before a fork.
+
+    All this stays, so that Python need not search it for cycles, and searches more rarely.
+    """
+    if len(docnames) > 1:
+        article_of(next(op for op in operations() if op.name == "softmax"), check=False)
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("config-inited", lambda app, config: write(app))
+    app.connect("env-before-read-docs", get_ready)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
