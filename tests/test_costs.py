@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import opt_einsum
 import pytest
 import sympy
 import torch
@@ -27,7 +28,7 @@ from symgrad.backward.trees import fill_slots
 from symgrad.calculus import reverse_sweep
 from symgrad.entries import readings as vocabulary
 from symgrad.language.input_names import UsedNames
-from symgrad.numeric import symbols_and_digits
+from symgrad.numeric import playing, symbols_and_digits
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
 from symgrad.shapes import SlotSymbol
@@ -532,6 +533,17 @@ def test_sums_are_seldom_asked_for_their_free_symbols(monkeypatch):
     monkeypatch.setattr(ExprWithLimits, "free_symbols", property(lambda node: asked.append(node) or own(node)))
     symgrad.explain("softmax(x @ w, dim=-1)").to_text()
     assert len(asked) <= 40
+
+
+def test_no_order_is_searched_for_a_product_of_two(monkeypatch):
+    searched: list[object] = []
+    own = opt_einsum.contract_path
+    monkeypatch.setattr(opt_einsum, "contract_path", lambda *a, **how: searched.append(a) or own(*a, **how))
+    for text, asked in (("x @ a", False), ("einsum('ij,jk,kl->il', x, a, b)", True)):
+        del searched[:]
+        playing.plan_for.cache_clear()
+        assert symgrad.explain(text, check=False).output.size
+        assert bool(searched) == asked, text
 
 
 KEPT_LONGER = {

@@ -209,21 +209,23 @@ class Products:
         return rest
 
     def _in_order(self, factors: Sequence[Term], summed: Sequence[Index]) -> Term:
-        """Pairs in the order that opt_einsum finds."""
+        """Pairs in the order that opt_einsum finds; of two factors there is one."""
         parts = list(factors)
         letters: dict[Index, str] = {}
         for part in parts:
             for axis in part.axes:
                 letters.setdefault(axis, opt_einsum.get_symbol(len(letters)))
         kept = [a for a in letters if a not in summed]
-        spelled = ["".join(letters[a] for a in part.axes) for part in parts]
-        told = f"{','.join(spelled)}->{''.join(letters[a] for a in kept)}"
-        path, _ = opt_einsum.contract_path(
-            told,
-            *(tuple(self.terms.shape(p.axes)) for p in parts),
-            shapes=True,
-            optimize="optimal" if len(parts) <= BEST else "greedy",
-        )
+        path = [tuple(range(len(parts)))]
+        if len(parts) > 2:
+            told = (
+                f"{','.join(''.join(letters[a] for a in p.axes) for p in parts)}->{''.join(letters[a] for a in kept)}"
+            )
+            shapes, search = (
+                (tuple(self.terms.shape(p.axes)) for p in parts),
+                "optimal" if len(parts) <= BEST else "greedy",
+            )
+            path, _ = opt_einsum.contract_path(told, *shapes, shapes=True, optimize=search)
         for chosen in path:
             picked = [parts[n] for n in chosen]
             parts = [p for n, p in enumerate(parts) if n not in chosen]
