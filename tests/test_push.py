@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -53,6 +55,8 @@ LINES = {
     "x.T[0].sum()": ["out = x.T[0].sum()", "Ju = u.T[0].sum()"],
     "torch.linalg.inv(x)": ["out = inverse(x)", "Ju = -out @ (u @ out)"],
     "relu(x @ a + b)": ["t3 = x @ a + b", "out = relu(t3)", "Ju = (u_x @ a + x @ u_a + u_b) * (t3 > 0)"],
+    "addcmul(b, x, a)": ["out = addcmul(b, x, a)", "Ju = u_b.expand(x.shape) + u_x * a + u_a * x"],
+    "maximum(x, a)": ["out = maximum(x, a)", "Ju = u_x * ((x == a) / 2 + (x > a)) + u_a * ((x == a) / 2 + (a > x))"],
     "sort(x[0]).values": ["t1 = x[0]", "out = sort(t1).values", "at_out = sort(t1).indices", "Ju = u[0][at_out]"],
 }  # fmt: skip
 SHAPES = {"x": (2, 2), "a": (2, 2), "b": (2,)}
@@ -64,6 +68,10 @@ def test_the_lines_are_the_chain_rule_forwards(text: str) -> None:
     found = symgrad.explain(text, shapes=shapes, check=False, forward=True)
     assert [str(line) for line in found.pushforward.lines] == LINES[text]
     assert all(line in found.to_text(brief=True, width=200) for line in LINES[text])
+    known = {given.name for given in found.inputs} | {*found.pushforward.push.directions.values()}
+    for line in found.pushforward.lines:
+        assert line.names <= known, "code reads what stands before it"
+        known.add(line.target)
 
 
 def test_what_is_linear_is_applied_to_the_change() -> None:
@@ -77,7 +85,11 @@ def test_names_are_free_and_of_nothing_nothing_comes() -> None:
     assert found.directions == {"u": "d"}
     assert len({t.name for t in found.program.tensors()}) == len(list(found.program.tensors()))
     assert push(read_program("x.detach() * y", shapes={"x": (2,), "y": (2,)}).program, ["x"]).steps == ()
-    assert symgrad.explain("x.detach()", check=False, forward=True).pushforward is None
+    for text in ("x.detach()", "floor(x)"):
+        assert "Ju is 0 for every u" in symgrad.explain(text, x=[1.5, 2.5], check=False, forward=True).to_text()
+    found = symgrad.explain("x", x=[1.5, 2.5], check=False, forward=True)
+    assert found.pushforward.texts == ["out = x", "Ju = u"]
+    assert json.loads(found.to_json())["pushforward"] == ["out = x", "Ju = u"]
 
 
 @pytest.mark.parametrize("text", ["sum(tanh(x) * x)", "sum(exp(x) / (1 + x * x))", "x @ A @ x"])

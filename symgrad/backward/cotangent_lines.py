@@ -216,8 +216,9 @@ class CotangentLines:
 
     @property
     def like(self) -> str:
-        """The name of a tensor of floats, of which others take their type; without a path to any, an output."""
-        return self.names.page(next(iter((*self.wanted, *self.ends))))
+        """The name of a tensor of floats, of which others take their type: in forward mode the last input is one."""
+        given = (tensor.name for tensor in self.program.inputs[-1:])
+        return self.names.page(next(iter((*self.wanted, *given, *self.ends))))
 
     def typed(self, ahead: Sequence[ForwardLine], drafts: Sequence[Draft]) -> list[ForwardLine]:
         """The forward pass with truth values as numbers where they are read as such."""

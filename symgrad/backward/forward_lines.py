@@ -40,7 +40,7 @@ from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.oracles.comparisons import compare
-from symgrad.program import UNNAMED, Apply, Constant, Program, Pullback, Role, Tensor
+from symgrad.program import UNNAMED, Apply, Constant, Program, Pullback, Pushforward, Role, Tensor
 from symgrad.shapes import Shape
 
 LONGEST = 64
@@ -245,11 +245,12 @@ def write_as_code(program: Program, name: str, values: Values) -> ast.expr | Non
     """What computes ``name`` of inputs of the program, in their names; proven at ``values``."""
     maker = next(step for step in program.steps if step.result.name == name)
     inputs = {tensor.name for tensor in program.inputs}
-    if not maker.tensors or not inputs.issuperset(maker.tensors):
+    if not maker.tensors or not (inputs.issuperset(maker.tensors) or isinstance(maker.op, Pushforward)):
         return None
     for way, as_arrays in ((write_step_notation, False), (write_array_operations, True)):
         text = write_step(program, maker, way)
-        known = {name: as_float(values[name]) for name in (*maker.tensors, *(read for _, read in maker.beside))}
+        read = inputs.intersection((*maker.tensors, *(name for _, name in maker.beside)))
+        known = {name: as_float(values[name]) for name in read}  # of what was only broadcast it has the shape alone
         found = None if text is None else evaluate_line(text, known, as_arrays)
         if text is None or found is None:
             continue

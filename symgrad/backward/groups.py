@@ -31,7 +31,7 @@ from symgrad.calculus.local_derivatives import Key, derive_local, standard_at
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
-from symgrad.program import Apply, Program, Role, Tensor
+from symgrad.program import Apply, Program, Pushforward, Role, Tensor
 
 MOST = 8
 """Steps of a group: with more, a line says more than can be read."""
@@ -125,7 +125,18 @@ def is_hidden_broadcast(step: Apply, readers: Mapping[str, Sequence[Apply]], vis
     """Whether a step only broadcasts what its readers read, which have equations, and nobody calls it by a name."""
     name = step.result.name
     read = readers.get(name, ())
-    return has_role(step.op, Role.COPIES) and name not in visible and bool(read) and not any(map(is_black_box, read))
+    return (
+        has_role(step.op, Role.COPIES)
+        and name not in visible
+        and bool(read)
+        and not any(names_operand(reader, name) for reader in read)
+    )
+
+
+def names_operand(step: Apply, name: str) -> bool:
+    """Whether the line of a step says an operand by its name, broadcast or not: a black box's, and what is pushed."""
+    pushed = isinstance(step.op, Pushforward) and any(step.arguments[n] == name for n in step.op.read)
+    return pushed or is_black_box(step)
 
 
 def collect_group(

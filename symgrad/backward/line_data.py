@@ -304,3 +304,12 @@ class ForwardMode:
         """The lines of the changes alone."""
         own = {step.result.name for step in self.push.steps}
         return tuple(line for line in self.lines if line.of in own)
+
+    @property
+    def texts(self) -> list[str]:
+        """The lines as they are shown; none where no change of an input changes the output."""
+        end = self.push.tangents.get(self.push.source.output)
+        if end is None:
+            return []
+        same = [f"J{self.push.letter} = {end}"] if end in self.push.directions.values() else []
+        return [*map(str, self.lines), *same]

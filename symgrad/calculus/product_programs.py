@@ -204,9 +204,10 @@ class Push:
     """``program`` is the given one and its way on; ``tangents`` says by tensor how it changes, if it does.
 
     ``directions`` are the names of the changes of the inputs that are moved, inputs of ``program``, and begin with
-    ``letter``; ``steps`` are those that were added.
+    ``letter``; ``steps`` are those that were added to the ``source``.
     """
 
+    source: Program
     program: Program
     steps: tuple[Apply, ...]
     tangents: Mapping[str, str]
@@ -264,7 +265,7 @@ def push(program: Program, moved: Sequence[str], *, ends: Sequence[str] = ()) ->
     needed = whole.reaching(found)  # a tensor that is read for its shape alone may change, and nothing with it
     steps = tuple(step for step in made if step.result.name in needed)
     known = {name: own for name, own in tangents.items() if own in needed or name in directions}
-    return Push(replace(whole, steps=(*program.steps, *steps)), steps, known, directions, letter)
+    return Push(program, replace(whole, steps=(*program.steps, *steps)), steps, known, directions, letter)
 
 
 @lru_cache(maxsize=1024)

@@ -64,6 +64,7 @@ def explanation_data(explanation: Explanation) -> Data:
     program, later = explanation.program, explanation.downstream
     teller = naming_teller(explanation, None)
     names = teller.names
+    pushed = explanation.pushforward if explanation.forward else None
     said = [*explanation.conventions, *filter(None, [explanation.out_of_range])]
     return {
         "kind": "explanation",
@@ -101,13 +102,8 @@ def explanation_data(explanation: Explanation) -> Data:
         "torch": explanation.torch_version,
         "agreement": agreement_data(explanation),
         **({"conventions": said} if said else {}),
-        **({"pushforward": pushforward_lines(explanation)} if explanation.forward else {}),
+        **({"pushforward": [] if pushed is None else pushed.texts} if explanation.forward else {}),
     }  # fmt: skip
-
-
-def pushforward_lines(explanation: Explanation) -> list[str]:
-    """The lines of Ju, those of the forward pass first."""
-    return [] if explanation.pushforward is None else [str(line) for line in explanation.pushforward.lines]
 
 
 def agreement_data(explanation: Explanation) -> Data:

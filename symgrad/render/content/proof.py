@@ -230,13 +230,13 @@ def forward_mode_blocks(teller: Teller, explanation: Explanation) -> Iterator[Bl
     if not explanation.forward:
         return
     found = explanation.pushforward
-    if found is None:
-        yield teller.say.paragraph("Forward mode: Ju is 0, since no change of an input changes `out`.")
+    if found is None or not found.texts:
+        yield teller.say.paragraph("Forward mode: Ju is 0 for every u.")
         return
     changes = [(Code(own), " is a change of ", Code(name)) for name, own in found.push.directions.items()]
     words: Words = ("Forward mode, as torch.func.jvp computes it: ", *join_words(changes), ", and ")
     yield Paragraph((*words, *teller.say("Ju is the change of `out` to first order:")))
-    yield Listing("\n".join(str(line) for line in found.lines))
+    yield Listing("\n".join(found.texts))
 
 
 def _formula(teller: Teller, hessian: Hessian) -> Iterator[Block]:

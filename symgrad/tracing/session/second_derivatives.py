@@ -133,6 +133,9 @@ def list_pushforward_lines(program: Capture, second: bool) -> Iterator[str]:
     except SymgradError as error:
         yield f"Ju cannot be shown line by line: {error.problem}"
         return
+    if not found.changes:
+        yield "Ju is 0 for every u"
+        return
     listed, own = {*program.labels.values()}, {line.of for line in found.changes}
     read = {name for line in found.changes for name in line.names}
     also = [line for line in found.lines if line.of not in own and line.name not in listed and line.target in read]
