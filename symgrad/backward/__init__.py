@@ -150,8 +150,9 @@ def derive_pushforward(
     along = {name: draw.uniform(0.5, 1.5, np.shape(values[name])) for name in moved}
     found, known = push_values(wider, values if point is None else point, along, ends, boxes)
     told = dict(labels or {})
-    named = {own: told.get(name, "t1") for name, own in found.tangents.items() if own not in found.of_their_own}
-    told |= {own: f"{found.letter}_{label}" for own, label in named.items() if is_named(label)}
+    letter, pairs = found.letter, found.tangents.items()
+    named = {own: told.get(name, "t1") for name, own in pairs if own not in (letter, f"J{letter}")}
+    told |= {own: f"{letter}_{label}" for own, label in named.items() if is_named(label)}
     reached = [found.tangents[end] for end in ends or (program.output,) if end in found.tangents]
     lines = derive_backward(found.program, (), ends=reached, labels=told, values=known).forward
     return ForwardMode(found, lines)

@@ -214,11 +214,6 @@ class Push:
     directions: Mapping[str, str]
     letter: str
 
-    @property
-    def of_their_own(self) -> tuple[str, ...]:
-        """The changes that are not called by what changes: ``u`` and ``Ju``."""
-        return (self.letter, f"J{self.letter}")
-
 
 def push(program: Program, moved: Sequence[str], *, ends: Sequence[str] = ()) -> Push:
     """``program`` and its forward mode: how ``ends``, or its output, change where the tensors in ``moved`` change.
