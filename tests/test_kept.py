@@ -50,7 +50,6 @@ class Runs:
         for name, module, function in (
             ("derived", line_templates, "find_closed_form"), ("derived", line_templates, "derive_masked_form"),
             ("derived", line_templates, "write_array_operations"), ("proven", line_templates, "check_form"),
-            ("proven", line_templates, "agrees_at_point"),
         ):  # fmt: skip
             monkeypatch.setattr(module, function, self.counting(name, getattr(module, function)))
 

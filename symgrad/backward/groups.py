@@ -166,8 +166,16 @@ def collect_group(
     for _, name in own.beside:
         if name in visible and name in readers:  # what its derivative reads has a name on the page
             reads.setdefault(name)
-    beside = tuple(step for step in steps_beside(own, makers, reads, output) if step not in steps)
+    found = (beside for step in steps for beside in steps_beside(step, makers, reads, output))
+    beside = tuple(dict.fromkeys(step for step in found if step not in steps))
     return Group(output, tuple(steps), tuple(reads), beside)
+
+
+def group_program(program: Program) -> Group:
+    """All of ``program`` as one group; inputs that it does not read come last."""
+    makers = program.makers
+    group = collect_group(program.output, makers, dict.fromkeys(makers, program.output), {}, ())
+    return replace(group, reads=tuple(dict.fromkeys((*group.reads, *(tensor.name for tensor in program.inputs)))))
 
 
 def steps_beside(step: Apply, makers: Mapping[str, Apply], reads: Collection[str], output: str) -> Iterator[Apply]:

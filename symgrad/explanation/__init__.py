@@ -21,7 +21,7 @@ from symgrad.closed_form import derive_closed_form
 from symgrad.errors import Hint, InputError, ShapeError
 from symgrad.explanation.claims import Structure, certain
 from symgrad.explanation.data import Explanation, Gradient
-from symgrad.explanation.formulas import Entry, derive_formulas, derive_only, proven_form
+from symgrad.explanation.formulas import Entry, derive_formulas, derive_only, prove_form
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian, jacobian_of
 from symgrad.explanation.jacobian_plan import JacobianPlan
@@ -103,7 +103,7 @@ def build(
             name, program, values, derived.axes, derived.inner, derived.jacobian, derived.claims,
             values[program.output].shape, values[name].shape, writers,
         )  # fmt: skip
-        form, form_check = proven_form(derived, program, values, weights)
+        form, form_check = prove_form(derived, program, values, weights)
         if proofs:
             checks, met = proofs.of(name, numeric[name], matrix, derived, form_check)
         else:
@@ -111,9 +111,8 @@ def build(
         if derived.jacobian == 0 and not is_finite(values[program.output]).all():
             matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
-            name, write_with_modules(form.text) if form else None, derived.sweep, without_fractions(numeric[name]),
-            matrix, checks, form.steps if form else (), program, values.with_arrays({program.seed: weights}),
-            None if proofs and proofs.lost else met,
+            name, form, derived.sweep, without_fractions(numeric[name]), matrix, checks, program,
+            values.with_arrays({program.seed: weights}), None if proofs and proofs.lost else met,
         )  # fmt: skip
     paired = any(entry_named(step.op).traits.complex_pairs for step in program.steps)
     return Explanation(

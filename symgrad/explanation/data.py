@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from symgrad.backward import Backward, ForwardMode, derive_backward, derive_pushforward
+from symgrad.backward.program_form import ProgramForm
 from symgrad.calculus import Rewrite, Sweep, flows, local_jacobian
 from symgrad.closed_form import assign_form
 from symgrad.errors import Hint, InputError
@@ -42,22 +43,25 @@ from symgrad.program import Program
 class Gradient:
     """vᵀJ for one input, in the input's shape.
 
-    ``closed_form`` is text in torch's syntax over v, out and the inputs, or None where there is none (what has a name
-    in it is said first: ``K = …; out @ (K * v)``);
+    ``form`` is its closed form, or None where there is none;
     ``formula`` the index formula ∂(Σ v·out)/∂x[inner] in SymPy; ``singular`` what is to be said of the entries, where
     something is not finite.
     """
 
     name: str
-    closed_form: str | None
+    form: ProgramForm | None
     sweep: Sweep
     value: Array
     jacobian: Jacobian
     checks: tuple[Check, ...]
-    form_steps: tuple[Rewrite, ...]
     program: Program
     values: Values
     singular: Singular | None = None
+
+    @property
+    def closed_form(self) -> str | None:
+        """Text in torch's syntax over v, out and the inputs, or None; names come first: ``K = …; K * v``."""
+        return None if self.form is None else self.form.shown
 
     @cached_property
     def shown(self) -> Array:
@@ -91,7 +95,7 @@ class Gradient:
     @property
     def steps(self) -> tuple[Rewrite, ...]:
         """The derivation, move by move, as it was made."""
-        return (*self.sweep.steps, *self.form_steps)
+        return (*self.sweep.steps, *(self.form.steps if self.form else ()))
 
     @property
     def passed(self) -> bool:

@@ -17,11 +17,10 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward import Backward
-from symgrad.backward.code import write_with_modules
+from symgrad.backward.program_form import ProgramForm, prove_program_form
 from symgrad.backward.trees import names_in_code
 from symgrad.calculus import Sweep, jacobian_formulas, local_jacobian, pullback, pullbacks_by
 from symgrad.calculus.reverse_sweep import Whole, substitute
-from symgrad.closed_form import Form, derive_masked_form, find_closed_form
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence
@@ -33,10 +32,10 @@ from symgrad.lowering.choices import is_mask
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_fractions, written_out_at
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
 from symgrad.numeric.forward_pass import check_program
-from symgrad.oracles import Check, check_form
+from symgrad.oracles import Check
 from symgrad.oracles.comparisons import compare
 from symgrad.oracles.evaluators import DIGITS, EvaluationPoint
-from symgrad.oracles.forms import evaluate_text, sizes_fit
+from symgrad.oracles.forms import check_form, evaluate_text, sizes_fit
 from symgrad.program import UNNAMED, Program
 from symgrad.shapes import Size
 
@@ -74,7 +73,7 @@ class Derived:
     claims: tuple[Claim, ...]
     sweep: Sweep
     whole: Sweep
-    form: Form | None
+    form: ProgramForm | None = None
     structure: Structure = UNSAID
 
 
@@ -101,8 +100,7 @@ def derived_by(program: Program, name: str, sweep: Sweep, found: Whole | None) -
         axes, inner, whole = found
         formula = whole.equation.right
         claims = suggested(program, name, axes, inner, formula)
-    form = find_closed_form(program, name, lambda own: in_one if own is program else pullback(own, name, limit=WIDE))
-    return Derived(name, axes, inner, formula, claims, sweep, in_one, form)
+    return Derived(name, axes, inner, formula, claims, sweep, in_one)
 
 
 def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None = None) -> tuple[Derived, ...]:
@@ -110,14 +108,9 @@ def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None =
     derived = derive_formulas(program, wanted)
     points = tuple(islice(samples(program, shapes or {}), PLACES))
     return tuple(
-        replace(d, form=shown_form(d, points), structure=proven_structure(d, points)) for d in derived.values()
+        replace(d, form=prove_form(d, *points[0])[0] if points else None, structure=proven_structure(d, points))
+        for d in derived.values()
     )
-
-
-def shown_form(derived: Derived, points: Sequence[Sample]) -> Form | None:
-    """The closed form as a page shows it, where it is proven."""
-    form = proven_form(derived, *points[0])[0] if points else None
-    return None if form is None else replace(form, text=write_with_modules(form.text))
 
 
 def proven_structure(derived: Derived, points: Sequence[Sample]) -> Structure:
@@ -176,18 +169,15 @@ def samples(program: Program, shapes: Shapes) -> Iterator[Sample]:
             yield sized, values, generator.integers(-4, 5, size=sized.numbers(program.out.shape))
 
 
-def proven_form(derived: Derived, program: Program, values: Values, seed: Array) -> tuple[Form | None, Check | None]:
+def prove_form(
+    derived: Derived, program: Program, values: Values, seed: Array
+) -> tuple[ProgramForm | None, Check | None]:
     """The closed form if it agrees with the raw contraction; without that it is not shown, checks on or off."""
-    if derived.form is None:
+    form = prove_program_form(program, derived.name, values) if derived.whole.whole else None
+    if form is None:
         return None, None
-    checked = check_form(derived.form.text, program, derived.whole, values, seed)
-    if checked.passed:
-        return derived.form, checked
-    masked = derive_masked_form(program, derived.whole, derived.name)
-    if masked is None:
-        return None, None
-    checked = check_form(masked.text, program, derived.whole, values, seed)
-    return (masked, checked) if checked.passed else (None, None)
+    checked = check_form(form.text, program, derived.whole, values, seed, elsewhere=False)
+    return (form, checked) if checked.passed else (None, None)
 
 
 def find_definitions(

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 import sympy as sp
@@ -70,21 +70,28 @@ def dropped_forms() -> Iterator[list[Dropped]]:
 
 def check_form(
     text: str, program: Program, sweep: Sweep, values: Values, seed: Array, lowered: bool = False,
-    held: Mapping[str, str] | None = None,
+    held: Mapping[str, str] | None = None, elsewhere: bool = True,
 ) -> Check:  # fmt: skip
     """``text`` against the index formula, at the point, at a random one near it and at other sizes.
 
+    Of more than `MOST_KEPT` entries there is no point near it: at other sizes entries differ as well.
     What is ``lowered`` is read as array operations, anything else as a user would write it. ``held`` are the inputs
     that an operation finds by itself, by what they are called among the values: at another point it finds others.
+    One that is proven already is not held against other points ``elsewhere``.
     """
-    small, given = sum(map(np.size, values.arrays.values())) <= MOST_KEPT, tuple((held or {}).items())
+    small, given = is_small(values), tuple((held or {}).items())
     point = fingerprint_numbers(values, seed) + repr(program.positions) if small else ""
-    asked = FormQuestion(text, program, sweep, lowered, given, point, values, seed)
+    asked = FormQuestion(text, program, sweep, lowered, given, elsewhere, point, values, seed)
     where, check = _checked(asked) if small else _checked.__wrapped__(asked)
     noted = _noted.get()
     if not check.passed and noted is not None:
         noted.append(Dropped(text, sweep.stages[-1][0], where, check.note or f"off by {check.max_error}"))
     return check
+
+
+def is_small(values: Values) -> bool:
+    """Whether there are so few numbers that what is made of them is kept."""
+    return sum(map(np.size, values.arrays.values())) <= MOST_KEPT
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,7 @@ class FormQuestion:
     sweep: Sweep
     lowered: bool
     held: tuple[tuple[str, str], ...]
+    elsewhere: bool
     point: str
     values: Values = field(compare=False, repr=False)
     seed: Array = field(compare=False, repr=False)
@@ -115,7 +123,8 @@ def _checked(asked: FormQuestion) -> tuple[str, Check]:
     """The check that failed and where, or the one at the point."""
     checks: list[Check] = []
     read_back, text, program = reader_of(asked.lowered), asked.text, asked.program
-    for where, found, weights in _points(program, asked.values, asked.seed, dict(asked.held)):
+    points = _points(program, asked.values, asked.seed, dict(asked.held))
+    for where, found, weights in points if asked.elsewhere else islice(points, 1):
         difference = difference_at_sizes(program, found) if where == RESIZED else ""
         if difference:
             sizes = ", ".join(f"{size} = {number}" for size, number in found.sizes.items())
@@ -136,7 +145,7 @@ def _points(
     generator, free = np.random.default_rng(1), moving(program)
     yield AT_THE_POINT, values, np.asarray(seed)
     for where, some in (
-        (NEAR_IT, nearby_points(values, program, free)),
+        (NEAR_IT, nearby_points(values, program, free) if is_small(values) else ()),
         (RESIZED, resized_points(values, program, free)),
     ):
         for own in some:

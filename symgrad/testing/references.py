@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward import Backward, derive_backward
+from symgrad.backward.program_form import ProgramForm, prove_program_form
 from symgrad.calculus import Sweep, pullback
-from symgrad.closed_form import Form, derive_closed_form
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
 from symgrad.language import ParsedProgram, arguments, expand_composites, find_inputs, read_program
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
@@ -112,9 +112,9 @@ class DerivedReference:
         return cache(lambda number, name: pullback(self.programs[number], name))
 
     @cached_property
-    def form(self) -> Callable[[int, str], Form | None]:
+    def form(self) -> Callable[[int, str], ProgramForm | None]:
         """The closed form of that, where there is one."""
-        return cache(lambda number, name: derive_closed_form(self.programs[number], self.sweep(number, name), name))
+        return cache(lambda number, name: prove_program_form(self.programs[number], name, self.values[number]))
 
     @cached_property
     def lines(self) -> Backward:

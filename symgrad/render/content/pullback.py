@@ -110,7 +110,7 @@ def gradient_blocks(
         return
     lines, name = explanation.backward, gradient.name
     said = has_readable_lines(lines, name)
-    text, rules = gradient.closed_form, [step.rule for step in gradient.form_steps]
+    text, rules = gradient.closed_form, [*gradient.form.rules] if gradient.form else []
     if answer.by_line and said:
         line = lines.gradients[name]
         text, rules = line.text, [r for one in (*lines.needed(name), line) for part in one.parts for r in part.rules]
@@ -137,7 +137,7 @@ def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     """What needs no numbers of one gradient."""
-    rules = [step.rule for step in gradient.form_steps]
+    rules = gradient.form.rules if gradient.form else ()
     yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, set(), rules)
 
 
