@@ -110,6 +110,8 @@ def fill_slots(text: str, numbers: Numbers) -> str:
     >>> fill_slots("k = x[p0:p0 + 2]; pad(k, (p0, x.shape[0] - p0 - 2))", (("p0", 3),))
     'k = x[3:5]; pad(k, (3, x.shape[0] - 5))'
     """
+    if not numbers:
+        return text
     tree = ast.parse(text.replace("; ", "\n"))
     return "; ".join(ast.unparse(SlotFiller(numbers).visit(node)) for node in tree.body)
 

@@ -172,7 +172,8 @@ class SourceWriter:
             tuple(self.program.tensor(a).shape if isinstance(a, str) else () for a in names)
             for names in (plain, step.arguments)
         )
-        for numbers in (self.program.sizes, dict.fromkeys(self.program.sizes, 2)):
+        symbols = {symbol for shape in (*shapes, *targets) for size in shape for symbol in size.free_symbols}
+        for numbers in (self.program.sizes, dict.fromkeys(symbols, 2)):
             try:
                 aligned = entry_named(step.op).rules.align(Sizes.of((), numbers), shapes, **dict(step.options))
             except (SizeMismatch, SymgradError):

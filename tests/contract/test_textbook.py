@@ -312,7 +312,7 @@ BOOK = [
     ("torch.cov(x)", "x", "((v + v.T) @ (x - x.mean(-1, keepdim=True))) / (x.shape[1] - 1)"),
     ("torch.cov(x) / 3", "x", "((v + v.T) @ (x - x.mean(-1, keepdim=True))) / (3 * (x.shape[1] - 1))"),
     ("x - x.mean(0)", "x", "v - v.mean(0, keepdim=True)"),
-    ("u @ X @ u / (u @ u)", "u", "v * (X @ u + u @ X - 2 * out * u) / (u @ u)"),
+    ("u @ X @ u / (u @ u)", "u", "v * (u @ X + X @ u - 2 * out * u) / (u @ u)"),
     ("solve(X.T @ X + Y, b)", "b", "torch.linalg.solve((X.T @ X + Y).T, v)"),
     ("tanh(x @ W + c) @ A", "W", "x.T @ ((v @ A.T) * (1 - tanh(x @ W + c) ** 2))"),
     ("sin(x) * exp(-x)", "x", "v * exp(-x) * (x.cos() - sin(x))"),
