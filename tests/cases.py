@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
+from symgrad.backward import line_templates, template_cache
 from symgrad.calculus.local_derivatives import _instantiated, derive_local, local_pullback, local_pushforward
 from symgrad.documents.operation import worked
 from symgrad.errors import SymgradError
@@ -151,5 +152,9 @@ def first_stories() -> Sequence[ParameterSet]:
 
 def forget() -> None:
     """Derivations are made anew, on new indices, and forms proven anew."""
-    for cache in (derive_local, _instantiated, local_pullback, local_pushforward, derive_once, forms._checked):
+    for cache in (
+        derive_local, _instantiated, local_pullback, local_pushforward, derive_once, forms._checked,
+        line_templates.derive_template, line_templates.prove_masked,
+    ):  # fmt: skip
         cache.cache_clear()
+    template_cache.TEMPLATES.clear()

@@ -49,7 +49,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "explain": (
         symgrad.explain,
         {"expression": "x*y", "seed": X, "wrt": "x", "then": None, "shapes": None, "check": False, "expand": False,
-         "order": 1, "x": X},
+         "order": 1, "forward": True, "x": X},
     ),
     "explain_values": (explain_values, {"expression": "x*y", "values": {"x": X}, "check": False}),
     "jacobian": (symgrad.jacobian, {"expression": "x*y", "wrt": "x", "shapes": None, "check": False, "x": X}),

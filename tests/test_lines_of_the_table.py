@@ -23,7 +23,7 @@ from symgrad.indexing import fresh
 from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.oracles.evaluators import evaluate_arrays
-from symgrad.oracles.forms import evaluate_lowered
+from symgrad.oracles.forms import reader_of
 from tests.cases import Case, cases
 from tests.compare import assert_same
 from tests.exports_run import LAYOUTS, TOLERANCES, leaves, slips
@@ -276,7 +276,7 @@ def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.
 )  # fmt: skip
 def test_only_array_operations_are_evaluated(text: str) -> None:
     with pytest.raises(symgrad.SymgradError):
-        evaluate_lowered(text, {"x": np.ones(3)})
+        reader_of(lowered=True)(text, {"x": np.ones(3)})
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_only_array_operations_are_evaluated(text: str) -> None:
     ],
 )
 def test_array_operations_mean_what_torch_means_by_them(text: str, value: Any) -> None:
-    assert_same(np.asarray(value, float), evaluate_lowered(text, {"x": np.array([1.0, 2.0, 3.0])}), what=text)
+    assert_same(np.asarray(value, float), reader_of(lowered=True)(text, {"x": np.array([1.0, 2.0, 3.0])}), what=text)
     assert ast.parse(text)
 
 

@@ -3,26 +3,31 @@
 Comes in: a group, the program it belongs to, and one tensor that it reads. Goes out: a `LineTemplate`, text over ``v``,
 ``out`` and ``a0, a1, …``, proven before anyone sees it; or none where there is no notation, with the index equation
 that stands in its place. Twelve equal layers have one template for each of their tensors.
+
+The closed form of a program is the line of all of it as one group, in the program's own names: of a program that is one
+group, the backward has the same line.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import methodcaller
 
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.code import recursion_room, write_with_modules
 from symgrad.backward.form_text import add_guards, divide_twice, is_always_finite, products_to_where, use_letters
-from symgrad.backward.groups import Group
+from symgrad.backward.groups import Group, group_program
 from symgrad.backward.line_data import LineOrigin
-from symgrad.backward.standard_groups import StandardGroup, group_values
+from symgrad.backward.standard_groups import StandardGroup, group_values, standardise_group
 from symgrad.backward.template_cache import (
+    FOR_RUNNING,
     REMEMBERED,
+    UNSAID,
     LineTemplate,
     TemplateKey,
     find_known_template,
@@ -30,8 +35,8 @@ from symgrad.backward.template_cache import (
     remember_template,
     save_template,
 )
-from symgrad.backward.trees import fill_slots, names_in_code
-from symgrad.calculus import Sweep, flows
+from symgrad.backward.trees import fill_slots, names_in_code, split_definitions
+from symgrad.calculus import Rewrite, Sweep, flows
 from symgrad.closed_form import (
     UNGUARDED,
     Form,
@@ -41,38 +46,16 @@ from symgrad.closed_form import (
     write_array_operations,
 )
 from symgrad.errors import SymgradError
+from symgrad.indexing import Equation, instantiate
 from symgrad.lowering.graph import MOST_IN_GRID
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.exact import is_exact
 from symgrad.oracles.forms import check_form, reader_of
-from symgrad.program import Program
+from symgrad.program import Program, free_name
 from symgrad.shapes import SlotSymbol
 
 CAREFUL = frozenset({"none left out", "above the floor"})
 """Rules of closed forms that hold for the data at hand."""
-
-_unsaid: ContextVar[frozenset[str]] = ContextVar("unsaid", default=frozenset())
-_run: ContextVar[bool] = ContextVar("run", default=False)
-
-
-@contextmanager
-def for_running() -> Iterator[None]:
-    """Inside, a line is for a program: it has the condition beside what it divides by, and divides by no square."""
-    before = _run.set(True)
-    try:
-        yield
-    finally:
-        _run.reset(before)
-
-
-@contextmanager
-def without_calls(calls: frozenset[str]) -> Iterator[None]:
-    """Inside, no line says one of these calls: it is for a library that has none of them."""
-    before = _unsaid.set(calls)
-    try:
-        yield
-    finally:
-        _unsaid.reset(before)
 
 
 def claim_form(origin: LineOrigin) -> Form | None:
@@ -129,7 +112,7 @@ def settle_template(standard: StandardGroup, wanted: str, unit: bool, values: Va
     """The line as it is said one way, with its slots open; proven, unless it was before."""
     held = tuple((found.inner, name) for name, found in standard.held.items())
     origin = LineOrigin(standard.program, held, wanted, unit)
-    question = TemplateKey(origin, way.__name__, _unsaid.get(), _run.get())
+    question = TemplateKey(origin, way.__name__, UNSAID.get(), FOR_RUNNING.get())
     before = find_known_template(question)
     if before is not None and (before.text is None or values is None or is_finite_text(before, standard, values)):
         return before
@@ -144,9 +127,9 @@ def settle_template(standard: StandardGroup, wanted: str, unit: bool, values: Va
 
 def prove_notation(standard: StandardGroup, claimed: LineTemplate, values: Values) -> LineTemplate:
     """The line as a person writes it, if that is proven."""
-    if claimed.text is not None and any(f"{call}(" in claimed.text for call in _unsaid.get()):
+    if claimed.text is not None and any(f"{call}(" in claimed.text for call in UNSAID.get()):
         return LineTemplate(None, claimed.origin)
-    if _run.get() and claimed.text is not None:
+    if FOR_RUNNING.get() and claimed.text is not None:
         dropped = not UNGUARDED.isdisjoint(claimed.rules)
         held = (prove_guarded(claimed) if dropped else None) or claimed
         held = replace(held, text=products_to_where(divide_twice(str(held.text))))
@@ -202,7 +185,9 @@ def prove_array_operations(standard: StandardGroup, claimed: LineTemplate, value
     if points > MOST_IN_GRID:
         reason = f"array operations would lay out a grid of {points:,} points"
         return LineTemplate(None, origin, (), True, reason=reason)
-    long = LineTemplate(products_to_where(text) if _run.get() else text, origin, ("array operations",), lowered=True)
+    long = LineTemplate(
+        products_to_where(text) if FOR_RUNNING.get() else text, origin, ("array operations",), lowered=True
+    )
     if is_proven(long, standard, values):
         return long
     return LineTemplate(None, origin, (), True, reason="the array operations were not confirmed")
@@ -295,3 +280,63 @@ def recompute_in_float64(program: Program, recorded: Values) -> Iterator[Values]
     except SymgradError:
         return
     yield recorded.with_arrays(found.arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramForm:
+    """``text`` is the closed form in the names of a program; ``template`` is what it was proven as, of ``standard``."""
+
+    text: str
+    template: LineTemplate
+    standard: StandardGroup
+
+    @property
+    def shown(self) -> str:
+        """The form as a page shows it: functions with their modules."""
+        return write_with_modules(self.text)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of the rules that led to it."""
+        return self.template.rules
+
+    @property
+    def steps(self) -> tuple[Rewrite, ...]:
+        """The moves that led to it, one by one, in the names of the program."""
+        origin = self.template.origin
+        axes, names, sizes = origin.sweep.equation.axes, self.standard.names, self.standard.own_sizes
+        for form in (claim_form(origin), claim_masked_form(origin)):
+            if form is not None and {*self.rules} <= {step.rule for step in form.steps}:
+                own = [step for step in form.steps if step.rule in self.rules]
+                moved = (instantiate(Equation(axes, step.formula), names, sizes) for step in own)
+                return tuple(replace(step, formula=made.right) for step, made in zip(own, moved, strict=True))
+        return ()
+
+
+def prove_program_form(program: Program, wanted: str, values: Values) -> ProgramForm | None:
+    """The gradient by ``wanted`` in matrix notation, proven at ``values``; None where there is no such form."""
+    if not program.steps:
+        return None
+    with recursion_room(program):
+        standard = standardise_group(group_program(program), program.by_name, values, program.required)
+        own = next(std for std, name in standard.names.items() if name == wanted)
+        found = template_for(standard, own, False, values, short=True)
+    text = None if found.notation is None else name_form(found.notation, standard, program)
+    return None if text is None else ProgramForm(text, found, standard)
+
+
+WORD = re.compile(r"""(["']).*?\1|(?<![\w.])[^\W\d]\w*""")
+"""What may be a name, and texts in quotation marks, which hold letters of axes."""
+
+
+def name_form(text: str, standard: StandardGroup, program: Program) -> str | None:
+    """A text in the names of the program; None where it reads whole numbers that an operation found by itself."""
+    definitions, _ = split_definitions(text)
+    names = {**standard.names, "v": program.seed}
+    taken = {program.seed, *(t.name for t in program.inputs), *(step.result.name for step in program.forward_steps)}
+    for name, _ in definitions:
+        names[name] = free_name((name,), taken)
+        taken.add(names[name])
+    if any(word[0] in standard.held for word in WORD.finditer(text)):
+        return None
+    return WORD.sub(lambda word: names.get(word[0], word[0]), text)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
@@ -54,6 +57,32 @@ class TemplateKey:
     way: str
     unsaid: frozenset[str] = frozenset()
     run: bool = False
+
+
+UNSAID: ContextVar[frozenset[str]] = ContextVar("unsaid", default=frozenset())
+"""Calls that no line says at present."""
+FOR_RUNNING: ContextVar[bool] = ContextVar("run", default=False)
+"""Whether lines are written for a program at present."""
+
+
+@contextmanager
+def for_running() -> Iterator[None]:
+    """Inside, a line is for a program: it has the condition beside what it divides by, and divides by no square."""
+    before = FOR_RUNNING.set(True)
+    try:
+        yield
+    finally:
+        FOR_RUNNING.reset(before)
+
+
+@contextmanager
+def without_calls(calls: frozenset[str]) -> Iterator[None]:
+    """Inside, no line says one of these calls: it is for a library that has none of them."""
+    before = UNSAID.set(calls)
+    try:
+        yield
+    finally:
+        UNSAID.reset(before)
 
 
 REMEMBERED = 4096

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from symgrad.backward import Backward, ForwardMode, derive_backward, derive_pushforward
-from symgrad.backward.program_form import ProgramForm
+from symgrad.backward.line_templates import ProgramForm
 from symgrad.calculus import Rewrite, Sweep, flows, local_jacobian
 from symgrad.closed_form import assign_form
 from symgrad.errors import Hint, InputError

@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward import Backward
-from symgrad.backward.program_form import ProgramForm, prove_program_form
+from symgrad.backward.line_templates import ProgramForm, prove_program_form
 from symgrad.backward.trees import names_in_code
 from symgrad.calculus import Sweep, jacobian_formulas, local_jacobian, pullback, pullbacks_by
 from symgrad.calculus.reverse_sweep import Whole, substitute

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward import derive_backward
-from symgrad.backward.line_templates import for_running, without_calls
+from symgrad.backward.template_cache import for_running, without_calls
 from symgrad.calculus import flows
 from symgrad.closed_form.writing.convolution_gradients import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError

@@ -226,12 +226,7 @@ def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Pa
 
 def reader_of(lowered: bool) -> Read:
     """How a form is read back: as array operations, or as a user would write it."""
-    return evaluate_lowered if lowered else evaluate_text
-
-
-def evaluate_lowered(text: str, known: Mapping[str, Array]) -> Array:
-    """The value of array operations over the seed, the output and the inputs, by NumPy."""
-    return evaluate_arrays(text, known, evaluate_text)
+    return (lambda text, known: evaluate_arrays(text, known, evaluate_text)) if lowered else evaluate_text
 
 
 FEW, TOGETHER = 4, 4

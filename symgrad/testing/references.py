@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward import Backward, derive_backward
-from symgrad.backward.program_form import ProgramForm, prove_program_form
+from symgrad.backward.line_templates import ProgramForm, prove_program_form
 from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
 from symgrad.language import ParsedProgram, arguments, expand_composites, find_inputs, read_program

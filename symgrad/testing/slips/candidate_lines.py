@@ -21,7 +21,7 @@ from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError, file_or_cell_name
 from symgrad.numeric import Array, as_float, numeric_pullback
-from symgrad.oracles.forms import evaluate_lowered
+from symgrad.oracles.forms import reader_of
 from symgrad.program import Apply, Constant, Program
 from symgrad.testing.bench import Bench, Trial
 from symgrad.testing.candidates import PullResult
@@ -106,7 +106,7 @@ def array_of(code: str, arrays: Known) -> Array | None:
     """What a line, or a part of one, comes to; None where that cannot be computed."""
     try:
         with np.errstate(all="ignore"):
-            return as_float(evaluate_lowered(code, arrays))
+            return as_float(reader_of(lowered=True)(code, arrays))
     except (SymgradError, ValueError, TypeError, KeyError):
         return None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.backward import Backward, derive_backward
-from symgrad.backward.program_form import prove_program_form
+from symgrad.backward.line_templates import prove_program_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.formulas import derive_formulas

@@ -22,6 +22,7 @@ import torch
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import write_torch_code
+from symgrad.backward.page_names import is_named
 from symgrad.backward.trees import names_in_code
 from symgrad.calculus import local_jacobian
 from symgrad.errors import SymgradError
@@ -109,6 +110,8 @@ class LineEvaluation:
         line, needed = lines.gradients[own], lines.needed(own)
         if (line.text is not None and not needed) or line.own == OTHER:
             return line.text
+        if any(is_named(program.labels.get(one.of, one.of)) for one in needed if one.shape is not None):
+            return line.text  # the cotangents of tensors that the user has named are told
         told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
         alone, longest = None, LONGEST if told is None else min(LONGEST, told - 1)
         if len(program.ends) == 1 and lines.letter == program.recording.seed and not program.complexes:
