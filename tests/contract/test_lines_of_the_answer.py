@@ -18,7 +18,7 @@ PAGES = (
 )
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(3, alone=3)
 @pytest.mark.parametrize("text", PAGES)
 def test_each_gradient_has_the_line_of_the_answer(text: str) -> None:
     page = symgrad.explain(text, shapes={"x": (2, 3)}, check=False).to_text()

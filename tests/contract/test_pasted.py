@@ -170,6 +170,16 @@ def test_what_cannot_be_read_of_pasted_lines_is_refused_at_its_place(text: str) 
     assert caught.value.span is not None
 
 
+@pytest.mark.parametrize(("text", "wrong"), [
+    ("relu(x y)", "x y"), ("x ** * 2", "*"), ("f(x", "("), ("x @ a)", ")"), ("softmax(x, dim=1 2)", "1 2"),
+])  # fmt: skip
+def test_what_python_cannot_read_is_underlined_and_nothing_else(text: str, wrong: str) -> None:
+    with pytest.raises(SymgradError) as caught:
+        symgrad.explain(text)
+    assert caught.value.span is not None
+    assert text[slice(*caught.value.span)] == wrong
+
+
 def test_the_seed_is_said_once() -> None:
     """A seed beside a text that calls backward with one contradicts it."""
     with pytest.raises(SymgradError, match="defines v itself"):

@@ -177,7 +177,7 @@ class ByFewer(torch.autograd.Function):
         return rate * (v - v.mean(-1, keepdim=True) - out * below)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(2, alone=2)
 @pytest.mark.parametrize("size", [5, 7])
 def test_a_mean_that_divides_by_one_less_is_named(size: int) -> None:
     x = torch.randn(3, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

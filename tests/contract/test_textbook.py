@@ -548,7 +548,7 @@ def test_entries_that_are_read_in_turn_are_put_side_by_side(text: str, line: str
     assert str(told.statements[-1]).partition("  ")[0] == line
 
 
-@pytest.mark.one_in(18)
+@pytest.mark.one_in(18, alone=2)
 @pytest.mark.parametrize(("text", "wanted", "form"), BOOK, ids=[f"{text} by {wanted}" for text, wanted, _ in BOOK])
 def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> None:
     used = used_in(text, SHAPES)
