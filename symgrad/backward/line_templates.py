@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from operator import methodcaller
 
 import numpy as np
@@ -264,7 +265,7 @@ def agrees_at(text: str, as_lowered: bool, sweep: Sweep, standard: StandardGroup
     held = {name: found.inner for name, found in standard.held.items()}
     if not names_in_code([text.rpartition("; ")[2]]):  # a number reads back as no tensor
         text = f"{text} + 0 * v"
-    for own in (recorded, *recompute_in_float64(program, recorded)):
+    for own in chain((recorded,), recompute_in_float64(program, recorded)):
         seed = np.ones(()) if unit else np.random.default_rng(5).integers(-4, 5, size=np.shape(own["out"]))
         if not is_exact(own["out"]):  # whole numbers beside floats would be computed in fractions
             seed = seed.astype(float)
