@@ -4,6 +4,7 @@ The table of bad inputs is exact about the words on purpose: an error message is
 held against Python itself too: every text that it accepts is also run as Python by torch.
 """
 
+import gc
 import math
 import sys
 import time
@@ -836,6 +837,7 @@ def watched(text: str, way: dict) -> ParsedProgram | str:
     listening()
     watching.clear()
     active = True
+    gc.disable()  # a large process spends seconds on a collection, and they are not the text's
     try:
         return read_program(text, **way)
     except SymgradError as error:
@@ -844,6 +846,7 @@ def watched(text: str, way: dict) -> ParsedProgram | str:
         return error.kind if places and str(error) else "an error without a message, or beside the text"
     finally:
         active = False
+        gc.enable()
 
 
 @AUDITED

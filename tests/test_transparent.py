@@ -216,7 +216,7 @@ def test_the_gradient_that_was_asked_for_is_explained():
     module, between, both, _ = calls("generators")
     assert [leaf.name for leaf in module.leaves] == ["weight", "bias"]
     assert [(leaf.name, leaf.form) for leaf in between.leaves] == [("h", "2 * h")]
-    assert [leaf.form for leaf in both.leaves] == ["2 * h", "18 * v * x"]
+    assert [leaf.form for leaf in both.leaves] == ["2 * h", "3 * v_h"]
     assert all(leaf.agrees for call in (module, between, both) for leaf in call.leaves)
     assert "before + added" not in event_text(between)
 
