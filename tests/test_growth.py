@@ -19,18 +19,18 @@ ENTRIES = 480 * 480
 FACTOR, MORE = 1.25, {"forward passes": 2, "sweeps": 2, "readings": 1, "sweeps in symbols": 1, "SymPy objects": 60,
                       "objects held": 4000, "bytes an entry": 8}  # fmt: skip
 KEPT = {
-    "explain shapes": (19, 1, 3, 2, 65, 4786, 154),
-    "explain": (19, 1, 3, 2, 354, 6351, 177),
-    "explain in part": (10, 1, 2, 2, 123, 1068, 74),
-    "explain nested sums": (10, 1, 2, 2, 7111, 8614, 88),
-    "explain text": (11, 7, 3, 2, 78, 1008, 122),
-    "sparse": (12, 1, 0, 2, 40, 445, 121),
-    "plan": (2, 0, 0, 0, 0, 13, 17),
-    "derive": (22, 0, 1, 2, 99, 930, 2),
-    "vjp": (10, 1, 2, 2, 24, 612, 106),
-    "hvp": (11, 1, 2, 2, 20, 615, 144),
-    "capture": (8, 0, 2, 2, 144, 2006, 32),
-    "run": (4, 0, 1, 3, 195, 1701, 291),
+    "explain shapes": (4, 2, 3, 2, 49, 3805, 120),
+    "explain": (3, 1, 3, 2, 258, 3830, 137),
+    "explain in part": (2, 1, 2, 2, 50, 169, 56),
+    "explain nested sums": (11, 1, 3, 2, 94, 188, 64),
+    "explain text": (3, 7, 4, 2, 135, 1353, 122),
+    "sparse": (4, 1, 0, 0, 26, 20, 96),
+    "plan": (2, 0, 0, 0, 0, 9, 17),
+    "derive": (4, 0, 1, 0, 0, 159, 1),
+    "vjp": (2, 1, 2, 2, 22, 17, 88),
+    "hvp": (3, 1, 2, 2, 18, 13, 136),
+    "capture": (6, 0, 2, 2, 157, 342, 26),
+    "run": (4, 0, 2, 3, 169, 316, 291),
 }
 """Forward passes, sweeps, readings, sweeps in symbols, SymPy objects, objects held, and bytes an entry at the large size."""
 MODULES = {"import symgrad": 62, "import symgrad; symgrad.explain('x@a', check=False).to_text()": 1362}
