@@ -89,6 +89,14 @@ def test_a_loop_over_the_outputs_is_told_once(tmp_path: Path, loop: str) -> None
     assert "3 further calls with the same operations and sizes, counted only" in told
 
 
+@pytest.mark.parametrize("call", ["torch.func.jacrev(f)(x)", "torch.autograd.functional.jacobian(f, x)"])
+def test_the_structure_names_the_output_as_the_lines_do(tmp_path: Path, call: str) -> None:
+    """It had the name of the recording: t2."""
+    body = f"w, x = torch.randn(3, 2), torch.ones(3)\nf = lambda x: torch.tanh(x @ w)\n{call}\n"
+    _, told = play(tmp_path, body)
+    assert "J with respect to x is 2×3, w.T * (1 - out ** 2)[:, None]" in told
+
+
 def test_other_outputs_are_no_rows(tmp_path: Path) -> None:
     source = "x = torch.rand(3, requires_grad=True)\nfor i in range(3):\n    y = x.sin()\n    y[i].backward()\n"
     session, told = play(tmp_path, source)

@@ -24,7 +24,7 @@ from symgrad.numeric.patterns import measured
 from symgrad.ops.lookup import entry_of
 from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.captured.step_text import format_step_shape
+from symgrad.tracing.captured.step_text import format_step_shape, with_labels
 from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.frame_names import argument_names
 from symgrad.tracing.record.trace import upstream_nodes
@@ -159,7 +159,7 @@ def describe_jacobian_block(
     """J by one input: size, structure, zeros, seeds, and the call; the ``matrix`` of a gradient's own is called H."""
     name = program.labels[jacobian.name]
     rows, columns = jacobian.shape
-    structure = str(jacobian.structure)
+    structure = with_labels(str(jacobian.structure), {**program.labels, jacobian.program.output: end})
     axes = (*jacobian.out_shape, *jacobian.in_shape)
     kept = f"; torch keeps it as {format_step_shape(axes)}, the axes of {end} first" if len(axes) != 2 else ""
     found = color_rows(program, jacobian)
