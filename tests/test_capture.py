@@ -691,3 +691,14 @@ def test_a_call_of_several_results_is_in_the_program_once():
     assert program.data == ("h_zeros[0]", "c_zeros[0]")
     found = program.pullback([np.ones(t.shape) for t in program.results])
     assert np.isfinite(found["weight_hh_l0"]).all()
+
+
+def test_a_long_chain_has_its_closed_form() -> None:
+    """The steps of a program were gathered by one call inside the other."""
+
+    def added(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(1050):
+            x = x + 1
+        return x
+
+    assert symgrad.capture(added, torch.ones(3)).closed_form("x") == "v"

@@ -21,7 +21,7 @@ readers; but where only a derivative reads it, no gradient flows back, and it st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -147,28 +147,27 @@ def collect_group(
     visible: Collection[str],
 ) -> Group:
     """The group that makes ``output``: its own step, what was merged into it, and what broadcasts their operands."""
-    steps: list[Apply] = []
-    reads: dict[str, None] = {}
-
-    def visit(step: Apply) -> None:
-        for name in dict.fromkeys(step.tensors):
-            maker = makers.get(name)
-            inside = maker is not None and (merged.get(name) == output or is_hidden_broadcast(maker, readers, visible))
-            if maker is not None and inside:
-                if maker not in steps:
-                    visit(maker)
-            else:
-                reads.setdefault(name)
-        steps.append(step)
-
     own = makers[output]
-    visit(own)
+    steps: dict[str, Apply] = {}
+    reads: dict[str, None] = {}
+    open_steps = [(own, iter(own.tensors))]
+    while open_steps:  # what a step reads comes before it; a long chain is no depth of calls
+        step, names = open_steps[-1]
+        for name in names:
+            maker = makers.get(name)
+            if maker is None or not (merged.get(name) == output or is_hidden_broadcast(maker, readers, visible)):
+                reads.setdefault(name)
+            elif name not in steps:
+                open_steps.append((maker, iter(maker.tensors)))
+                break
+        else:
+            steps[step.result.name] = step
+            open_steps.pop()
     for _, name in own.beside:
         if name in visible and name in readers:  # what its derivative reads has a name on the page
             reads.setdefault(name)
-    found = (beside for step in steps for beside in steps_beside(step, makers, reads, output))
-    beside = tuple(dict.fromkeys(step for step in found if step not in steps))
-    return Group(output, tuple(steps), tuple(reads), beside)
+    beside = steps_beside(steps.values(), makers, {*reads, *steps})
+    return Group(output, tuple(steps.values()), tuple(reads), tuple(beside))
 
 
 def group_program(program: Program) -> Group:
@@ -178,21 +177,16 @@ def group_program(program: Program) -> Group:
     return replace(group, reads=tuple(dict.fromkeys((*group.reads, *(tensor.name for tensor in program.inputs)))))
 
 
-def steps_beside(step: Apply, makers: Mapping[str, Apply], reads: Collection[str], output: str) -> Iterator[Apply]:
-    """The steps behind what the derivative of ``step`` reads beside its operands, in order."""
-    found: dict[str, Apply] = {}
-
-    def visit(name: str) -> None:
-        maker = makers.get(name)
-        if maker is None or name in found or name in reads or name == output:
-            return
-        for argument in maker.tensors:
-            visit(argument)
-        found[name] = maker
-
-    for _, name in step.beside:
-        visit(name)
-    yield from found.values()
+def steps_beside(steps: Iterable[Apply], makers: Mapping[str, Apply], known: Collection[str]) -> Iterator[Apply]:
+    """The steps behind what derivatives of some ``steps`` read beside their operands and nobody knows, in order."""
+    needed: set[str] = set()
+    waiting = [name for step in steps for _, name in step.beside]
+    while waiting:
+        name = waiting.pop()
+        if name in makers and name not in needed and name not in known:
+            needed.add(name)
+            waiting += makers[name].tensors
+    yield from (maker for name, maker in makers.items() if name in needed)
 
 
 def key_of_step(step: Apply, tensors: Mapping[str, Tensor]) -> Key:

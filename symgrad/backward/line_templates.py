@@ -20,7 +20,7 @@ from operator import methodcaller
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.code import recursion_room, write_with_modules
+from symgrad.backward.code import write_with_modules
 from symgrad.backward.form_text import add_guards, divide_twice, is_always_finite, products_to_where, use_letters
 from symgrad.backward.groups import Group, group_program
 from symgrad.backward.line_data import LineOrigin
@@ -318,10 +318,9 @@ def prove_program_form(program: Program, wanted: str, values: Values) -> Program
     """The gradient by ``wanted`` in matrix notation, proven at ``values``; None where there is no such form."""
     if not program.steps:
         return None
-    with recursion_room(program):
-        standard = standardise_group(group_program(program), program.by_name, values, program.required)
-        own = next(std for std, name in standard.names.items() if name == wanted)
-        found = template_for(standard, own, False, values, short=True)
+    standard = standardise_group(group_program(program), program.by_name, values, program.required)
+    own = next(std for std, name in standard.names.items() if name == wanted)
+    found = template_for(standard, own, False, values, short=True)
     text = None if found.notation is None else name_form(found.notation, standard, program)
     return None if text is None else ProgramForm(text, found, standard)
 
