@@ -319,6 +319,9 @@ def prove_program_form(program: Program, wanted: str, values: Values) -> Program
     if not program.steps:
         return None
     standard = standardise_group(group_program(program), program.by_name, values, program.required)
+    positions = standard.slots.found
+    if len({*positions.values()}) < len(positions):  # what is read at one position twice has one term
+        standard = standard.at(positions)
     own = next(std for std, name in standard.names.items() if name == wanted)
     found = template_for(standard, own, False, values, short=True)
     text = None if found.notation is None else name_form(found.notation, standard, program)

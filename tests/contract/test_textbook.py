@@ -135,7 +135,7 @@ BOOK = [
     ("1 / (1 + exp(-u))", "u", "v * out * (1 - out)"),
     ("F.softplus(u)", "u", "v * u.sigmoid()"),
     ("F.logsigmoid(u)", "u", "v * (-u).sigmoid()"),
-    ("log(1 + exp(-t * (D @ w))).mean()", "w", "-v * (D.T @ (t * (-(D @ w) * t).sigmoid())) / t.shape[0]"),
+    ("log(1 + exp(-t * (D @ w))).mean()", "w", "-v * (D.T @ (t * (-t * (D @ w)).sigmoid())) / t.shape[0]"),
     (RISK.replace("X", "D").replace("y", "t"), "w", "v * (D.T @ ((D @ w).sigmoid() - t)) / t.shape[0]"),
     # Activations
     ("sigmoid(x)", "x", "v * out * (1 - out)"),
@@ -245,7 +245,7 @@ BOOK = [
     ("b / (1 + exp(-u))", "u", "v * b * u.sigmoid() * (-u).sigmoid()"),
     ("F.binary_cross_entropy_with_logits(u, b)", "u", "v * (u.sigmoid() - b) / u.shape[0]"),
     ("F.kl_div(x, y, reduction='batchmean')", "x", "-v * y / x.shape[0]"),
-    ("exp(-u ** 2 / 2)", "u", "-v * out * u"),
+    ("exp(-u ** 2 / 2)", "u", "-v * u * out"),
     ("log(u.sum())", "u", "(v / sum(u)).expand(u.shape)"),
     ("1 / x", "x", "-v / x ** 2"),
     ("X @ X", "X", "X.T @ v + v @ X.T"),
@@ -341,7 +341,7 @@ BOOK = [
     ("-((1 - u) ** 2 * log(u)).mean()", "u", "v * (2 * (1 - u) * log(u) - (1 - u) ** 2 / u) / u.shape[0]"),
     (
         "1 - 2 * (u * b).sum() / (b.sum() + u.sum())", "u",
-        "2 * v * (sum(u * b) / (sum(b) + sum(u)) ** 2 - b / (sum(b) + sum(u)))",
+        "2 * v * (sum(u * b) / (sum(u) + sum(b)) ** 2 - b / (sum(u) + sum(b)))",
     ),
     ("-0.5 * (1 + u - w ** 2 - exp(u)).sum()", "u", "0.5 * v * (exp(u) - 1)"),
     ("-0.5 * (1 + u - w ** 2 - exp(u)).sum()", "w", "v * w"),
@@ -401,7 +401,7 @@ BOOK = [
     ("relu(1 + x - y).sum()", "x", "v * (1 + x - y > 0)"),
     ("norm(X - u[:, None] * b) ** 2", "u", "-2 * v * ((X - u[:, None] * b) @ b)"),
     ("norm(A @ u - c) ** 2 / A.shape[0]", "u", "2 * v * (A.T @ (A @ u - c)) / A.shape[0]"),
-    ("atan2(u, b)", "u", "v * b / (b ** 2 + u ** 2)"),
+    ("atan2(u, b)", "u", "v * b / (u ** 2 + b ** 2)"),
     ("(1 - u) * b + u * w", "u", "v * (w - b)"),
     # Layers with what is learned beside them: a low-rank addition, gates, a filter's update, a rotation
     ("x @ (W + X @ Z)", "X", "x.T @ v @ Z.T"),
@@ -429,7 +429,7 @@ BOOK = [
     ),
     (
         "log(1 + exp(-t * (D @ w))).mean() + 0.1 * (w ** 2).sum()", "w",
-        "v * (0.2 * w - (D.T @ (t * (-(D @ w) * t).sigmoid())) / t.shape[0])",
+        "v * (0.2 * w - (D.T @ (t * (-t * (D @ w)).sigmoid())) / t.shape[0])",
     ),
     (
         "relu(norm(u - b) - norm(u - w) + 1)", "u",
