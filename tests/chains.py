@@ -158,7 +158,7 @@ def check(drawn: Chain, number: int, most: int = MOST) -> int:
     if form is None:
         return 0
     return 1 + sum(
-        holds_at(text, form.text, other, number, reading.made) for other in sizes_to_try(program, drawn.shape, most)
+        holds_at(text, form.bare, other, number, reading.made) for other in sizes_to_try(program, drawn.shape, most)
     )
 
 

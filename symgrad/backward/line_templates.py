@@ -285,16 +285,19 @@ def recompute_in_float64(program: Program, recorded: Values) -> Iterator[Values]
 
 @dataclass(frozen=True, eq=False)
 class ProgramForm:
-    """``text`` is the closed form in the names of a program; ``template`` is what it was proven as, of ``standard``."""
+    """The closed form in the names of a program; ``template`` is what it was proven as, of ``standard``.
 
-    text: str
+    ``bare`` is the form as symgrad reads it, its functions without their modules.
+    """
+
+    bare: str
     template: LineTemplate
     standard: StandardGroup
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         """The form as a page shows it: functions with their modules."""
-        return write_with_modules(self.text)
+        return write_with_modules(self.bare)
 
     @property
     def rules(self) -> tuple[str, ...]:

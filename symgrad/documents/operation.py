@@ -178,7 +178,7 @@ def answer_blocks(program: Program, derived: Sequence[Derived], example: Example
     told, teller = derive_lines(program, derived)
     for section in derivatives(teller, derived):
         yield from readable_blocks(section.blocks, example.text)
-    lines = [line for d in derived if d.form for line in assign_form(f"{d.name}.grad", d.form.shown)]
+    lines = [line for d in derived if d.form for line in assign_form(f"{d.name}.grad", d.form.text)]
     short = all(len(line) <= LINES for line in lines)
     if lines and short:
         yield Listing("\n".join(lines))

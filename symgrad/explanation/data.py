@@ -61,7 +61,7 @@ class Gradient:
     @property
     def closed_form(self) -> str | None:
         """Text in torch's syntax over v, out and the inputs, or None; names come first: ``K = …; K * v``."""
-        return None if self.form is None else self.form.shown
+        return None if self.form is None else self.form.text
 
     @cached_property
     def shown(self) -> Array:

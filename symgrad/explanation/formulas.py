@@ -176,7 +176,7 @@ def prove_form(
     form = prove_program_form(program, derived.name, values) if derived.whole.whole else None
     if form is None:
         return None, None
-    checked = check_form(form.text, program, derived.whole, values, seed, elsewhere=False)
+    checked = check_form(form.bare, program, derived.whole, values, seed, elsewhere=False)
     return (form, checked) if checked.passed else (None, None)
 
 

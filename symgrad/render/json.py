@@ -140,7 +140,7 @@ def derived_data(program: Program, derived: Sequence[Derived], teller: Teller) -
         **definitions_data(teller),
         "gradients": {
             d.name: {
-                "closed_form": d.form.shown if d.form else None,
+                "closed_form": d.form.text if d.form else None,
                 **sweep_data(d.sweep, d.name, teller.names),
                 "jacobian": {
                     "formula": jacobian_formula_data(program, d.name, d.axes, d.inner, d.jacobian, teller.names),

@@ -210,7 +210,7 @@ class ClosedFormRole(SphinxRole):
         except SymgradError as error:
             record_untrue(self, f"{self.text}: {error}")
             return [nodes.literal("", self.text)], []
-        said = [text for d in found if d.form for text in assign_form(f"{d.name}.grad", d.form.shown)]
+        said = [text for d in found if d.form for text in assign_form(f"{d.name}.grad", d.form.text)]
         if not said:
             record_untrue(self, f"{expression.strip()} has no closed form")
         if equals and f"{wanted} = {claim}" not in said:

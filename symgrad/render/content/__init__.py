@@ -90,7 +90,7 @@ def gradient_listing(program: Program, lines: Backward | None, derived: Sequence
     """The line of each gradient, and what it reads."""
     if lines is None:
         return
-    told, _ = short_forms({d.name: None if d.form is None else d.form.shown for d in derived}, lines, ROOM)
+    told, _ = short_forms({d.name: None if d.form is None else d.form.text for d in derived}, lines, ROOM)
     told = (
         told or opening_lines(lines, program, [d.name for d in derived if has_readable_lines(lines, d.name)], ROOM)[0]
     )
@@ -113,7 +113,7 @@ def derived_pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backwar
     found = [*line_by_line(lines)] if lines is not None and apart else []
     for d in derived:
         said = lines is not None and apart and has_readable_lines(lines, d.name)
-        text, rules = (d.form.shown, [*d.form.rules]) if d.form else (None, [])
+        text, rules = (d.form.text, [*d.form.rules]) if d.form else (None, [])
         found += sweep_blocks(teller, d.name, d.sweep, text, told, rules, said)
     return Section(teller.say("{vJ}: what `out.backward(v)` computes"), tuple(found))
 
@@ -141,7 +141,7 @@ def derive_lines(program: Program, derived: Sequence[Derived]) -> tuple[Backward
     if point is not None:
         sized, values, _ = point
         lines = derive_backward(sized, [d.name for d in derived], values=values)
-        forms = (None if d.form is None else d.form.shown for d in derived)
+        forms = (None if d.form is None else d.form.text for d in derived)
         definitions = find_definitions(program, lines, forms, values)
     return lines, teller_of(program, None, True, definitions, [(d.jacobian, d.sweep) for d in derived])
 

@@ -224,7 +224,7 @@ def entry_and_line(formula: DerivedReference, name: str, at: tuple[int, ...], tr
         places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
         text = formula_text(equation.right.xreplace(places), ())
     form = formula.form(number, name) if len(formula.programs) == 1 else None
-    line = "" if form is None else f"{name}.grad = {form.text}"
+    line = "" if form is None else f"{name}.grad = {form.bare}"
     return text if len(text) <= LONGEST else "", line
 
 

@@ -54,12 +54,12 @@ def closed_form_slips(case: Case, axes: bool = False) -> Iterator[Slip]:
     known = {t.name: as_float(values[t.name]) for t in program.inputs}
     known = {program.output: as_float(values[program.output]), **known}
     ranks = {program.seed: np.ndim(values[program.output]), **{name: array.ndim for name, array in known.items()}}
-    nodes = list(ast.walk(parse_closed_form(form.text)))
+    nodes = list(ast.walk(parse_closed_form(form.bare)))
     read = sum(isinstance(n, ast.Name) and n.id in known for n in nodes)
     sizes = sum(isinstance(n, ast.Attribute) and n.attr == "shape" for n in nodes)
     along = read == sizes and np.ndim(values[case.name]) != np.ndim(values[program.output])
     turning = partial(transpose_operand, ranks=ranks, kind="wrong_axis" if along else "transposed")
-    for kind, text, said in variants(form.text, sum_over_other_axes) if axes else altered_products(form.text, turning):
+    for kind, text, said in variants(form.bare, sum_over_other_axes) if axes else altered_products(form.bare, turning):
         yield Slip(
             kind, f"equals {text}: {said}",
             lambda t, text=text: as_float(evaluate_text(text, {**known, program.seed: t.weights.seeds[0]})),  # type: ignore[misc]  # a default binds

@@ -207,7 +207,7 @@ class Capture(RecordedProgram, Listed):
         own, program = self._name(name), self._single(output)
         program = self._derived(program, own, "a closed form")
         form = prove_program_form(program, own, self.values)
-        text = None if form is None else with_labels(form.shown, self.labels)
+        text = None if form is None else with_labels(form.text, self.labels)
         return None if text is None or (most is not None and len(text) > most) else text
 
     def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
