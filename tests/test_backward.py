@@ -389,7 +389,7 @@ def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def lies(*args: Any) -> Any:
         form = honest(*args)
-        return None if form is None else form.__class__(f"2 * ({form.text})", form.equation, form.steps)
+        return None if form is None else form.__class__(f"2 * ({form.text})", form.steps)
 
     monkeypatch.setattr(line_templates, "find_closed_form", lies)
     monkeypatch.setattr(line_templates, "write_array_line", lambda *_: None)

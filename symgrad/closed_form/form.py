@@ -69,7 +69,6 @@ class Form:
     """
 
     text: str
-    equation: Equation
     steps: tuple[Rewrite, ...]
 
 
@@ -313,7 +312,7 @@ def write_form(
     except NoForm:
         return None
     text = f"zeros_like({wanted})" if piece is None else notation.with_definitions(name_inverses(notation, piece.text))
-    return Form(text, Equation(equation.axes, right), tuple(steps)) if len(text) <= LONGEST else None
+    return Form(text, tuple(steps)) if len(text) <= LONGEST else None
 
 
 LONG = 24

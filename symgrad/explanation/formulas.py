@@ -63,7 +63,7 @@ class Derived:
     """Formulas for one input, for every size: the Jacobian, its structure, the pullback and its closed form.
 
     ``claims`` are what the formula suggests about the structure; ``structure`` what of it was tested at some sizes.
-    ``whole`` is the pullback in one piece that the closed form was made from, however long it is.
+    ``whole`` is the pullback in one piece, however long it is: the closed form is held against it.
     """
 
     name: str
