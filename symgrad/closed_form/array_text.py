@@ -42,7 +42,7 @@ from symgrad.closed_form.writing.sum_writers import ADDED_UP, MEAN
 from symgrad.errors import SymgradError
 from symgrad.functions import finite, nearest, side
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
-from symgrad.indexing.brackets import extremes
+from symgrad.indexing.brackets import extremes, relation_of
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of, weight
 from symgrad.program import Program
 from symgrad.shapes import Size, fill_sizes
@@ -135,7 +135,7 @@ class ArrayText(FormWriter):
 
     def held(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """[i < n], δ(i, n[j]): true or false."""
-        relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
+        relation = relation_of(node)
         if relation.func not in RELATIONS:
             raise NoForm
         (left, right), common = self.in_whole_numbers(relation.args, prefer)

@@ -124,6 +124,11 @@ def bracket(condition: Expr) -> Expr:
     return Bracket(condition)
 
 
+def relation_of(node: Expr) -> Expr:
+    """What a bracket or a δ says."""
+    return node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
+
+
 def is_guard(node: Expr) -> bool:
     """Whether this is [e ≠ 0]."""
     return isinstance(node, Bracket) and isinstance(node.args[0], sp.Ne) and node.args[0].rhs == 0

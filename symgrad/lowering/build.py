@@ -14,6 +14,7 @@ import sympy as sp
 
 from symgrad.functions import finite
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, is_constant, with_fresh_sums
+from symgrad.indexing.brackets import relation_of
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
 from symgrad.lowering.arrays import EITHER, FINITE, MOST_FACTORS, NAMES, RELATIONS
 from symgrad.lowering.choices import conditions_among as conditions_in
@@ -174,12 +175,12 @@ class Builder:
 
     def condition(self, node: Expr) -> Term:
         """Whether something holds."""
-        relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
+        relation = relation_of(node)
         if relation in (sp.true, sp.false):
             return self.terms.number(int(relation == sp.true))
         if relation.func not in RELATIONS:
             raise NoPlan
-        if holds_always(relation, self.size):
+        if holds_always(relation, self.sizes):
             return self.terms.number(1)
         left, right = (self.terms.numeric(self.value(a)) for a in separated_sides(relation))
         return self.terms.map(RELATIONS[relation.func], left, right, holds=TRUTH)

@@ -28,6 +28,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
+from symgrad.indexing.brackets import relation_of
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.lowering.arrays import EITHER, FUNCTIONS, NAMES, NUMPY, ON_NUMPY, Array, Engine, Play, Primitives
 from symgrad.lowering.build import Builder
@@ -86,7 +87,7 @@ class Careful(Builder):
     def condition(self, node: Expr) -> Term:
         """A condition; no number where it compares none."""
         held = super().condition(node)
-        relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
+        relation = relation_of(node)
         sides = [self.value(side) for side in relation.args if any(accesses(side))] if self.care.unknown else []
         sides = [side for side in sides if self.graph.floating(side.node)]
         if not sides or self.graph.holds(held.node) != TRUTH:

@@ -9,7 +9,6 @@ that are made of them alone, and relations that hold whatever the indices are.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +16,16 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.indexing import Bracket, Index, Ravel, Unravel, is_constant
+from symgrad.indexing import Bracket, is_constant
+from symgrad.indexing.brackets import ORDERS, STRICT, expanded, extremes
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.arrays import RELATIONS
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE
-from symgrad.lowering.terms import Number, Term, Terms, Value
+from symgrad.lowering.terms import Term, Terms, Value
+from symgrad.shapes import Size, fill_sizes
 
 MOST = 3
 """Numbers that one thing is compared with."""
-SWAPPED = {sp.Lt: sp.Gt, sp.Le: sp.Ge, sp.Gt: sp.Lt, sp.Ge: sp.Le, sp.Eq: sp.Eq, sp.Ne: sp.Ne}
 HOLDS: Mapping[type, Callable[[int, int], bool]] = {
     sp.Lt: operator.lt, sp.Le: operator.le, sp.Gt: operator.gt, sp.Ge: operator.ge, sp.Eq: operator.eq,
     sp.Ne: operator.ne,
@@ -80,8 +80,8 @@ def conditions_among(node: Expr) -> Iterator[Expr]:
 
 def with_truths(node: Expr, truth: Mapping[Expr, Expr]) -> Expr:
     """``node`` with conditions among its terms and factors replaced by what they are."""
-    if isinstance(node, Bracket):
-        return truth.get(node, node)
+    if node in truth:
+        return truth[node]
     if node.is_Add or node.is_Mul or (node.is_Pow and node.exp.is_Integer):
         return with_parts(node, [with_truths(part, truth) for part in node.args])
     return node
@@ -97,15 +97,15 @@ def with_parts(node: Expr, parts: Sequence[Expr]) -> Expr:
 def comparison_of(condition: Expr) -> tuple[Expr, type, Expr] | None:
     """What a condition compares, how, and with what: entries of tensors with a number, or with other entries."""
     relation = condition.args[0]
-    kind = type(relation)
-    if kind not in HOLDS:
+    if type(relation) not in HOLDS:
         return None
     left, right = relation.args
     if left.is_number or (not right.is_number and right.sort_key() < left.sort_key()):
-        left, kind, right = right, SWAPPED[kind], left
+        relation = relation.reversed
+        left, right = right, left
     if not any(accesses(left)) or not (right.is_number or any(accesses(right))):
         return None
-    return left, kind, right
+    return left, type(relation), right
 
 
 def cases(node: Expr) -> Cases | None:
@@ -274,39 +274,9 @@ def in_order(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return (*rest, sp.Add(*counted)) if counted else tuple(rest)
 
 
-def holds_always(relation: Expr, number: Number) -> bool:
+def holds_always(relation: Expr, sizes: Mapping[Size, int]) -> bool:
     """Whether a relation holds whatever the indices are."""
-    left, right = (least_and_greatest(a, number) for a in relation.args)
-    if left is None or right is None:
+    if not isinstance(relation, ORDERS):
         return False
-    kind = type(relation)
-    if kind in (sp.Lt, sp.Le):
-        return HOLDS[kind](left[1], right[0])
-    return kind in (sp.Gt, sp.Ge) and HOLDS[kind](left[0], right[1])
-
-
-def least_and_greatest(node: Expr, number: Number) -> tuple[int, int] | None:
-    """The least and the greatest that an index expression can be; None for anything else."""
-    if node.is_Integer:
-        return int(node), int(node)
-    if isinstance(node, Index):
-        return 0, number(node.size) - 1
-    if isinstance(node, Ravel):
-        return 0, math.prod(map(number, node.shape)) - 1
-    if isinstance(node, Unravel):
-        return 0, number(node.shape[node.axis]) - 1
-    if node.is_Symbol:
-        return number(node), number(node)
-    if not (node.is_Add or node.is_Mul):
-        return None
-    parts = [least_and_greatest(a, number) for a in node.args]
-    found = [p for p in parts if p is not None]
-    if len(found) < len(parts):
-        return None
-    if node.is_Add:
-        return sum(p[0] for p in found), sum(p[1] for p in found)
-    least, greatest = found[0]
-    for smallest, largest in found[1:]:
-        ends = (least * smallest, least * largest, greatest * smallest, greatest * largest)
-        least, greatest = min(ends), max(ends)
-    return least, greatest
+    low = fill_sizes(extremes(expanded(relation.gts - relation.lts))[0], sizes)
+    return bool(low.is_number and low >= int(isinstance(relation, STRICT)))

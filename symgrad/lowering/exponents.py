@@ -17,6 +17,7 @@ import sympy as sp
 
 from symgrad.functions import Stable, sign
 from symgrad.indexing import Bracket, Index, over_same
+from symgrad.indexing.brackets import ORDERS, whole_gap
 from symgrad.indexing.definitions import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import WEIGHTS, Expr, accesses, free_indices, is_access, name_of
@@ -300,9 +301,6 @@ def reached_in(node: Expr) -> Reached | None:
     return None
 
 
-STRICT = {sp.Lt: 1, sp.Gt: 1, sp.Le: 0, sp.Ge: 0}
-
-
 @dataclass(frozen=True)
 class Reached:
     """j ≤ i + ``shift``, or j ≥ i + ``shift`` where ``backwards``; j is ``inner`` and i is ``outer``."""
@@ -333,18 +331,14 @@ class Reached:
 
 def so_far(condition: Expr, inner: Index, *others: Expr) -> Reached | None:
     """A condition as how far ``inner`` goes, if it compares it with an index that stands in none of ``others``."""
-    if not isinstance(condition, Bracket) or type(condition.args[0]) not in STRICT:
+    if not isinstance(condition, Bracket) or not isinstance(condition.args[0], ORDERS):
         return None
-    relation = condition.args[0]
-    gap = line(relation.lhs - relation.rhs)
-    if gap is None or len(gap.slopes) != 2 or not gap.constant.is_Integer:
+    gap = line(whole_gap(condition.args[0]))
+    slopes = {} if gap is None else dict(gap.slopes)
+    if gap is None or not gap.constant.is_Integer or inner not in slopes or sorted(slopes.values()) != [-1, 1]:
         return None
-    slopes = dict(gap.slopes)
-    (outer,) = (k for k in (*slopes, inner) if k != inner) if len(slopes) == 2 and inner in slopes else (None,)
-    if outer is None or slopes[inner] + slopes[outer] or abs(slopes[inner]) != 1:
-        return None
+    backwards = slopes.pop(inner) == 1
+    (outer,) = slopes
     if any(outer in free_indices(other) for other in others):
         return None
-    below = isinstance(relation, (sp.Lt, sp.Le)) == (slopes[inner] == 1)  # j ≤ i + shift
-    shift = -slopes[inner] * int(gap.constant) + STRICT[type(relation)] * (-1 if below else 1)
-    return Reached(inner, outer, not below, shift)
+    return Reached(inner, outer, backwards, int(-gap.constant if backwards else gap.constant))

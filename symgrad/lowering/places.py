@@ -15,11 +15,12 @@ from itertools import pairwise
 import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
+from symgrad.indexing.brackets import relation_of
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of, number
-from symgrad.lowering.choices import with_parts
+from symgrad.lowering.choices import with_truths
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, NoPlan
 from symgrad.lowering.terms import Number, Term, Terms, Value
-from symgrad.lowering.windows import AffineIndex, line
+from symgrad.lowering.windows import line
 from symgrad.shapes import Size
 
 MOST = 6
@@ -45,40 +46,36 @@ class ConditionChange:
     places: tuple[int, ...]
 
 
-def changes(node: Expr, number: Number) -> Iterator[ConditionChange]:
-    """Where the terms and factors of ``node``, or the places that it reads, become others."""
+def changes(node: Expr, number: Number) -> Iterator[tuple[Expr, ConditionChange]]:
+    """The conditions among the terms and factors of ``node``, and where they become others."""
     if node.is_Add or node.is_Mul:
         for part in node.args:
-            if not is_access(part):
-                yield from changes(part, number)
-    elif isinstance(node, Bracket) and type(node.args[0]) in ENDS and not any(accesses(node)):
-        gap = line(node.args[0].lhs - node.args[0].rhs)
-        yield from crossing(type(node.args[0]), gap, number)
-    elif isinstance(node, sp.KroneckerDelta) and not any(accesses(node)):
-        yield from crossing(sp.Eq, line(node.args[0] - node.args[1]), number)
+            yield from changes(part, number)
+    elif isinstance(node, (Bracket, sp.KroneckerDelta)) and not any(accesses(node)):
+        relation = relation_of(node)
+        along = along_one_index(relation.lhs - relation.rhs) if type(relation) in ENDS else None
+        if along is not None:
+            index, slope, constant = along
+            ends = ENDS[type(relation)] if slope == 1 else [1 - end for end in ENDS[type(relation)]]
+            yield node, ConditionChange(index, tuple(end - slope * number(constant) for end in ends))
 
 
-def crossing(kind: type, gap: AffineIndex | None, number: Number) -> Iterator[ConditionChange]:
-    """Where a line through one index meets 0."""
-    if gap is None or len(gap.slopes) != 1 or abs(gap.slopes[0][1]) != 1:
-        return
-    ((index, slope),) = gap.slopes
-    zero = -slope * number(gap.constant)
-    ends = ENDS[kind] if slope == 1 or kind in (sp.Eq, sp.Ne) else tuple(1 - end for end in ENDS[kind])
-    yield ConditionChange(index, tuple(zero + end for end in ends))
+def along_one_index(expression: Expr) -> tuple[Index, int, Expr] | None:
+    """i, ±1 and c, of ±i + c."""
+    found = line(expression)
+    if found is None or [abs(slope) for _, slope in found.slopes] != [1]:
+        return None
+    return *found.slopes[0], found.constant
 
 
 def remainders(node: Expr, number: Number) -> Iterator[tuple[Expr, ConditionChange]]:
     """The remainders among the places that an access reads, and where they begin again."""
     for place in indices_of(node):
         for rest in place.atoms(sp.Mod):
-            top, size = line(rest.args[0]), rest.args[1]
-            if top is None or len(top.slopes) != 1 or abs(top.slopes[0][1]) != 1:
+            along = along_one_index(rest.args[0])
+            if along is None or not (below := number(rest.args[1])):  # an axis without entries: nothing is read
                 continue
-            ((index, slope),) = top.slopes
-            below, first = number(size), number(top.constant)
-            if not below:  # an axis without entries: nothing is read
-                continue
+            index, slope, first = along[0], along[1], number(along[2])
             low, high = sorted((first, first + slope * (number(index.size) - 1)))
             turns = [n * below for n in range(low // below, high // below + 2)]
             yield rest, ConditionChange(index, tuple(t - first if slope == 1 else first - t + 1 for t in turns))
@@ -87,44 +84,34 @@ def remainders(node: Expr, number: Number) -> Iterator[tuple[Expr, ConditionChan
 def split_in_pieces(node: Expr, number: Number) -> tuple[Index, list[Piece]] | None:
     """An entry or a sum in pieces along one of its indices; None where it is one, or changes within a place: at 5/2."""
     try:
-        rests = dict(remainders(node, number)) if is_access(node) else {}
-        found = list(rests.values()) if is_access(node) else list(changes(node, number))
+        found = dict(remainders(node, number) if is_access(node) else changes(node, number))
     except NoPlan:
         return None
     if not found:
         return None
-    index, length = found[0].index, number(found[0].index.size)
-    cuts = sorted({0, length, *(p for c in found if c.index == index for p in c.places if 0 < p < length)})
+    index = next(iter(found.values())).index
+    own = {part: change.places for part, change in found.items() if change.index == index}
+    length = number(index.size)
+    cuts = sorted({0, length, *(p for places in own.values() for p in places if 0 < p < length)})
     if len(cuts) - 1 > MOST:
         return None
     result = []
     for start, end in pairwise(cuts):
         inner = fresh(index.name, sp.Integer(end - start)) if end - start > 1 else None
-        turned = {rest: without_division(rest, index, start, number) for rest, c in rests.items() if c.index == index}
-        body = node.xreplace(turned) if rests else conditions_decided(node, index, start, number)
+        there = {part: from_there_on(part, {index: sp.Integer(start)}, number) for part in own}
+        body = node.xreplace(there) if is_access(node) else with_truths(node, there)
         at = sp.Integer(start) if inner is None else inner + start
         result.append(Piece(inner, end - start, body.xreplace({index: at})))
     return index, result
 
 
-def without_division(rest: Expr, index: Index, start: int, number: Number) -> Expr:
-    """A remainder without its division, where the index begins at ``start``."""
-    first = number(rest.args[0].xreplace({index: sp.Integer(start)}))
-    return rest.args[0] - first // number(rest.args[1]) * rest.args[1]
-
-
-def conditions_decided(node: Expr, index: Index, start: int, number: Number) -> Expr:
-    """``node`` with the conditions on an index decided, where they are what they are at ``start``."""
-    if node.is_Add or node.is_Mul:
-        each = (part if is_access(part) else conditions_decided(part, index, start, number) for part in node.args)
-        return with_parts(node, list(each))
-    if not any(change.index == index for change in changes(node, number)):
-        return node
-    relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
-    gap = line(relation.lhs - relation.rhs)
-    assert gap is not None
-    at = gap.slopes[0][1] * start + number(gap.constant)
-    return sp.Integer(bool(relation.func(sp.Integer(at), 0)))
+def from_there_on(part: Expr, at: Mapping[Expr, Expr], number: Number) -> Expr:
+    """A condition as what it is where a piece begins, a remainder without its division."""
+    if isinstance(part, sp.Mod):
+        return part.args[0] - number(part.args[0].xreplace(at)) // number(part.args[1]) * part.args[1]
+    relation = relation_of(part)
+    gap = number((relation.lhs - relation.rhs).xreplace(at))
+    return sp.Integer(bool(relation.func(sp.Integer(gap), 0)))
 
 
 class TensorPlaces:

@@ -31,6 +31,7 @@ from symgrad.indexing import (
     row_major,
     unravel,
 )
+from symgrad.indexing.brackets import relation_of
 from symgrad.indexing.sums import is_condition
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.notation import tree
@@ -288,7 +289,7 @@ CONSTANTS: Mapping[str, Expr] = {"π": sp.pi, "pi": sp.pi, "e": sp.E, "∞": sp.
 
 def negate_bracket(guard: Expr) -> Expr:
     """1 − δ_ij as [i ≠ j], of which a sum leaves out what stands beside it where i = j."""
-    relation = guard.args[0] if isinstance(guard, Bracket) else sp.Eq(*guard.args, evaluate=False)
+    relation = relation_of(guard)
     return bracket(relation.negated)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.indexing import Bracket, Equation, Index, Ravel, fresh
+from symgrad.indexing.brackets import ORDERS, whole_gap
 from symgrad.indexing.sums import is_delta, solve
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, number
 from symgrad.lowering.graph import COUNTED, MOST_IN_GRID
@@ -296,15 +297,14 @@ class Edge:
 def _edge(condition: Expr, last: Index, sizes: Sizes) -> Edge | None:
     """What an inequality says about one index; None for other conditions."""
     relation = condition.args[0] if isinstance(condition, Bracket) else None
-    if not isinstance(relation, (sp.Lt, sp.Le, sp.Gt, sp.Ge)) or any(accesses(relation)):
+    if not isinstance(relation, ORDERS):
         return None
-    gap = line(sp.expand(relation.gts - relation.lts))  # at least 0, or 1
+    gap = line(whole_gap(relation))
     slopes = dict(gap.slopes) if gap is not None else {}
     slope = slopes.pop(last, 0)
     if gap is None or abs(slope) != 1:
         return None
-    constant = number(gap.constant, sizes) - isinstance(relation, (sp.Lt, sp.Gt))
-    return Edge(tuple((i, -slope * s) for i, s in slopes.items()), -slope * constant, slope < 0)
+    return Edge(tuple((i, -slope * s) for i, s in slopes.items()), -slope * number(gap.constant, sizes), slope < 0)
 
 
 @lru_cache(maxsize=256)

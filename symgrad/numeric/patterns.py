@@ -68,11 +68,6 @@ class Pattern:
     column_colors: int
     blocks: int | None
 
-    @property
-    def density(self) -> float:
-        """The share of entries that can be nonzero."""
-        return self.nonzeros / max(self.rows * self.columns, 1)
-
 
 def pattern_of(
     outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array] | None
