@@ -455,6 +455,7 @@ ARGUMENTS = {
     **dict.fromkeys(("dot", "vdot"), ROWS), "bmm": (f"{A}[None]", f"{B}[None]"),
     "baddbmm": (f"{A}[None]", f"{B}[None]", f"{A}[None]"), "addmv": (ROWS[0], B, ROWS[1]), "addr": (A, *ROWS),
     "where": ("x[0] > 0", A, B), "masked_fill": (A, "x[0] > 0", "2.0"), "roll": (A, "1", "0"), "flip": (A, "(0, -1)"),
+    **dict.fromkeys(("cat", "concat", "concatenate", "stack"), (f"[{A}, {B}]",)),
     "multi_dot": (f"[{A}, {B}, {A}]",), "matrix_power": (A, "3"), "complex": ("x", "y"), "polar": ("x ** 2", "y"),
 }  # fmt: skip
 INNER = {

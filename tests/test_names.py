@@ -21,7 +21,6 @@ CLASSES: Mapping[str, str] = {}
 """Classes with one name in several modules, and why."""
 
 FUNCTIONS: Mapping[str, str] = {
-    "cat": "torch's own word, by which the lifting of that call is registered",
     "check_backward": "the fixture of the pytest plugin hands out the function of the same name",
     "solve": "torch's own word, and the one of mathematics for an equation in one index",
 }

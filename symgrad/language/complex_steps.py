@@ -150,17 +150,18 @@ class ComplexPairs(EntryCaller):
         return isinstance(value, Ref) or (isinstance(value, TorchShaped) and value.ref.complex)
 
     def pair(self, value: Any) -> Any:
-        """Anything as pairs; a number is one of them for each entry of the complex tensor beside it."""
+        """Anything as pairs."""
         if isinstance(value, Ref):
             return value
         if isinstance(value, TorchShaped):
             return value.ref if value.ref.complex else self(basics.complex_pair, value.ref, 0)
+        return self.constant(value)
+
+    def constant(self, value: Any) -> Ref:
+        """A number as pairs, one for each entry of the complex tensor beside it."""
         peer = next(o.meaning for o in self.operands if is_complex_ref(o.meaning))
-        return self(
-            basics.complex_pair,
-            self(basics.mul, self(basics.ones_like, self(basics.complex_real, peer)), value),
-            0,
-        )
+        ones = self(basics.ones_like, self(basics.complex_real, peer))
+        return self(basics.complex_pair, self(basics.mul, ones, value), 0)
 
     def real(self, value: Any) -> Any:
         """A real tensor, or a number."""
@@ -237,7 +238,8 @@ class ComplexPairs(EntryCaller):
     ) -> Ref | None:
         """What the registry says that the operation is of complex tensors; None where it does not know."""
         try:
-            found = None if word is None else ARITHMETIC[word](self, *map(to_torch_shape, given), **chosen)
+            seen = to_torch_shape((tuple(given),) if self.op.variadic else tuple(given))
+            found = None if word is None else ARITHMETIC[word](self, *seen, **chosen)
         except TypeError:  # the rule knows fewer arguments than the operation
             found = None
         if found is None:

@@ -57,6 +57,22 @@ def test_the_slope_of_a_length_is_a_direction_and_0_at_0() -> None:
     assert found.gradients["z"].closed_form == "view_as_real(v * view_as_complex(z).sgn())"
 
 
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [("cat([z, w])", "v[:z.shape[0]]"), ("cat([z, w], -1)", "v[:z.shape[0]]"), ("stack([z, w], -1)", "v[:, 0]")],
+)
+def test_joined_complex_tensors_are_cut_apart_again(call: str, line: str) -> None:
+    pairs = re.sub("[zw]", r"view_as_complex(\g<0>)", call)
+    found = symgrad.explain(f"view_as_real(torch.{pairs})", shapes={"z": (3, 2), "w": (3, 2)})
+    assert found.gradients["z"].closed_form == line
+    assert found.outcome == "equal"
+
+
+def test_complex_numbers_without_axes_are_not_joined_along_their_pairs() -> None:
+    with pytest.raises(symgrad.ShapeError):
+        symgrad.explain("view_as_real(torch.cat([view_as_complex(z), view_as_complex(w)]))", z=[1, 2], w=[3, 4])
+
+
 def test_sgn_of_0_is_0() -> None:
     found = symgrad.explain("view_as_real(sgn(view_as_complex(z)))", z=[[3, 4], [0, 0]])
     assert_same([[0.6, 0.8], [0, 0]], found.values["out"])

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from typing import Any, Protocol
 
-from symgrad.entries.operands import axes_of
+from symgrad.entries.operands import axes_of, axis_of, require_rank
 from symgrad.entries.signatures import call_of
 from symgrad.ops.calls.call_texts import last_step_of_text
+from symgrad.ops.calls.registry import drop_empty_operands
 
 
 class PairsApplier(Protocol):
@@ -120,6 +121,13 @@ def reduce_over_axes(
     """A sum or mean over axes before the pairs."""
     axes = axes_of(dim, len(x.shape))
     return p(entry, p.pair(x), dim=axes, keepdim=keepdim) if axes else p.pair(x)
+
+
+def joined(entry: str, more: int, p: PairsApplier, tensors: Any, dim: int = 0) -> Any:
+    """Along one of the leading axes, without what torch passes over there, or along one ``more`` in front of the pairs."""
+    pairs = [p.pair(t) for t in (tensors if more else drop_empty_operands(tensors))]
+    rank = len(require_rank(pairs[0].shape[:-1], 1 - more)) + more
+    return p(entry, *pairs, dim=axis_of(dim, rank))
 
 
 # Functions of functions ------------------------------------------------------------------------------------
@@ -234,6 +242,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "complex": lambda p, x, y: p("complex_pair", p.real(x), p.real(y)), "polar": lambda p, x, y: p("complex_polar", p.real(x), p.real(y)),
     "where": lambda p, condition, x, y: p("where", p.column(condition), p.pair(x), p.pair(y)), "roll": roll_pairs, "flip": flip_pairs,
     "fftshift": partial(shift_frequencies, 1), "ifftshift": partial(shift_frequencies, -1), "sum": partial(reduce_over_axes, "sum"), "mean": partial(reduce_over_axes, "mean"),
+    **dict.fromkeys(("cat", "concat", "concatenate"), partial(joined, "cat", 0)), "stack": partial(joined, "stack", 1),
     "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip
 """Functions by their last word."""

@@ -124,6 +124,15 @@ def in_front(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tup
     return (*front.values(), *arguments), {key: value for key, value in keywords.items() if key not in front}
 
 
+def drop_empty_operands(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Of tensors to join those that torch does not pass over: an empty one with one axis fits any other.
+
+    One is left where all of them are like that.
+    """
+    parts = tuple(tensors)
+    return tuple(t for t in parts if tuple(t.shape) != (0,)) or parts[:1]
+
+
 def done(ref: Any) -> Last:
     """The result as it stands."""
     return "identity", (ref,), {}

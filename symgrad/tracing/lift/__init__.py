@@ -262,15 +262,6 @@ def gather_tensor_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
     return (tuple(arguments),) if row else tuple(arguments)
 
 
-def drop_empty_operands(tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Of tensors to join those that torch does not pass over: an empty one with one axis fits any other.
-
-    One is left where all of them are like that.
-    """
-    parts = tuple(tensors)
-    return tuple(t for t in parts if tuple(t.shape) != (0,)) or parts[:1]
-
-
 def without_subclass(value: Any) -> Any:
     """What is recorded as torch's own tensors."""
     return map_nested(value, lambda part: part.tensor() if isinstance(part, Node) else part)

@@ -12,8 +12,9 @@ marks, so that a conjugate, a change of sign and an entry from elsewhere are see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ import torch
 from symgrad.entries.spec import Op
 from symgrad.language.binding import Ref
 from symgrad.language.builder import StepOperand
-from symgrad.language.complex_steps import apply_to_halves
+from symgrad.language.complex_steps import ComplexPairs, TorchShaped
 from symgrad.numeric.exact import Array
 from symgrad.ops import basics
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
@@ -36,7 +37,6 @@ from symgrad.tracing.lift import (
     bind_entry_arguments,
     complex_definitions,
     complex_matrices,
-    drop_empty_operands,
     inside,
     to_operand,
 )
@@ -45,7 +45,7 @@ from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_selection
 from symgrad.tracing.lift.rewrites import normalize_index
 from symgrad.tracing.record.spelling import is_reflected, plain_spelling, plain_word
-from symgrad.tracing.record.trace import Node
+from symgrad.tracing.record.trace import Node, map_nested
 
 
 def is_complex(value: Any) -> bool:
@@ -53,62 +53,51 @@ def is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (isinstance(value, Node) and bool(value.held.is_complex()))
 
 
-class PairedArgs:
+@dataclass(frozen=True)
+class RecordedPairs(ComplexPairs):
     """The arguments of one call as pairs, and entries of the table applied to them."""
 
-    def __init__(self, lifter: LiftContext, node: Node, op: Op | None = None) -> None:
-        self.lifter, self.node, self.op = lifter, node, op  # the table's entry for the call itself
+    lifter: LiftContext
+    node: Node
 
-    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
+    @classmethod
+    def of(cls, lifter: LiftContext, node: Node, op: Op | None = None, operands: Sequence[StepOperand] = ()) -> Self:
+        """Of a call, for which the table may have the entry ``op``."""
+        word = node.maker.spelling
+        return cls(lifter.builder, None, None, op or role_entry(Role.HANDS_ON), operands, word, lifter, node)
+
+    def entry(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any], name: str | None) -> Ref:
+        """One step with its value."""
+        return self.lifter.emit(op, operands, {**op.defaults, **options}, name)
+
+    def __call__(self, name: str | Op, *operands: Any, **options: Any) -> Ref:
         """The result of one entry."""
-        return self.lifter(name, *arguments, **keywords)
+        return self.lifter(name, *operands, **options)
 
-    number = staticmethod(LiftContext.number)
-
-    @staticmethod
-    def paired(value: Any) -> bool:
-        """Whether it is a tensor of pairs: a complex node, or an earlier step."""
-        return isinstance(value, Ref) or (isinstance(value, Node) and is_complex(value))
-
-    def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref | None:
+    def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
         """The call's own entry, of another first tensor."""
-        if self.op is None:
-            return None
-        return self.lifter.apply_op(self.op, self.node.maker.spelling, (first, *arguments), keywords)
+        return self.lifter.apply_op(self.op, self.label, (first, *arguments), keywords)
 
-    def real(self, value: Any) -> Any:
-        """A real tensor as a reference; a number as it is."""
-        return self.lifter.refs_in(value)[id(value)] if isinstance(value, Node) else value
+    def constant(self, value: Any) -> Ref:
+        """A number as one pair."""
+        number = complex(value)
+        label = {1: "one", 1j: "i"}.get(number, "number")
+        return self.lifter.data(label, np.array([number.real, number.imag]))
 
-    def pair(self, value: Any) -> Ref:
-        """Anything as pairs."""
-        if isinstance(value, Ref):
-            return value
-        if not isinstance(value, Node):
-            number = complex(value)
-            label = {1: "one", 1j: "i"}.get(number, "number")
-            return self.lifter.data(label, np.array([number.real, number.imag]))
-        ref = self.real(value)
-        return ref if is_complex(value) else self(basics.complex_pair, ref, 0)
-
-    def part(self, ref: Ref, number: int) -> Ref:
-        """The real (0) or imaginary (1) part of pairs."""
-        key = (*[("all",)] * (len(ref.shape) - 1), ("int", number))
-        return self(role_entry(Role.INDEXES), ref, key=key)
-
-    def column(self, value: Any) -> Any:
-        """A real factor of pairs."""
-        return self(basics.unsqueeze, self.real(value), -1) if isinstance(value, (Node, Ref)) else value
+    def torch_shaped(self, value: Any) -> Any:
+        """What a call was given, its tensors as torch sees them."""
+        refs = self.lifter.refs_in(value)
+        return map_nested(value, lambda part: TorchShaped(refs[id(part)]) if isinstance(part, Node) else part)
 
 
 LONGEST = 4096
 """Transforms of more points are black boxes: their equation's cosines would not fit into memory."""
 
 
-def transform_axes(p: PairedArgs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
+def transform_axes(p: RecordedPairs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
     """One transform along its axes, of a node or of an earlier step."""
     op, of_pairs = entry_named(name), "x" in entry_named(name).traits.complex_pairs
-    if isinstance(x, Node) and is_complex(x) and not of_pairs:
+    if isinstance(x, TorchShaped) and p.paired(x) and not of_pairs:
         raise Refused(f"{name.removeprefix('complex_')} takes a real tensor")
     ref: Ref = p.pair(x) if of_pairs else p.real(x)
     call = op.signature.bind(ref, *given, **spoken)
@@ -125,7 +114,7 @@ def transform_axes(p: PairedArgs, name: str, x: Any, *given: Any, **spoken: Any)
 def lift_fft(word: str) -> Rule:
     """One of torch.fft's functions: an entry, or several of them."""
 
-    def rule(p: PairedArgs, x: Node, *given: Any, **spoken: Any) -> Ref | None:
+    def rule(p: RecordedPairs, x: Any, *given: Any, **spoken: Any) -> Ref | None:
         several, apply = find_compound(f"torch.fft.{word}"), partial(transform_axes, p)
         if several is None:
             return apply(f"complex_{word}", x, *given, **spoken)
@@ -136,8 +125,8 @@ def lift_fft(word: str) -> Rule:
 
 
 def stft(
-    p: PairedArgs,
-    x: Node,
+    p: RecordedPairs,
+    x: Any,
     n_fft: int,
     hop_length: int | None = None,
     win_length: int | None = None,
@@ -148,15 +137,13 @@ def stft(
     align_to_window: bool | None = None,
 ) -> Ref | None:
     """Windows of the signal, each weighed and transformed: out[f, t] = Σ_j w[j]·x[hop·t + j]·exp(−2πi·jf/n)."""
-    if align_to_window or is_complex(x):
+    if align_to_window or p.paired(x) or p.paired(window):
         return None
     hop, width = hop_length or n_fft // 4, win_length or n_fft
     frames = p(basics.unfold, p.real(x), len(x.shape) - 1, n_fft, hop)
     left = (n_fft - width) // 2
     margins = (left, n_fft - width - left)
     if window is not None:
-        if is_complex(window):
-            return None
         weights = p.real(window) if width == n_fft else p(basics.pad, p.real(window), margins)
         frames = p(basics.mul, frames, weights)
     elif width != n_fft:
@@ -187,8 +174,8 @@ def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
     places, conjugated = probe_complex_indices(node, sources)
     if word in WRITES and len(np.unique(places[places >= first])) < total - first:
         raise Refused(TWICE)
-    p = PairedArgs(lifter, node)
-    pairs = [p.pair(source) for source in sources]
+    p = RecordedPairs.of(lifter, node)
+    pairs = [p.pair(source) for source in p.torch_shaped(sources)]
     row = pairs[0] if len(pairs) == 1 else p(basics.cat, [p(basics.reshape, ref, (-1, 2)) for ref in pairs], 0)
     found = lift_selection(lifter, row, 2 * np.maximum(places, 0)[..., None] + np.arange(2), None)
     if conjugated:
@@ -216,22 +203,12 @@ def probe_complex_indices(node: Node, sources: list[Node]) -> tuple[Array, bool]
     raise Refused("it does more than pick entries")
 
 
-def cat(p: PairedArgs, tensors: Any, dim: int = 0) -> Ref:
-    """Joined along one of the leading axes."""
-    return p(basics.cat, [p.pair(t) for t in drop_empty_operands(tensors)], dim % len(p.node.shape))
-
-
-def stack(p: PairedArgs, tensors: Any, dim: int = 0) -> Ref:
-    """Joined along a new axis in front of the pairs."""
-    return p(basics.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape))
-
-
-def expand(p: PairedArgs, x: Any, *_: Any, **__: Any) -> Ref:
+def expand(p: RecordedPairs, x: Any, *_: Any, **__: Any) -> Ref:
     """The same entries along new axes."""
     return p(basics.expand, p.pair(x), (*p.node.shape, 2))
 
 
-def indexed(p: PairedArgs, x: Any, key: Any) -> Ref | None:
+def indexed(p: RecordedPairs, x: Any, key: Any) -> Ref | None:
     """An index of integers and slices."""
     basic = normalize_index(key, len(x.shape))
     if basic is None:
@@ -245,9 +222,7 @@ CASTS = ("to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float
          "_to_copy")  # fmt: skip
 RULES: Mapping[str, Rule] = {
     **ARITHMETIC,
-    **{rule.__name__: rule for rule in (cat, stack, expand)},
-    **dict.fromkeys(("concat", "concatenate"), cat),
-    **dict.fromkeys(("expand_as", "broadcast_to"), expand),
+    **dict.fromkeys((expand.__name__, "expand_as", "broadcast_to"), expand),
     "__getitem__": indexed,
     "copy": lambda p, x, source, *_: expand(p, source),
     "zero": lambda p, x: p(basics.zeros_like, p.pair(x)),
@@ -286,10 +261,10 @@ def lift_by_pairs(lifter: LiftContext, node: Node) -> Ref:
     arguments, keywords = call.arguments, {k: v for k, v in call.keywords.items() if k != "out"}
     if is_reflected(call.spelling):
         arguments = (arguments[1], arguments[0], *arguments[2:])
-    p = PairedArgs(lifter, node, find(plain_spelling(call.spelling)))
+    p = RecordedPairs.of(lifter, node, find(plain_spelling(call.spelling)))
     rule = (SPECTRA if is_fft_function(call.spelling) and "shift" not in word else RULES).get(word)
     try:
-        ref: Ref | None = None if rule is None else rule(p, *arguments, **keywords)
+        ref: Ref | None = None if rule is None else rule(p, *p.torch_shaped(arguments), **p.torch_shaped(keywords))
     except TypeError as error:  # the call has other arguments than the rule
         raise Refused(f"{word}: {error}") from error
     if ref is None:
@@ -304,23 +279,12 @@ def lift_by_halves(lifter: LiftContext, node: Node) -> Ref:
     op, refs = find(spelling), lifter.refs_in((call.arguments, call.keywords))
     if op is None or op.traits.complex_pairs or is_reflected(call.spelling) or spelling.rpartition(".")[2] in WRITES:
         raise Refused("")
-    p, pairs = PairedArgs(lifter, node, op), {refs[id(n)].name for n in call.nodes() if is_complex(n)}
     spoken = {key: to_operand(value, refs) for key, value in call.keywords.items() if key != "out"}
     operands, options = bind_entry_arguments(op, spelling, [to_operand(a, refs) for a in call.arguments], spoken)
-    parts = [
-        (p.part(o.meaning, 0), p.part(o.meaning, 1))
-        if isinstance(o.meaning, Ref) and o.meaning.name in pairs
-        else (o.meaning,)
-        for o in operands
-    ]
-
-    def of(chosen: Sequence[Any]) -> Ref:
-        return lifter.emit(op, [StepOperand(part, op.name) for part in chosen], options)
-
-    both = apply_to_halves(p, lifter.builder, op, parts, of)
-    if both is None:
+    found = RecordedPairs.of(lifter, node, op, operands).by_halves(options, None)
+    if found is None:
         raise Refused(f"{spelling} of complex tensors is not linear in them")
-    return p(basics.complex_pair, *both)
+    return found
 
 
 WAYS = (lift_by_pairs, probe_pairs, lift_by_halves, inside.lift_definition, inside.lift_operations)

@@ -18,7 +18,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import basics
 from symgrad.ops.calls.one_line_calls import SHORTCUT
-from symgrad.ops.calls.registry import Compound, Last, done, find_compound, in_front
+from symgrad.ops.calls.registry import Compound, Last, done, drop_empty_operands, find_compound, in_front
 from symgrad.ops.lookup import find
 from symgrad.program import Role
 from symgrad.tracing.lift import (
@@ -26,7 +26,6 @@ from symgrad.tracing.lift import (
     DROPPED,
     Refused,
     composition,
-    drop_empty_operands,
     explain_refusal,
     without_subclass,
 )

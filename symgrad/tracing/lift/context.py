@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ class LiftContext(ABC):
             node.value(),
             said=own is not None,
         )
-        self.refs[id(node)] = ref
+        ref = self.refs[id(node)] = replace(ref, complex=bool(node.held.is_complex()))
         self.nodes[ref.name] = node
         return ref
 
@@ -218,7 +219,7 @@ class LiftContext(ABC):
             self.arrays[ref.name] = value
         elif not is_constant_array(self.arrays[ref.name], value):
             self.own.add(ref.name)
-        self.refs[id(node)] = ref
+        self.refs[id(node)] = replace(ref, complex=bool(node.held.is_complex()))
         label = self.names.get(id(node))
         if isinstance(label, Suggested):
             self.suggested.setdefault(ref.name, label)
