@@ -28,7 +28,7 @@ from symgrad.tracing.captured.step_text import format_step_shape, with_labels
 from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.frame_names import argument_names
 from symgrad.tracing.record.trace import upstream_nodes
-from symgrad.tracing.session.scene import Scene, lift_between
+from symgrad.tracing.session.scene import Scene, capture_request
 from symgrad.tracing.story.folding import list_folded_program
 
 TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
@@ -125,15 +125,15 @@ def read_script_sweep(scene: Scene) -> JacobianSweep | None:
 
 def explain_sweeps(scene: Scene, sweep: JacobianSweep) -> tuple[str, ...]:
     """What is said once of all the sweeps."""
-    recorder = scene.watch.recorder
-    ends = [recorder.node_of(t) for t in sweep.outputs]
-    read = {id(n.owner()): n for n in upstream_nodes(ends) if n.owner is not None}  # as it was when it was read
-    wanted = [read.get(id(t)) or recorder.node_of(t) for t in sweep.inputs]
+    ends = [scene.watch.recorder.node_of(t) for t in sweep.outputs]
+    wanted = scene.as_read(ends, sweep.inputs)
+    reached = {id(node) for node in upstream_nodes(ends)}
+    ask = scene.request(ends, [n for n in wanted if n.kind in ("leaf", "data") or id(n) in reached])
     pairs = [*zip(sweep.inputs, wanted, strict=True)]
-    called = {id(n): sweep.names[id(t)] for t, n in pairs if id(t) in sweep.names}
-    lifted = lift_between(ends, wanted, called, scene.sight, scene.where)
-    known = {id(t): lifted.refs[id(n)].name for t, n in pairs if id(n) in lifted.refs}
-    program = scene.program(lifted, known.values())
+    ask.inside.names |= {id(n): sweep.names[id(t)] for t, n in pairs if id(t) in sweep.names}
+    program = capture_request(ask, ends)
+    own = dict(zip(map(id, ask.wrt), program.wanted, strict=True))
+    known = {id(t): own[id(n)] for t, n in pairs if id(n) in own}
     lines = [line if line.startswith(" ") else f"  {line}" for line in list_folded_program(program)]
     for end in dict.fromkeys(program.outputs):
         for name in program.inputs:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 
+from symgrad.errors import UnsupportedError
 from symgrad.explanation.kinks import Tie
 from symgrad.explanation.singular import Birth
 from symgrad.numeric.exact import Array, as_float
@@ -41,7 +43,7 @@ from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session.agreement import Judge
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.own_backward import BackwardSensor
-from symgrad.tracing.story.events import Leaf
+from symgrad.tracing.story.events import Leaf, list_names
 from symgrad.tracing.story.story_lines import StoryLines
 
 
@@ -73,14 +75,18 @@ class Scene:
             self.leaves = [(node, node.held) for node in found.wrt]
         elif self.asked is not None:
             known = {id(t) for _, t in self.leaves}
-            read = {id(n.owner()): n for n in self.order if n.owner is not None}  # as it was when it was read
-            wanted = [(read.get(id(t)) or watch.recorder.node_of(t), t) for t in self.asked]
+            wanted = [*zip(self.as_read(self.nodes, self.asked), self.asked, strict=True)]
             more = [p for p in wanted if id(p[1]) not in known]
             self.leaves = wanted if self.kind == "grad" else [*self.leaves, *more]
         watch.name_again([tensor for _, tensor in self.leaves], self.sight)
         with suppress_warnings():
             self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
             self.stood = {id(t): grad_state(t.grad) for _, t in self.leaves}
+
+    def as_read(self, ends: Sequence[Node], tensors: Sequence[Any]) -> list[Node]:
+        """The nodes of ``tensors`` as they were when what leads to ``ends`` read them."""
+        read = {id(n.owner()): n for n in upstream_nodes(ends) if n.owner is not None}
+        return [read.get(id(t)) or self.watch.recorder.node_of(t) for t in tensors]
 
     def observe(self) -> list[Observation]:
         """Look at what passes through functions of the user's own, and through hooks."""
@@ -106,6 +112,12 @@ class Scene:
         reached = {id(t) for _, t in self.leaves}
         held = (t for t in (reference() for reference in cut.leaves) if t is not None)
         return [(self.sight.get(id(t), "a leaf"), id(t) in reached) for t in held]
+
+    def request(self, ends: Sequence[Node], wanted: Sequence[Node]) -> DerivativeRequest:
+        """This call as one for derivatives of ``ends`` by ``wanted``."""
+        found = DerivativeRequest("torch.autograd", self.kind, torch.autograd.grad, where=self.where, sight=self.sight)
+        found.outputs, found.wrt = tuple(ends), tuple(wanted)
+        return found
 
     # Parts ------------------------------------------------------------------------------------------------
 
@@ -155,12 +167,15 @@ def program_starts(wanted: Sequence[Node]) -> frozenset[int]:
     return frozenset(own) if own.isdisjoint(above) else frozenset()
 
 
-def lift_between(
-    ends: Sequence[Node], wanted: Sequence[Node], known: Mapping[int, str], sight: Mapping[int, str], where: SourceLine
-) -> LiftedProgram:
-    """What leads from ``wanted`` to ``ends``; some nodes have names that are ``known``, some tensors those in sight."""
-    names = name_nodes(upstream_nodes(ends), known, sight, outside=where, given=True)
-    return Lifter(names, program_starts(wanted)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
+def capture_request(ask: DerivativeRequest, ends: Sequence[Node]) -> Capture:
+    """What leads from the tensors that were asked for to ``ends``, lifted, in their own names or those in sight."""
+    names = name_nodes(upstream_nodes(ends), ask.inside.names, ask.sight, outside=ask.where, given=True)
+    given = [n for n in ask.wrt if n.kind in ("leaf", "data")]
+    lifted = Lifter(names, program_starts(ask.wrt)).lift(ends, given)
+    lost = [ask.inside.names.get(id(node), "an input") for node in ask.wrt if id(node) not in lifted.refs]
+    if lost:
+        raise UnsupportedError(f"there is no path from {list_names(lost)} to the result of its function")
+    return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
 
 
 def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:

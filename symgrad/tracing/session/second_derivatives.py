@@ -7,7 +7,8 @@ same product on two other ways, forward through the gradient and by difference q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,14 +20,12 @@ from symgrad.numeric import forward_from
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step_shape
-from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import largest_entry
 from symgrad.tracing.record.gradients import RecordedGradient
-from symgrad.tracing.record.names import name_nodes
-from symgrad.tracing.record.trace import Node, SourceLine
+from symgrad.tracing.record.trace import Node, as_numbers
 from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
-from symgrad.tracing.session.scene import Scene, lift_between, pull_capture, push_capture
+from symgrad.tracing.session.scene import Scene, capture_request, pull_capture, push_capture
 from symgrad.tracing.story.events import Note, list_names
 from symgrad.tracing.story.folding import list_folded_program
 from symgrad.tracing.story.story_lines import MOST_STEPS, make_lines
@@ -59,48 +58,29 @@ def explain_second_order(scene: Scene) -> Note:
 
 
 def capture_gradient(scene: Scene) -> Capture:
-    """The call's program and its gradient by each leaf, whose Jacobian is H."""
-    names = name_nodes(scene.order, scene.names, scene.sight, outside=scene.where, given=True)
-    once = Lifter(names, scene.stops()).lift(scene.nodes)
-    leaves = [(once.refs[id(n)].name, n) for n, _ in scene.leaves if id(n) in once.refs]
-    only = [(own, n) for own, n in leaves if scene.watch.wants(once.labels.get(own, own))]
-    wanted = tuple(node for _, node in only or leaves)
-    if not wanted:
+    """The call's gradient by each leaf that is wanted, whose Jacobian is H."""
+    reached = {id(node) for node in scene.order}
+    ask = scene.request(scene.nodes, [node for node, _ in scene.leaves if id(node) in reached])
+    if not ask.wrt:
         raise UnsupportedError("no leaf is reached")
-    first = scene.program(once, [own for own, _ in only or leaves])
-    seeds = scene.weights(once)
-    gradients = pull_capture(first, [seeds[end] for end in first.ends])
-    weights = tuple(None if seed is None else Node("data", seed, None, scene.where) for seed in scene.seeds)
-    gradient = RecordedGradient(tuple(scene.nodes), weights, wanted, (None,) * len(wanted))
-    ends = gradient_nodes(gradient, gradients.values(), scene.where)
-    twice = lift_between(ends, wanted, scene.names, scene.sight, scene.where)
-    return scene.program(twice, [twice.refs[id(node)].name for node in wanted])
+    first = capture_request(ask, ask.outputs)
+    only = [n for own, n in zip(first.wanted, ask.wrt, strict=True) if scene.watch.wants(first.labels[own])]
+    ask.wrt = tuple(only) or ask.wrt
+    return capture_request(ask, request_gradient_nodes(ask, scene.seeds))
 
 
-def gradient_nodes(gradient: RecordedGradient, arrays: Iterable[Array], where: SourceLine) -> list[Node]:
-    """A gradient that is differentiated again, as nodes with the numbers that were derived."""
-    return [
-        Node("gradient", torch.as_tensor(as_float(array)).to(node.held.dtype), None, where,
-             index=place, parents=gradient.parents, gradient=gradient)
-        for place, (node, array) in enumerate(zip(gradient.inputs, arrays, strict=True))
-    ]  # fmt: skip
-
-
-def request_gradient_nodes(ask: DerivativeRequest) -> list[Node]:
+def request_gradient_nodes(ask: DerivativeRequest, seeds: Sequence[Any] = (None,)) -> list[Node]:
     """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared."""
     first = capture_request(ask, ask.outputs)
-    pulled = first.pullback(np.ones(np.shape(first.arrays[first.ends[0]])))
-    gradient = RecordedGradient(ask.outputs, (None,), ask.wrt, (None,) * len(ask.wrt))
-    return gradient_nodes(gradient, [pulled[first.labels.get(name, name)] for name in first.inputs], ask.where)
-
-
-def capture_request(ask: DerivativeRequest, ends: Sequence[Node]) -> Capture:
-    """What ran in the function, lifted: by the tensors that were asked for."""
-    lifted = lift_between(ends, ask.wrt, ask.inside.names, ask.sight, ask.where)
-    lost = [ask.inside.names.get(id(node), "an input") for node in ask.wrt if id(node) not in lifted.refs]
-    if lost:
-        raise UnsupportedError(f"there is no path from {list_names(lost)} to the result of its function")
-    return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
+    pairs = zip(first.results, seeds, strict=True)
+    pulled = pull_capture(first, [np.ones(np.shape(r)) if v is None else as_numbers(v) for r, v in pairs])
+    weights = tuple(None if seed is None else Node("data", seed, None, ask.where) for seed in seeds)
+    gradient = RecordedGradient(ask.outputs, weights, ask.wrt, (None,) * len(ask.wrt))
+    return [
+        Node("gradient", torch.as_tensor(as_float(pulled[name])).to(node.held.dtype), None, ask.where,
+             index=place, parents=gradient.parents, gradient=gradient)
+        for place, (node, name) in enumerate(zip(ask.wrt, first.inputs, strict=True))
+    ]  # fmt: skip
 
 
 def list_function_lines(program: Capture, second: bool, forward: bool = False) -> Iterator[str]:

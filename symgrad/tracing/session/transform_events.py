@@ -23,13 +23,12 @@ from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
 from symgrad.tracing.record.spelling import BackwardArgs
 from symgrad.tracing.record.trace import Node, as_numbers, tensors_in, upstream_nodes
-from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, DerivativeRequest
+from symgrad.tracing.record.transforms import GRADIENTS, JACOBIANS, DerivativeRequest
 from symgrad.tracing.session.call_events import explain_call
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
-from symgrad.tracing.session.scene import Scene, pull_capture, push_capture
+from symgrad.tracing.session.scene import Scene, capture_request, pull_capture, push_capture
 from symgrad.tracing.session.second_derivatives import (
-    capture_request,
     is_recorded_gradient,
     list_function_lines,
     outputs_along,
@@ -41,6 +40,10 @@ MOST_MOVED, CLOSE = 64, 1e-3
 """Entries of the largest input that is moved, one after the other, and how closely a slope has to be met."""
 MOST = 250_000
 """Entries of a Jacobian that is laid out to be compared."""
+AGAIN = ("hessian", "hvp", "vhp")
+"""What is of second derivatives where its function is no gradient itself."""
+WHOLE = (*JACOBIANS, "hessian")
+"""What asks for all of J or of H, and not for a product with it."""
 HOW = {
     "jacrev": ", with one backward pass for each row",
     "jacfwd": ", with one forward pass for each column",
@@ -63,7 +66,11 @@ def request_event(watch: History, ask: DerivativeRequest, result: Any) -> CallEv
     """The event of one outermost request; None where nothing was differentiated."""
     returned = ask.returned(result)
     if ask.functional:
-        return functional_note(ask, returned)
+        if not ask.outputs or not ask.wrt:
+            raise UnsupportedError("its function ran on tensors of a transform, or returned none")
+        if ask.word == "hessian" and any(t.requires_grad and t.is_leaf for t in returned):
+            raise UnsupportedError("it returned leaves of another graph")
+        return request_note(ask, returned, ask.title)
     ask.inside.settle()
     if ask.word == "vmap":
         asked, around = [one for one in ask.inside.requests if one.word != "vmap"], ask.inside.around
@@ -71,7 +78,7 @@ def request_event(watch: History, ask: DerivativeRequest, result: Any) -> CallEv
         return None if inner is None else vmap_event(watch, ask, inner, result)
     if not ask.ran:
         raise UnsupportedError("its function never ran")
-    return transform_event(watch, ask, [t.detach() for t in returned], ask.title)
+    return transform_event(watch, ask, returned, ask.title)
 
 
 def vmap_event(watch: History, ask: DerivativeRequest, inner: DerivativeRequest, result: Any) -> CallEvent | Note:
@@ -97,34 +104,62 @@ def transform_event(watch: History, ask: DerivativeRequest, returned: Sequence[A
         outputs, wanted = (tuple(node.held for node in nodes) for nodes in (ask.outputs, ask.wrt))
         passed = tuple(seed.detach().clone() for seed in ask.seeds) or (None,)
         given = BackwardArgs("grad", outputs, ask.seeds or (None,), passed, wanted, retained=True, batched=False)
-        event = explain_call(Scene(watch, given, ask.where, ask), list(returned), None)
+        event = explain_call(Scene(watch, given, ask.where, ask), [t.detach() for t in returned], None)
         return replace(event, lead=(f"{title}: one backward pass through the function", *TRICK[:inside], *event.lead))
-    note = forward_note(ask, returned, title) if ask.word in PRODUCTS else jacobian_note(ask, returned, title)
+    note = request_note(ask, returned, title)
     return replace(note, more=(*TRICK[:inside], *note.more))
 
 
-def jacobian_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
-    """All of J, or all second derivatives, as derived, beside what torch returned; of several inputs a block each."""
-    again = ask.word == "hessian"
-    if len(ask.outputs) != 1:
+def request_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
+    """All of J, all second derivatives, or a product with either, as derived, beside what torch returned."""
+    again, whole = ask.word in AGAIN, ask.word in WHOLE
+    if whole and len(ask.outputs) != 1:
         raise UnsupportedError(f"its function returns {len(ask.outputs)} tensors, so there is one J for each of them")
-    if again and ask.outputs[0].held.numel() != 1:
+    if whole and again and ask.outputs[0].held.numel() != 1:
         raise UnsupportedError("its function returns more than one number, so there is one Hessian for each of them")
     ends = request_gradient_nodes(ask) if again else ask.outputs
-    second = is_recorded_gradient(ends[0])
-    all_of = f"all {'second derivatives' if second else 'of J'}{HOW.get(ask.word, '')}:"
-    program = capture_request(ask, ends)
-    said, judged, beside, found = list[str](), [], list[str](), iter(returned)
-    for end in program.outputs:
-        for own in program.wanted:
-            block = program.jacobian(program.labels[own], output=end)
-            said += describe_jacobian_block(program, block, end, ask.word, "H" if second else "J")
-            torchs = next(found)
-            judged.append(compare_block(block, torchs, coarsest_dtype(ends)))
-            beside.extend(compare_with_quotients(ask, program, end, own, block, torchs, second))
+    second, kind = all(map(is_recorded_gradient, ends)), coarsest_dtype(ends)
+    program, what = capture_request(ask, ends), "the gradient" if second else "the function"
+    pairs = [(end, own) for end in dict.fromkeys(program.outputs) for own in program.wanted]
+    blocks = [program.jacobian(program.labels[own], output=end) for end, own in pairs]
+    lines: list[str] = []
+    for (end, _), block in zip(pairs, blocks, strict=True):
+        first, *more = describe_jacobian_block(program, block, end, ask.word, matrix := "H" if second else "J")
+        lines += [first, *(more if whole else (f"for all of {matrix}, {line}" for line in more))]
+    if whole:
+        judged = [compare_block(block, torchs, kind) for block, torchs in zip(blocks, returned, strict=True)]
+        beside = [line for (end, own), block, torchs in zip(pairs, blocks, returned, strict=True)
+                  for line in compare_with_quotients(ask, program, end, own, block, torchs, second)]  # fmt: skip
+    else:
+        given = [as_numbers(t) for t in ask.directions]
+        given = given or [np.ones(np.shape(program.arrays[own])) for own in program.wanted]
+        if ask.word == "vhp":
+            ours = [*pull_capture(program, given).values()]
+        else:
+            ours = push_capture(program, dict(zip(program.inputs, given, strict=True)))
+        torchs = [as_float(as_numbers(t)) for t in returned]
+        judged = [compare_arrays(a, b, kind) for a, b in zip(ours, torchs, strict=True)]
+        beside = [] if ask.functional else [*compare_along_tangent(ask, program, ours, torchs, what)]
+        lines += suggest_fewer_passes(ask, program, given, ours, kind) if ask.functional else ()
     same, _, sentence = min(judged, key=lambda one: (one[0] is not False, one[0] is not None, -one[1]))
-    more = (*said, sentence, *dict.fromkeys(beside), *list_function_lines(program, second))
-    return Note(ask.where, f"{title} gives {SWEEPS[ask.word] if ask.functional else all_of}", more, same is not False)
+    if any(line.startswith("undefined here") for line in beside):
+        same, sentence = True, "not the same as torch's"
+    lines += [sentence, *dict.fromkeys(beside)]
+    lines += list_function_lines(program, second, ask.word in ("jvp", "linearize"))
+    return Note(ask.where, write_title(ask, title, second), tuple(lines), same is not False)
+
+
+def write_title(ask: DerivativeRequest, title: str, second: bool) -> str:
+    """What was asked for, and how torch gets there."""
+    if ask.functional:
+        return f"{title} gives {SWEEPS[ask.word]}"
+    if ask.word in WHOLE:
+        return f"{title} gives all {'second derivatives' if second else 'of J'}{HOW[ask.word]}:"
+    labels = [ask.inside.names.get(id(node), "x") for node in ask.wrt]
+    made = "H·u, second derivatives times u," if second else "Ju,"
+    sweep = "a forward pass that is kept for any u" if ask.word == "linearize" else "one forward pass"
+    move = "moves" if len(labels) == 1 else "move"
+    return f"{title} gives {made} by {sweep}: how the outputs change if {', '.join(labels)} {move} along u"
 
 
 def compare_with_quotients(
@@ -180,70 +215,8 @@ def suggest_agreeing_call(ask: DerivativeRequest, ours: Array) -> Iterator[str]:
         yield "torch.autograd.functional.hessian, a backward through the backward, gives the derived numbers"
 
 
-def describe_product_factors(program: Capture, word: str, second: bool) -> Iterator[str]:
-    """What H or J is, by each input, where a product with it was asked for."""
-    for end in dict.fromkeys(program.outputs):
-        for name in program.inputs:
-            block, matrix = program.jacobian(name, output=end), "H" if second else "J"
-            first, *more = describe_jacobian_block(program, block, end, word, matrix)
-            yield from (first, *(f"for all of {matrix}, {line}" for line in more))
-
-
-def functional_note(ask: DerivativeRequest, returned: Sequence[Any]) -> Note:
-    """What `torch.autograd.functional` was asked for."""
-    if not ask.outputs or not ask.wrt:
-        raise UnsupportedError("its function ran on tensors of a transform, or returned none")
-    if ask.word != "hessian":
-        return product_note(ask, returned, f"{ask.title} gives {SWEEPS[ask.word]}", ask.word != "jvp")
-    if any(t.requires_grad and t.is_leaf for t in returned):
-        raise UnsupportedError("it returned leaves of another graph")
-    return jacobian_note(ask, [t.detach() for t in returned], ask.title)
-
-
-def forward_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
-    """Ju: one product with a change of the inputs."""
-    labels = [ask.inside.names.get(id(node), "x") for node in ask.wrt]
-    made = "H·u, second derivatives times u," if all(map(is_recorded_gradient, ask.outputs)) else "Ju,"
-    sweep = "a forward pass that is kept for any u" if ask.word == "linearize" else "one forward pass"
-    move = "moves" if len(labels) == 1 else "move"
-    what = f"{title} gives {made} by {sweep}: how the outputs change if {', '.join(labels)} {move} along u"
-    return product_note(ask, returned, what, False)
-
-
-def product_note(ask: DerivativeRequest, returned: Sequence[Any], what: str, again: bool) -> Note:
-    """One product with J, or with H where the function is differentiated ``again``, beside what torch returned."""
-    ends = request_gradient_nodes(ask) if again else ask.outputs
-    second = all(map(is_recorded_gradient, ends))
-    program = capture_request(ask, ends)
-    labels = [program.labels[own] for own in program.wanted]
-    given = [as_numbers(t) for t in ask.directions] or [
-        np.ones(np.shape(program.arrays[own])) for own in program.wanted
-    ]
-    if ask.word == "vhp":
-        own = [*pull_capture(program, given).values()]
-    else:
-        own = push_capture(program, dict(zip(labels, given, strict=True)))
-    torchs = [as_float(as_numbers(t)) for t in returned]
-    kind = precision_of(coarsest_dtype(ends))[0]
-    pairs = [relative_difference(as_float(a), b, kind) for a, b in zip(own, torchs, strict=True)]
-    agrees = all(same for _, same in pairs)
-    said = (
-        "= torch in every entry" if agrees else f"≠ torch (off by {max(e for e, _ in pairs):.2g} of the largest entry)"
-    )
-    if ask.functional:
-        more = (*suggest_fewer_passes(ask, program, given, own, kind), said)
-    else:
-        beside = tuple(compare_along_tangent(ask, program, own, torchs, "the gradient" if second else "the function"))
-        if any(line.startswith("undefined here") for line in beside):
-            agrees, said = True, "not the same as torch's"
-        more = (said, *beside)
-    function = list_function_lines(program, second, ask.word in ("jvp", "linearize"))
-    lines = (*describe_product_factors(program, ask.word, second), *more, *function)
-    return Note(ask.where, what, lines, agrees)
-
-
 def suggest_fewer_passes(
-    ask: DerivativeRequest, program: Capture, given: Sequence[Array], own: Sequence[Array], kind: float
+    ask: DerivativeRequest, program: Capture, given: Sequence[Array], own: Sequence[Array], kind: str
 ) -> Iterator[str]:
     """How a product comes of fewer sweeps; that H is symmetric is tried with this v."""
     labels = [program.labels[own] for own in program.wanted]
@@ -253,7 +226,7 @@ def suggest_fewer_passes(
         yield f"{write_jvp_call(labels, 'grad(f)')} takes the gradient and one forward pass through it"
     else:
         back = pull_capture(program, given).values()
-        if all(relative_difference(as_float(a), as_float(b), kind)[1] for a, b in zip(own, back, strict=True)):
+        if all(compare_arrays(a, b, kind)[0] for a, b in zip(own, back, strict=True)):
             so = f"so does {write_jvp_call(labels, 'grad(f)')}"
             yield f"H·v = v·H here, as H is symmetric: vhp() takes two passes, and {so}"
 
@@ -312,9 +285,11 @@ def compare_block(whole: Any, found: Any, kind: str) -> tuple[bool | None, float
         own: Array = as_float(whole.dense()).reshape(tuple(found.shape))
     except (SymgradError, ValueError):
         return None, 0.0, "its numbers were not compared with torch's"
-    torchs = as_float(as_numbers(found))
-    error, agrees = relative_difference(own, torchs, precision_of(kind)[0])
-    if agrees:
-        far = f" (largest difference {error:.1g} of the largest entry)" if error else ""
-        return True, error, f"= torch in every entry{far}"
-    return False, error, f"≠ torch (off by {error:.2g} of the largest entry)"
+    agrees, error, said = compare_arrays(own, as_numbers(found), kind)
+    return agrees, error, said + (f" (largest difference {error:.1g} of the largest entry)" if agrees and error else "")
+
+
+def compare_arrays(own: Array, other: Array, kind: str) -> tuple[bool, float, str]:
+    """The same of any two arrays."""
+    error, agrees = relative_difference(as_float(own), as_float(other), precision_of(kind)[0])
+    return agrees, error, "= torch in every entry" if agrees else f"≠ torch (off by {error:.2g} of the largest entry)"
