@@ -10,9 +10,9 @@ runs the program again, is as far from the derived gradient in single precision,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -60,14 +60,13 @@ class Judge:
         self.terms: dict[str, float] = {}
         self.derived: dict[str, Array] = {}
         self.open: dict[str, Array] = {}
-        self._moved: list[dict[str, float]] = []
-        self._free: list[dict[str, float]] = []
         self._doubtful: set[str] = set()
         self.chosen: dict[str, str] = {}
         self.rules: dict[str, str] = {}
         self.coarse: dict[str, float] = {}
         self.rough: dict[str, float] = {}
         self.precision = PrecisionRuns(program, seeds)
+        self.drawn, self.moved = lru_cache(maxsize=LOTS)(self.draw), lru_cache(maxsize=1 + LOTS)(self.move)
 
     def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
@@ -116,15 +115,16 @@ class Judge:
 
         None where that cannot be computed.
         """
-        program = self.program
-        small = [own for own in program.wanted if self.is_small(own)]
-        for lot in range(LOTS):
-            if lot == len(self._free):
-                found: Mapping[str, Array] = {}
-                with suppress(SymgradError):  # a backward of the user's own is known for one v
-                    found = pull_recording(program, self.seeds, small, drawn=draw_weights(lot))
-                self._free.append({own: largest_entry(part) for own, part in found.items()})
-            yield self._free[lot].get(name)
+        return (self.drawn(lot).get(name) for lot in range(LOTS))
+
+    def draw(self, lot: int) -> dict[str, float]:
+        """Those of all small gradients by one lot."""
+        try:
+            small = [own for own in self.program.wanted if self.is_small(own)]
+            found = pull_recording(self.program, self.seeds, small, drawn=draw_weights(lot))
+        except SymgradError:  # a backward of the user's own is known for one v
+            return {}
+        return {own: largest_entry(part) for own, part in found.items()}
 
     def verdict(self, name: str, got: Array | None, before: Any) -> Check:
         """How far torch's vᵀJ is from the derived one, and whether that is rounding, or a rule of torch's."""
@@ -160,7 +160,7 @@ class Judge:
         if not near and kind == "float32" and self.precision.explains(name, np.where(self.open[name], 0.0, got)):
             if error > NO_DIGIT and some:
                 self._doubtful.add(name)
-                self._free.clear()
+                self.drawn.cache_clear()
             self.coarse |= {} if self.rounding(name) or not some else {name: error}
             return replace(check, passed=True)
         if check.passed and not near and kind != "float64":
@@ -205,16 +205,11 @@ class Judge:
         1 − out² is small, as where tanh is nearly flat, the last digit of ``out`` is most of it. The largest so far is
         given after each sweep.
         """
-        unit = max((precision_of(kind)[1] for kind in self.kinds.values()), default=2.3e-16)
-        most = 0.0
-        for number in range(1 + LOTS):
-            if number == len(self._moved):
-                self._moved.append(self.moved(number, unit))
-            most = max(most, self._moved[number].get(name, 0.0))
-            yield most
+        return accumulate((self.moved(number).get(name, 0.0) for number in range(1 + LOTS)), max)
 
-    def moved(self, number: int, unit: float) -> dict[str, float]:
+    def move(self, number: int) -> dict[str, float]:
         """How far each gradient moves with every term shaken first, then with another forward pass each time."""
+        unit = max((precision_of(kind)[1] for kind in self.kinds.values()), default=2.3e-16)
         program, found = self.program, dict[str, float]()
 
         def taken(name: str, other: Array) -> None:

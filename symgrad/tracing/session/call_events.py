@@ -39,7 +39,7 @@ from symgrad.tracing.session.scene import (
     Findings,
     Notes,
     Scene,
-    find_extended_gradients,
+    explain_extended_gradients,
     format_seed,
     grad_state,
     write_weighted_sum,
@@ -113,7 +113,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
     judge.pull(chain_watchers(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
     scene.passed = flow.small_of(scene.order, lifted.refs)
     lost = is_lost_to_zero_weights(program, born)
-    real = find_extended_gradients(program, seeds) if born and not lost else None
+    real = explain_extended_gradients(program, seeds, judge.kinds) if born and not lost else None
     open_as = "lost to 0·∞" if lost else "out of range" if real is not None else ""
     few = len(targets) <= HANDFUL or bool(scene.watch.only)
     ones = len(scene.seeds) == 1 and scene.seeds[0] is None

@@ -36,12 +36,12 @@ def explain_nonfinite(call: Findings) -> list[str]:
     What goes back through a value that is NaN already is not born there. Where there are real gradients all the same,
     numbers left the range of their types.
     """
-    program, found, seeds, real, kinds = call.program, call.born, call.seeds, call.real, call.judge.kinds
+    program, found, seeds, real = call.program, call.born, call.seeds, call.real
     numbers = (array for row in call.rows for array in (row.added, row.after) if array is not None)
     if not has_nan_output(program) and all(np.isfinite(array).all() for array in numbers):
         return []
     if real is not None:
-        beyond = [*(describe_birth(program, found[0])[:1] if found else []), *real.lines(kinds)]
+        beyond = [*(describe_birth(program, found[0])[:1] if found else []), *real]
         return [*beyond, *suggest_stable_function(program, [birth.step for birth in found])]
     there = [b for b in found if all(np.isfinite(as_float(program.arrays[n])).all() for n in b.step.tensors)]
     ahead = first_nonfinite_value(program)

@@ -210,7 +210,7 @@ class Findings:
 
     ``targets`` are the leaves by their names, each with what torch gave it; ``rows`` what is told of them, of the
     ``judge``'s verdicts; ``shown`` and ``told`` are the lines forward and back, ``letter`` the seed's name. ``born`` is
-    where the way back met what is not finite, ``real`` the gradients with many digits, if they have numbers all the
+    where the way back met what is not finite, ``real`` says what the gradients are if they have numbers all the
     same; ``ties`` are the kinks that matter, ``closed`` the steps that were taken apart. A ``repeated`` program was
     told before.
     """
@@ -228,7 +228,7 @@ class Findings:
     letter: str
     repeated: bool
     born: Sequence[Birth]
-    real: ExtendedGradients | None
+    real: Sequence[str] | None
     ties: Sequence[Tie]
     closed: Sequence[str]
 
@@ -279,63 +279,53 @@ def write_weighted_sum(seeds: tuple[Any, ...], names: Sequence[str], letter: str
     return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
 
 
-@dataclass(frozen=True)
-class ExtendedGradients:
-    """What a program and its gradients come to with many digits, where nothing is too large or too small."""
+def explain_extended_gradients(
+    program: Capture, seeds: Mapping[str, Array], kinds: Mapping[str, str]
+) -> list[str] | None:  # fmt: skip
+    """What the gradients are with many digits, where nothing is too large or too small, and which number left its type.
 
-    program: Capture
-    arrays: Mapping[str, Array]
-    gradients: Mapping[str, Array]
-
-    def lines(self, kinds: Mapping[str, str]) -> list[str]:
-        """Which number left the range of its type, and what the gradients are, or of a large one its largest entry.
-
-        ``kinds`` are the types by name.
-        """
-        recording, known = self.program.recording, self.program.arrays
-        gone: dict[str, tuple[int, ...]] = {}
-        for step in recording.steps:
-            ours, true = as_float(known[step.result.name]), self.arrays[step.result.name]
-            lost = ~np.isfinite(ours) | ((ours == 0) & (true != 0))
-            if lost.any():
-                gone[step.result.name] = tuple(int(i) for i in np.argwhere(lost)[0])
-        beyond = [name for name, at in gone.items() if not np.isfinite(as_float(known[name])[at])]
-        behind = recording.reaching(beyond[:1]) if beyond else gone  # what made the first of them, as 0 its logarithm
-        told = []
-        for step in [step for step in recording.steps if step.result.name in gone and step.result.name in behind][:1]:
-            name, at = step.result.name, gone[step.result.name]
-            entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
-            made, real = format_digits(float(as_float(known[name])[at])), format_extended(self.arrays[name][at])
-            told.append(f"  {format_step(self.program, step)} is {real}{entry}; in {kind} that is {made}")
-        parts = []
-        for name, true in [*self.gradients.items()][:2]:
-            label, sizes = self.program.labels.get(name, name), np.abs(true)
-            if true.size <= MOST and np.isfinite(as_float(true)).all():
-                parts.append(f"{label}.grad is {format_array(as_float(true))}")
-            else:
-                most = np.unravel_index(int(np.argmax(sizes)), true.shape)
-                parts.append(f"the largest entry of {label}.grad is {format_extended(true[most])}")
-        return [*told, f"  Mathematically, {' and '.join(parts)}."]
-
-
-def find_extended_gradients(program: Capture, seeds: Mapping[str, Array]) -> ExtendedGradients | None:
-    """The gradients by many digits; None where they have no number either, or where that would take too long."""
+    Of a large one its largest entry; ``kinds`` are the types by name. None where they have no number either, or where
+    that would take too long.
+    """
     from symgrad.numeric.symbols_and_digits import TooLong
     from symgrad.oracles.digits import DIGITS, FIRST, MORE, PreciseGradients
 
     if program.boxes or len(set(program.ends)) != 1:
         return None
-    truth = PreciseGradients(replace(program.recording, output=program.ends[0]), program.values, program.wanted)
+    recording, known = program.recording, program.arrays
+    truth = PreciseGradients(replace(recording, output=program.ends[0]), program.values, program.wanted)
     for count in (FIRST, DIGITS):  # 1 - sigmoid(200) is 0 in the first ones
         try:
             found = truth.at(count + MORE + truth.at(count).asked)
             gradients = found.pulled(as_float(seeds[program.ends[0]]), program.wanted)
         except TooLong:
             continue
-        return ExtendedGradients(
-            program, found.arrays, {name: gradients[name] for name in program.wanted if name in gradients}
-        )
-    return None
+        break
+    else:
+        return None
+    gone: dict[str, tuple[int, ...]] = {}
+    for step in recording.steps:
+        ours, true = as_float(known[step.result.name]), found.arrays[step.result.name]
+        lost = ~np.isfinite(ours) | ((ours == 0) & (true != 0))
+        if lost.any():
+            gone[step.result.name] = tuple(int(i) for i in np.argwhere(lost)[0])
+    beyond = [name for name, at in gone.items() if not np.isfinite(as_float(known[name])[at])]
+    behind = recording.reaching(beyond[:1]) if beyond else gone  # what made the first of them, as 0 its logarithm
+    told = []
+    for step in [step for step in recording.steps if step.result.name in gone and step.result.name in behind][:1]:
+        name, at = step.result.name, gone[step.result.name]
+        entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
+        made, real = format_digits(float(as_float(known[name])[at])), format_extended(found.arrays[name][at])
+        told.append(f"  {format_step(program, step)} is {real}{entry}; in {kind} that is {made}")
+    parts = []
+    for name in [name for name in program.wanted if name in gradients][:2]:
+        label, true = program.labels.get(name, name), gradients[name]
+        if true.size <= MOST and np.isfinite(as_float(true)).all():
+            parts.append(f"{label}.grad is {format_array(as_float(true))}")
+        else:
+            most = np.unravel_index(int(np.argmax(np.abs(true))), true.shape)
+            parts.append(f"the largest entry of {label}.grad is {format_extended(true[most])}")
+    return [*told, f"  Mathematically, {' and '.join(parts)}."]
 
 
 def format_extended(number: Any) -> str:
