@@ -12,8 +12,7 @@ marks, so that a conjugate, a change of sign and an entry from elsewhere are see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +21,7 @@ import torch
 from symgrad.entries.spec import Op
 from symgrad.language.binding import Ref
 from symgrad.language.builder import StepOperand
-from symgrad.language.complex_steps import ComplexPairs, TorchShaped
+from symgrad.language.complex_steps import ComplexEntryCaller, ComplexPairs, TorchShaped, to_torch_shape
 from symgrad.numeric.exact import Array
 from symgrad.ops import basics
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
@@ -66,14 +65,6 @@ class RecordedPairs(ComplexPairs):
         word = node.maker.spelling
         return cls(lifter.builder, None, None, op or role_entry(Role.HANDS_ON), operands, word, lifter, node)
 
-    def entry(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any], name: str | None) -> Ref:
-        """One step with its value."""
-        return self.lifter.emit(op, operands, {**op.defaults, **options}, name)
-
-    def __call__(self, name: str | Op, *operands: Any, **options: Any) -> Ref:
-        """The result of one entry."""
-        return self.lifter(name, *operands, **options)
-
     def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
         """The call's own entry, of another first tensor."""
         return self.lifter.apply_op(self.op, self.label, (first, *arguments), keywords)
@@ -94,34 +85,15 @@ LONGEST = 4096
 """Transforms of more points are black boxes: their equation's cosines would not fit into memory."""
 
 
-def transform_axes(p: RecordedPairs, name: str, x: Any, *given: Any, **spoken: Any) -> Ref:
-    """One transform along its axes, of a node or of an earlier step."""
-    op, of_pairs = entry_named(name), "x" in entry_named(name).traits.complex_pairs
-    if isinstance(x, TorchShaped) and p.paired(x) and not of_pairs:
-        raise Refused(f"{name.removeprefix('complex_')} takes a real tensor")
-    ref: Ref = p.pair(x) if of_pairs else p.real(x)
-    call = op.signature.bind(ref, *given, **spoken)
-    call.apply_defaults()
-    _, asked, dim, _ = call.arguments.values()
-    sizes = ref.shape[: -1 if of_pairs else None]
-    for axis, points in zip(*each_axis(len(sizes), asked, dim), strict=True):
-        longest = max(int(sizes[axis]), int(points or 0))
+def check_transform_length(op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any]) -> None:
+    """Refuse a transform of too many points along one of its axes."""
+    if op.name.removeprefix("complex_") not in TRANSFORMS:
+        return
+    shape = to_torch_shape(operands[0].meaning).shape
+    for axis, points in zip(*each_axis(len(shape), options.get("n", options.get("s")), options["dim"]), strict=True):
+        longest = max(int(shape[axis]), int(points or 0))
         if longest > LONGEST:
             raise Refused(f"{longest} points: the equation is a sum against a table of {longest}² cosines")
-    return p(op, ref, *given, **spoken)
-
-
-def lift_fft(word: str) -> Rule:
-    """One of torch.fft's functions: an entry, or several of them."""
-
-    def rule(p: RecordedPairs, x: Any, *given: Any, **spoken: Any) -> Ref | None:
-        several, apply = find_compound(f"torch.fft.{word}"), partial(transform_axes, p)
-        if several is None:
-            return apply(f"complex_{word}", x, *given, **spoken)
-        last = several.steps(apply, 0, x, *given, **spoken)
-        return None if last is None else apply(last[0], *last[1], **last[2])
-
-    return rule
 
 
 def stft(
@@ -140,22 +112,24 @@ def stft(
     if align_to_window or p.paired(x) or p.paired(window):
         return None
     hop, width = hop_length or n_fft // 4, win_length or n_fft
-    frames = p(basics.unfold, p.real(x), len(x.shape) - 1, n_fft, hop)
+    frames = p(basics.unfold, p.real(x), dimension=len(x.shape) - 1, size=n_fft, step=hop)
     left = (n_fft - width) // 2
     margins = (left, n_fft - width - left)
     if window is not None:
-        weights = p.real(window) if width == n_fft else p(basics.pad, p.real(window), margins)
+        weights = p.real(window) if width == n_fft else p(basics.pad, p.real(window), pad=margins)
         frames = p(basics.mul, frames, weights)
     elif width != n_fft:
         frames = p(basics.mul, frames, p.lifter.data("window", np.pad(np.ones(width), margins)))
     axis, norm = len(frames.shape) - 1, "ortho" if normalized else None
     half = onesided is None or onesided
     source = frames if half else p(basics.complex_pair, frames, 0)
-    return p(basics.transpose, transform_axes(p, f"complex_{'r' * half}fft", source, None, axis, norm), axis - 1, axis)
+    entry = entry_named(f"complex_{'r' * half}fft")
+    check_transform_length(entry, [StepOperand(frames, "stft")], {"dim": axis})
+    return p(basics.transpose, p(entry, source, dim=axis, norm=norm), dim0=axis - 1, dim1=axis)
 
 
-WORDS = [f"{word}{tail}" for tail in ("", "2", "n") for word in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")]
-SPECTRA: Mapping[str, Rule] = {**{word: lift_fft(word) for word in WORDS}, "stft": stft}
+TRANSFORMS = frozenset(f"{word}{tail}" for tail in ("", "2", "n")
+                       for word in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))  # fmt: skip
 """Functions of torch.fft by their last word."""
 
 
@@ -176,7 +150,9 @@ def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
         raise Refused(TWICE)
     p = RecordedPairs.of(lifter, node)
     pairs = [p.pair(source) for source in p.torch_shaped(sources)]
-    row = pairs[0] if len(pairs) == 1 else p(basics.cat, [p(basics.reshape, ref, (-1, 2)) for ref in pairs], 0)
+    row = (
+        pairs[0] if len(pairs) == 1 else p(basics.cat, *(p(basics.reshape, ref, shape=(-1, 2)) for ref in pairs), dim=0)
+    )
     found = lift_selection(lifter, row, 2 * np.maximum(places, 0)[..., None] + np.arange(2), None)
     if conjugated:
         found = p(basics.complex_conj, found)
@@ -205,7 +181,7 @@ def probe_complex_indices(node: Node, sources: list[Node]) -> tuple[Array, bool]
 
 def expand(p: RecordedPairs, x: Any, *_: Any, **__: Any) -> Ref:
     """The same entries along new axes."""
-    return p(basics.expand, p.pair(x), (*p.node.shape, 2))
+    return p(basics.expand, p.pair(x), shape=(*p.node.shape, 2))
 
 
 def indexed(p: RecordedPairs, x: Any, key: Any) -> Ref | None:
@@ -225,6 +201,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys((expand.__name__, "expand_as", "broadcast_to"), expand),
     "__getitem__": indexed,
     "copy": lambda p, x, source, *_: expand(p, source),
+    "stft": stft,
     "zero": lambda p, x: p(basics.zeros_like, p.pair(x)),
     "view_as_complex": lambda p, x: p.real(x),
     **dict.fromkeys(SAME, lambda p, x, *_, **__: p.pair(x)),
@@ -241,14 +218,7 @@ def touches_complex(node: Node) -> bool:
     if call is None or call.spelling.endswith(".apply"):
         return False
     word = call.spelling.rpartition(".")[2]
-    return (
-        is_complex(node) or any(map(is_complex, call.nodes())) or (word in SPECTRA and is_fft_function(call.spelling))
-    )
-
-
-def is_fft_function(spelling: str) -> bool:
-    """Whether a function is one of torch.fft, or the short-time transform."""
-    return ".fft." in spelling or spelling.endswith("stft")
+    return is_complex(node) or any(map(is_complex, call.nodes())) or (word in TRANSFORMS and ".fft." in call.spelling)
 
 
 # The way in -----------------------------------------------------------------------------------------------
@@ -262,9 +232,10 @@ def lift_by_pairs(lifter: LiftContext, node: Node) -> Ref:
     if is_reflected(call.spelling):
         arguments = (arguments[1], arguments[0], *arguments[2:])
     p = RecordedPairs.of(lifter, node, find(plain_spelling(call.spelling)))
-    rule = (SPECTRA if is_fft_function(call.spelling) and "shift" not in word else RULES).get(word)
     try:
-        ref: Ref | None = None if rule is None else rule(p, *p.torch_shaped(arguments), **p.torch_shaped(keywords))
+        ref: Ref | None = (
+            RULES[word](p, *p.torch_shaped(arguments), **p.torch_shaped(keywords)) if word in RULES else None
+        )
     except TypeError as error:  # the call has other arguments than the rule
         raise Refused(f"{word}: {error}") from error
     if ref is None:
@@ -272,20 +243,26 @@ def lift_by_pairs(lifter: LiftContext, node: Node) -> Ref:
     return ref
 
 
-def lift_by_halves(lifter: LiftContext, node: Node) -> Ref:
-    """What is linear in its tensors, of their halves: which of them it is linear in is read off its equation."""
+def lift_by_entry(lifter: LiftContext, node: Node) -> Ref:
+    """As the table's entry, or several, on pairs, or on the halves of what the entry is linear in."""
     call = node.maker
-    spelling = plain_spelling(call.spelling)
-    op, refs = find(spelling), lifter.refs_in((call.arguments, call.keywords))
-    if op is None or op.traits.complex_pairs or is_reflected(call.spelling) or spelling.rpartition(".")[2] in WRITES:
+    spelling, keywords = plain_spelling(call.spelling), {k: v for k, v in call.keywords.items() if k != "out"}
+    op, compound, refs = find(spelling), find_compound(spelling), lifter.refs_in((call.arguments, keywords))
+    if is_reflected(call.spelling) or spelling.rpartition(".")[2] in WRITES:
         raise Refused("")
-    spoken = {key: to_operand(value, refs) for key, value in call.keywords.items() if key != "out"}
+    p = RecordedPairs.of(lifter, node)
+    if compound is not None and compound.pairs:
+        caller = ComplexEntryCaller(lifter.builder, None, lambda size, _: int(size))
+        last = compound.steps(caller, node.index or 0, *p.torch_shaped(call.arguments), **p.torch_shaped(keywords))
+        if last is not None:
+            return caller.last(last[0], last[1], last[2], None)
+    if op is None:
+        raise Refused("")
+    spoken = {key: to_operand(value, refs) for key, value in keywords.items()}
     operands, options = bind_entry_arguments(op, spelling, [to_operand(a, refs) for a in call.arguments], spoken)
-    found = RecordedPairs.of(lifter, node, op, operands).by_halves(options, None)
-    if found is None:
-        raise Refused(f"{spelling} of complex tensors is not linear in them")
-    return found
+    check_transform_length(op, operands, options)
+    return replace(p, op=op, operands=operands).step(options, None)
 
 
-WAYS = (lift_by_pairs, probe_pairs, lift_by_halves, inside.lift_definition, inside.lift_operations)
+WAYS = (lift_by_pairs, probe_pairs, lift_by_entry, inside.lift_definition, inside.lift_operations)
 """The ways to lift a call on complex tensors, in turn."""

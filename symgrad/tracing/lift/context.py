@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,7 +20,7 @@ from symgrad.backward.page_names import OPTION, Suggested
 from symgrad.entries.spec import Op
 from symgrad.errors import SourceText
 from symgrad.language.binding import Ref
-from symgrad.language.builder import StepBuilder, StepOperand
+from symgrad.language.builder import StepBuilder, StepOperand, is_infinite_or_nan
 from symgrad.language.parser import parse_script
 from symgrad.language.statements import StatementReader
 from symgrad.numeric.exact import Array
@@ -47,6 +47,34 @@ Ran = tuple[tuple[Node | None, ...], dict[int, int]]
 """The results of a call whose inside was looked at, and when each node there was made."""
 
 
+class RecordingBuilder(StepBuilder):
+    """Appends steps with their values to ``arrays``; ``data`` makes an input of a number that no formula has."""
+
+    def __init__(self, arrays: dict[str, Array], data: Callable[[str, Array], Ref]) -> None:
+        super().__init__(Sizes(), {}, RESERVED)
+        self.arrays, self.data = arrays, data
+
+    def known(self, operand: StepOperand) -> StepOperand:
+        """Infinities as data."""
+        value: Any = operand.meaning
+        return replace(operand, meaning=self.data("bound", np.asarray(value))) if is_infinite_or_nan(value) else operand
+
+    def apply(self, *given: Any, **spoken: Any) -> Ref:
+        """One entry; what its derivative reads beside it has values after it."""
+        begin, outermost = len(self.steps), not self.pending
+        ref = super().apply(*given, **spoken)
+        for step in self.steps[begin:] if outermost else ():
+            evaluate_step(step, self.arrays)
+        return ref
+
+    def renamed(self, ref: Ref, name: str) -> Ref | None:
+        """The last step's result under another name, with its value."""
+        found = super().renamed(ref, name)
+        if found is not None:
+            self.arrays[found.name] = self.arrays.pop(ref.name)
+        return found
+
+
 class LiftContext(ABC):
     """What is lifted so far; ``names`` gives nodes the names that the user knows them by.
 
@@ -58,10 +86,10 @@ class LiftContext(ABC):
         self.names, self.stops = dict(names), stops
         self.suggested: dict[str, str] = {}
         self.users = frozenset(re.findall(r"(?<![\w.])\w+", " ".join(names.values())))
-        self.builder = StepBuilder(Sizes(), {}, RESERVED)
+        self.arrays: dict[str, Array] = {}
+        self.builder = RecordingBuilder(self.arrays, self.data)
         self.refs: dict[int, Ref] = {}
         self.inputs: list[Ref] = []
-        self.arrays: dict[str, Array] = {}
         self.boxes: dict[str, UnderivedCall] = {}
         self.labels: dict[str, str] = {}
         self.nodes: dict[str, Node] = {}
@@ -149,11 +177,11 @@ class LiftContext(ABC):
         try:
             if op.traits.role is Role.INDEXES:
                 ref = refs[id(arguments[0])]
-                return self.emit(op, [StepOperand(ref, ref.name)], dict(keywords), name)
+                return self.builder.apply(op, [StepOperand(ref, ref.name)], dict(keywords), None, name=name)
             given = [to_operand(a, refs) for a in arguments]
             spoken = {k: to_operand(v, refs) for k, v in keywords.items()}
             operands, options = bind_entry_arguments(op, spelling, given, spoken)
-            return self.emit(op, operands, options, name)
+            return self.builder.apply(op, operands, options, None, name=name)
         except Refusals as error:
             raise Refused(f"{spelling}: {explain_refusal(error)}") from error
 
@@ -162,32 +190,21 @@ class LiftContext(ABC):
         op = entry_named(name)
         return self.apply_op(op, f"torch.{op.name}", gather_tensor_list(op, arguments), keywords, called)
 
-    def emit(self, op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any], name: str | None = None) -> Ref:
-        """Append a step with its value; what broadcasts its operands comes before it."""
-        begin = len(self.builder.steps)
-        ref = self.builder.apply(op, [self.finite(o) for o in operands], options, None, name=name)
-        for step in self.builder.steps[begin:]:
-            evaluate_step(step, self.arrays)
-        return ref
-
     def read(self, text: str, meanings: Mapping[str, Any]) -> Ref:
         """The steps of a text in symgrad's own language, with their values; what its names stand for is given.
 
         What the text assigns to steps back where the user has a name like that.
         """
-        begin, refs = len(self.builder.steps), self.refs_in(tuple(meanings.values()))
+        refs = self.refs_in(tuple(meanings.values()))
         environment = {name: refs.get(id(part), part) for name, part in meanings.items()}
         for target in {statement.target for statement in parse_script(SourceText(text)).statements} & self.users:
             text = re.sub(rf"\b{target}\b", free_name((str(target),), {*self.users, *self.builder.used}), text)
         try:
-            ref = StatementReader(text, self.builder, environment).run(
+            return StatementReader(text, self.builder, environment).run(
                 parse_script(SourceText(text)), self.builder.fresh_name()
             )
         except Refusals as error:
             raise Refused(explain_refusal(error)) from error
-        for step in self.builder.steps[begin:]:
-            evaluate_step(step, self.arrays)
-        return ref
 
     @staticmethod
     def number(size: Any) -> int:
@@ -195,13 +212,6 @@ class LiftContext(ABC):
         return int(size)
 
     whole = number
-
-    def finite(self, operand: StepOperand) -> StepOperand:
-        """Infinities as data: no formula has them."""
-        value = operand.meaning
-        if isinstance(value, float) and not np.isfinite(value):
-            return StepOperand(self.data("bound", np.asarray(value)), operand.text)
-        return operand
 
     # Results --------------------------------------------------------------------------------------------
 
