@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from symgrad.tracing import capture
 from symgrad.tracing.lift import templates
-from symgrad.tracing.lift.values import StepReplay
+from symgrad.tracing.lift.values import standard_form
 from tests.compare import assert_same
 
 
@@ -131,11 +131,9 @@ def test_a_call_with_another_value_is_lifted_the_long_way(monkeypatch):
     x = rows(3, 4)
     capture(lambda x: torch.tanh(x), x)
     key, kept = next(iter(templates.KNOWN.items()))
-    step, parts, beside, _ = kept.steps[0]
-    wrong = type(step)("sin", step.arguments, step.options, step.result)
-    templates.KNOWN[key] = replace(
-        kept, steps=((wrong, parts, beside, StepReplay(wrong, {step.arguments[0]: x.numpy()})),)
-    )
+    wrong = replace(kept.steps[0][0], op="sin")
+    form = standard_form(wrong, {str(wrong.arguments[0]): x.numpy()})
+    templates.KNOWN[key] = replace(kept, steps=((wrong, form),))
     program = capture(lambda x: torch.tanh(x), x)
     assert [s.op for s in program.recording.steps] == ["tanh"]
 

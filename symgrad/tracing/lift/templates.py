@@ -12,13 +12,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from symgrad.calculus.local_derivatives import Standard
 from symgrad.language.binding import Ref
 from symgrad.ops.lookup import entry_of
-from symgrad.program import Apply, Argument, Role, Tensor
+from symgrad.program import Apply, Role, Tensor
 from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.complexes import touches_complex
 from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.lift.values import StepReplay
+from symgrad.tracing.lift.values import evaluate_step, standard_form
 from symgrad.tracing.record.trace import Node
 
 MOST = 2048
@@ -26,23 +27,17 @@ LITERAL = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
-class Slot:
-    """What a template reads: an operand of the call by its number, or behind those the result of one of its steps."""
-
-    number: int
-
-
-Part = Slot | Argument
-
-
-@dataclass(frozen=True)
 class CallTemplate:
-    """Steps whose arguments are places; ``told`` are those with a label, ``results`` what else the call returned."""
+    """Steps as one call became them, in standard terms too; ``last`` is its result, ``results`` what else it returned.
 
-    steps: tuple[tuple[Apply, tuple[Part, ...], tuple[tuple[str, Slot], ...], StepReplay], ...]
-    told: tuple[bool, ...]
-    last: Slot
-    results: Mapping[int, Slot]
+    ``given`` are the operands that the steps read, with the names that they had there; ``told`` are steps with a label.
+    """
+
+    steps: tuple[tuple[Apply, Standard], ...]
+    given: Mapping[str, int]
+    told: frozenset[str]
+    last: str
+    results: Mapping[int, str]
 
 
 KNOWN: OrderedDict[Hashable, CallTemplate] = OrderedDict()
@@ -78,7 +73,7 @@ def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
 def write_call_key(value: Any, numbers: Mapping[int, int]) -> Hashable:
     """Arguments with numbers for nodes; 1, 1.0 and True are three things."""
     if isinstance(value, Node):
-        return Slot(numbers[id(value)])
+        return Node, numbers[id(value)]
     if isinstance(value, (tuple, list)):
         return (type(value).__name__, *(write_call_key(part, numbers) for part in value))
     if isinstance(value, dict):
@@ -124,74 +119,53 @@ class PendingTemplate:
         lifter, node = self.lifter, self.node
         if self.key is None or lifter.asked_numbers:
             return
-        steps = lifter.builder.steps[self.begin :]
-        ref = lifter.refs[id(node)]
-        made = {step.result.name: Slot(n) for n, step in enumerate(steps, len(node.maker.operands))}
-        given: dict[str, Slot] = {}
+        steps, made = tuple(lifter.builder.steps[self.begin :]), lifter.refs[id(node)].name
+        given: dict[str, int] = {}
         for n, source in enumerate(node.maker.operands):
             if id(source) in lifter.refs:
-                given.setdefault(lifter.refs[id(source)].name, Slot(n))
-        places: dict[str, Slot] = {**given, **made}
-        read = {name for step in steps for name in step.tensors}
+                given.setdefault(lifter.refs[id(source)].name, n)
+        own, read = {step.result.name for step in steps}, {name for step in steps for name in step.tensors}
+        results = {index: other.name for index, other in lifter.shared.get(id(node.call), {}).items()}
+        forms = [standard_form(step, lifter.arrays) for step in steps]
+        asked = {*read, *results.values(), *(name for form in forms for name in form.names.values())}
         looked_at = any(
             not source.carries and (id(source) not in lifter.refs or lifter.refs[id(source)].name not in read)
             for source in node.maker.operands
         )
-        shared = lifter.shared.get(id(node.call), {})
         if (
             looked_at
-            or ref.name not in made
+            or made not in own
             or any(new.name not in given for new in lifter.inputs[self.inputs :])
-            or any(name not in places for step in steps for name in (*step.tensors, *(n for _, n in step.beside)))
-            or any(other.name not in places for other in shared.values())
+            or not asked <= {*given, *own}
             or any(depends_on_values(step) for step in steps)
         ):
             return
-        KNOWN[self.key] = CallTemplate(
-            tuple(
-                (
-                    step,
-                    tuple(places[a] if isinstance(a, str) else a for a in step.arguments),
-                    tuple((read, places[name]) for read, name in step.beside),
-                    StepReplay(step, lifter.arrays),
-                )
-                for step in steps
-            ),
-            tuple(step.result.name in lifter.labels for step in steps),
-            made[ref.name],
-            {index: places[other.name] for index, other in shared.items()},
-        )
+        used = {name: n for name, n in given.items() if name in asked}
+        told = frozenset(own.intersection(lifter.labels))
+        KNOWN[self.key] = CallTemplate(tuple(zip(steps, forms, strict=True)), used, told, made, results)
         while len(KNOWN) > MOST:
             KNOWN.popitem(last=False)
 
 
 def instantiate_template(lifter: LiftContext, node: Node, template: CallTemplate) -> Ref:
     """The template's steps for another call; the reference of its result."""
-    operands, steps = node.maker.operands, template.steps
-    read = {
-        part.number for _, parts, *_ in steps for part in (*parts, *template.results.values()) if isinstance(part, Slot)
-    }
-    given = [n for n in sorted(read) if n < len(operands)]
-    refs = lifter.refs_in([operands[n] for n in given])
-    places = {Slot(n): refs[id(operands[n])] for n in given}
-
-    def name(part: Part) -> Argument:
-        return places[part].name if isinstance(part, Slot) else part
-
-    wish = lifter.wish(node)
-    for n, (step, parts, beside, _) in enumerate(steps):
-        slot = Slot(len(operands) + n)
-        new = lifter.builder.claim(wish) if wish and slot == template.last else lifter.builder.fresh_name()
-        lifter.builder.used.add(new)
-        reads = tuple((own, str(name(place))) for own, place in beside)
-        result = Tensor(new, step.result.shape)
-        again = Apply(step.op, tuple(map(name, parts)), step.options, result, step.span, reads)
-        lifter.builder.steps.append(again)
-        places[slot] = Ref(new, step.result.shape)
-        if template.told[n] and slot != template.last:
+    operands, builder, wish = node.maker.operands, lifter.builder, lifter.wish(node)
+    refs = lifter.refs_in([operands[n] for n in template.given.values()])
+    places = {name: refs[id(operands[n])] for name, n in template.given.items()}
+    for step, _ in template.steps:
+        own = step.result.name
+        new = builder.claim(wish) if wish and own == template.last else builder.fresh_name()
+        builder.used.add(new)
+        places[own] = Ref(new, step.result.shape)
+        if own in template.told and own != template.last:
             lifter.labels[new] = new
-    for step, (*_, valued) in zip(lifter.builder.steps[-len(steps) :], steps, strict=True):
-        valued(step, lifter.arrays)
+    for step, form in template.steps:
+        arguments = tuple(places[a].name if isinstance(a, str) else a for a in step.arguments)
+        beside = tuple((key, places[name].name) for key, name in step.beside)
+        result = Tensor(places[step.result.name].name, step.result.shape)
+        builder.steps.append(Apply(step.op, arguments, step.options, result, step.span, beside))
+        names = {own: places[name].name for own, name in form.names.items()}
+        evaluate_step(builder.steps[-1], lifter.arrays, Standard(form.key, names, form.sizes))
     if template.results:
-        lifter.shared[id(node.call)] = {index: places[place] for index, place in template.results.items()}
+        lifter.shared[id(node.call)] = {index: places[name] for index, name in template.results.items()}
     return places[template.last]

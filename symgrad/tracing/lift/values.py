@@ -16,15 +16,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local_derivatives import OUT, derive_local, operand_name, standard_at
+from symgrad.calculus.local_derivatives import OUT, Standard, derive_local, standard_at
 from symgrad.indexing import Bracket
-from symgrad.indexing.symbols import names_read, number
+from symgrad.indexing.symbols import names_read
 from symgrad.language import expand_composites, why_whole
-from symgrad.lowering import Plan
-from symgrad.lowering.graph import FORWARD, NoPlan
 from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
-from symgrad.numeric.playing import asked_of, left_in, plan_for
 from symgrad.ops.gathering import WrittenTwice
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Program, VectorProduct
@@ -33,66 +30,32 @@ from symgrad.tracing.lift import TWICE, LiftedProgram, Refused, assign_labels
 from symgrad.tracing.record.trace import Node, real_precision
 
 
-def evaluate_step(step: Apply, arrays: dict[str, Array]) -> None:
-    """Put the value of ``step``, and the integers it holds, into ``arrays``; refuses an entry that is written twice."""
+def evaluate_step(step: Apply, arrays: dict[str, Array], form: Standard | None = None) -> None:
+    """Put the value of ``step``, and the integers it holds, into ``arrays``; refuses an entry that is written twice.
+
+    ``form`` is the step in standard terms, where it is known.
+    """
     try:
         if not isinstance(step.op, VectorProduct) and found_beside(step, arrays, {}):
             return
     except WrittenTwice:
         raise Refused(TWICE) from None
-    arrays[step.result.name] = pulled_as(standard_at(step, operand_shapes(step, arrays)), step, Values(arrays, {}))
+    arrays[step.result.name] = pulled_as(form or standard_form(step, arrays), step, Values(arrays, {}))
 
 
-class StepReplay:
-    """A step whose value is its equation's, to be evaluated for other tensors of the same shapes: planned once."""
-
-    def __init__(self, step: Apply, arrays: Mapping[str, Array]) -> None:
-        form = standard_at(step, operand_shapes(step, arrays))
-        self.plan: Plan | None = None
-        self.operands: dict[str, int] = {}
-        places = {operand_name(n): n for n, a in enumerate(step.arguments) if isinstance(a, str)}
-        op = entry_named(step.op) if isinstance(step.op, str) else None
-        if op is not None and not (op.saved.index_data or op.data or op.numpy):  # an equation on numbers says it all
-            self.sizes = {own: number(size, {}) for own, size in form.sizes.items()}
-            self.equation = derive_local(form.key).equation
-            read = names_read(self.equation.right)
-            self.operands = {name: places[name] for name in read} if places.keys() >= set(read) else {}
-
-    def __call__(self, step: Apply, arrays: dict[str, Array]) -> None:
-        """Put the value of ``step``, which is as the first was, into ``arrays``."""
-        value = self.play({name: arrays[str(step.arguments[n])] for name, n in self.operands.items()})
-        if value is None:
-            evaluate_step(step, arrays)
-        else:
-            arrays[step.result.name] = value
-
-    def play(self, given: Mapping[str, Array]) -> Array | None:
-        """What the equation defines, maybe a view; None where it has no plan, or what it reads is not floats."""
-        if not given or any(array.dtype.kind != "f" for array in given.values()):
-            return None
-        if self.plan is None:
-            try:
-                self.plan = plan_for(asked_of((self.equation,), given, self.sizes, FORWARD))
-            except NoPlan:
-                self.operands = {}
-                return None
-        with np.errstate(all="ignore"):
-            (played,) = self.plan.play([as_float(given[name]) for name in self.plan.inputs])
-        found = np.asarray(played)
-        return None if left_in(self.equation, found) else found
+def standard_form(step: Apply, arrays: Mapping[str, Array]) -> Standard:
+    """A step in standard terms, of operands as large as their arrays."""
+    return standard_at(
+        step, tuple(shape_sizes(arrays[a].shape) if isinstance(a, str) else None for a in step.arguments)
+    )
 
 
 def reads_own_value(step: Apply, arrays: Mapping[str, Array]) -> bool:
     """Whether the equation of a step asks which of several sums its own value is."""
     if isinstance(step.op, VectorProduct) or entry_named(step.op).smooth or not entry_named(step.op).saved.reuse:
         return False
-    brackets = derive_local(standard_at(step, operand_shapes(step, arrays)).key).equation.right.atoms(Bracket)
+    brackets = derive_local(standard_form(step, arrays).key).equation.right.atoms(Bracket)
     return any(isinstance(b.args[0], sp.Eq) and OUT in names_read(b) and b.has(sp.Add) for b in brackets)
-
-
-def operand_shapes(step: Apply, arrays: Mapping[str, Array]) -> tuple[Shape | None, ...]:
-    """The shapes of what a step reads."""
-    return tuple(shape_sizes(arrays[a].shape) if isinstance(a, str) else None for a in step.arguments)
 
 
 @lru_cache(maxsize=1024)
