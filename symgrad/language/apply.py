@@ -249,9 +249,8 @@ class EntryApplier:
                 f"{spelled} contains no tensor, only numbers", span=span, hints=("compute the number and write it",)
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
-        if "values" in op.spelling.returns and bound.options.get("dim", 0) is not None:
-            return replace(result, pair=True)
-        return result
+        along = "values" in op.spelling.returns and bound.options.get("dim", 0) is not None
+        return replace(result, pair=True) if along or bound.options.get("return_indices") else result
 
     def unsaid(
         self, op: Op, spelled: str, tensors: Sequence[Argument], arguments: Sequence[Argument]
@@ -300,9 +299,9 @@ class EntryApplier:
         if value.pair:
             said = quote_span(self.text, span)
             along = find("a" + said.partition("(")[0].rpartition(".")[2])
-            hints: tuple[str, ...] = (f"{said}.values",)
+            hints: tuple[str, ...] = (f"{said}[0]",)
             if along:
-                hints = (f"{said}.values, or {along.name}", "compared with 0: clamp(x, min=0)")
+                hints = (f"{said}[0], or {along.name}", "compared with 0: clamp(x, min=0)")
             raise NotationError("torch returns values and indices here, not one tensor", span=span, hints=hints)
         return value
 

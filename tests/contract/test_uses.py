@@ -54,3 +54,14 @@ def test_a_gradient_that_is_too_small_for_floats_is_said_to_be_as_large_as_it_is
     ((digits, power),) = re.findall(r"largest entry is ([\d.]+)e(-\d+), smaller than any float", page)
     expected = math.log10(1000 * slope) - 1000 * length * math.log10(math.e)
     assert math.log10(float(digits)) + int(power) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("text", [
+    "F.max_pool1d(x, 2, return_indices=True)[0]", "y, n = F.max_pool1d(x, 2, return_indices=True); y",
+    "torch.max(x, 1, keepdim=True)[0]", "y, n = x.sort(1); y",
+])  # fmt: skip
+def test_of_a_result_and_its_indices_the_first_is_the_result(text: str) -> None:
+    """Also where torch is not asked, which would refuse another reading."""
+    unchecked, page = (symgrad.explain(text, x=[[3.0, 1, 2, 5]], check=check) for check in (False, True))
+    assert unchecked.output.shape == page.output.shape
+    assert page.passed
