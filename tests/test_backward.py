@@ -117,7 +117,7 @@ def test_two_layers_and_a_loss_read_like_the_lecture() -> None:
         "out = cross_entropy(t3, classes)",
         "",
         "v_t3 = (softmax(t3, dim=-1) - one_hot(classes, 2)) / 5",
-        "v_t1 = v_t3 @ 2.weight * (t1 > 0)",
+        "v_t1 = (v_t3 @ 2.weight) * (t1 > 0)",
         "x.grad = v_t1 @ 0.weight",
         "0.weight.grad = v_t1.T @ x",
         "0.bias.grad = v_t1.sum(0)",

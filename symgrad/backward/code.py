@@ -212,13 +212,18 @@ def shorten_expression(value: ast.expr) -> str:
     'P - 2 * g_t0 - … 18 more … - 2 * g_t19'
     >>> shorten_expression(ast.parse("x * 0.016666666666666666 + 0.3535533905932738 * y + 0.3333", mode="eval").body)
     'x * (1 / 60) + 8 ** (-0.5) * y + 0.3333'
+    >>> shorten_expression(ast.parse("v @ w.T * (1 - h ** 2) @ a.T / 8", mode="eval").body)
+    '(v @ w.T) * (1 - h ** 2) @ a.T / 8'
     """
     text = ast.unparse(Shortener().visit(copy_tree(value)))
     return tidy_exponents(text if len(text) <= LONG else ast.unparse(Shortener(FEWEST, FEWEST).visit(copy_tree(value))))
 
 
 class Shortener(ast.NodeTransformer):
-    """Sums of more terms than ``terms`` without their middle, and lists of more than ``parts``."""
+    """Sums of more terms than ``terms`` without their middle, and lists of more than ``parts``.
+
+    A matrix product has brackets before ``*``: not everybody knows that Python takes one after the other.
+    """
 
     def __init__(self, terms: int = MOST_TERMS, parts: int = sys.maxsize) -> None:
         self.terms, self.parts = terms, parts
@@ -231,7 +236,10 @@ class Shortener(ast.NodeTransformer):
             rest.append((first.op, first.right))
             first = first.left
         if not rest:
-            return ast.BinOp(self.visit(node.left), node.op, self.visit(node.right))
+            left = self.visit(node.left)
+            if isinstance(node.op, ast.Mult) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.MatMult):
+                left = ast.Name(f"({ast.unparse(left)})")
+            return ast.BinOp(left, node.op, self.visit(node.right))
         (_, total), *terms = keep_ends([(ast.Add(), first), *reversed(rest)], self.terms, ellipsis_term)
         return chain_operators(self.visit(total), [(op, self.visit(term)) for op, term in terms])
 
