@@ -250,7 +250,7 @@ class EntryApplier:
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
         along = "values" in op.spelling.returns and bound.options.get("dim", 0) is not None
-        return replace(result, pair=True) if along or bound.options.get("return_indices") else result
+        return replace(result, pair=True) if along or bound.options.get("return_indices") is True else result
 
     def unsaid(
         self, op: Op, spelled: str, tensors: Sequence[Argument], arguments: Sequence[Argument]
