@@ -19,7 +19,7 @@ from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.singular import Singular, find_singular
 from symgrad.functions import FLOATS_HOLD
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, term_sizes, without_fractions
-from symgrad.numeric.exact import LARGEST_EXPONENT, all_tame, as_float, is_finite
+from symgrad.numeric.exact import LARGEST_EXPONENT, as_float, is_finite
 from symgrad.ops import entry_of
 from symgrad.oracles.comparisons import (
     NO_GRADIENT,
@@ -37,7 +37,7 @@ from symgrad.oracles.comparisons import (
     judge,
     skipped,
 )
-from symgrad.oracles.digits import PreciseGradients, out_of_range, real_output, rounds_to_integers
+from symgrad.oracles.digits import PreciseGradients, keeps_digits, out_of_range, real_output, rounds_to_integers
 from symgrad.oracles.elementwise import Elementwise, FormulaTooLong
 from symgrad.oracles.evaluators import BY_ROUNDING
 from symgrad.oracles.numerical import at_kinks, check_adjoint, check_differences, largest_number
@@ -83,7 +83,7 @@ class Proofs:
     ) -> None:  # fmt: skip
         self.program, self.values, self.arrays, self.seed, self.text = program, values, arrays, seed, text
         self.torch: TorchRun | None = ask_torch(text, program, arrays, seed, wanted)
-        if self.torch is not None and self.tame() and not self.out_of_range:
+        if self.torch is not None and keeps_digits(self.values) and not self.out_of_range:
             check_reading(program, arrays, values[program.output], self.torch)
         self.version = self.torch.version if self.torch else None
         self.gradients_out_of_range: list[str] = []
@@ -105,7 +105,7 @@ class Proofs:
     @cached_property
     def out_of_range(self) -> str:
         """Whether floats overflow on the way from finite inputs, and the output is another one than it should be."""
-        tame = self.tame()
+        tame = keeps_digits(self.values)
         if not all(is_finite(array).all() for array in self.arrays.values()) or (tame and self.all_finite()):
             return ""
         found, explicit = self.torch, self.elementwise
@@ -122,11 +122,11 @@ class Proofs:
         found = self.torch.gradients.get(name) if self.torch is not None else None
         met = find_singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
         told = []
-        if known is not None and not self.tame() and self.all_finite() and not self.by_steps:
+        if known is not None and not keeps_digits(self.values) and self.all_finite() and not self.by_steps:
             real = as_float(self.seed).reshape(-1) @ as_float(known)
             told += [out_of_range(f"{name}.grad", gradient, found, real.reshape(np.shape(gradient)))]
         if derived.jacobian != 0 and self.seed.any():
-            told += [self.truth.zero(name, gradient, self.seed, self.tame())]
+            told += [self.truth.zero(name, gradient, self.seed, keeps_digits(self.values))]
         self.gradients_out_of_range += filter(None, told)
         standing = met.standing if met is not None else None
         if isinstance(entries, str):
@@ -159,16 +159,11 @@ class Proofs:
 
     def in_digits(self, check: Check) -> Check:
         """``check``, not made where it failed and digits are lost on the way: which side lost them, nobody knows."""
-        return skipped(check.oracle, UNTAMED) if check.passed is False and not self.tame() else check
+        return skipped(check.oracle, UNTAMED) if check.passed is False and not keeps_digits(self.values) else check
 
     def all_finite(self) -> bool:
         """Whether every number on the way is."""
         return all(is_finite(array).all() for array in self.values.arrays.values())
-
-    def tame(self) -> bool:
-        """Whether the squares of all finite numbers on the way are floats."""
-        arrays = [as_float(array) for array in self.values.arrays.values()]
-        return all(all_tame(array[np.isfinite(array)]) for array in arrays)
 
     def by_torch(self, name: str, gradient: Array, standing: Standing | None, proven: bool) -> Check:
         """torch's ``backward(v)``; no path in torch means a zero gradient here.
@@ -201,7 +196,7 @@ class Proofs:
 
     def of_range(self, check: Check) -> Check:
         """Not made where numbers on the way are so large or so small that digits are lost."""
-        if self.tame():
+        if keeps_digits(self.values):
             return check
         return skipped(check.oracle, f"{UNTAMED}: here {check.got:.4g}, torch {check.expected:.4g}")
 
@@ -290,7 +285,9 @@ class Proofs:
         if not summed.passed:
             assert isinstance(self.elementwise, Elementwise)
             reasons = [why for row in np.flatnonzero(counted) if (why := self.elementwise.beyond(int(row)))]
-            if reasons and not self.tame():  # the whole J lost the digits that SymPy's lost, the steps did not
+            if reasons and not keeps_digits(
+                self.values
+            ):  # the whole J lost the digits that SymPy's lost, the steps did not
                 return skipped(SYMPY, reasons[0])
         worse = (summed.max_error or 0) > (checked.max_error or 0) or summed.undefined > checked.undefined
         return summed if not summed.passed or worse else checked

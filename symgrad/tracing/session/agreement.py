@@ -24,6 +24,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import Values, compute
 from symgrad.ops.lookup import entry_of
 from symgrad.oracles.comparisons import Check, judge, skipped
+from symgrad.oracles.forms import symmetric_part
 from symgrad.oracles.numerical import perturbed, rounding_noise
 from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_rules import MOST_RULES, contradicts_itself
@@ -230,8 +231,8 @@ class Judge:
 def nudge_matrix(array: Array, lots: np.random.Generator) -> Array:
     """A matrix moved by about its last digits, a square one as a symmetric one."""
     moved = lots.uniform(-1.0, 1.0, np.shape(array)) * NEAR * max(1.0, largest_entry(array))
-    square = moved.ndim > 1 and moved.shape[-1] == moved.shape[-2]
-    return as_float(array) + (moved + np.swapaxes(moved, -1, -2) if square else moved)
+    nudged: Array = as_float(array) + 2 * symmetric_part(moved)
+    return nudged
 
 
 def apply_torch_rule(

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.backward.simplify.broadcasting import can_broadcast_to
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import shape_text
 from symgrad.numeric import Values, as_float
@@ -148,17 +149,11 @@ def compare_returned(call: TorchCall, seen: ReturnedParts, taken: bool = True) -
         if shape != node.shape:
             sizes = f"{shape_text(shape, ONE)} for {which}, which is {shape_text(node.shape, ONE)}"
             ends = ": autograd sums it up, other callers do not" if taken else ": the two have to be the same"
-            if taken or not can_expand(node.shape, shape):
+            if taken or not can_broadcast_to(node.shape, shape):
                 yield node, f"{name} returned {sizes} ({seen.where}){ends}"
         elif dtype != node.held.dtype:
             types = f"{dtype_text(dtype)} for {which}, which is {dtype_text(node.held.dtype)}"
             yield node, f"{name} returned {types} ({seen.where}): torch cast it"
-
-
-def can_expand(small: Sequence[int], large: Sequence[int]) -> bool:
-    """Whether one shape can be repeated to another, whose gradient torch adds up then."""
-    pairs = zip(reversed(small), reversed(large), strict=False)
-    return len(small) <= len(large) and all(one in (1, other) for one, other in pairs)
 
 
 def backward_code(graph: Any) -> CodeType | None:
