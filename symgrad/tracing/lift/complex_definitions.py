@@ -276,12 +276,6 @@ def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any: 
     return (moved.real, vectors()) if p.index else (moved.real,)
 
 
-@definition()
-def svdvals(p: Expansion, a: Any, **_: Any) -> Any:
-    """Those of the blocks, each of which is there twice."""
-    return p(torch.linalg.svdvals, complex_to_blocks(a))[..., ::2]
-
-
 @definition("_linalg_svd")
 def define_complex_svd(
     p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
@@ -289,7 +283,7 @@ def define_complex_svd(
     """U, S and Vh, by the eigenvectors of [[0, A], [Aᴴ, 0]], which hold u above v."""
     rows, columns = a.shape[-2:]
     if p.index == 1 or not compute_uv:
-        return None, svdvals(p, a)
+        return None, p(torch.linalg.svdvals, complex_to_blocks(a))[..., ::2]  # each of the blocks' is there twice
     if full_matrices and (columns - rows) * (p.index - 1) > 0:
         raise Refused("the extra vectors of full_matrices=True are arbitrary, so they have no derivative")
     u, values, vh = torch.linalg.svd(a.detach(), full_matrices=False)

@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from symgrad.backward.page_names import Suggested
@@ -72,9 +73,8 @@ def own_name(node: Node, in_sight: Mapping[int, str]) -> str | None:
 Place = Callable[[Node], SourceLine | None]
 
 
-def user_place(node: Node) -> SourceLine | None:
-    """The user's line that made a value."""
-    return node.where
+user_place: Place = attrgetter("where")
+"""The user's line that made a value."""
 
 
 def torch_place(node: Node) -> SourceLine | None:

@@ -53,7 +53,7 @@ def collect_lessons(call: Findings) -> list[str]:
         found += repeated_reads_note(program, rows)
         found += per_sample_note(program, rows, told)
         found += mean_loss_note(program) if moving or has_nan_output(program) else ()
-        found += (*added_rows_note(program, seeds), *diagonal_note(program, seeds, rows)) if moving else ()
+        found += added_rows_note(program, seeds, rows) if moving else ()
     except SymgradError:
         pass
     return found
@@ -71,8 +71,8 @@ def mean_loss_note(program: Capture) -> Iterator[str]:
         yield mean_in_words(*losses[0], program.recording, program.values)
 
 
-def added_rows_note(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
-    """Where v = ones or a sum adds rows of a Jacobian that share columns."""
+def added_rows_note(program: Capture, seeds: Mapping[str, Array], leaves: Sequence[Leaf]) -> Iterator[str]:
+    """Where v = ones or a sum adds rows of a Jacobian that share columns, and where v = ones adds nothing up."""
     end = program.ends[0]
     given, label = np.asarray(seeds[end]), program.labels.get(end, end)
     if given.size > 1 and (given == 1).all():
@@ -90,12 +90,7 @@ def added_rows_note(program: Capture, seeds: Mapping[str, Array]) -> Iterator[st
     finite = all(np.isfinite(array).all() for row in rows for array in row.values())
     if finite and any(np.any((one[own] != 0) & (other[own] != 0)) for one, other in pairs for own in program.wanted):
         yield said
-
-
-def diagonal_note(program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf]) -> Iterator[str]:
-    """Where v = ones meets diagonal Jacobians alone: nothing is added up."""
-    given = np.asarray(seeds[program.ends[0]])
-    if given.size > 1 and (given == 1).all() and rows and all(DIAGONAL in row.jacobian for row in rows):
+    if name == end and leaves and all(DIAGONAL in leaf.jacobian for leaf in leaves):
         yield "J is diagonal, so v = ones returns all of it: the slope of each output with respect to its own input"
 
 
