@@ -47,16 +47,12 @@ def is_internal_frame(frame: FrameType) -> bool:
     return frame.f_code.co_name == MARK or is_internal_file(frame.f_code.co_filename)
 
 
-def frames_around(frame: FrameType | None) -> Iterator[FrameType]:
-    """A frame and those that called it, from the inside out."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 def user_frame() -> FrameType | None:
     """The innermost frame of the user's code."""
-    return next((frame for frame in frames_around(sys._getframe(1)) if not is_internal_frame(frame)), None)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal_frame(frame):
+        frame = frame.f_back
+    return frame
 
 
 def current_position() -> SourceLine:
@@ -196,11 +192,12 @@ def frames_of_watched_script(start: FrameType | None) -> Iterator[FrameType]:
     """`frames` up to where the outermost recording began: what calls a capture in a watched script is the script's."""
     around: list[FrameType] = []
     last: int | None = None
-    for frame in frames_around(start):
-        if not is_internal_frame(frame):
-            around.append(frame)
-        elif id(frame.f_code) in STARTS:
+    while start is not None:
+        if not is_internal_frame(start):
+            around.append(start)
+        elif id(start.f_code) in STARTS:
             last = len(around)
+        start = start.f_back
     yield from around[:last]
 
 
@@ -314,26 +311,31 @@ def source_segment(node: ast.expr, text: str) -> str:
 
 def called_by_symgrad() -> bool:
     """Whether symgrad computes this for the script, which called ``explain`` or ``check_backward``."""
+    frame: FrameType | None = sys._getframe(1)
     met = False
-    for frame in frames_around(sys._getframe(1)):
+    while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(PACKAGE) and not file.startswith(HERE):
             met = True
         elif met and id(frame.f_code) in STARTS:
             return True  # what stands around the beginning runs the script
+        frame = frame.f_back
     return False
 
 
 def find_torch_variables(*names: str) -> tuple[Any, ...] | None:
     """What these variables hold in the nearest function of torch's that runs and has them all."""
-    for frame in frames_around(sys._getframe(1)):
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
         if is_internal_file(frame.f_code.co_filename) and set(names) <= frame.f_locals.keys():
             return tuple(frame.f_locals[name] for name in names)
+        frame = frame.f_back
     return None
 
 
 def called_by_torch() -> bool:
     """Whether torch itself, and not the user's line, is what runs: an optimiser that reads ``.grad``."""
-    around = (frame.f_code for frame in frames_around(sys._getframe(1)))
-    below = next((code for code in around if not (code.co_filename.startswith(HERE) or code.co_name == MARK)), None)
-    return below is None or is_internal_file(below.co_filename)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename.startswith(HERE) or frame.f_code.co_name == MARK):
+        frame = frame.f_back
+    return frame is None or is_internal_file(frame.f_code.co_filename)

@@ -16,7 +16,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 from symgrad.backward.page_names import Suggested
@@ -73,8 +72,9 @@ def own_name(node: Node, in_sight: Mapping[int, str]) -> str | None:
 Place = Callable[[Node], SourceLine | None]
 
 
-user_place: Place = attrgetter("where")
-"""The user's line that made a value."""
+def user_place(node: Node) -> SourceLine | None:
+    """The user's line that made a value."""
+    return node.where
 
 
 def torch_place(node: Node) -> SourceLine | None:

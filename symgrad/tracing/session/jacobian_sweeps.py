@@ -27,7 +27,6 @@ from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step_shape, with_labels
 from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.frame_names import argument_names
-from symgrad.tracing.record.frames import frames_around
 from symgrad.tracing.record.trace import upstream_nodes
 from symgrad.tracing.session.scene import Scene, capture_request
 from symgrad.tracing.story.folding import list_folded_program
@@ -74,14 +73,16 @@ class JacobianSweep:
 
 def find_jacobian_sweep(scene: Scene) -> JacobianSweep | None:
     """What this call is one sweep of; None where it stands for itself."""
+    frame: FrameType | None = sys._getframe(1)
     within = False
-    for frame in frames_around(sys._getframe(1)):
+    while frame is not None:
         name = frame.f_code.co_name
         within |= name == INNER
         if name in TORCHS and frame.f_code.co_filename.endswith(TORCHS[name]):
             above = frame.f_back.f_code.co_name if frame.f_back is not None else ""
             sweep = read_torch_sweep(scene, above if above in CHECKS else name, frame)
             return sweep if sweep is None or above not in CHECKS else replace(sweep, within=within)
+        frame = frame.f_back
     return read_script_sweep(scene)
 
 
