@@ -154,7 +154,7 @@ def forget() -> None:
     """Derivations are made anew, on new indices, and forms proven anew."""
     for cache in (
         derive_local, _instantiated, local_pullback, local_pushforward, derive_once, forms._checked,
-        line_templates.derive_template, line_templates.prove_masked,
+        line_templates.derive_template,
     ):  # fmt: skip
         cache.cache_clear()
     template_cache.TEMPLATES.clear()

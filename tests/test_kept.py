@@ -76,7 +76,6 @@ class Runs:
         template_cache.TEMPLATES.clear()
         for made in (
             line_templates.derive_template,
-            line_templates.prove_masked,
             line_templates.write_array_line,
             forms._read_back,
             forms._checked,

@@ -22,7 +22,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
 
-from symgrad.backward.trees import Tree, chain_operators, copy_tree, names_in_code, rewrite_tree
+from symgrad.backward.trees import Tree, chain_operators, copy_tree, rewrite_tree
 from symgrad.closed_form import tidy_exponents, write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
@@ -40,9 +40,7 @@ Statement = tuple[str, str]
 def qualify(node: ast.expr) -> ast.expr:
     """softmax(x) → torch.softmax(x): a function by its home in torch; tensors and methods stay."""
     match node:
-        case ast.Call(ast.Name(name)):  # a tensor is never called, whatever its name
-            node.func = ast.parse(find_function_home(name), mode="eval").body
-        case ast.Call(ast.Attribute(ast.Name("np"), name)):  # the user wrote np.dot
+        case ast.Call(ast.Name(name) | ast.Attribute(ast.Name("np"), name)):  # no tensor is called; the user's np.dot
             node.func = ast.parse(find_function_home(name), mode="eval").body
     return node
 
@@ -101,21 +99,9 @@ def write_with_modules(text: str) -> str:
 
 
 def write_function(
-    name: str,
-    arguments: Sequence[str],
-    forward: Sequence[Statement],
-    backward: Sequence[Statement],
-    results: Sequence[str],
-    told: Sequence[str] = (),
+    name: str, arguments: Sequence[str], body: Sequence[Statement], results: Sequence[str], told: Sequence[str] = ()
 ) -> str:
-    """``def name(arguments)``: what is ``told``, what ``backward`` reads of ``forward``, then ``backward``."""
-    needed = names_in_code(code for _, code in backward)
-    kept: list[Statement] = []
-    for target, code in reversed(forward):
-        if target in needed:
-            kept.append((target, code))
-            needed |= names_in_code([code])
-    body = [*reversed(kept), *backward]
+    """``def name(arguments)``: what is ``told``, then the statements."""
     docstring = quote_docstring([line for text in told for line in textwrap.wrap(text, WIDTH - len("    "))])
     texts = [f"    {line}" for line in docstring]
     texts += [f"    {target} = {write_torch_code(code, arguments)}" for target, code in body]

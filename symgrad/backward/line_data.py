@@ -226,11 +226,13 @@ class Backward(Listed):
             a_grad = x.T @ v
             return x_grad, a_grad
         """
-        forward = [(line.target, line.code) for line in self.forward if line.code is not None]
-        backward = [(line.target, line.code) for line in self.statements if line.code is not None]
-        read = frozenset().union(*(line.names for line in (*self.forward, *self.statements)))
-        unsaid = [line for line in self.forward if line.code is None and line.target in read]
-        missing = next((line for line in (*unsaid, *self.statements) if line.code is None), None)
+        lines = [*self.statements]
+        read = set[str]().union(*(line.names for line in lines))
+        for line in reversed(self.forward):
+            if line.target in read:
+                lines.insert(0, line)
+                read |= line.names
+        missing = next((line for line in lines if line.code is None), None)
         if missing is not None:
             raise UnsupportedError(
                 f"the backward cannot be written as code: {missing.name} has no short notation",
@@ -238,10 +240,11 @@ class Backward(Listed):
             )
         seeds = [seed for seed in self.seeds.values() if seed is not None]
         results = [line.target for line in self.gradients.values()]
-        made = {name: own.code for name, own in self.constants.items()}
-        given = [name for name in self.inputs if name not in made]
+        made = [(name, own.code) for name, own in self.constants.items() if name in read]
+        given = [name for name in self.inputs if name not in self.constants]
+        body = [*made, *((line.target, line.code) for line in lines if line.code is not None)]
         with recursion_room(self.source):
-            return write_function(name, [*given, *seeds], [*made.items(), *forward], backward, results, self.provisos)
+            return write_function(name, [*given, *seeds], body, results, self.provisos)
 
     @property
     def constants(self) -> Mapping[str, Own]:

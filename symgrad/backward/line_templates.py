@@ -26,9 +26,8 @@ from symgrad.backward.groups import Group, group_program
 from symgrad.backward.line_data import LineOrigin
 from symgrad.backward.standard_groups import StandardGroup, group_values, standardise_group
 from symgrad.backward.template_cache import (
-    FOR_RUNNING,
+    AUDIENCE,
     REMEMBERED,
-    UNSAID,
     LineTemplate,
     TemplateKey,
     find_known_template,
@@ -59,29 +58,33 @@ CAREFUL = frozenset({"none left out", "above the floor"})
 """Rules of closed forms that hold for the data at hand."""
 
 
-def claim_form(origin: LineOrigin) -> Form | None:
-    """The closed form of the pullback of a standard group, with the moves that led to it; not proven."""
+def claim_form(origin: LineOrigin, masked: bool = False) -> Form | None:
+    """The closed form of the pullback of a standard group, with the moves that led to it; not proven.
+
+    If ``masked``, the one with a mask for the classes that are left out.
+    """
     try:
+        if masked:
+            return derive_masked_form(origin.program, origin.sweep, origin.wanted)
         return find_closed_form(origin.program, origin.wanted, lambda own: replace(origin, program=own).sweep)
     except SymgradError:
         return None
 
 
 @lru_cache(maxsize=REMEMBERED)
-def derive_template(origin: LineOrigin) -> LineTemplate:
+def derive_template(origin: LineOrigin, masked: bool = False) -> LineTemplate:
     """The form that is claimed for the pullback of a standard group, derived once and left for later runs."""
-    question = TemplateKey(origin, "claimed")
+    question = TemplateKey(origin, "masked" if masked else "claimed")
     before = load_template(question)
     if before is not None:
         return before
-    form = claim_form(origin)
+    form = claim_form(origin, masked)
     if form is None:
         found = LineTemplate(None, origin)
     else:
         rules = tuple(dict.fromkeys(step.rule for step in form.steps))
-        found = LineTemplate(
-            use_letters(origin.program, origin.wanted, form.text), origin, rules, not CAREFUL.isdisjoint(rules)
-        )
+        text = use_letters(origin.program, origin.wanted, form.text)
+        found = LineTemplate(text, origin, rules, masked or not CAREFUL.isdisjoint(rules))
     save_template(question, found)
     return found
 
@@ -113,7 +116,7 @@ def settle_template(standard: StandardGroup, wanted: str, unit: bool, values: Va
     """The line as it is said one way, with its slots open; proven, unless it was before."""
     held = tuple((found.inner, name) for name, found in standard.held.items())
     origin = LineOrigin(standard.program, held, wanted, unit)
-    question = TemplateKey(origin, way.__name__, UNSAID.get(), FOR_RUNNING.get())
+    question = TemplateKey(origin, way.__name__, AUDIENCE.get())
     before = find_known_template(question)
     if before is not None and (before.text is None or values is None or is_finite_text(before, standard, values)):
         return before
@@ -128,9 +131,10 @@ def settle_template(standard: StandardGroup, wanted: str, unit: bool, values: Va
 
 def prove_notation(standard: StandardGroup, claimed: LineTemplate, values: Values) -> LineTemplate:
     """The line as a person writes it, if that is proven."""
-    if claimed.text is not None and any(f"{call}(" in claimed.text for call in UNSAID.get()):
+    audience = AUDIENCE.get()
+    if claimed.text is not None and any(f"{call}(" in claimed.text for call in audience.unsaid):
         return LineTemplate(None, claimed.origin)
-    if FOR_RUNNING.get() and claimed.text is not None:
+    if audience.run and claimed.text is not None:
         dropped = not UNGUARDED.isdisjoint(claimed.rules)
         held = (prove_guarded(claimed) if dropped else None) or claimed
         held = replace(held, text=products_to_where(divide_twice(str(held.text))))
@@ -138,7 +142,8 @@ def prove_notation(standard: StandardGroup, claimed: LineTemplate, values: Value
             return held
     if claimed.text is not None and is_proven(claimed, standard, values):
         return claimed
-    others = [other for other in (prove_masked(claimed.origin), prove_guarded(claimed)) if other is not None]
+    masked, guarded = derive_template(claimed.origin, masked=True), prove_guarded(claimed)
+    others = [other for other in (masked, guarded) if other is not None and other.text is not None]
     found = next((other for other in others if is_proven(other, standard, values)), None)
     return found or LineTemplate(None, claimed.origin, careful=claimed.text is not None or bool(others))
 
@@ -150,21 +155,6 @@ def prove_guarded(claimed: LineTemplate) -> LineTemplate | None:
     text = add_guards(claimed.origin.program, claimed.origin.equation, claimed.text, claimed.origin.wanted)
     rules = tuple(rule for rule in claimed.rules if rule not in UNGUARDED)
     return None if text is None else replace(claimed, text=text, rules=rules, careful=True)
-
-
-def claim_masked_form(origin: LineOrigin) -> Form | None:
-    """The form with a mask for the classes that are left out, not proven."""
-    try:
-        return derive_masked_form(origin.program, origin.sweep, origin.wanted)
-    except SymgradError:
-        return None
-
-
-@lru_cache(maxsize=REMEMBERED)
-def prove_masked(origin: LineOrigin) -> LineTemplate | None:
-    """The line with a mask for the classes that are left out."""
-    form = claim_masked_form(origin)
-    return None if form is None else LineTemplate(form.text, origin, tuple(s.rule for s in form.steps), True)
 
 
 def templates_of_group(
@@ -187,7 +177,7 @@ def prove_array_operations(standard: StandardGroup, claimed: LineTemplate, value
         reason = f"array operations would lay out a grid of {points:,} points"
         return LineTemplate(None, origin, (), True, reason=reason)
     long = LineTemplate(
-        products_to_where(text) if FOR_RUNNING.get() else text, origin, ("array operations",), lowered=True
+        products_to_where(text) if AUDIENCE.get().run else text, origin, ("array operations",), lowered=True
     )
     if is_proven(long, standard, values):
         return long
@@ -309,7 +299,7 @@ class ProgramForm:
         """The moves that led to it, one by one, in the names of the program."""
         origin = self.template.origin
         axes, names, sizes = origin.sweep.equation.axes, self.standard.names, self.standard.own_sizes
-        for form in (claim_form(origin), claim_masked_form(origin)):
+        for form in (claim_form(origin), claim_form(origin, masked=True)):
             if form is not None and {*self.rules} <= {step.rule for step in form.steps}:
                 own = [step for step in form.steps if step.rule in self.rules]
                 moved = (instantiate(Equation(axes, step.formula), names, sizes) for step in own)

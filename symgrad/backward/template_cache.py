@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
@@ -50,39 +50,37 @@ class LineTemplate:
 
 
 @dataclass(frozen=True)
+class Audience:
+    """Who lines are written for.
+
+    ``run``: for a program: a line has the condition beside what it divides by, and divides by no square. ``unsaid`` are
+    calls that no line says: it is for a library that has none of them.
+    """
+
+    run: bool = False
+    unsaid: frozenset[str] = frozenset()
+
+
+AUDIENCE: ContextVar[Audience] = ContextVar("who lines are written for at present", default=Audience())  # noqa: B039 it is frozen
+
+
+@contextmanager
+def written_for(**changed: Any) -> Iterator[None]:
+    """Inside, lines are written for another audience."""
+    before = AUDIENCE.set(replace(AUDIENCE.get(), **changed))
+    try:
+        yield
+    finally:
+        AUDIENCE.reset(before)
+
+
+@dataclass(frozen=True)
 class TemplateKey:
-    """What a line is asked for: of which group, and how it is to be said: which way, without which calls, to be run."""
+    """What a line is asked for: of which group, said which way, for whom."""
 
     origin: LineOrigin
     way: str
-    unsaid: frozenset[str] = frozenset()
-    run: bool = False
-
-
-UNSAID: ContextVar[frozenset[str]] = ContextVar("unsaid", default=frozenset())
-"""Calls that no line says at present."""
-FOR_RUNNING: ContextVar[bool] = ContextVar("run", default=False)
-"""Whether lines are written for a program at present."""
-
-
-@contextmanager
-def for_running() -> Iterator[None]:
-    """Inside, a line is for a program: it has the condition beside what it divides by, and divides by no square."""
-    before = FOR_RUNNING.set(True)
-    try:
-        yield
-    finally:
-        FOR_RUNNING.reset(before)
-
-
-@contextmanager
-def without_calls(calls: frozenset[str]) -> Iterator[None]:
-    """Inside, no line says one of these calls: it is for a library that has none of them."""
-    before = UNSAID.set(calls)
-    try:
-        yield
-    finally:
-        UNSAID.reset(before)
+    audience: Audience = Audience()
 
 
 REMEMBERED = 4096
@@ -165,7 +163,7 @@ def spell_key(value: Any) -> str | None:
         return None
 
 
-PLAIN = (TemplateKey, LineOrigin, Program, Tensor, Apply, Constant, Pullback, Pushforward, Stated)
+PLAIN = (TemplateKey, Audience, LineOrigin, Program, Tensor, Apply, Constant, Pullback, Pushforward, Stated)
 """What is spelled by its fields."""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward import derive_backward
-from symgrad.backward.template_cache import for_running, without_calls
+from symgrad.backward.template_cache import written_for
 from symgrad.calculus import flows
 from symgrad.closed_form.writing.convolution_gradients import CONVOLUTIONS
 from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
@@ -40,7 +40,7 @@ LIBRARIES = ("torch", "numpy", "jax")
 STYLES = ("class", "functions")
 
 
-@for_running()
+@written_for(run=True)
 def export(
     source: Any,
     *,
@@ -84,7 +84,7 @@ def export(
             raise
         opened = expand_composites(found.program)  # what a library has no word for it may have the parts of
         if opened == found.program:
-            with without_calls(CONVOLUTIONS):
+            with written_for(unsaid=CONVOLUTIONS):
                 return write_module(source_of_text(source, wished, shapes), chosen, way, name, forward_only)
         return write_module(
             source_of_program(found.title, opened, list(found.lines.gradients), shapes), chosen, way, name, forward_only
