@@ -11,7 +11,7 @@ numbers is done.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from typing import Any, TypeVar
 
@@ -57,6 +57,28 @@ def tensor_names(tree: ast.AST) -> frozenset[str]:
     """The names of tensors that are read, functions left out: a tensor is never called, whatever its name."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called)
+
+
+def owner_name(node: ast.AST) -> str:
+    """m, of ``m[0].T``; nothing of what is no part of a name."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def items_of(node: ast.Subscript) -> list[ast.expr]:
+    """What stands between the brackets of an index."""
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def is_new_axis(item: ast.expr) -> bool:
+    """Whether an index puts an axis in."""
+    return isinstance(item, ast.Constant) and item.value is None
+
+
+def is_full_slice(item: ast.expr) -> bool:
+    """Whether an index is a colon alone."""
+    return isinstance(item, ast.Slice) and item.lower is item.upper is item.step is None
 
 
 def names_in_code(codes: Iterable[str]) -> frozenset[str]:
@@ -152,10 +174,7 @@ class SlotFiller(ast.NodeTransformer):
         ]
         if number or not rest:
             rest.append((ast.Constant(abs(number)), 1 if number >= 0 else -1))
-        rest.sort(key=lambda pair: pair[1] < 0 and not isinstance(pair[0], ast.Constant))
-        (total, sign), *others = rest
-        first = total if sign > 0 else ast.UnaryOp(ast.USub(), total)
-        return chain_operators(first, ((ast.Add() if sign > 0 else ast.Sub(), term) for term, sign in others))
+        return add_terms([term if sign > 0 else ast.UnaryOp(ast.USub(), term) for term, sign in rest])
 
 
 def split_terms(node: ast.expr, sign: int) -> list[tuple[ast.expr, int]]:
@@ -212,3 +231,23 @@ def build_fraction(parts: Fraction) -> ast.expr:
 def chain_operators(first: ast.expr, rest: Iterable[tuple[ast.operator, ast.expr]]) -> ast.expr:
     """a + b − c, from the left: each of the ``rest`` with the operator before it."""
     return reduce(lambda total, term: ast.BinOp(total, *term), rest, first)
+
+
+SCALING = (ast.Mult, ast.Div)
+
+
+def strip_minus(term: ast.expr) -> ast.expr | None:
+    """a, of −a; a / 2, of −a / 2; None without a minus in front."""
+    if isinstance(term, ast.UnaryOp) and isinstance(term.op, ast.USub):
+        return term.operand
+    if isinstance(term, ast.BinOp) and isinstance(term.op, (*SCALING, ast.MatMult)):
+        left = strip_minus(term.left)
+        return None if left is None else ast.BinOp(left, term.op, term.right)
+    return None
+
+
+def add_terms(terms: Sequence[ast.expr]) -> ast.expr:
+    """a + b − c: what is subtracted stands behind what is added."""
+    first, *rest = sorted(terms, key=lambda term: strip_minus(term) is not None)
+    bare = ((term, strip_minus(term)) for term in rest)
+    return chain_operators(first, ((ast.Add(), a) if b is None else (ast.Sub(), b) for a, b in bare))

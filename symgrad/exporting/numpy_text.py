@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 
-from symgrad.backward.trees import replace_names
+from symgrad.backward.trees import owner_name, replace_names
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.module import ExportSource, add_imports, check_shapes, describe_module, join_functions
@@ -143,9 +143,7 @@ class TorchToArrays(ast.NodeTransformer):
 
     def is_module(self, node: ast.expr) -> bool:
         """Whether torch.special or F is read, no tensor: names behind dots alone, none of which is a variable."""
-        while isinstance(node, ast.Attribute):
-            node = node.value
-        return isinstance(node, ast.Name) and node.id not in self.known
+        return owner_name(node) not in {"", *self.known}
 
     def applied(self, name: str, plain: list[ast.AST], options: Mapping[str, ast.AST]) -> ast.AST:
         """A rule on its arguments; an option that is not given is left out."""

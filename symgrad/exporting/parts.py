@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import compare_conditions
-from symgrad.backward.trees import names_in_code, replace_names, rewrite_tree, tensor_names
+from symgrad.backward.trees import items_of, names_in_code, replace_names, rewrite_tree, tensor_names
 from symgrad.closed_form import tidy_exponents
 from symgrad.closed_form.number_text import NoForm, describe_least_sizes, write_size
 from symgrad.errors import UnsupportedError
@@ -61,8 +61,7 @@ def break_lines(value: ast.expr) -> list[str]:
         return [*head[:-1], f"{head[-1]}(", *(f"{STEP}{line}" for line in inner), ")"]
     if isinstance(value, ast.Subscript):
         head = break_function(value.value)
-        places = value.slice.elts if isinstance(value.slice, ast.Tuple) else [value.slice]
-        inner = [line for place in places for line in break_argument(place)]
+        inner = [line for place in items_of(value) for line in break_argument(place)]
         if not isinstance(value.slice, ast.Tuple):
             inner[-1] = inner[-1].removesuffix(",")
         return [*head[:-1], f"{head[-1]}[", *(f"{STEP}{line}" for line in inner), "]"]

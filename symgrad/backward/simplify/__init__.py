@@ -28,8 +28,8 @@ from typing import Any
 from symgrad.backward.page_names import OpaqueCall, write_calls
 from symgrad.backward.simplify import broadcasting, concat
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE, Shapes, is_tensor_free, make_ones
-from symgrad.backward.simplify.factors import add_terms, drop_double_transposes, fill_ones, order_signs
-from symgrad.backward.trees import copy_tree, count_mentions, replace_names
+from symgrad.backward.simplify.factors import drop_double_transposes, fill_ones, order_signs
+from symgrad.backward.trees import add_terms, copy_tree, count_mentions, replace_names
 from symgrad.shapes import Shape
 
 

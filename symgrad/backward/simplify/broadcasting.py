@@ -33,7 +33,17 @@ from symgrad.backward.simplify.factors import (
     split_power,
     strip_reshape,
 )
-from symgrad.backward.trees import Fraction, build_fraction, copy_tree, is_natural, rewrite_tree, split_fraction
+from symgrad.backward.trees import (
+    Fraction,
+    build_fraction,
+    copy_tree,
+    is_full_slice,
+    is_natural,
+    is_new_axis,
+    items_of,
+    rewrite_tree,
+    split_fraction,
+)
 from symgrad.ops import TABLE
 from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
@@ -111,10 +121,10 @@ class Broadcasting:
         if found is not None:
             return (found[0], self.shapes[found[1]]) if found[1] in self.shapes else None
         match node:
-            case ast.Subscript(value, key):
-                ones, parts = split_ones_like(value), key.elts if isinstance(key, ast.Tuple) else [key]
+            case ast.Subscript(value):
+                ones = split_ones_like(value)
                 if ones is not None and ones[1] in self.shapes:
-                    shape = shape_with_new_axes(self.shapes[ones[1]], parts)
+                    shape = shape_with_new_axes(self.shapes[ones[1]], items_of(node))
                     return None if shape is None else (ones[0], shape)
         return None
 
@@ -181,13 +191,9 @@ def shape_with_new_axes(shape: Shape, parts: Sequence[ast.expr]) -> Shape | None
     """A shape with an axis of one for each None of an index; None where the index picks entries."""
     left, found = [*shape], list[Size]()
     for part in parts:
-        match part:
-            case ast.Constant(None):
-                found.append(sp.Integer(1))
-            case ast.Slice(None, None, None) if left:
-                found.append(left.pop(0))
-            case _:
-                return None
+        if not (is_new_axis(part) or (left and is_full_slice(part))):
+            return None
+        found.append(sp.Integer(1) if is_new_axis(part) else left.pop(0))
     return (*found, *left)
 
 

@@ -12,10 +12,11 @@ import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from symgrad.backward.code import shorten_expression
+from symgrad.backward.code import MODULES, shorten_expression
 from symgrad.backward.line_data import Backward, Line
 from symgrad.backward.simplify.broadcasting import is_tensor_free, is_zero
 from symgrad.backward.simplify.concat import PAD
+from symgrad.backward.trees import is_full_slice, is_new_axis, items_of, owner_name
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
 from symgrad.ops.complex_pairs import KEPT
@@ -114,7 +115,7 @@ class ComplexRewriter:
             return node, self.of(node.args[0])[1]
         given = [self.plain(part) for part in node.args]
         kinds, function, word = [kind for _, kind in given], node.func, ""
-        if isinstance(function, ast.Attribute) and not is_torch_module(function.value):
+        if isinstance(function, ast.Attribute) and owner_name(function.value) not in MODULES:
             owner, kind = self.plain(function.value)
             function, kinds, word = ast.Attribute(owner, function.attr), [*kinds, kind], function.attr
         else:
@@ -134,13 +135,13 @@ class ComplexRewriter:
     def part(self, node: ast.Subscript) -> Spoken:
         """Entries along axes that are not that of pairs."""
         inner, kind = self.of(node.value)
-        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        items = items_of(node)
         if kind == PAIRS:
             rank = self.rank(inner)
             half = find_half(items, rank or 0)
             if half is not None:
                 return ast.Attribute(inner, half), REAL
-            counted = [item for item in items if not (isinstance(item, ast.Constant) and item.value is None)]
+            counted = [item for item in items if not is_new_axis(item)]
             if rank is None or len(counted) >= rank or not all(map(is_forward_index, counted)):
                 raise PairsNeeded
         return ast.Subscript(inner, self.untouched(node.slice)), kind
@@ -157,13 +158,6 @@ class ComplexRewriter:
             found = [self.rank(side) for side in (node.left, node.right) if not is_tensor_free(side)]
             return None if None in found else max(map(int, filter(None, found)), default=None)
         return None
-
-
-def is_torch_module(node: ast.expr) -> bool:
-    """Whether a function's home: ``torch``, ``torch.special``."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in ("torch", "F", "math")
 
 
 def drop_conversion(node: ast.Call) -> ast.expr | None:
@@ -205,11 +199,6 @@ def is_forward_index(item: ast.expr) -> bool:
     return isinstance(item, ast.Slice) or is_tensor_free(item)
 
 
-def is_full_slice(item: ast.expr) -> bool:
-    """Whether an index is a colon alone."""
-    return isinstance(item, ast.Slice) and item.lower is item.upper is item.step is None
-
-
 def complex_kind(word: str, kind: int) -> int:
     """What a function gives: the length of a complex number is real."""
     return REAL if kind == COMPLEX and (word in GIVES_REAL or word in HALVES) else kind
@@ -221,9 +210,8 @@ def find_real_factor(node: ast.expr) -> ast.expr:
         return node
     if not isinstance(node, ast.Subscript):
         raise PairsNeeded
-    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    *rest, last = items
-    if not (isinstance(last, ast.Constant) and last.value is None):
+    *rest, last = items_of(node)
+    if not is_new_axis(last):
         raise PairsNeeded
     while rest and is_full_slice(rest[-1]):
         rest.pop()

@@ -24,9 +24,8 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.backward.simplify.broadcasting import is_zero
-from symgrad.backward.simplify.factors import add_terms
-from symgrad.backward.trees import copy_tree, rewrite_tree
+from symgrad.backward.simplify.broadcasting import Shapes, is_zero
+from symgrad.backward.trees import add_terms, copy_tree, is_full_slice, is_new_axis, items_of, rewrite_tree
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
 from symgrad.shapes import Shape
@@ -35,7 +34,6 @@ SIGNS: dict[type[ast.operator], Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
     ast.FloorDiv: operator.floordiv,
 }  # fmt: skip
-Shapes = Mapping[str, Shape]
 
 
 def drop_empty_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
@@ -217,10 +215,9 @@ def strip_new_axis(inner: ast.expr, place: int = 0) -> ast.expr | None:
     """a, of a[None, :] with the new axis at ``place``."""
     if not isinstance(inner, ast.Subscript):
         return None
-    entries = inner.slice.elts if isinstance(inner.slice, ast.Tuple) else [inner.slice]
-    new = [n for n, entry in enumerate(entries) if isinstance(entry, ast.Constant) and entry.value is None]
-    rest = [entry for n, entry in enumerate(entries) if n not in new]
-    whole = all(isinstance(e, ast.Slice) and e.lower is None and e.upper is None and e.step is None for e in rest)
+    entries = items_of(inner)
+    new = [n for n, entry in enumerate(entries) if is_new_axis(entry)]
+    whole = all(is_full_slice(entry) for n, entry in enumerate(entries) if n not in new)
     return inner.value if new == [place] and whole else None
 
 

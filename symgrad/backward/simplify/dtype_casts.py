@@ -19,7 +19,7 @@ from enum import Enum
 
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import computes_truths
-from symgrad.backward.trees import copy_tree, rewrite_tree, tensor_names
+from symgrad.backward.trees import copy_tree, owner_name, rewrite_tree, tensor_names
 from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differentiable
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
@@ -175,14 +175,7 @@ class TruthUseFinder:
     def parts(self, node: ast.AST, among: Sequence[ast.expr] = ()) -> list[ast.AST]:
         """What stands in ``node`` and is not the tensor itself, or a view of it."""
         every: Sequence[ast.AST] = among or list(ast.iter_child_nodes(node))
-        return [part for part in every if self.name != strip_views(part)]
-
-
-def strip_views(node: ast.AST) -> str:
-    """m, of ``m[0].T``; nothing of what is no view of a tensor."""
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+        return [part for part in every if self.name != owner_name(part)]
 
 
 def kind_held(value: ast.expr, truths: Collection[str]) -> HeldKind:
@@ -259,7 +252,7 @@ class CastInserter:
         """a + b, a @ b: floats on one side make floats of the other, but for products of matrices."""
         sides = [self.seen(side) for side in (left, right)]
         if isinstance(sign, ast.MatMult):  # elsewhere whole numbers stay: they may be positions
-            sides = [(side, HeldKind.WHOLE if strip_views(side) in self.wholes else kind) for side, kind in sides]
+            sides = [(side, HeldKind.WHOLE if owner_name(side) in self.wholes else kind) for side, kind in sides]
         kinds = {kind for _, kind in sides}
         rough = isinstance(sign, ast.Div) or any(is_fraction(side) for side, _ in sides)
         signs = isinstance(sign, (ast.Add, ast.Sub)) and kinds == {HeldKind.TRUTH}

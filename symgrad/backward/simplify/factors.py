@@ -16,17 +16,17 @@ Comes in: an expression, or factors and divisors. Goes out: an expression of the
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from decimal import Decimal
 from math import gcd, inf, prod
 
 from symgrad.backward.trees import (
+    SCALING,
     Fraction,
-    chain_operators,
     copy_tree,
     is_natural,
     rewrite_tree,
     split_fraction,
+    strip_minus,
     tensor_names,
 )
 from symgrad.closed_form.array_text import CALLS
@@ -132,9 +132,6 @@ def is_positive_decimal(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is float and 0 < node.value < inf
 
 
-SCALING = (ast.Mult, ast.Div)
-
-
 def order_signs(expression: ast.expr) -> ast.expr:
     """``expression`` with its signs in order; the given tree stays as it is.
 
@@ -142,16 +139,6 @@ def order_signs(expression: ast.expr) -> ast.expr:
     'a / 4 / b - c / 2'
     """
     return rewrite_tree(copy_tree(expression), simplify_signs)
-
-
-def strip_minus(term: ast.expr) -> ast.expr | None:
-    """a, of −a; a / 2, of −a / 2; None without a minus in front."""
-    if isinstance(term, ast.UnaryOp) and isinstance(term.op, ast.USub):
-        return term.operand
-    if isinstance(term, ast.BinOp) and isinstance(term.op, (*SCALING, ast.MatMult)):
-        left = strip_minus(term.left)
-        return None if left is None else ast.BinOp(left, term.op, term.right)
-    return None
 
 
 def add_minus(term: ast.expr) -> ast.expr:
@@ -272,10 +259,3 @@ def drop_double_transposes(value: ast.expr) -> ast.expr:
     'v.T @ x'
     """
     return rewrite_tree(value, cancel_transposes)
-
-
-def add_terms(terms: Sequence[ast.expr]) -> ast.expr:
-    """a + b − c: what is subtracted stands behind what is added."""
-    first, *rest = sorted(terms, key=lambda term: strip_minus(term) is not None)
-    bare = ((term, strip_minus(term)) for term in rest)
-    return chain_operators(first, ((ast.Add(), a) if b is None else (ast.Sub(), b) for a, b in bare))
