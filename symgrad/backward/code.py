@@ -17,7 +17,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
@@ -37,12 +37,17 @@ Statement = tuple[str, str]
 """A name, and what it is computed by."""
 
 
-def qualify(node: ast.expr) -> ast.expr:
-    """softmax(x) → torch.softmax(x): a function by its home in torch; tensors and methods stay."""
-    match node:
-        case ast.Call(ast.Name(name) | ast.Attribute(ast.Name("np"), name)):  # no tensor is called; the user's np.dot
-            node.func = ast.parse(find_function_home(name), mode="eval").body
-    return node
+CALLED = re.compile(r"(?<![\w.])(?:np\.)?([^\W\d]\w*)(?=\()")
+"""A function by its bare name, or as the user has it in NumPy, where it is called; no tensor is."""
+
+
+def qualify(text: str) -> str:
+    """Code with each function by its home in torch; tensors and methods stay.
+
+    >>> qualify("softmax(x).exp() @ np.outer(a.T, v)")
+    'torch.softmax(x).exp() @ torch.outer(a.T, v)'
+    """
+    return CALLED.sub(lambda found: find_function_home(found[1]), text)
 
 
 @cache
@@ -77,10 +82,6 @@ def compare_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
     return rewrite_tree(tree, compared)
 
 
-CALLED = re.compile(r"(?<![\w.])([^\W\d]\w*)(?=\()")
-"""A function by its bare name, where it is called."""
-
-
 def write_with_modules(text: str) -> str:
     """A line as it is shown: a bare name is a function of `torch.nn.functional` or of torch, another has its module.
 
@@ -89,11 +90,10 @@ def write_with_modules(text: str) -> str:
     """
 
     def placed(found: re.Match[str]) -> str:
-        try:
-            place = find_function_home(found[1])
-        except UnsupportedError:
-            return found[1]
-        return found[1] if place in (f"torch.{found[1]}", f"F.{found[1]}") else place
+        with suppress(UnsupportedError):
+            if (place := find_function_home(found[1])) not in (f"torch.{found[1]}", f"F.{found[1]}"):
+                return place
+        return found[0]
 
     return CALLED.sub(placed, text)
 
@@ -134,7 +134,7 @@ def check_function_name(wish: object) -> str:
 
 def write_torch_code(code: str, inputs: Collection[str] = ()) -> str:
     """Code with its functions where torch has them; ``inputs`` may be conditions that hold numbers."""
-    return ast.unparse(rewrite_tree(compare_conditions(ast.parse(code, mode="eval"), inputs), qualify))
+    return qualify(ast.unparse(compare_conditions(ast.parse(code, mode="eval"), inputs)))
 
 
 FRAMES = 8

@@ -99,10 +99,11 @@ def is_count(value: ast.expr) -> bool:
 
 def to_torch(statement: Assignment, beside: str) -> Assignment:
     """A statement with torch's functions; ``beside`` is a tensor on whose device it is computed."""
-    tree = ast.parse(ast.unparse(statement.value), mode="eval")
-    if "np" in tensor_names(tree):
-        raise UnsupportedError(f"NumPy's own has no counterpart in torch: {ast.unparse(tree)}", hints=('to="numpy"',))
-    return Assignment(statement.target, rewrite_tree(rewrite_tree(tree, qualify), DeviceSetter(beside).made).body)
+    text = ast.unparse(statement.value)
+    if "np" in tensor_names(statement.value):
+        raise UnsupportedError(f"NumPy's own has no counterpart in torch: {text}", hints=('to="numpy"',))
+    tree = rewrite_tree(ast.parse(qualify(text), mode="eval"), DeviceSetter(beside).made)
+    return Assignment(statement.target, tree.body)
 
 
 def is_view_expression(value: ast.expr) -> bool:
