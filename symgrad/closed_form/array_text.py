@@ -50,11 +50,9 @@ from symgrad.shapes import Size, fill_sizes
 LONGEST = 3000
 """A longer text is read by nobody and parsed by nobody in time."""
 CALLS = {
-    sp.atan2: "atan2", sp.erfinv: "erfinv", sp.loggamma: "lgamma", sp.polygamma: "polygamma", finite: "isfinite",
-    side: "copysign(ones_like({0}), {0})", nearest: "round", sp.Abs: "abs", sp.sinh: "sinh", sp.cosh: "cosh",
-    sp.floor: "floor",
+    sp.atan2: "atan2", finite: "isfinite", side: "copysign(ones_like({0}), {0})", nearest: "round", sp.floor: "floor",
 }  # fmt: skip
-"""Functions by their names in torch."""
+"""Functions that no short notation has, by their names in torch."""
 BESSEL = {0: "i0", 1: "i1"}
 
 
@@ -193,26 +191,9 @@ class ArrayText(FormWriter):
                 return Fragment(text, ATOM, rest)
             return Fragment(f"{text} ** {self.number(sp.Mul(*(i.size for i in missing))).inside(ATOM)}", POWER, rest)
         axes = ", ".join(map(str, places))
-        text = f"{inner.inside(ATOM)}.{word}({f'({axes})' if len(places) > 1 else axes})" if places else inner.text
+        found = call_method(inner, f"{word}({f'({axes})' if len(places) > 1 else axes})", rest) if places else inner
         times = [self.number(i.size).inside(MULTIPLY) for i in missing if word == ADDED_UP]
-        binds = ATOM if places else inner.binds
-        return (
-            Fragment(" * ".join([*times, in_brackets(text, binds, MULTIPLY)]), MULTIPLY, rest)
-            if times
-            else Fragment(text, binds, rest)
-        )
-
-    def number(self, node: Expr) -> Fragment:
-        """A number or a size, also one that is no whole number."""
-        try:
-            return super().number(node)
-        except NoForm:
-            if not node.is_Add:
-                raise
-            texts = [(minus, self.number(t).inside(MULTIPLY)) for minus, t in split_signs(node.args)]
-            (minus, first), *rest = sorted(texts)
-            start = f"-({first})" if minus else first
-            return Fragment(start + "".join(f" {'-' if minus else '+'} {text}" for minus, text in rest), ADD, ())
+        return Fragment(" * ".join([*times, found.inside(MULTIPLY)]), MULTIPLY, rest) if times else found
 
     def inside(self, node: Expr) -> bool:
         """Whether every position that is read is one of the tensor."""

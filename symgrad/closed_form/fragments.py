@@ -163,14 +163,19 @@ def as_matrix(piece: Fragment, axes: Sequence[Index]) -> Fragment:
 
 def fill_with_number(number: Fragment, wanted: str, axes: Sequence[Index]) -> Fragment:
     """A number everywhere: 2 * ones_like(x), -ones_like(x) / 3."""
-    ones = f"ones_like({wanted})"
+    return multiply_by_number(number, f"ones_like({wanted})", tuple(axes))
+
+
+def multiply_by_number(number: Fragment, ones: str, axes: Axes) -> Fragment:
+    """A number times what has 1 in it, divided at the end: 2 * eye(n) / 3."""
     if number.text == "1":
-        return Fragment(ones, ATOM, tuple(axes))
+        return Fragment(ones, ATOM, axes)
     sign = "-" if number.text.startswith("-") else ""
-    rest = number.text.removeprefix("-")
-    if rest.startswith("1 / ") and (number.binds == MULTIPLY or sign):
-        return Fragment(sign + ones + rest.removeprefix("1"), NEGATE if sign else MULTIPLY, tuple(axes))
-    return Fragment(f"{number.inside(MULTIPLY)} * {ones}", MULTIPLY, tuple(axes))
+    above, slash, below = number.text.removeprefix("-").partition(" / ")
+    if slash and above.isalnum() and number.binds in (MULTIPLY, NEGATE):
+        text = f"{sign}{ones} / {below}" if above == "1" else f"{sign}{above} * {ones} / {below}"
+        return Fragment(text, NEGATE if sign else MULTIPLY, axes)
+    return Fragment(f"{number.inside(MULTIPLY)} * {ones}", MULTIPLY, axes)
 
 
 def has_exact_axes(piece: Fragment, axes: Sequence[Index]) -> bool:

@@ -125,7 +125,7 @@ class FormWriter(Notation):
             return Fragment(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
         if node.is_Symbol or isinstance(node, (sp.floor, sp.Mod)):
             return Fragment(*write_size(node, self.program.inputs), ())
-        if node.is_Add and node.is_polynomial():
+        if node.is_Add:
             terms = sorted(node.args, key=lambda t: bool(t.is_number))
             texts = [self.number(t).inside(ADD) for t in terms]
             return Fragment(" + ".join(texts).replace("+ -", "- "), ADD, ())

@@ -20,7 +20,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.fragments import Axes, Fragment, Notation, call_method, drop_size_one_axes, shape_in_scope
+from symgrad.closed_form.fragments import (
+    Axes,
+    Fragment,
+    Notation,
+    call_method,
+    drop_size_one_axes,
+    fill_with_number,
+    multiply_by_number,
+    shape_in_scope,
+)
 from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, add_index
 from symgrad.closed_form.rewriting.conditions import ignores_class
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
@@ -320,15 +329,7 @@ def write_diag(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Fragme
 def write_scaled_eye(notation: Notation, number: Fragment, p: Index, q: Index) -> Fragment:
     """A number on the diagonal of a matrix."""
     sizes = ", ".join(dict.fromkeys(notation.texts.size(index.size) for index in (p, q)))
-    one = Fragment(f"eye({sizes})", ATOM, (p, q))
-    if number.text == "1":
-        return one
-    above, slash, below = number.text.partition(" / ")
-    if slash and number.binds == MULTIPLY and above.isalnum():
-        text = f"{one.text} / {below}" if above == "1" else f"{above} * {one.text} / {below}"
-    else:
-        text = f"{number.inside(MULTIPLY)} * {one.text}"
-    return Fragment(text, MULTIPLY, (p, q))
+    return multiply_by_number(number, f"eye({sizes})", (p, q))
 
 
 def expand_number(notation: Notation, number: Fragment, index: Index) -> Fragment:
@@ -336,4 +337,4 @@ def expand_number(notation: Notation, number: Fragment, index: Index) -> Fragmen
     alike = [t.name for t in notation.program.inputs if t.shape == (index.size,)]
     if not alike:
         return call_method(number, f"expand({notation.texts.size(index.size)})", (index,))
-    return Fragment(f"{number.inside(MULTIPLY)} * ones_like({alike[0]})", MULTIPLY, (index,))
+    return fill_with_number(number, alike[0], (index,))

@@ -54,7 +54,10 @@ AT_REST = Slide(sp.S.One, sp.S.One, sp.S.Zero)
 
 @dataclass(frozen=True)
 class ConvPair:
-    """Σ over ``bound`` of v times another tensor, in ``node``, a gradient with ``axes``, of which ``space`` slide."""
+    """Σ over ``bound`` of v times another tensor, in ``node``, a gradient with ``axes``, of which ``space`` slide.
+
+    ``bare`` tensors have axes of space only: the call has one channel in and one out.
+    """
 
     notation: Notation
     node: Expr
@@ -63,6 +66,7 @@ class ConvPair:
     bound: frozenset[Index]
     axes: tuple[Index, ...]
     space: int
+    bare: bool = False
 
     def split(self, indices: Sequence[Expr]) -> tuple[tuple[Expr, ...], Expr, tuple[Expr, ...]]:
         """Leading indices, the channel, and what slides."""
@@ -78,40 +82,20 @@ class ConvPair:
         return shape_in_scope(self.notation, name_of(entry))[-self.space :]
 
     def given(self, tensors: Sequence[str]) -> Sequence[str]:
-        """What is convolved and the kernel, as the call takes them."""
-        return tensors
+        """What is convolved and the kernel, as the call takes them: with axes of size 1 in front for channels."""
+        return [f"{tensors[0]}[None]", f"{tensors[1]}[None, None]"] if self.bare else tensors
 
     def taken(self, text: str, sizes: Sequence[str]) -> str:
         """What the call gives, as far as the gradient goes."""
-        return add_index(text, [":"] * (len(self.axes) - len(sizes)) + [*sizes])
+        return add_index(text, [*(["0"] if self.bare else [":"] * (len(self.axes) - len(sizes))), *sizes])
 
     def by_channel(self, text: str, batch: bool) -> str:
-        """A tensor with its channels in the place of the batch."""
-        return f"{text}.transpose(0, 1)" if batch else f"{text}[:, None]"
+        """A tensor with its channels in the place of the batch; as it is without any."""
+        return text if self.bare else f"{text}.transpose(0, 1)" if batch else f"{text}[:, None]"
 
     def turned(self, text: str) -> str:
         """What `by_channel` gave, with channels in their own place again."""
-        return f"{text}.transpose(0, 1)"
-
-
-class ChannellessPair(ConvPair):
-    """Tensors with axes of space only: the call has one channel in and one out."""
-
-    def given(self, tensors: Sequence[str]) -> Sequence[str]:
-        """With axes of size 1 in front."""
-        return [f"{tensors[0]}[None]", f"{tensors[1]}[None, None]"]
-
-    def taken(self, text: str, sizes: Sequence[str]) -> str:
-        """Without them."""
-        return add_index(text, ["0", *sizes])
-
-    def by_channel(self, text: str, batch: bool) -> str:
-        """As it is: there is no other channel."""
-        return text
-
-    def turned(self, text: str) -> str:
-        """As it is."""
-        return text
+        return text if self.bare else f"{text}.transpose(0, 1)"
 
 
 def write_convolution(
@@ -139,8 +123,8 @@ def add_single_channels(pair: ConvPair) -> Iterator[ConvPair]:
     v, other = (access(name_of(t), (sp.S.Zero, *indices_of(t))) for t in (pair.v, pair.other))
     one = [fresh("o", sp.S.One) for _ in range(2)]
     kernel = access(name_of(other), (sp.S.Zero, *indices_of(other)))
-    yield ChannellessPair(pair.notation, pair.node, v, kernel, pair.bound, (one[0], *pair.axes), pair.space)
-    yield ChannellessPair(pair.notation, pair.node, v, other, pair.bound, (*one, *pair.axes), pair.space)
+    yield replace(pair, v=v, other=kernel, axes=(one[0], *pair.axes), bare=True)
+    yield replace(pair, v=v, other=other, axes=(*one, *pair.axes), bare=True)
 
 
 def require_all(*conditions: bool) -> None:

@@ -23,7 +23,14 @@ from symgrad.closed_form.fragments import Fragment, Notation, axis_number, call_
 from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, add_index
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
-from symgrad.closed_form.writing.convolution_gradients import MOST_AXES, to_remainders, write_one_or_each, write_option
+from symgrad.closed_form.writing.convolution_gradients import (
+    MOST_AXES,
+    Slide,
+    to_remainders,
+    write_one_or_each,
+    write_option,
+    write_slides,
+)
 from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
@@ -306,17 +313,11 @@ def write_overlapping_windows(
     over = [sp.S.Zero if n.is_nonpositive else n for n in left]
     if not all(notation.is_size(n) for n in over):
         raise NoForm
-    texts = [
-        write_option(notation, "stride", [w.stride for w in windows], 1),
-        write_option(notation, "padding", [w.padding for w in windows], 0),
-        write_option(notation, "output_padding", over, 0),
-        write_option(notation, "groups", [channels.size], 1),
-    ]
-    ones = f"{one}.new_ones({', '.join(sizes)})"
-    call = f"conv_transpose{space}d({body.text}, {ones}{''.join(texts)})"
-    cut = [
-        ":" if n.is_nonnegative else f":{notation.texts.size(w.place.size)}" for n, w in zip(left, windows, strict=True)
-    ]
+    told = write_slides(notation, [Slide(w.stride, sp.S.One, w.padding) for w in windows])
+    told += write_option(notation, "output_padding", over, 0) + write_option(notation, "groups", [channels.size], 1)
+    call = f"conv_transpose{space}d({body.text}, {one}.new_ones({', '.join(sizes)}){told})"
+    ends = zip(left, windows, strict=True)
+    cut = [":" if n.is_nonnegative else f":{notation.texts.size(w.place.size)}" for n, w in ends]
     return Fragment(add_index(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
 
 
