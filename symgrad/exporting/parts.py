@@ -8,12 +8,14 @@ sizes are symbols where any number will do, there is a check: the condition unde
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import compare_conditions
-from symgrad.backward.trees import items_of, names_in_code, replace_names, rewrite_tree, tensor_names
+from symgrad.backward.trees import names_in_code, replace_names, rewrite_tree, tensor_names
 from symgrad.closed_form import tidy_exponents
 from symgrad.closed_form.number_text import NoForm, describe_least_sizes, write_size
 from symgrad.errors import UnsupportedError
@@ -27,90 +29,54 @@ STEP = "    "
 
 def write_statement(statement: Assignment, after: str = "") -> list[str]:
     """``target = value`` and what comes ``after`` it, in as many lines as it takes."""
-    text = tidy_exponents(f"{statement.target} = {ast.unparse(statement.value)}{after}")
+    value = tidy_exponents(ast.unparse(statement.value))
+    text = f"{statement.target} = {value}{after}"
     if len(text) <= WIDTH:
         return [text]
-    body = [f"{STEP}{tidy_exponents(line)}" for line in break_lines(statement.value)]
-    if after:
-        body.append(f"{STEP}{after.strip()}")
-    return [f"{statement.target} = (", *body, ")"]
+    return [f"{statement.target} = (", *indent([*break_lines(value), *([after.strip()] if after else [])]), ")"]
 
 
-def break_lines(value: ast.expr) -> list[str]:
-    """An expression in lines, to stand between brackets."""
-    text = ast.unparse(value)
+LOOSEST_FIRST = (r"[|&]", r"[<>=!]=|[<>]", r"[+-]", r"//?|[*@%]", r"\*\*")
+"""Operators by how tightly they bind."""
+
+
+def break_lines(text: str) -> list[str]:
+    """An expression in lines, to stand between brackets: cut at its loosest operators, else in its last brackets."""
     if len(text) <= WIDTH:
         return [text]
-    if isinstance(value, ast.BinOp):
-        lines = []
-        for sign, operand in split_operands(value):
-            first, *rest = break_operand(operand, value.op)
-            lines += [f"{sign}{first}", *rest]
-        return lines
-    if isinstance(value, ast.Compare):
-        sign = ast.unparse(ast.Compare(ast.Name("a"), value.ops, [ast.Name("b")]))[2:-1]
-        first, *rest = break_operand(value.comparators[0], ast.BitOr())
-        return [*break_operand(value.left, ast.BitOr()), f"{sign}{first}", *rest]
-    if isinstance(value, ast.Call):
-        head = break_function(value.func)
-        arguments: list[ast.expr | ast.keyword] = [*value.args, *value.keywords]
-        tail = ", ".join(map(ast.unparse, arguments))
-        if len(head[-1]) + len(tail) < WIDTH:
-            return [*head[:-1], f"{head[-1]}({tail})"]
-        inner = [line for argument in arguments for line in break_argument(argument)]
-        return [*head[:-1], f"{head[-1]}(", *(f"{STEP}{line}" for line in inner), ")"]
-    if isinstance(value, ast.Subscript):
-        head = break_function(value.value)
-        inner = [line for place in items_of(value) for line in break_argument(place)]
-        if not isinstance(value.slice, ast.Tuple):
-            inner[-1] = inner[-1].removesuffix(",")
-        return [*head[:-1], f"{head[-1]}[", *(f"{STEP}{line}" for line in inner), "]"]
-    return [text]
+    for signs in LOOSEST_FIRST:
+        first, *others = split_outside_brackets(text, rf" ({signs}) ")
+        if others:
+            broken = [(sign, break_lines(operand)) for sign, operand in (other.split(maxsplit=1) for other in others)]
+            return [*break_lines(first), *(line for sign, (one, *more) in broken for line in (f"{sign} {one}", *more))]
+    last = split_outside_brackets(text, r"[(\[]")[-1]
+    end = max(map(last.rfind, ")]"))
+    if end < 0:
+        return [text]
+    *lines, head = break_lines(text.removesuffix(last))
+    if len(head) + len(last) <= WIDTH:
+        return [*lines, head + last]
+    inner = [part.removeprefix(", ") for part in split_outside_brackets(last[1:end], ", ") if part]
+    called = head[-1:].isalnum() or head[-1:] in ("_", ")", "]")
+    comma = "," if len(inner) > 1 or called == (last[0] == "(") else ""
+    within = [line for *more, final in map(break_lines, inner) for line in (*more, final + comma)]
+    return [*lines, head + last[0], *indent(within), last[end:]]
 
 
-def break_function(function: ast.expr) -> list[str]:
-    """What is called, or looked up, in lines; the last one ends where a bracket may open."""
-    text = ast.unparse(function)
-    signed = isinstance(function, (ast.BinOp, ast.Compare, ast.UnaryOp))
-    if len(text) <= WIDTH:
-        return [f"({text})" if signed else text]
-    if signed:
-        return ["(", *(f"{STEP}{line}" for line in break_lines(function)), ")"]
-    if isinstance(function, ast.Attribute):
-        owner = break_function(function.value)
-        return [*owner[:-1], f"{owner[-1]}.{function.attr}"]
-    return break_lines(function)
+def split_outside_brackets(text: str, pattern: str) -> list[str]:
+    """A text in parts, each but the first beginning with what is looked for, outside of brackets and quotes.
 
-
-def break_argument(argument: ast.expr | ast.keyword) -> list[str]:
-    """An argument in lines, the last of which ends in a comma."""
-    lines = [ast.unparse(argument)] if isinstance(argument, ast.keyword) else break_lines(argument)
-    return [*lines[:-1], f"{lines[-1]},"]
-
-
-def split_operands(value: ast.BinOp) -> Iterator[tuple[str, ast.expr]]:
-    """The operands of a chain of one kind of sign, each with the sign before it."""
-    alike = (ast.Add, ast.Sub) if isinstance(value.op, (ast.Add, ast.Sub)) else (type(value.op),)
-    chain: list[tuple[str, ast.expr]] = []
-    node: ast.expr = value
-    while isinstance(node, ast.BinOp) and isinstance(node.op, alike) and not isinstance(node.op, ast.Pow):
-        sign = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-1]
-        chain.append((sign, node.right))
-        node = node.left
-    if not chain:  # a power
-        return iter([("", value.left), ("** ", value.right)])
-    return iter([("", node), *reversed(chain)])
-
-
-def break_operand(operand: ast.expr, sign: ast.operator) -> list[str]:
-    """An operand in lines, in brackets where Python needs them beside ``sign``."""
-    whole = ast.unparse(ast.BinOp(ast.Name("a"), sign, operand)).removeprefix("a ").partition(" ")[2]
-    if len(whole) <= WIDTH:
-        return [whole]
-    lines = break_lines(operand)
-    if isinstance(operand, (ast.BinOp, ast.Compare)):
-        return ["(", *(f"{STEP}{line}" for line in lines), ")"]
-    return lines
+    >>> split_outside_brackets("f(a + b) + c", r" [+] ")
+    ['f(a + b)', ' + c']
+    """
+    inside, quoted, found = 0, False, list[bool]()
+    for sign in text:
+        inside -= sign in ")]" and not quoted
+        found.append(not inside and not quoted)
+        inside += sign in "([" and not quoted
+        quoted ^= sign in "\"'"
+    cuts = [match.start() for match in re.finditer(pattern, text) if found[match.start()]]
+    return [text[begin:end] for begin, end in pairwise([0, *cuts, len(text)])]
 
 
 def indent(lines: Iterable[str]) -> list[str]:

@@ -126,9 +126,10 @@ class FormWriter(Notation):
         if node.is_Symbol or isinstance(node, (sp.floor, sp.Mod)):
             return Fragment(*write_size(node, self.program.inputs), ())
         if node.is_Add:
-            terms = sorted(node.args, key=lambda t: bool(t.is_number))
-            texts = [self.number(t).inside(ADD) for t in terms]
-            return Fragment(" + ".join(texts).replace("+ -", "- "), ADD, ())
+            terms = [(minus, bool(t.is_number), self.number(t)) for minus, t in split_signs(node.args)]
+            (minus, _, first), *rest = sorted(terms, key=lambda term: (*term[:2], term[2].text))
+            text = f"-{first.inside(NEGATE)}" if minus else first.text
+            return Fragment(text + "".join(f" {'-' if m else '+'} {t.inside(MULTIPLY)}" for m, _, t in rest), ADD, ())
         if node.is_number and not node.is_real:  # log(−2)
             raise NoForm
         if node is sp.pi:
