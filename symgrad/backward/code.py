@@ -70,16 +70,23 @@ def compare_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
     """``where(c, x, 0)`` → ``where(c != 0, x, 0)``: an input that is read as a condition may hold numbers."""
 
     def compared(node: ast.expr) -> ast.expr:
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-            return node
-        op = SPELLINGS.get(node.func.id)
-        place = len(node.args) if op is None or op.traits.where_like is None else op.traits.where_like[0]
-        given = node.args[place] if place < len(node.args) else None
-        if isinstance(given, ast.Name) and given.id in inputs:
-            node.args[place] = ast.Compare(given, [ast.NotEq()], [ast.Constant(0)])
+        asked = condition_of_call(node) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(asked, ast.Name) and asked.id in inputs:
+            node.args[node.args.index(asked)] = ast.Compare(asked, [ast.NotEq()], [ast.Constant(0)])
         return node
 
     return rewrite_tree(tree, compared)
+
+
+def condition_of_call(call: ast.Call) -> ast.expr | None:
+    """The argument by which a call chooses: m of ``where(m, a, b)`` and ``x.masked_fill(m, 0)``."""
+    own = isinstance(call.func, ast.Attribute)
+    word = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    op = SPELLINGS.get(word)
+    if op is None or op.traits.where_like is None:
+        return None
+    place = op.traits.where_like[0] - own
+    return call.args[place] if 0 <= place < len(call.args) else None
 
 
 def write_with_modules(text: str) -> str:

@@ -12,7 +12,7 @@ import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 import sympy as sp
@@ -23,12 +23,10 @@ from symgrad.backward.page_names import PageNames, write_apply_call
 from symgrad.backward.simplify.broadcasting import drop_expands
 from symgrad.backward.standard_groups import StandardGroup, group_values, program_of_pullback, resize_program
 from symgrad.backward.trees import (
-    copy_tree,
     count_mentions,
     fill_tree_slots,
     inline_names,
     replace_names,
-    rewrite_tree,
     tensor_names,
 )
 from symgrad.calculus import Sweep, local_jacobian
@@ -93,7 +91,7 @@ class ForwardLines:
             return
         form = self.form(group)
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
-        found = views_to_methods(self.told(form, "out"), form.program)
+        found = self.told(form, "out")
         yield ForwardLine(group.output, target, None if found is None else self.put(found, names))
         for own, held in form.held.items() if isinstance(group.steps[-1].op, str) else ():
             call = self.told(form, form.inner(held))
@@ -153,43 +151,10 @@ def write_forward(program: Program, name: str) -> ast.expr | None:
     """What computes a tensor of a standard group, as a person writes it; None where it cannot be written."""
     maker = next(step for step in program.steps if step.result.name == name)
     try:
-        return ast.parse(SourceWriter(program).step(maker)[0], mode="eval").body
+        views = {s.result.name for s in program.steps if entry_of(s.op) is not None and is_move(s, program.by_name)}
+        return ast.parse(SourceWriter(program, views).step(maker)[0], mode="eval").body
     except (NoForm, SymgradError):
         return None
-
-
-def call_to_method(node: ast.expr, words: Collection[str]) -> ast.expr:
-    """``flatten(x, start_dim=1)`` → ``x.flatten(1)``, of ``words``: chains of views read from the left."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        return node
-    if node.func.id not in words or not node.args:
-        return node
-    owner, *rest = node.args
-    options = [keyword.value for keyword in node.keywords]
-    plain = not any(isinstance(o, ast.Constant) and isinstance(o.value, bool) for o in options)
-    if len(options) == 1 and not rest and isinstance(options[0], ast.Tuple) and node.keywords[0].arg != "dim":
-        options = options[0].elts or options
-    if plain and are_in_option_order(node.func.id, [keyword.arg for keyword in node.keywords], len(rest)):
-        return ast.Call(ast.Attribute(owner, node.func.id), [*rest, *options], [])
-    return ast.Call(ast.Attribute(owner, node.func.id), rest, node.keywords)
-
-
-def are_in_option_order(word: str, options: Sequence[str | None], before: int) -> bool:
-    """Whether options stand in the order in which the operation takes them, without a gap."""
-    entry = entry_named(word)
-    every = [name for name in entry.signature.parameters if name not in entry.operands]
-    return every[before : before + len(options)] == list(options)
-
-
-def views_to_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
-    """A group's value with its views as methods."""
-    entries = ((step, entry_of(step.op)) for step in program.steps)
-    words = {
-        entry.name
-        for step, entry in entries
-        if entry is not None and f"Tensor.{entry.name}" in entry.spellings and is_move(step, program.by_name)
-    }
-    return value if value is None or not words else rewrite_tree(copy_tree(value), partial(call_to_method, words=words))
 
 
 def select_statements(

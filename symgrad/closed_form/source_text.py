@@ -8,7 +8,7 @@ the inputs are in scope. Steps on pairs (re, im) are said as torch says them of 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from fractions import Fraction
 from functools import cached_property
 from itertools import dropwhile
@@ -70,13 +70,15 @@ WIDEST = 4000
 class SourceWriter:
     """Text of the tensors of one program; ``in_torch`` says complex ones as torch does, not on pairs.
 
+    ``views`` are written as methods, so that chains of them read from the left.
+
     Raises `NoForm` for what nobody would read: nested deeper than ``DEEPEST``, or longer than ``WIDEST``.
     """
 
     in_torch = True
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, views: Collection[str] = ()) -> None:
+        self.program, self.views = program, views
         self._steps = {step.result.name: step for step in program.steps}
         self._written: dict[str, Text] = {}
 
@@ -197,10 +199,10 @@ class SourceWriter:
             return f"{step.op}({', '.join([f'[{tensors}]', *self.options(step).values()])})", ATOM
         first, *rest = self.arguments(step, operands)
         pair = ".values" if "values" in op.spelling.returns and dict(step.options)["dim"] is not None else ""
-        if f"Tensor.{step.op}" in op.spellings and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spellings):
+        functions = {f"torch.{step.op}", f"F.{step.op}"} & {*op.spellings}
+        if f"Tensor.{step.op}" in op.spellings and (step.result.name in self.views or not functions):
             owner = in_brackets(*(operands[0] or (first, ATOM)), ATOM)
-            sizes = [self.option(value).strip("(),") or "()" for _, value in step.options]
-            return f"{owner}.{step.op}({', '.join(sizes)})", ATOM
+            return f"{owner}.{step.op}({', '.join(self.method_options(step, rest))})", ATOM
         if "part" in op.spelling.returns:
             *rest, part = rest
             return (
@@ -235,6 +237,16 @@ class SourceWriter:
             else:
                 gap = gap or operand is None
         return result
+
+    def method_options(self, step: Apply, told: list[str]) -> list[str]:
+        """The options of a method as ``told``, without names where none before is left out and none a truth value."""
+        op, given, own = entry_named(step.op), self.options(step), dict(step.options)
+        names = [name for name in op.signature.parameters if name not in op.operands][: len(given)]
+        if {*names} != {*given} or any(isinstance(own[name], bool) for name in names):
+            return told
+        texts = [given[name].removeprefix(f"{name}=") for name in names]
+        several = len(texts) == 1 and names != ["dim"] and texts[0].startswith("(")
+        return [texts[0][1:-1].rstrip(",") or "()"] if several else texts
 
     def options(self, step: Apply) -> dict[str, str]:
         """The options that are not what the operation takes by itself, as ``name=value``."""

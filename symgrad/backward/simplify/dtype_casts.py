@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from symgrad.backward.code import condition_of_call
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import computes_truths
 from symgrad.backward.trees import copy_tree, owner_name, rewrite_tree, tensor_names
@@ -44,17 +45,6 @@ def dtype_facts(word: str) -> frozenset[str]:
     """What type the results of a method of one tensor have; nothing of others."""
     op = TABLE.get(word)
     return dtype_words(op) if op is not None and len(op.operands) == 1 else frozenset()
-
-
-def condition_of_call(call: ast.Call) -> ast.expr | None:
-    """The argument by which a call chooses: m of ``where(m, a, b)`` and ``x.masked_fill(m, 0)``."""
-    own = isinstance(call.func, ast.Attribute)
-    word = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-    op = SPELLINGS.get(word)
-    if op is None or op.traits.where_like is None:
-        return None
-    place = op.traits.where_like[0] - own
-    return call.args[place] if 0 <= place < len(call.args) else None
 
 
 def gives_truths(op: Operation) -> bool:

@@ -60,16 +60,12 @@ from symgrad.closed_form.writing.complex_forms import write_complex_gradient
 from symgrad.closed_form.writing.known_calls import write_known_call
 from symgrad.closed_form.writing.shorthand_writers import SHORTHANDS, write_function_call, write_norm, write_root
 from symgrad.closed_form.writing.sum_writers import write_sum
-from symgrad.functions import Stable, high
+from symgrad.functions import high
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
-METHODS = {
-    sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf, sp.sinh, sp.cosh, sp.erfinv, sp.Abs, sp.loggamma,
-    sp.polygamma,
-}  # fmt: skip
 
 
 class FormWriter(Notation):
@@ -105,9 +101,9 @@ class FormWriter(Notation):
             return self.number(node)
         if isinstance(node, high):  # at NaN the form does not pass its proof
             return self.write(node.args[0], prefer)
-        if node.func in METHODS or isinstance(node, Stable):
-            return write_function_call(self, node, prefer)
-        raise NoForm
+        if not node.is_Function:
+            raise NoForm
+        return write_function_call(self, node, prefer)
 
     def number(self, node: Expr) -> Fragment:
         """A number or a size."""
