@@ -43,6 +43,8 @@ LINES: list[tuple[str, Run, tuple[torch.Tensor, ...], tuple[str, ...]]] = [
      (drawn(2, 3, 4, 4), drawn(2, 4, 5)), ("einsum('bjd,bhid->bhij', v, ", "einsum('bhij,bhid->bjd', p, ")),
     ("einsum, spectral", lambda x, w: torch.einsum("bix,iox->box", x, w).sin().sum(),
      (drawn(2, 3, 4), drawn(3, 5, 4)), ("einsum('box,iox->bix', ", "einsum('bix,box->iox', x, ")),
+    ("einsum, channels", lambda x, w: torch.einsum("nchw,oc->nohw", x, w).sin().sum(),
+     (drawn(2, 3, 4, 2), drawn(5, 3)), ("einsum('nohw,oc->nchw', ", "einsum('nchw,nohw->oc', x, ")),
     ("einsum, matrices", lambda x, w: torch.einsum("bij,bjk->bik", x, w).sin().sum(),
      (drawn(2, 3, 4), drawn(2, 4, 3)), (" @ w.mT", "x.mT @ ")),
     ("patches", patches, (drawn(2, 4, 4, 3),),
