@@ -74,6 +74,11 @@ def test_the_lines_are_the_chain_rule_forwards(text: str) -> None:
         known.add(line.target)
 
 
+def test_a_change_without_a_line_of_code_says_so() -> None:
+    found = symgrad.explain("torch.special.i1(x)", x=[1.5, 2.5], check=False, forward=True)
+    assert "Ju = …  # no line of code was found and proven for it" in found.to_text(brief=True)
+
+
 def test_what_is_linear_is_applied_to_the_change() -> None:
     program = read_program("F.conv1d(x, w)", shapes={"x": (1, 1, 5), "w": (1, 1, 2)}).program
     assert [step.called for step in push(program, ["x"]).steps] == ["conv1d"]

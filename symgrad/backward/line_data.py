@@ -127,7 +127,7 @@ class Line:
     @property
     def shown(self) -> str:
         """The line as it stands among others: of one that nobody would read, how long it is; of none, why."""
-        if self.code is None and self.parts:
+        if self.code is None:
             return f"{self}  # {self.own or 'no line of code was found and proven for it'}"
         spare = sum(max(len(word) - SHORT, 0) for word in WORD.findall(self.code or "") if word in self.names)
         if self.text is None or len(self.text) - spare <= LONG:
@@ -315,4 +315,4 @@ class ForwardMode:
         if end is None:
             return []
         same = [f"J{self.push.letter} = {end}"] if end in self.push.directions.values() else []
-        return [*map(str, self.lines), *same]
+        return [*(line.shown for line in self.lines), *same]

@@ -122,7 +122,7 @@ def list_pushforward_lines(program: Capture, second: bool) -> Iterator[str]:
     directions = list_names([f"{own} of the shape {format_step_shape(np.shape(program.arrays[name]))}"
                              for name, own in found.push.directions.items()])  # fmt: skip
     yield f"Ju{' of the gradient, which is H·u' if second else ''}, for {directions}:"
-    yield from (f"  {line}" for line in (*also, *found.changes))
+    yield from (f"  {line.shown}" for line in (*also, *found.changes))
 
 
 def derive_lines_for_any_seed(program: Capture, asked: bool) -> tuple[str, Sequence[str], dict[str, Array]]:
