@@ -23,7 +23,7 @@ from symgrad.entries.along import EquationAlongAxes, LossReading
 from symgrad.entries.derived_facts import equation_text
 from symgrad.entries.equations import has_edges, with_indices
 from symgrad.entries.indexed import EquationOnAxes, IndexedEquation
-from symgrad.entries.readings import PointwiseEquation, PointwiseView, condition_holds, drop_absent_operands
+from symgrad.entries.readings import AxisView, PointwiseEquation, condition_holds, drop_absent_operands
 from symgrad.entries.signatures import call_of, example_of
 from symgrad.entries.spec import Data, HeldTensor, Op, View
 from symgrad.errors import InputError, ShapeError
@@ -229,7 +229,7 @@ def test_a_shape_of_an_example_that_cannot_be_read_is_told_how_it_is_written(sha
 def test_a_name_that_an_entry_does_not_have_is_told_with_those_that_it_has(text: str, told: str) -> None:
     """Whoever writes a row of the table meets this first."""
     index = sp.Symbol("i", integer=True)
-    meaning = EquationMeaning({"x": PointwiseView(View("x", ()), ())}, {"i": index}, {}, equation_functions())
+    meaning = EquationMeaning({"x": AxisView(View("x", ()), (), ())}, {"i": index}, {}, equation_functions())
     with pytest.raises(KeyError, match=re.escape(told)):
         meaning.of(read_statement(text).right)
 

@@ -16,45 +16,18 @@ import sympy as sp
 
 from symgrad.entries.operands import axes_of, axis_of, common_shape, reduced_shape, require_rank
 from symgrad.entries.readings import (
+    AxisView,
     EquationText,
     PointwiseEquation,
-    PointwiseView,
     drop_absent_operands,
     equation_functions,
-    exact_options,
 )
 from symgrad.entries.spec import At, HeldTensor, Options, View, shape_of_first
-from symgrad.indexing import contracted_sum, fresh_axes, unravel
+from symgrad.indexing import contracted_sum, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import EquationMeaning, combined_letter
 from symgrad.notation.tree import Access, IndexEquation, walk
 from symgrad.shapes import Shape, Sizes
-
-
-@dataclass(frozen=True)
-class LineView:
-    """An operand along some of its axes: ``x[j]``, the indices on the other axes those of the output.
-
-    One index for several axes, which no letter is, counts through them row by row.
-    """
-
-    view: View
-    axes: tuple[int, ...]
-    others: tuple[Expr, ...]
-
-    @property
-    def shape(self) -> Shape:
-        """One axis, as long as those that it stands for are together."""
-        return (sp.Mul(*(self.view.shape[a] for a in self.axes)),)
-
-    def __getitem__(self, indices: Sequence[Any]) -> Expr:
-        if self.view.constant is not None:
-            return self.view.constant
-        (index,) = indices
-        several = len(self.axes) > 1 and not isinstance(index, tuple)
-        own = unravel(index, tuple(self.view.shape[a] for a in self.axes)) if several else index
-        inner, others = iter(own if isinstance(own, tuple) else (own,)), iter(self.others)
-        return self.view[[next(inner) if a in self.axes else next(others) for a in range(self.view.rank)]]
 
 
 @dataclass(frozen=True)
@@ -147,11 +120,11 @@ class EquationAlongAxes(EquationText):
             return tuple(range(rank - len(dim), rank))
         return tuple(range(rank)) if dim is None else (dim if isinstance(dim, tuple) else (dim,)) if rank else ()
 
-    def line(self, view: View, axes: tuple[int, ...], others: tuple[Expr, ...], rank: int) -> LineView:
+    def line(self, view: View, axes: tuple[int, ...], others: tuple[Expr, ...], rank: int) -> AxisView:
         """An operand on a line."""
         if view.constant is None and (view.rank < rank or not rank):
-            return LineView(view, tuple(range(view.rank)), ())
-        return LineView(view, axes, others)
+            return AxisView(view, tuple(range(view.rank)), (), joined=True)
+        return AxisView(view, axes, others, joined=True)
 
     def common(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
         """The operands' common shape."""
@@ -207,11 +180,9 @@ class EquationAlongAxes(EquationText):
         tensors: dict[str, Any] = {name: self.line(view, axes, others, len(shape)) for name, view in given.items()}
         for name, view in given.items():
             if name not in read:
-                tensors[name] = PointwiseView(
-                    view, others if view.rank == len(others) else at[1:2] if view.rank else ()
-                )
-        tensors |= {name: PointwiseView(view, at) for name, view in held.items()}
-        tensors |= {name: PointwiseView(View(name, (), value), at) for name, value in exact_options(options).items()}
+                own = others if view.rank == len(others) else at[1:2] if view.rank else ()
+                tensors[name] = AxisView(view, (), own)
+        tensors |= self.beside(at, held, options)
         letters = {letter.name: combined_letter(tuple(at[a] for a in axes)) for letter in tree.letters}
         sizes = tuple(shape[a] for a in axes)
         return InLines(tensors, letters, {}, equation_functions(), axes=sizes).of(tree.right)

@@ -18,7 +18,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.operands import axis_of, require_equal_rank, require_rank
-from symgrad.entries.readings import EquationText, PointwiseView, equation_functions, exact_options
+from symgrad.entries.readings import AxisView, EquationText, equation_functions, exact_options, sizes_on
 from symgrad.entries.spec import At, HeldTensor, Options, View
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
@@ -92,8 +92,7 @@ class IndexedEquation(EquationText):
         entries = {node.name: node for node in tree.entries if isinstance(node, Access)}
         read = {name: view for name, view in held.items() if name in entries}
         shapes = {name: view.shape for name, view in (*tensors.items(), *read.items()) if name in ("out", *tensors)}
-        tensors |= {name: View(name, (), value) for name, value in exact_options(options).items()}
-        tensors |= {name: PointwiseView(view, at) for name, view in held.items()}
+        tensors |= self.beside(at, held, options)
         tensors |= {name: still(view, entries[name], lead) for name, view in read.items()}
         rest = own or (sp.S.Zero,) * len(tree.named)  # one number for a matrix of one row
         found = RangeFinder(tree, shapes, Sizes(), exact_options(options), letter_sizes(tree.named, rest)).find_asked()
@@ -105,33 +104,6 @@ def still(view: View, read: Access, lead: At) -> View:
     """What is held still and read at places of its own: ``…`` are the output axes, the others may have any length."""
     own = sum(not isinstance(slot, Dots) for slot in read.slots)
     return View(view.name, (*(index.size for index in lead), *(sp.S.One,) * own))
-
-
-@dataclass(frozen=True)
-class AxisView:
-    """A tensor with the indices of the text on ``axes`` and the output's own on the others."""
-
-    view: View
-    axes: tuple[int, ...]
-    others: tuple[Expr, ...]
-
-    @property
-    def shape(self) -> Shape:
-        """The axes that the text names."""
-        return sizes_on(self.view.shape, self.axes)
-
-    def __getitem__(self, indices: Sequence[Expr]) -> Expr:
-        if not self.view.rank:
-            return self.view[()]
-        named, others = dict(zip(self.axes, indices, strict=True)), iter(self.others)
-        if self.view.rank - len(named) > len(self.others):
-            raise ShapeError(f"{self.view.name} has more axes than the result, beside those that the equation names")
-        return self.view[[named[a] if a in named else next(others) for a in range(self.view.rank)]]
-
-
-def sizes_on(shape: Shape, axes: Sequence[int]) -> Shape:
-    """The sizes of some axes; a number is a line of one entry."""
-    return tuple(shape[a] for a in axes) if shape else (sp.S.One,) * len(axes)
 
 
 def axes_with_indices(count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -221,9 +193,8 @@ class EquationOnAxes(EquationText):
         for name, view in self.call.given(views).items():
             own = self.spots(name, counts[name], axes, view.rank) if name in counts else ()
             tensors[name] = AxisView(view, own, others if view.rank else ())
-        tensors |= {name: PointwiseView(view, at) for name, view in held.items()}
-        tensors |= {name: PointwiseView(View(name, (), value), at) for name, value in exact_options(options).items()}
-        lines = {name: line.shape for name, line in tensors.items() if isinstance(line, AxisView)}
+        lines = {name: line.shape for name, line in tensors.items()}
+        tensors |= self.beside(at, held, options)
         found = RangeFinder(tree, lines, Sizes(), exact_options(options)).find_asked()
         letters = bind_letters(tree, tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
         return EquationMeaning(tensors, letters, found, equation_functions()).of(tree.right)

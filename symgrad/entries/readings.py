@@ -21,8 +21,9 @@ import sympy as sp
 from symgrad.entries.operands import common_shape, exact_number
 from symgrad.entries.signatures import CallPattern
 from symgrad.entries.spec import At, Definition, HeldTensor, Op, Options, View, operations
-from symgrad.errors import InputError, NotationError, bug
+from symgrad.errors import InputError, NotationError, ShapeError, bug
 from symgrad.functions import ALSO, PRIMITIVES
+from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import EquationFunction, EquationMeaning, function_from_sympy, function_with_options
 from symgrad.notation.read_write import read_statement
@@ -63,19 +64,40 @@ def index_by_function(function: Callable[..., Expr]) -> Definition:
 
 
 @dataclass(frozen=True)
-class PointwiseView:
-    """An operand of a pointwise equation: its entry at the output's indices."""
+class AxisView:
+    """A tensor with the indices of the text on ``axes`` and the output's own on the ``others``.
+
+    On no axes it is read at the others alone, whatever indices the text gives it. Where the axes are ``joined`` to a
+    line, they have one index; if no letter is that, it counts through them row by row.
+    """
 
     view: View
-    at: At
+    axes: tuple[int, ...]
+    others: tuple[Expr, ...]
+    joined: bool = False
 
     @property
     def shape(self) -> Shape:
-        """It is written without indices."""
-        return ()
+        """The axes that the text names; of a line one, as long as those that it stands for are together."""
+        sizes = sizes_on(self.view.shape, self.axes)
+        return (sp.Mul(*sizes),) if self.joined else sizes
 
-    def __getitem__(self, indices: Sequence[Expr]) -> Expr:
-        return self.view[self.at]
+    def __getitem__(self, indices: Sequence[Any]) -> Expr:
+        if not self.view.rank:
+            return self.view[()]
+        at: Any = indices
+        if self.joined:
+            (at,) = indices if isinstance(indices[0], tuple) else (indices[: len(self.axes)],)
+            at = unravel(at[0], sizes_on(self.view.shape, self.axes)) if len(at) < len(self.axes) else at
+        named, others = dict(zip(self.axes, at, strict=bool(self.axes))), iter(self.others)
+        if self.view.rank - len(named) > len(self.others):
+            raise ShapeError(f"{self.view.name} has more axes than the result, beside those that the equation names")
+        return self.view[[named[a] if a in named else next(others) for a in range(self.view.rank)]]
+
+
+def sizes_on(shape: Shape, axes: Sequence[int]) -> Shape:
+    """The sizes of some axes; a number is a line of one entry."""
+    return tuple(shape[a] for a in axes) if shape else (sp.S.One,) * len(axes)
 
 
 @lru_cache(maxsize=1024)
@@ -158,6 +180,11 @@ class EquationText:
             )
         return text, absent
 
+    def beside(self, at: At, held: Mapping[str, HeldTensor], options: Options) -> dict[str, Any]:
+        """What is held still, at the output's indices, and the numbers that an equation may name."""
+        found: dict[str, Any] = {name: AxisView(view, (), at) for name, view in held.items()}
+        return found | {name: View(name, (), value) for name, value in exact_options(options).items()}
+
 
 @dataclass(frozen=True)
 class PointwiseEquation(EquationText):
@@ -167,11 +194,9 @@ class PointwiseEquation(EquationText):
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
         """The right-hand side, each operand at the output's own indices."""
-        tensors = {name: PointwiseView(view, at) for name, view in self.call.given(views).items()}
+        tensors: dict[str, Any] = {name: AxisView(view, (), at) for name, view in self.call.given(views).items()}
         tensors |= {
-            name: PointwiseView(
-                View(name, (), sp.sympify(value, strict=True) if self.decimals else exact_number(value)), at
-            )
+            name: View(name, (), sp.sympify(value, strict=True) if self.decimals else exact_number(value))
             for name, value in numeric_options(options)
         }
         return EquationMeaning(tensors, {}, {}, equation_functions()).of(self.tree(views, options).right)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from symgrad.backward.page_names import Suggested, rename_results
-from symgrad.entries.spec import Op, is_operand
+from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.binding import TOLD, Argument, Ref, bind_arguments, resolve_keyword
 from symgrad.language.builder import StepOperand
@@ -209,24 +209,8 @@ def bind_entry_arguments(
                 continue
             own = name
         given.append(Argument(value, NOWHERE, own))
-    given = [a for a in given if not (a.keyword and a.meaning is None and _has_default(op, a.keyword))]
-    _check_kinds(op, given)
     found = bind_arguments(op, spelling, given, NOWHERE)
     return [StepOperand(m, m.name if isinstance(m, Ref) else str(m)) for m, _ in found.operands], dict(found.options)
-
-
-def _has_default(op: Op, name: str) -> bool:
-    """Whether leaving a parameter out means None."""
-    parameter = op.signature.parameters.get(name)
-    return parameter is not None and parameter.default is None
-
-
-def _check_kinds(op: Op, given: Sequence[Argument]) -> None:
-    """Refuse a tensor where the entry has an option: its value would have to be known beforehand."""
-    options = {p.name for p in op.signature.parameters.values() if not is_operand(p.annotation)}
-    for argument in given:
-        if argument.keyword in options and isinstance(argument.meaning, Ref) and not op.variadic:
-            raise UnsupportedError(f"{argument.keyword} of {op.name} is a tensor here")
 
 
 Refusals = (SymgradError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError,
