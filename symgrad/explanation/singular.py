@@ -24,15 +24,15 @@ from symgrad.numeric import (
     Values,
     as_float,
     evaluate,
-    forward,
     is_exact,
     is_finite,
     numeric_pullback,
     term_sizes,
 )
 from symgrad.ops import entry_of
-from symgrad.oracles.comparisons import Standing
+from symgrad.oracles.comparisons import Comparison, Standing
 from symgrad.oracles.digits import Lost, PreciseGradients
+from symgrad.oracles.numerical import one_sided_slopes
 from symgrad.program import Apply, Program
 
 Place = tuple[int, ...]
@@ -166,21 +166,11 @@ def confirmed(
     on, ``alone``, and what is not tried does not hold.
     """
     held: Array = np.full(slopes.shape, not alone)
-    here = as_float(values[name])
-    inputs = {t.name: values[t.name] for t in program.inputs}
-
-    def total(at: Place, by: float) -> float:
-        moved = here.copy()
-        moved[at] += by
-        out = as_float(forward(program, {**inputs, name: moved})[program.output])
-        return float(np.sum(weights[weights != 0] * out[weights != 0]))
-
-    for at in [tuple(int(i) for i in row) for row in np.argwhere(unsure)[:TRIED]]:
-        size = max(1.0, abs(float(here[at])))
+    case = Comparison("", program, values, weights, name, slopes, slopes)
+    for at in nonzero_places(unsure)[:TRIED]:
+        step = STEP * max(1.0, abs(float(values[name][at])))
         try:
-            steps = [sign * STEP * size for sign in (-1, 1)]
-            sides = [(total(at, 2 * h) - total(at, h)) / h for h in steps]
-            sides += [(total(at, h) - total(at, 0.0)) / h for h in steps if alone]
+            sides = [one_sided_slopes(case.total(at), step, away) for away in ((1, 0) if alone else (1,))]
         except (SymgradError, ValueError, ArithmeticError):
             continue
         held[at] = np.allclose(sides, slopes[at], rtol=CLOSE, atol=CLOSE)

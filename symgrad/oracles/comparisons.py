@@ -258,12 +258,7 @@ class Comparison:
 
     def total(self, at: Place) -> Callable[[float], float]:
         """Σ v·out for a shift of one entry."""
-
-        def total(shift: float) -> float:
-            out = forward(self.program, self._moved(at, shift))[self.program.output]
-            return float(np.sum(as_float(self.seed) * as_float(out)))
-
-        return total
+        return lambda shift: self._weighted(forward(self.program, self._moved(at, shift))[self.program.output])
 
     def torchs(self, at: Place) -> Callable[[float], float]:
         """The same by torch's forward pass; NaN where it refuses."""
@@ -275,9 +270,14 @@ class Comparison:
                 found = None
             if found is None or found.refusal or found.refused:
                 return float("nan")
-            return float(np.sum(as_float(self.seed) * as_float(found.output)))
+            return self._weighted(found.output)
 
         return total
+
+    def _weighted(self, output: Array) -> float:
+        """Σ v·out; an output with the weight 0 does not count, even where it has no value."""
+        counted = np.asarray(self.seed) != 0
+        return float(np.sum(as_float(self.seed)[counted] * as_float(output)[counted]))
 
     def _moved(self, at: Place, shift: float) -> dict[str, Array]:
         moved = as_float(self.values[self.name]).copy()

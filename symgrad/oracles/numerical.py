@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
@@ -258,7 +258,7 @@ def at_kinks(case: Comparison, check: Check) -> Check:
         if sides is None:
             continue
         if not all(lies_between(answer, sides) for answer in answers):
-            sides, jump = beside_a_jump(total), jump or not places
+            sides, jump = one_sided_slopes(total, STEPS[-1], away=1), jump or not places
             if not all(lies_between(answer, sides) for answer in answers):
                 continue
         places.append((at, sides))
@@ -275,20 +275,16 @@ def at_kinks(case: Comparison, check: Check) -> Check:
 
 def two_slopes(total: Callable[[float], float]) -> Sides | None:
     """The slopes of a function of one number left and right of 0, where they are two; a jump has infinite ones."""
-    gaps, left, right, here = [], 0.0, 0.0, total(0.0)
-    for step in STEPS:
-        left, right = (here - total(-step)) / step, (total(step) - here) / step
-        gaps.append(abs(right - left))
-    large = max(1.0, abs(left), abs(right))
+    coarse, fine = map(partial(one_sided_slopes, cache(total)), STEPS)
+    gaps, large = [abs(right - left) for left, right in (coarse, fine)], max(1.0, *map(abs, fine))
     stays = gaps[1] > APART * large and gaps[1] > gaps[0] / 2
-    return (left, right) if stays and np.isfinite(gaps).all() else None
+    return fine if stays and np.isfinite(gaps).all() else None
 
 
-def beside_a_jump(total: Callable[[float], float]) -> Sides:
-    """The slopes to the left and to the right of 0, the value there not among the points."""
-    step = STEPS[-1]
-    low, high = ([total(sign * shift) for shift in (step, 2 * step)] for sign in (-1, 1))
-    return (low[0] - low[1]) / step, (high[1] - high[0]) / step
+def one_sided_slopes(total: Callable[[float], float], step: float, away: int = 0) -> Sides:
+    """The slopes left and right of 0, over a step that begins so many steps ``away``: with 1 a jump does not count."""
+    left, right = ((total((away + 1) * h) - total(away * h)) / h for h in (-step, step))
+    return left, right
 
 
 def lies_between(value: float, sides: Sides, rounding: float = ROUNDING) -> bool:

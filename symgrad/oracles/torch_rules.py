@@ -27,6 +27,7 @@ from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric
 from symgrad.numeric.exact import plus
 from symgrad.ops import entry_of
 from symgrad.oracles.comparisons import Check, Comparison, compare, compare_some, skipped
+from symgrad.oracles.numerical import Sides, one_sided_slopes
 from symgrad.oracles.torch import data_inputs, run_torch, torch_forward, torch_leaves, torch_version
 from symgrad.oracles.typed_text import ask_torch
 from symgrad.program import Apply, Argument, Program
@@ -136,8 +137,8 @@ NEARER = 1e-5
 
 def contradicts_itself(derived: float, torchs: float, entry: float, total: Callable[[float], float]) -> bool:
     """Whether ``total``, torch's forward pass with an entry moved by so much, has the derived slope and not torch's."""
-    steps = (*STEPS, NEARER * abs(entry)) if entry else STEPS
-    return any(is_confirmed_slope(derived, torchs, *one_sided_slopes(entry, total, step)) for step in steps)
+    steps, known = (*STEPS, NEARER * abs(entry)) if entry else STEPS, cache(total)
+    return any(is_confirmed_slope(derived, torchs, *slopes_with_digits(entry, known, step)) for step in steps)
 
 
 def is_confirmed_slope(derived: float, torchs: float, left: float, right: float) -> bool:
@@ -147,11 +148,10 @@ def is_confirmed_slope(derived: float, torchs: float, left: float, right: float)
     return near and abs(torchs - derived) > APART * size
 
 
-def one_sided_slopes(entry: float, total: Callable[[float], float], step: float) -> tuple[float, float]:
+def slopes_with_digits(entry: float, total: Callable[[float], float], step: float) -> Sides:
     """The slopes left and right of an entry; NaN where rounding swallows the step or what comes of it."""
-    low, here, high = total(-step), total(0.0), total(step)
-    left, right = (here - low) / step, (high - here) / step
-    noise = np.finfo(float).eps * max(abs(low), abs(here), abs(high)) / step
+    left, right = one_sided_slopes(total, step)
+    noise = np.finfo(float).eps * max(abs(total(shift)) for shift in (-step, 0.0, step)) / step
     moved = max(abs((entry + step) - entry - step), abs(entry - (entry - step) - step)) <= CLOSE * step
     clear = noise <= CLOSE * max(1.0, abs(left), abs(right))
     return (left, right) if moved and clear else (float("nan"), float("nan"))

@@ -20,7 +20,7 @@ from symgrad.errors import RUN, SymgradError, UnsupportedError
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import whole_operands
-from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.exact import Array, as_float, gaps, largest_finite
 from symgrad.oracles.torch import (
     NO_ARGUMENT,
     TOLERANCE,
@@ -281,10 +281,7 @@ def describe_other_values(name: str, ours: Array, theirs: Array) -> str:
     a, b = as_float(ours), as_float(theirs)
     if a.shape != b.shape:
         return ""
-    with np.errstate(invalid="ignore"):
-        largest = np.abs(b[np.isfinite(b)]).max(initial=1.0)
-        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= TOLERANCE * largest)
-    places = [tuple(int(i) for i in at) for at in np.argwhere(~same)]
+    places = [tuple(int(i) for i in at) for at in np.argwhere(gaps(a, b) > TOLERANCE * max(1.0, largest_finite(b)))]
     if not places:
         return ""
     named = [format_entry_name(name, at) for at in places[:MOST_NAMED]]
@@ -332,8 +329,7 @@ def reading_error(name: str, ours: Array, theirs: Array) -> SymgradError:
     if a.shape != b.shape:
         told = f"{name} has the shape {tuple(b.shape)} in Python, {tuple(a.shape)} as symgrad reads it"
     else:
-        with np.errstate(invalid="ignore"):
-            at = tuple(int(i) for i in np.unravel_index(int(np.nanargmax(np.abs(a - b))), a.shape))
+        at = tuple(int(i) for i in np.unravel_index(int(np.argmax(gaps(a, b))), a.shape))
         told = f"{format_entry_name(name, at)} is {float(b[at]):.6g} in Python, {float(a[at]):.6g} as symgrad reads it"
     return UnsupportedError(
         "symgrad reads this text differently from Python, so it shows nothing", found=(told,), hints=(RUN,)

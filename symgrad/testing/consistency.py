@@ -20,6 +20,7 @@ from symgrad.calculus import back
 from symgrad.errors import SymgradError
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_pushforward
+from symgrad.numeric.exact import gaps, largest_finite
 from symgrad.testing.bench import (
     BatteryResult,
     Bench,
@@ -151,14 +152,8 @@ def input_layout_findings(bench: Bench, name: str, way: MemoryLayout) -> Iterato
 
 def same_outputs(bench: Bench, outputs: Sequence[Array], others: Sequence[Array]) -> bool:
     """Whether two forward passes are the same but for rounding."""
-    for a, b in zip(outputs, others, strict=True):
-        if a.shape != b.shape:
-            return False
-        with np.errstate(invalid="ignore"):
-            gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-        if gap.max(initial=0.0) > bench.rounding.allowed * max(1.0, float(np.abs(a).max(initial=0.0))):
-            return False
-    return True
+    pairs, share = zip(outputs, others, strict=True), bench.rounding.allowed
+    return all(a.shape == b.shape and (gaps(a, b) <= share * max(1.0, largest_finite(a))).all() for a, b in pairs)
 
 
 def matches_formula_at(bench: Bench, numbers: Mapping[str, Array], laid: CandidateRun, pull: PullResult) -> bool:

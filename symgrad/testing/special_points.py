@@ -12,7 +12,7 @@ share on the way back is a fraction that the type holds: a mean of five divides 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from symgrad.explanation.evidence import nonzero_places
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, is_exact, unit_at
 from symgrad.numeric.vector_products import Pull
-from symgrad.oracles.numerical import APART, STEPS, Sides, lies_between, two_slopes
+from symgrad.oracles.numerical import APART, STEPS, Sides, lies_between, one_sided_slopes, two_slopes
 from symgrad.program import Apply
 from symgrad.testing.bench import (
     BatteryResult,
@@ -66,9 +66,11 @@ class Excuse:
         return not any(trial.off.any() for trial in self.trials)
 
 
-def kink_slopes(formula: DerivedReference, seeds: Seeds, direction: Mapping[str, Array]) -> Sides | None:
-    """The slopes of Σ v·out on both sides of the point along a direction, where they are two."""
-    return two_slopes(lambda shift: weighted_output(reference_at_step(formula, direction, shift), seeds))
+def output_along(
+    formula: DerivedReference, seeds: Seeds, direction: Mapping[str, Array]
+) -> Callable[[float], float]:  # fmt: skip
+    """Σ v·out along a direction."""
+    return lambda shift: weighted_output(reference_at_step(formula, direction, shift), seeds)
 
 
 def reference_at_step(formula: DerivedReference, direction: Mapping[str, Array], step: float) -> DerivedReference:
@@ -93,7 +95,8 @@ def excuse_kinks(bench: Bench, name: str, excuse: Excuse) -> Excuse:
         right = trial.expected.copy()
         size = max((float(np.abs(s).max(initial=0.0)) for s in trial.weights.seeds), default=0.0) or 1.0
         for at in off[:MOST]:
-            unscaled = kink_slopes(formula, [s / size for s in trial.weights.seeds], {name: unit_at(at, right.shape)})
+            seeds = [s / size for s in trial.weights.seeds]
+            unscaled = two_slopes(output_along(formula, seeds, {name: unit_at(at, right.shape)}))
             if unscaled is None:
                 return excuse
             sides = size * unscaled[0], size * unscaled[1]
@@ -132,12 +135,8 @@ def tied_gradients(
         u = {n: np.where(t, 1.0 if trial == 0 else generator.integers(1, 4, t.shape), 0.0) for n, t in tied.items()}
         if not any(a.any() for a in u.values()):
             return ""
-        whole = slopes_of_direction(formula, seeds, u)
-        parts = [
-            slopes_of_direction(formula, seeds, {n: a * unit_at(at, a.shape)})
-            for n, a in u.items()
-            for at in nonzero_places(a)
-        ]
+        alone = [{n: a * unit_at(at, a.shape)} for n, a in u.items() for at in nonzero_places(a)]
+        whole, *parts = (one_sided_slopes(output_along(formula, seeds, way), STEPS[1]) for way in (u, *alone))
         if abs(whole[1] - sum(p[1] for p in parts)) <= APART * max(1.0, abs(whole[1])):
             continue
         got = [0.0 if gradients.get(n) is None else float(np.sum(np.asarray(gradients[n]) * a)) for n, a in u.items()]
@@ -149,18 +148,12 @@ def tied_gradients(
     return ""
 
 
-def slopes_of_direction(formula: DerivedReference, seeds: Seeds, direction: Mapping[str, Array]) -> Sides:
-    """The slopes of Σ v·out before and behind the point, equal or not."""
-    here, step = weighted_output(formula, seeds), STEPS[1]
-    low, high = (weighted_output(reference_at_step(formula, direction, shift), seeds) for shift in (-step, step))
-    return (here - low) / step, (high - here) / step
-
-
 def tied_entries(bench: Bench, formula: DerivedReference, number: int, name: str) -> Array:
     """The entries of an input at which one output has two slopes."""
     found = np.zeros(bench.candidate.shapes[name], dtype=bool)
     for at in list(np.ndindex(*found.shape))[: 4 * MOST]:
-        found[at] = kink_slopes(formula, bench.weights[number].seeds, {name: unit_at(at, found.shape)}) is not None
+        total = output_along(formula, bench.weights[number].seeds, {name: unit_at(at, found.shape)})
+        found[at] = two_slopes(total) is not None
     return found
 
 
