@@ -405,7 +405,7 @@ def test_the_command_writes_a_file_that_runs(tmp_path: Path) -> None:
 def test_positions_in_array_operations_are_whole_numbers() -> None:
     """⌊i / 2⌋ of an index is ``arange(n) // 2``: torch looks nothing up at ``(arange(n) / 2).floor()``."""
     source = symgrad.export("F.conv3d(x, weight, stride=2)", shapes={"x": (1, 1, 4, 4, 3), "weight": (1, 1, 2, 2, 1)})
-    assert "torch.arange(x.shape[4]) // 2" in source
+    assert "torch.arange(x.shape[4], device=v.device) // 2" in source
     assert ".floor()" not in source
 
 
