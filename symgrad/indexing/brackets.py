@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import sympy as sp
 
@@ -299,6 +299,17 @@ def taken_apart(axis: int, number: Ravel, shape: Shape) -> Expr | None:
     if there == len(sizes):
         return None
     return unravel(ravel(number.indices[:there], sizes[:there]), shape[:here])[axis]
+
+
+def by_whole_numbers(indices: Sequence[Expr]) -> Iterator[tuple[Expr, int]]:
+    """Indices, and along how many axes each runs: those that are all parts of one number are that number."""
+    place = 0
+    while place < len(indices):
+        first = indices[place]
+        parts = tuple(indices[place : place + len(first.shape)]) if isinstance(first, Unravel) else ()
+        whole = put_together(parts, first.shape) if parts else None
+        yield (first, 1) if whole is None else (whole, len(parts))
+        place += 1 if whole is None else len(parts)
 
 
 def common_ends(sizes: Shape, others: Shape) -> tuple[int, int] | None:

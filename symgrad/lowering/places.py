@@ -14,8 +14,8 @@ from itertools import pairwise
 
 import sympy as sp
 
-from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
-from symgrad.indexing.brackets import relation_of
+from symgrad.indexing import Bracket, Index, Ravel, fresh
+from symgrad.indexing.brackets import by_whole_numbers, relation_of
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of, number
 from symgrad.lowering.choices import with_truths
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, NoPlan
@@ -146,24 +146,14 @@ class TensorPlaces:
 
     def merged(self, found: int, indices: Sequence[Expr]) -> tuple[int, list[Expr]]:
         """Axes that unravel one entry number, joined into one axis with that number as its index."""
-        shape = list(self.graph.shape(found))
-        result: list[Expr] = []
-        lengths: list[int] = []
-        axis = 0
-        while axis < len(indices):
-            first = indices[axis]
-            group = indices[axis : axis + len(first.shape)] if isinstance(first, Unravel) else ()
-            whole = [
-                isinstance(i, Unravel) and i.args[1:] == first.args[1:] and i.axis == a for a, i in enumerate(group)
-            ]
-            if group and all(whole) and list(self.numbers(first.shape)) == shape[axis : axis + len(group)]:
-                result.append(first.number)
-                lengths.append(math.prod(shape[axis : axis + len(group)]))
-                axis += len(group)
-            else:
-                result.append(first)
-                lengths.append(shape[axis])
-                axis += 1
+        shape, axis = self.graph.shape(found), 0
+        result, lengths = list[Expr](), list[int]()
+        for index, many in by_whole_numbers(indices):
+            own, parts = indices[axis : axis + many], shape[axis : axis + many]
+            whole = many == 1 or self.numbers(own[0].shape) == parts
+            result += [index] if whole else own
+            lengths += [math.prod(parts)] if whole else parts
+            axis += many
         return self.graph.reshape(found, lengths), result
 
     def one_axis(self, found: int, axis: int, index: Expr, value: Value, zero: bool) -> tuple[int, tuple[Index, ...]]:

@@ -17,6 +17,7 @@ read twice or not at all, or where one of p and q is no index.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 
 import sympy as sp
 
@@ -34,6 +35,7 @@ from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, add_
 from symgrad.closed_form.rewriting.conditions import ignores_class
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.indexing import Index, Ravel, Unravel
+from symgrad.indexing.brackets import by_whole_numbers
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.shapes import Size
 
@@ -212,17 +214,9 @@ def write_digit_permutation(
 
 def merge_digits_of_axes(indices: Sequence[Expr], shape: Sequence[Size]) -> Iterator[tuple[Expr, Size]]:
     """What stands at each axis, and its size; axes that are all parts of one number are that number."""
-    n = 0
-    while n < len(indices):
-        first = indices[n]
-        parts = len(first.shape) if isinstance(first, Unravel) and isinstance(first.number, Ravel) else 1
-        whole = parts > 1 and all(
-            isinstance(own, Unravel) and (own.axis, own.number, own.shape) == (axis, first.number, first.shape)
-            for axis, own in enumerate(indices[n : n + parts])
-        )
-        parts = parts if whole else 1
-        yield first.number if whole else first, sp.Mul(*shape[n : n + parts])
-        n += parts
+    sizes = iter(shape)
+    for number, many in by_whole_numbers(indices):
+        yield number, sp.Mul(*islice(sizes, many))
 
 
 def concatenate_digits(axes: Sequence[Index], digits: Collection[Digit]) -> list[Digit]:

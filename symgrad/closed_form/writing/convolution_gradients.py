@@ -103,8 +103,8 @@ def write_convolution(
 ) -> str | None:
     """The call that gives Σ v·other, or None."""
     ways: tuple[Callable[[ConvPair], str], ...] = (
-        write_input_gradient, write_transposed_input_gradient, write_weight_gradient,
-        partial(write_weight_gradient, transposed=True),
+        write_input_gradient, partial(write_input_gradient, transposed=True),
+        write_weight_gradient, partial(write_weight_gradient, transposed=True),
     )  # fmt: skip
     pairs = [ConvPair(notation, node, v, other, frozenset(bound), tuple(axes), n + 1) for n in range(MOST_AXES)]
     slides = any(axis.size != 1 for axis in axes)  # a single place is an inner product, not a convolution
@@ -201,22 +201,27 @@ def cut_to_axes(pair: ConvPair, text: str, axes: Sequence[Index], differences: S
     return pair.taken(text, items)
 
 
-def write_input_gradient(pair: ConvPair) -> str:
-    """v[n,o,k]·w[o,c,p−s·k+d] over o and k: the gradient of a convolution's input."""
-    (lead, outputs, steps), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
-    before, channel, places = pair.split(pair.axes)
-    groups = write_groups(pair, outputs, channel)
-    require_all(len(kernel) == pair.space + 2)
-    require_all(lead == before, kernel[0] == outputs, bool(groups) or runs_along(kernel[1], channel))
-    moving = (s for s, place in zip(steps, places, strict=True) if s != place)
-    require_all(pair.bound == running_indices(outputs, *moving) - {channel})
+def write_input_gradient(pair: ConvPair, transposed: bool = False) -> str:
+    """v[n,o,k]·w[o,c,p−s·k+d] over o and k: a gradient of an input; v[n,o,k]·w[c,o,k−s·p+d] of a transposed one's."""
+    (lead, outputs, moving), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
+    before, channel, own = pair.split(pair.axes)
+    places, steps = (moving, own) if transposed else (own, moving)
+    sides = (channel, outputs) if transposed else (outputs, channel)
+    groups = write_groups(pair, *sides)
+    require_all(len(kernel) == pair.space + 2, lead == before)
+    require_all(runs_along(kernel[0], sides[0]), bool(groups) or runs_along(kernel[1], sides[1]))
+    summed = (index for index, place in zip(moving, own, strict=True) if index != place)
+    require_all(pair.bound == running_indices(outputs, *summed) - {channel})
     slides = [
         AT_REST if shift == 0 and place == step else solve_slide(shift, place, step)
         for shift, place, step in zip(kernel[2:], places, steps, strict=True)
     ]
+    tensors = [pair.text(pair.v), pair.text(pair.other)]
+    if transposed:
+        whole = write_conv_call(pair, "conv", tensors, slides, groups)
+        return cut_to_axes(pair, whole, own, places_left_over(pair, pair.v, pair.other, slides, own))
     along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
     left = [to_remainders(i.size - transposed_positions(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
-    tensors = [pair.text(pair.v), pair.text(pair.other)]
     if all(n.is_nonnegative for n in left):
         slides = [widen_slide_step(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
         more = write_option(pair.notation, "output_padding", left, 0) + groups
@@ -236,19 +241,6 @@ def widen_slide_step(slide: Slide, left: Size, step: Expr) -> Slide:
         return slide
     require_all(least.is_Integer)
     return replace(slide, stride=least)
-
-
-def write_transposed_input_gradient(pair: ConvPair) -> str:
-    """v[n,o,k]·w[c,o,k−s·p+d] over o and k: the gradient of a transposed convolution's input."""
-    (lead, outputs, places), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
-    before, channel, steps = pair.split(pair.axes)
-    groups = write_groups(pair, channel, outputs)
-    require_all(len(kernel) == pair.space + 2, lead == before)
-    require_all(runs_along(kernel[0], channel), bool(groups) or kernel[1] == outputs)
-    require_all(pair.bound == running_indices(outputs, *places) - {channel})
-    slides = [solve_slide(*along) for along in zip(kernel[2:], places, steps, strict=True)]
-    whole = write_conv_call(pair, "conv", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
-    return cut_to_axes(pair, whole, steps, places_left_over(pair, pair.v, pair.other, slides, steps))
 
 
 def write_weight_gradient(pair: ConvPair, transposed: bool = False) -> str:
@@ -311,6 +303,6 @@ def places_left_over(
     return left
 
 
-def runs_along(index: Expr, axis: Index) -> bool:
+def runs_along(index: Expr, axis: Expr) -> bool:
     """Whether an index runs along ``axis``: on an axis of size 1 it is 0."""
-    return bool(index == axis or (index == 0 and axis.size == 1))
+    return bool(index == axis or (index == 0 and isinstance(axis, Index) and axis.size == 1))
