@@ -7,9 +7,7 @@ torch does with its arguments is what is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +20,10 @@ from symgrad.ops.calls.registry import CHOICES, RANKED
 from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift import Refused
-from symgrad.tracing.lift.boxes import replay, rerun, with_operands
+from symgrad.tracing.lift.boxes import UnderivedCall, replay
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.record.spelling import plain_word
-from symgrad.tracing.record.trace import Node, TorchCall, holds_same_numbers
+from symgrad.tracing.record.trace import Node
 
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 """What positions are held in."""
@@ -78,82 +76,27 @@ def probe_indices(node: Node, source: Node) -> Array:
     return np.asarray(replay(node, (source,), (count,)).numpy()).astype(np.int64)
 
 
+BASES = {torch.float64: 2**26, torch.float32: 2**12}
+"""Of what size digits have squares that a type holds exactly; 16 in the others."""
+
+
 def ranked_indices(node: Node, source: Node) -> Array | None:
-    """Where sorted entries stood: the call's own second result along its axis."""
-    call = node.maker
+    """Where sorted entries stood: J times the entries' numbers, digit by digit. None where several share a result.
+
+    A row of J has one 1, at the entry that torch's algorithm took, be it one of several equal ones.
+    """
     if node.index != 0:
         return None
-    ranked = call if call.results > 1 else replace(call, function=function_with_indices(call))
-    return probe_selected_indices(
-        source.held, lambda entries: rerun(ranked, *with_operands(call, (source,), (entries,)), None)
-    )
-
-
-def function_with_indices(call: TorchCall) -> Callable[..., Any]:
-    """The function that gives the places, too, of one that gives the values alone."""
-    word = call.spelling.rpartition(".")[2]
-    if word == "msort":
-        return lambda entries: torch.sort(entries, 0)
-    twin: Callable[..., Any] = getattr(torch.nn.functional, f"{word}_with_indices", call.function)
-    return twin
-
-
-def probe_selected_indices(source: Any, run: Callable[[Any], Any]) -> Array | None:
-    """Which entries of ``source`` a function picks that also gives places: by their numbers.
-
-    Whether those count along an axis, and which, or in a plane, shows on entries that all differ; on its own, of which
-    some may be equal, the values would fit another reading, too.
-    """
-    found = run(source)
-    if isinstance(found, torch.Tensor) or len(found) < 2:
-        return None
-    # in no order: of falling numbers the first row of a plane has the largest of every window
-    mixed = torch.randperm(source.numel(), generator=torch.Generator().manual_seed(1))
-    orders = (torch.arange(source.numel()).flip(0), mixed)
-    kind = torch.float32 if source.dtype is torch.float32 else torch.float64  # as random numbers beside them are
-    trials = [(apart, run(apart)) for apart in (order.to(kind).reshape(source.shape) for order in orders)]
-    for reading in (*find_axis_positions(source.dim()), *find_plane_positions(source.dim())):
-        if all(reading(apart, *trial[:2]) is not None for apart, trial in trials):
-            places = reading(source, found[0], found[1])
-            return None if places is None else np.asarray(places.numpy())
-    return None
-
-
-Reading = Callable[[Any, Any, Any], Any]
-"""Which of some entries are these values, when those are their places; None where they are not."""
-
-
-def find_axis_positions(count: int) -> Iterator[Reading]:
-    """Places along each axis, which the result keeps or not; a number has one place."""
-
-    def along(entries: Any, values: Any, indices: Any, axis: int) -> Any:
-        numbers = torch.arange(entries.numel()).reshape(entries.shape)
-        kept = values.dim() == numbers.dim()
-        beside = [s for n, s in enumerate(values.shape) if not kept or n != axis]
-        if beside != [s for n, s in enumerate(numbers.shape) if n != axis] or int(indices.max()) >= numbers.shape[axis]:
+    box = UnderivedCall("", node.maker.spelling, "", node.maker, node.index, (source,))
+    base, count = BASES.get(source.held.dtype, 16), source.held.numel()
+    numbers, places, scale = np.arange(count).reshape(source.shape), np.zeros(node.shape), 1
+    while scale < count:
+        digits = numbers // scale % base
+        found, squares = box.push({0: digits}), box.push({0: digits**2})
+        if not np.array_equal(squares, found**2):
             return None
-        places = torch.gather(numbers, axis, indices if kept else indices.unsqueeze(axis))
-        places = places if kept else places.squeeze(axis)
-        return places if holds_same_numbers(entries.reshape(-1)[places], values) else None
-
-    def alone(entry: Any, value: Any, place: Any) -> Any:
-        return torch.zeros_like(place) if value.dim() == 0 and holds_same_numbers(entry, value) else None
-
-    return (partial(along, axis=axis) for axis in range(count)) if count else iter((alone,))
-
-
-def find_plane_positions(count: int) -> Iterator[Reading]:
-    """Places in the planes, or the bodies, of each channel."""
-
-    def within(entries: Any, values: Any, indices: Any, space: int) -> Any:
-        numbers = torch.arange(entries.numel()).reshape(entries.shape).flatten(-space)
-        at = indices.flatten(-space)
-        if numbers.dim() != at.dim() or int(indices.max()) >= numbers.shape[-1]:
-            return None
-        places = torch.gather(numbers, -1, at).reshape(values.shape)
-        return places if holds_same_numbers(entries.reshape(-1)[places], values) else None
-
-    return (partial(within, space=space) for space in (1, 2, 3) if space < count)
+        places, scale = places + scale * found, scale * base
+    return places.astype(np.int64)
 
 
 def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | None, read: Sequence[Node] = ()) -> Ref:
