@@ -31,7 +31,7 @@ from symgrad.tracing.lift import (
 )
 from symgrad.tracing.lift.boxes import replay
 from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.lift.entry_choices import lift_overwrite, lift_selection
+from symgrad.tracing.lift.entry_choices import lift_overwrite, lift_selection, selected_indices
 from symgrad.tracing.record.trace import Node, as_numbers
 
 
@@ -217,21 +217,12 @@ def rrelu(
 # Packed sequences --------------------------------------------------------------------------------------------
 
 
-def lift_moved_entries(node: Node, source: Node) -> Array:
-    """Which entry of ``source`` each entry of the result is, −1 for a constant: a constant does not follow a shift."""
-    count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
-    first, second = (as_numbers(replay(node, (source,), (count + shift,))) for shift in (0.0, 0.5))
-    if not np.isin(second - first, (0.0, 0.5)).all():
-        raise Refused("")
-    return np.where(second > first, first, -1).astype(np.int64)
-
-
 @composition("_pad_packed_sequence")
 def lift_pad_packed_sequence(steps: LiftContext, node: Node, data: Any, *_: Any, **__: Any) -> Last | None:
     """The rows back at their moments, and a constant after the end of each sequence."""
     if node.index or not data.held.numel():
         return None
-    places = lift_moved_entries(node, data)
+    places = selected_indices(node, data)
     rest = steps.data("padding", np.where(places < 0, as_numbers(node.held), 0.0))
     return done(lift_overwrite(steps, rest, steps.refs_in((data,))[id(data)], places, steps.wish(node)))
 

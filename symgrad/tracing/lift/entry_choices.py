@@ -43,8 +43,10 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     if source.held.numel() == 0 or node.held.numel() == 0:
         raise Refused("")
     lifter.asked_numbers |= word in RANKED
-    places = ranked_indices(node, source) if word in RANKED else probe_indices(node, source)
-    if places is None or places.shape != node.shape:
+    if word in RANKED and node.index != 0:
+        raise Refused("")
+    places = selected_indices(node, source) if word in RANKED else probe_indices(node, source)
+    if places.shape != node.shape or places.min() < 0:
         raise Refused("")
     ref, name = lifter.refs[id(source)], lifter.wish(node)
     return pick_one_per_row(lifter, node, ref, places, name) or lift_selection(lifter, ref, places, name, call.nodes())
@@ -80,23 +82,22 @@ BASES = {torch.float64: 2**26, torch.float32: 2**12}
 """Of what size digits have squares that a type holds exactly; 16 in the others."""
 
 
-def ranked_indices(node: Node, source: Node) -> Array | None:
-    """Where sorted entries stood: J times the entries' numbers, digit by digit. None where several share a result.
+def selected_indices(node: Node, source: Node) -> Array:
+    """Which entry of ``source`` each entry of the result is, −1 for none: J times their numbers, digit by digit.
 
-    A row of J has one 1, at the entry that torch's algorithm took, be it one of several equal ones.
+    A row of J has one 1, at the entry that torch's algorithm took, be it one of several equal ones. Refuses a row that
+    has more than that.
     """
-    if node.index != 0:
-        return None
     box = UnderivedCall("", node.maker.spelling, "", node.maker, node.index, (source,))
     base, count = BASES.get(source.held.dtype, 16), source.held.numel()
-    numbers, places, scale = np.arange(count).reshape(source.shape), np.zeros(node.shape), 1
-    while scale < count:
+    numbers, found, scale = np.arange(1, count + 1).reshape(source.shape), np.zeros(node.shape), 1
+    while scale <= count:
         digits = numbers // scale % base
-        found, squares = box.push({0: digits}), box.push({0: digits**2})
-        if not np.array_equal(squares, found**2):
-            return None
-        places, scale = places + scale * found, scale * base
-    return places.astype(np.int64)
+        part, squares = box.push({0: digits}), box.push({0: digits**2})
+        if part.shape != node.shape or not np.array_equal(squares, part**2):
+            raise Refused("it does more than pick entries")
+        found, scale = found + scale * part, scale * base
+    return found.astype(np.int64) - 1
 
 
 def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | None, read: Sequence[Node] = ()) -> Ref:

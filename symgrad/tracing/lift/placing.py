@@ -18,10 +18,9 @@ from symgrad.numeric.exact import Array
 from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done
 from symgrad.tracing.lift import TWICE, Refused, composition, inside, without_subclass
-from symgrad.tracing.lift.boxes import replay
 from symgrad.tracing.lift.compositions import reduction_word
 from symgrad.tracing.lift.context import LiftContext
-from symgrad.tracing.lift.entry_choices import lift_overwrite
+from symgrad.tracing.lift.entry_choices import lift_overwrite, selected_indices
 from symgrad.tracing.record.aliases import find_read_entries
 from symgrad.tracing.record.trace import Node, as_numbers
 
@@ -37,11 +36,7 @@ def lift_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | N
     if len(read) != 2 or read[0] is not call.arguments[0] or not read[1].held.numel():
         raise Refused("")
     old, new = read
-    count = torch.arange(new.held.numel(), dtype=torch.float64).reshape(new.held.shape)
-    nothing = torch.full(old.held.shape, -1.0, dtype=torch.float64)
-    places = np.asarray(replay(node, (old, new), (nothing, count)).numpy()).astype(np.int64)
-    if places.shape != node.shape:
-        raise Refused("")
+    places = selected_indices(node, new)
     refs = steps.refs_in((old, new))
     return done(lift_overwrite(steps, refs[id(old)], refs[id(new)], places, steps.wish(node)))
 
