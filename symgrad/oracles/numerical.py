@@ -283,8 +283,8 @@ def two_slopes(total: Callable[[float], float]) -> Sides | None:
 
 def one_sided_slopes(total: Callable[[float], float], step: float, away: int = 0) -> Sides:
     """The slopes left and right of 0, over a step that begins so many steps ``away``: with 1 a jump does not count."""
-    left, right = ((total((away + 1) * h) - total(away * h)) / h for h in (-step, step))
-    return left, right
+    near, far = away * step, (away + 1) * step
+    return (total(-near) - total(-far)) / step, (total(far) - total(near)) / step
 
 
 def lies_between(value: float, sides: Sides, rounding: float = ROUNDING) -> bool:

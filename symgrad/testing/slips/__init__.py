@@ -105,17 +105,6 @@ class Case:
         return Slip(kind, said, lambda t: self.formula.pull(change(t.weights.seeds))[self.name])
 
 
-def whole_slips(case: Case) -> Iterator[Slip]:
-    """Of what came back: the sign, a transpose."""
-    trial = case.trials[0]
-    yield Slip("sign", "the sign is flipped", lambda t: -t.expected)
-    if has_square_rows(trial.expected):
-        kind, said = "transposed", "it is the transpose of what it should be"
-        if trial.weights.seeds[0].ndim < trial.expected.ndim and depends_on_seed_alone(case):
-            kind, said = "wrong_axis", "v is broadcast along the wrong axis"
-        yield Slip(kind, said, lambda t: t.expected.swapaxes(-1, -2))
-
-
 def later_slips(case: Case) -> Iterator[Slip]:
     """The gradient of another input; J where Jᵀ belongs, forward instead of backward."""
     shapes = {name: np.shape(array) for name, array in case.formula.inputs.items()}
@@ -135,16 +124,6 @@ def later_slips(case: Case) -> Iterator[Slip]:
 def has_square_rows(array: Array) -> bool:
     """Whether the last two axes are those of a square matrix of more than one row."""
     return array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1
-
-
-def depends_on_seed_alone(case: Case) -> bool:
-    """Whether the gradient is made of v alone: no tensor is read on the way."""
-    formula, name = case.formula, case.name
-    if name not in formula.inputs:
-        return False
-    ones = [np.ones(out.shape) for out in formula.outputs]
-    inputs = {n: 2 * as_float(formula.inputs[n]) + 1 for n in formula.wanted if n in formula.inputs}
-    return np.array_equal(formula.pull(ones)[name], formula.at(inputs).pull(ones)[name])
 
 
 def intermediate_values(formula: DerivedReference) -> Iterator[tuple[str, str, Array]]:
@@ -237,9 +216,11 @@ def largest_ratio(got: Array, right: Array) -> float:
 
 
 def shift_slips(case: Case) -> Iterator[Slip]:
-    """Along each axis, to either side: the gradient, then v, then what stands in it as a factor."""
+    """The gradient turned; and along each axis, to either side: the gradient, then v, then what is a factor in it."""
     formula, name, trials = case.formula, case.name, case.trials
     shape = trials[0].expected.shape
+    if has_square_rows(trials[0].expected):
+        yield Slip("transposed", "it is the transpose of what it should be", lambda t: t.expected.swapaxes(-1, -2))
     for axis, by in possible_shifts(shape, SHIFTS):
         if any(t.off[entries_with_neighbour(len(shape), axis, by)].any() for t in trials):
             here, there = shifted_indices(len(shape), axis, by)

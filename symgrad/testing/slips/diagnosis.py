@@ -25,7 +25,7 @@ from symgrad.program import Apply, Program, Role
 from symgrad.render import formula_text
 from symgrad.testing.bench import Trial
 from symgrad.testing.references import DerivedReference
-from symgrad.testing.slips import LINEAR, Case, Slip, later_slips, seed_slips, shift_slips, whole_slips
+from symgrad.testing.slips import LINEAR, Case, Slip, later_slips, seed_slips, shift_slips
 from symgrad.testing.slips.formula_slips import closed_form_slips
 from symgrad.testing.slips.share_slips import scale_slips, share_slips, weighted_slips
 from symgrad.testing.slips.step_slips import forward_slips, operation_slips, step_slips
@@ -43,7 +43,7 @@ SMALLEST = 1e-3
 FIRST = 4
 """Entries that are listed where they are no slice."""
 Makers = Sequence[Callable[[Case], Iterator[Slip]]]
-LIKELY: Makers = (closed_form_slips, whole_slips, scale_slips, seed_slips, later_slips, share_slips, step_slips)
+LIKELY: Makers = (closed_form_slips, scale_slips, seed_slips, later_slips, share_slips, step_slips)
 """What concerns the gradient as a whole, then v as a whole, then shares of it, then single steps."""
 EVERY: Makers = (
     *LIKELY, weighted_slips, partial(closed_form_slips, axes=True), forward_slips, shift_slips, operation_slips

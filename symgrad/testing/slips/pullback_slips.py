@@ -21,6 +21,7 @@ from symgrad.calculus.local_derivatives import SEED, TANGENT, Standard
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
+from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language.expand import unify_step_shapes
 from symgrad.numeric import Array, Values, as_float, forward, unit_at
 from symgrad.numeric.forward_pass import evaluated
@@ -197,8 +198,9 @@ def altered_terms(place: Place) -> Found:
 
 
 def transposes(place: Place) -> Found:
-    """An operand, the cotangent or what comes out of it, turned."""
-    loses = np.ndim(place.operand) != np.ndim(place.result)
+    """An operand, the cotangent or what comes out of it, turned; of what reads v alone an axis is another one."""
+    read = map(name_of, accesses(place.equation.right))
+    loses = np.ndim(place.operand) != np.ndim(place.result) and all(name == SEED for name in read)
     kind, seed = "wrong_axis" if loses else "transposed", place.seed
     if has_square_rows(place.result):
         said = f"{seed} is {'summed over the wrong axis' if loses else 'transposed'}{place.said}"

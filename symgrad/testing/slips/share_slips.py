@@ -7,7 +7,6 @@ simple weight have the weight 1. Also here: outputs and entries that are taken f
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,7 +19,6 @@ import sympy as sp
 from symgrad.calculus.local_derivatives import derive_local, standard
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
-from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import accesses, is_access, name_of
 from symgrad.numeric import Array, unit_at
@@ -52,14 +50,13 @@ class GradientShare:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Some shares of a gradient; what is said of them begins with ``begin``."""
+    """Some shares of a gradient."""
 
     case: Case
     shares: Sequence[GradientShare]
-    begin: str = ""
 
     def each(self, weights: Sequence[Fraction] = GONE) -> Iterator[Slip]:
-        """One of them alone, and one of them with another weight than 1."""
+        """One of them alone, and one of them missing or subtracted."""
         count = len(self.shares)
         for place in range(count):
             if count > 2:
@@ -69,8 +66,8 @@ class Shares:
 
     def solved(self) -> Iterator[Slip]:
         """The weights with which what came comes about."""
-        if len(self.shares) > 1:
-            trials = self.case.trials
+        if self.shares:
+            trials = self.case.trials if len(self.shares) > 1 else self.case.trials[:1]
             weights = solve_weights([[part(trial) for part in self.parts] for trial in trials], trials)
             yield from [] if weights is None else [self.slip(weights)]
 
@@ -92,7 +89,7 @@ class Shares:
         count = f"{len(changed)} of the {len(weights)} terms of {self.case.name}.grad"
         kind, said = describe_weights(weight, changed, whole, count)
         counted = describe_miscount(float(weight), self.case) if weight > 0 else ""
-        return Slip(kind, f"{self.begin}{said}{f', {counted}' if counted else ''}", made)
+        return Slip(kind, f"{said}{f', {counted}' if counted else ''}", made)
 
 
 def describe_weights(
@@ -114,7 +111,7 @@ def describe_weights(
 
 
 def solve_weights(parts: Sequence[Sequence[Array]], trials: Sequence[Trial]) -> list[Fraction] | None:
-    """The weights of shares with which what came comes about: 1, and one other simple number; else None."""
+    """The weights of shares with which what came comes about: 1, but for one other simple number; else None."""
     columns = np.concatenate([np.stack([a.reshape(-1) for a in row], -1) for row in parts])
     rest = [t.got - t.expected + sum(row) for t, row in zip(trials, parts, strict=True)]
     wanted = np.concatenate([np.reshape(a, -1) for a in rest])
@@ -126,7 +123,7 @@ def solve_weights(parts: Sequence[Sequence[Array]], trials: Sequence[Trial]) -> 
     weights = [Fraction(float(w)).limit_denominator(LARGEST) for w in found]
     simple = all(abs(float(w) - f) < NEAR * max(1.0, abs(f)) for w, f in zip(weights, found, strict=True))
     others = {w for w in weights if w != 1}
-    return weights if simple and len(others) == 1 and 1 in weights else None
+    return weights if simple and len(others) == 1 and (1 in weights or len(weights) == 1) else None
 
 
 def scale_slips(case: Case) -> Iterator[Slip]:
@@ -142,6 +139,9 @@ def scale_slips(case: Case) -> Iterator[Slip]:
     known = {round(factor), 1 / round(1 / factor) if abs(1 / factor) > 0.5 else factor}
     nearest = min(known, key=lambda k: abs(k - factor))
     factor = nearest if abs(nearest - factor) < 1e-3 * abs(factor) else factor
+    if factor == -1:
+        yield Slip("sign", "the sign is flipped", lambda t: -t.expected)
+        return
     text, missing = describe_factor(factor, case)
     said = f"the factor {missing} is missing: every entry is {text}" if missing else f"every entry is {text}"
     yield Slip("missing_factor" if missing else "scaled", said, lambda t: factor * t.expected)
@@ -212,16 +212,15 @@ def size_names(case: Case) -> dict[int, str]:
 
 
 def share_slips(case: Case) -> Iterator[Slip]:
-    """A use or an output that is left out or subtracted, outputs and entries that are taken for one another."""
-    for shares in (use_shares(case), output_shares(case)):
-        yield from shares.each()
+    """An output that is left out or subtracted, outputs and entries that are taken for one another."""
+    yield from output_shares(case).each()
     yield from swapped_outputs(case)
     yield from entry_slips(case)
 
 
 def weighted_slips(case: Case) -> Iterator[Slip]:
     """By shares whose weights are solved for; then a tensor of the forward pass as a factor of the whole."""
-    for shares in (use_shares(case), output_shares(case), *term_shares(case)):
+    for shares in (output_shares(case), *term_shares(case)):
         yield from shares.solved()
     yield from factor_slips(case)
 
@@ -252,17 +251,6 @@ def swapped_outputs(case: Case) -> Iterator[Slip]:
             orders.append(({n: other, other: n}, f"v{n + 1} and v{other + 1} are swapped"))
         for order, said in orders:
             yield case.with_seeds("swapped", said, lambda seeds, o=order: [seeds[o.get(k, k)] for k in places])  # type: ignore[misc]  # a default binds
-
-
-def use_shares(case: Case) -> Shares:
-    """What comes back through the uses of an input that is used several times."""
-    equations: list[Equation] = []
-    if case.single is not None:
-        with contextlib.suppress(SymgradError):
-            equations = [equation for _, equation in case.formula.sweep(0, case.name).uses]
-    uses = equations if len(equations) > 1 else []
-    shares = [GradientShare(f"the share of use {n + 1}", case.evaluated(use)) for n, use in enumerate(uses)]
-    return Shares(case, shares, f"{case.name} is used {len(uses)} times, and ")
 
 
 def entry_slips(case: Case) -> Iterator[Slip]:

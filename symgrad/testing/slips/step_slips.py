@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from itertools import chain, islice
 
@@ -31,7 +30,7 @@ from symgrad.shapes import Shape, SizeMismatch, Sizes
 from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Slip, call_text
 from symgrad.testing.slips.pullback_slips import AXES, FAMILIES, LocalPullback, Place
-from symgrad.testing.slips.share_slips import GONE, GradientShare, Shares
+from symgrad.testing.slips.share_slips import GradientShare, Shares
 
 MOST = 600
 """Mistakes that are tried for one gradient."""
@@ -59,12 +58,12 @@ def every_slip(case: Case) -> Iterator[Slip]:
         places.sort(key=lambda p: np.ndim(p.operand) == np.ndim(p.result))  # what loses an axis may lose the wrong one
         for shared in (False, True):
             chosen = [p for p in places if p.leads_to(right) == shared]
-            yield from chain.from_iterable(use_slips(case, place, counted=False) for place in chosen)
+            yield from chain.from_iterable(use_slips(case, place, weighed=False) for place in chosen)
             for family in FAMILIES:
                 for place in chosen:
                     for kind, said, change in family(place):
                         yield Slip(kind, said, place.gradient(change))
-            yield from chain.from_iterable(use_slips(case, place, counted=True) for place in chosen)
+            yield from chain.from_iterable(use_slips(case, place, weighed=True) for place in chosen)
 
 
 def gradient_places(case: Case, composite: bool) -> Iterator[Place]:
@@ -82,16 +81,16 @@ def gradient_places(case: Case, composite: bool) -> Iterator[Place]:
                     yield Place(case, sweep, number, step, position)
 
 
-def use_slips(case: Case, place: Place, counted: bool) -> Iterator[Slip]:
-    """What comes back through one step is missing or subtracted, or ``counted``: a number of times as large."""
+def use_slips(case: Case, place: Place, weighed: bool) -> Iterator[Slip]:
+    """What comes back through one step is missing or subtracted, or ``weighed``: a number of times as large."""
     what, step = str(place.step.arguments[place.position]), place.step
-    if place.alone and step.tensors.count(what) < 2:
+    several = step.tensors.count(what) > 1
+    if place.alone and not several:
         return
-    sizes = {int(n) for a in (place.operand, place.result) for n in (*np.shape(a), np.size(a)) if n > 1} | {2}
-    way = f"gradient of {what} through {step.result.name} = {call_text(step)}"
-    share = GradientShare(f"the {way}", place.part, f"the {way} is missing", "missing_path")
-    times = [Fraction(a, b) for n in sorted(sizes) for a, b in ((n, 1), (1, n))]
-    yield from Shares(case, [share]).each(times if counted else GONE)
+    way = f"the gradient of {what}{f' as argument {place.position + 1}' if several else ''} through {step.result.name} "
+    way += f"= {call_text(step)}"
+    shares = Shares(case, [GradientShare(way, place.part)])
+    yield from shares.solved() if weighed else shares.each()
 
 
 def operation_slips(case: Case) -> Iterator[Slip]:
