@@ -172,19 +172,26 @@ def find_complements(equation: Equation, program: Program, known: Mapping[str, E
 
 
 def expand_repeated_products(equation: Equation, program: Program, known: Mapping[str, Equation]) -> Equation:
-    """``equation`` with matrix products written out whose factors are multiplied in it as well: terms may be alike."""
-    if not equation.right.atoms(sp.Add):
-        return equation
+    """``equation`` with products of entries written out, and matrix products in sums with the same factors."""
     products: dict[str, Equation] = {}
     for step in program.steps:
         own = local_jacobian(step, program).equation
-        if type(own.right) is sp.Sum and step.result.name != program.output:
+        if (type(own.right) is sp.Sum or is_monomial(own)) and step.result.name != program.output:
             products[step.result.name] = substitute(own, {**known, **products})
     sums = [{name_of(a) for a in accesses(total)} for total in equation.right.atoms(sp.Sum)]
     read = {name_of(a) for a in accesses(equation.right)} & products.keys()
     factors = {name: {name_of(a) for a in accesses(products[name].right)} for name in read}
-    found = {name: products[name] for name in read if any(factors[name] <= {*total} - {name} for total in sums)}
+    sums = sums if equation.right.atoms(sp.Add) else []
+    alike = {name for name in read if any(factors[name] <= {*total} - {name} for total in sums)}
+    found = {name: products[name] for name in read if name in alike or is_monomial(products[name])}
     return substitute(equation, found) if found else equation
+
+
+def is_monomial(equation: Equation) -> bool:
+    """Whether an entry is a product of powers of entries, and of numbers."""
+    powers = [factor.as_base_exp() for factor in sp.Mul.make_args(equation.right) if not factor.is_number]
+    plain = all(is_access(base) and exponent.is_number for base, exponent in powers)
+    return plain and not is_access(equation.right) and equation.right.count_ops() < FEW
 
 
 def is_short_elementwise(equation: Equation) -> bool:
@@ -280,11 +287,17 @@ def derive_closed_form(program: Program, sweep: Sweep, wanted: str, classes: Cla
         found = here(equation, rules=DIVIDING)
     if found is None and equation.right.has(Unravel):
         found = here(equation, rules=(*APART, *rules))
-    for wider in (expand_denominators(equation, program, known), expand_repeated_products(equation, program, known)):
-        if wider != equation:
-            other = here(sort_symmetric_indices(exponents_to_fractions(wider), symmetric), rules=rules)
-            found = min((form for form in (other, found) if form is not None), key=lambda f: len(f.text), default=None)
+    divided = expand_denominators(equation, program, known)
+    wider = (divided, *(expand_repeated_products(one, program, known) for one in (equation, divided)))
+    for one in dict.fromkeys(other for other in wider if other != equation):
+        form = here(sort_symmetric_indices(exponents_to_fractions(one), symmetric), rules=rules)
+        found = min((own for own in (form, found) if own is not None), key=count_names, default=None)
     return found
+
+
+def count_names(form: Form) -> tuple[int, int]:
+    """How many names are read in a form, then its characters: x ** 2 before x * x."""
+    return len(re.findall(r"[^\W\d]\w*", form.text)), len(form.text)
 
 
 def write_form(

@@ -237,7 +237,7 @@ class FormWriter(Notation):
         sign = "-" if negative else ""
         parts = [align_axes(p, target).inside(MULTIPLY) for p in pieces]
         if lead != "1" or not parts or (negative and pieces[0].binds == COMPARE):
-            parts = [lead, *(p if n else align_axes(pieces[0], target).inside(NEGATE) for n, p in enumerate(parts))]
+            parts = [lead, *parts]
         text = " * ".join(parts)
         divisors = [align_axes(u, target).inside(ATOM if u.binds < POWER else POWER) for u in under]
         if sizes or share != 1:
