@@ -201,14 +201,10 @@ def bind_entry_arguments(
     """Operands and options for ``op``; raises `SymgradError` where the entry does not take these arguments."""
     given = [Argument(a, NOWHERE) for a in arguments if a is not SORT]
     for name, value in keywords.items():
-        if (name in DROPPED and name not in op.signature.parameters) or value is SORT:
-            continue
         own = resolve_keyword(op.signature.parameters, name)
-        if own is None:
-            if value is None or value is False:
-                continue
-            own = name
-        given.append(Argument(value, NOWHERE, own))
+        if value is SORT or (own is None and (name in DROPPED or value is None or value is False)):
+            continue
+        given.append(Argument(value, NOWHERE, own or name))
     found = bind_arguments(op, spelling, given, NOWHERE)
     return [StepOperand(m, m.name if isinstance(m, Ref) else str(m)) for m, _ in found.operands], dict(found.options)
 

@@ -32,7 +32,7 @@ WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     """The call as a choice of entries of its first argument.
 
-    Where each comes from is found by sending the entries' own numbers through the call.
+    Where each comes from is found by sending the entries' own numbers through the call, or through its J.
     """
     call = node.maker
     word = plain_word(call.spelling)

@@ -1,9 +1,8 @@
 """Torch calls whose results depend on where entries lie: written into another tensor, looked up, stored, reordered.
 
-Comes in: a call with the positions of this run. Goes out: entries of the table. Where things land is found by sending
-numbers through the call, or read off its positions, which are data; what stands there is differentiated. What is
-written over is chosen (`symgrad.tracing.lift.entry_choices.lift_overwrite`); what is added or reduced there is one
-entry of the table.
+Comes in: a call with the positions of this run. Goes out: entries of the table. The call's own J says where things
+land, or its positions, which are data; what stands there is differentiated. What is written over is chosen
+(`symgrad.tracing.lift.entry_choices.lift_overwrite`); what is added or reduced there is one entry of the table.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ANOTHER = "torch's backward passes on the gradient of the overwritten entries, n
 
 @composition("slice_scatter", "diagonal_scatter", "masked_scatter")
 def lift_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
-    """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
+    """Entries of one tensor written over another's: which ones, its own J says."""
     call = node.maker
     read = [n for n in call.nodes() if n.held.is_floating_point()]
     if len(read) != 2 or read[0] is not call.arguments[0] or not read[1].held.numel():
