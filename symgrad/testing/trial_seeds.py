@@ -16,10 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
-import sympy as sp
 
 from symgrad.calculus import local_pullback
 from symgrad.calculus.local_derivatives import SEED
@@ -27,6 +25,7 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.language.dtypes import to_bfloat16
 from symgrad.numeric import Array, Values, as_float, evaluate
+from symgrad.numeric.sparse import terms_of
 from symgrad.numeric.vector_products import Pull, Read
 from symgrad.oracles.numerical import perturbed, rounding_noise
 from symgrad.program import Apply, Program
@@ -135,27 +134,11 @@ def term_magnitudes(read: Read, cotangent: Array, place: int) -> Array:
     """
     form, arrays, sizes = read
     try:
-        magnitudes = with_magnitudes(local_pullback(form.key, place))
-        return np.abs(as_float(evaluate(magnitudes, {**arrays, SEED: cotangent}, sizes)))
+        equation = local_pullback(form.key, place)
+        terms = Equation(equation.axes, terms_of(equation.right))
+        return np.abs(as_float(evaluate(terms, {**arrays, SEED: cotangent}, sizes)))
     except SymgradError:
         return np.zeros(())
-
-
-@lru_cache(maxsize=512)
-def with_magnitudes(equation: Equation) -> Equation:
-    """An equation whose terms cannot cancel."""
-    return Equation(equation.axes, magnitude_expression(equation.right))
-
-
-def magnitude_expression(node: sp.Expr) -> sp.Expr:
-    """Sums of magnitudes, products of magnitudes; what is neither is taken as it is."""
-    if node.is_Add or node.is_Mul:
-        return node.func(*map(magnitude_expression, node.args))
-    if isinstance(node, sp.Sum):
-        return node.func(magnitude_expression(node.function), *node.limits)
-    if node.is_Pow and node.exp.is_Integer and node.exp > 0:
-        return magnitude_expression(node.base) ** node.exp
-    return sp.Abs(node)
 
 
 @dataclass(frozen=True, eq=False)
