@@ -20,6 +20,7 @@ from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
 from symgrad.oracles.numerical import lies_between
+from symgrad.oracles.second_order import ONE_SIDED, same_slope
 from symgrad.oracles.torch_rules import own_numbers
 from symgrad.program import Apply, Program
 
@@ -131,8 +132,6 @@ def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: fl
 Place = tuple[int, ...]
 TRIED = 8
 """Entries of one step that are tried before nothing is said of it."""
-ROUNDING = 1e-3
-"""How well a quotient has to give a side, relative to the larger."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +163,7 @@ class Tie:
     @property
     def legal(self) -> bool:
         """Whether the choice lies between the two sides."""
-        return lies_between(self.here, (self.left, self.right), ROUNDING)
+        return lies_between(self.here, (self.left, self.right), ONE_SIDED)
 
     def says(self, name: str, step: str, total: str) -> str:
         """The tie in a sentence; ``name``, ``step`` and ``total`` are what the two and Σ v·out are called.
@@ -193,7 +192,7 @@ class Tie:
         if self.torch is None:
             return f"symgrad takes {_digits(self.here)}"
         taken = f"torch {self.version} takes {_digits(self.torch)}"
-        return taken if near(self.torch, self.here) else f"{taken}, symgrad {_digits(self.here)}"
+        return taken if same_slope(self.torch, self.here) else f"{taken}, symgrad {_digits(self.here)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,11 +223,6 @@ def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bo
     return list(places[left[0] : left[0] + TRIED])
 
 
-def near(side: float, quotient: float) -> bool:
-    """Whether a quotient gives a side."""
-    return bool(abs(side - quotient) <= ROUNDING * max(1.0, abs(side)))
-
-
 def _digits(value: float) -> str:
     """At most four digits; 0 has no sign."""
-    return "0" if abs(value) < ROUNDING**3 else f"{value:.4g}"
+    return "0" if abs(value) < ONE_SIDED**3 else f"{value:.4g}"

@@ -17,10 +17,12 @@ from symgrad.calculus import depending
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import nonzero_places
-from symgrad.explanation.kinks import ROUNDING, TRIED, Passage, Place, Tie, counting, near
+from symgrad.explanation.kinks import TRIED, Passage, Place, Tie, counting
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback, unit_at
 from symgrad.ops import entry_of
 from symgrad.oracles import Text, ask_torch
+from symgrad.oracles.numerical import one_sided_slopes
+from symgrad.oracles.second_order import ONE_SIDED, same_slope
 from symgrad.program import Apply, Program
 
 BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100
@@ -179,7 +181,7 @@ class Local:
         if not (sure := jump or one_around or two(sides, quotients)):  # a hair is rounding: in the std of equal values
             far = STEPS[1] * unit * max(1.0, float(np.abs(self.inputs[self.name][at])))
             sides, wider = self.sides(at, one, far / WIDER**3), self.sides(at, one, far)
-        clear = sure or abs(sides[0] - sides[2]) > 10 * ROUNDING * max(map(abs, sides))
+        clear = sure or abs(sides[0] - sides[2]) > 10 * ONE_SIDED * max(map(abs, sides))
         if not one_around and not (clear and two(sides, quotients, jump) and (jump or steady(sides, wider))):
             return None
         chosen, version = self.by_torch(one, at)
@@ -215,16 +217,16 @@ class Local:
 
         moved = [np.abs(self.inputs[name][way != 0]).max(initial=0.0) for name, way in ways.items()]
         step = STEPS[0] * max(1.0, *map(float, moved))
-        left, right = ((out(2 * h) - out(h)) / h for h in (-step, step))
+        left, right = one_sided_slopes(out, step, away=1)
         apart_by = (out(2 * step, speeds) - out(step, speeds)) / step
-        follows = any(near(apart_by, right * speed) for way in speeds.values() for speed in way[way != 0])
-        return (round(right, 9), not follows) if near(left, right) else None
+        follows = any(same_slope(apart_by, right * speed) for way in speeds.values() for speed in way[way != 0])
+        return (round(right, 9), not follows) if same_slope(left, right) else None
 
     def has_one_slope(self, at: Place, weights: Array) -> bool:
         """Whether results with two slopes each have one together, as they are weighed: two eigenvalues that cross."""
         unit = unit_at(at, self.inputs[self.name].shape)
         sides = [np.sum(weights * self.quotients(unit, sign)) / np.abs(weights).max() for sign in (-1.0, 1.0)]
-        return near(float(sides[0]), float(sides[1]))
+        return bool(same_slope(*sides))
 
     def quotients(self, unit: Array, sign: float) -> Array:
         """Slopes on one side by the forward pass alone, the point itself left out."""
@@ -288,13 +290,13 @@ def two(sides: Sequence[float], quotients: tuple[float, float], jump: bool = Fal
     """Whether an entry has two slopes, or a jump, and the difference quotients give both sides."""
     if not np.isfinite(sides).all() or not (jump or apart(np.array(sides[0]), np.array(sides[2])).any()):
         return False
-    return near(sides[0], quotients[0]) and near(sides[2], quotients[1])
+    return bool(same_slope(np.array(sides[::2]), np.array(quotients)).all())
 
 
 def all_around(sides: Sequence[float], quotients: tuple[float, float]) -> bool:
     """Whether there is one slope on both sides, which the difference quotients give, and the point has another."""
-    same = near(sides[0], sides[2]) and near(sides[0], quotients[0]) and near(sides[2], quotients[1])
-    return same and not near(sides[0], sides[1])
+    same = same_slope(sides[0], np.array([sides[2], quotients[0]])).all() and same_slope(sides[2], quotients[1])
+    return bool(same and not same_slope(sides[0], sides[1]))
 
 
 def steady(sides: Sequence[float], wider: Sequence[float]) -> bool:

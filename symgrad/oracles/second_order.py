@@ -214,7 +214,7 @@ def beside_corners(
     return check, differences
 
 
-def same_slope(one: Array, other: Array) -> Array:
+def same_slope(one: Array | float, other: Array | float) -> Array:
     """Where two numbers are the same as closely as a quotient on one side shows."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(one - other) <= ONE_SIDED * np.maximum(1.0, np.abs(one)))
@@ -301,8 +301,7 @@ def jumps_nearby(near: Made, point: Mapping[str, Array], moving: set[str], ours:
     lots = np.random.default_rng(0)
     for _ in range(LOTS):
         moved = {n: a + BESIDE * lots.uniform(-1, 1, a.shape) if n in moving else a for n, a in point.items()}
-        with np.errstate(invalid="ignore"):
-            jumps |= ~(np.abs(as_float(near(moved)) - ours) <= ONE_SIDED * np.maximum(1.0, np.abs(ours)))
+        jumps |= ~same_slope(ours, as_float(near(moved)))
     return jumps
 
 
