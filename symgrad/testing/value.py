@@ -11,12 +11,10 @@ from functools import partial
 
 import numpy as np
 
-from symgrad.errors import SymgradError
 from symgrad.language.arguments import format_entry_name
 from symgrad.language.literals import describe_shape
 from symgrad.numeric import Array
 from symgrad.numeric.exact import largest_finite
-from symgrad.oracles import run_torch, torch_version
 from symgrad.oracles.comparisons import judge
 from symgrad.testing.bench import (
     FARTHER,
@@ -27,6 +25,7 @@ from symgrad.testing.bench import (
     format_distinct,
     largest_at,
     not_made,
+    run_eager,
     six_digits,
 )
 from symgrad.testing.candidates import CandidateRun
@@ -182,18 +181,9 @@ def rounding_note(bench: Bench, worst_ulps: float) -> str:
 
 def eager_torch_note(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> str:
     """What torch's own backward of the formula's calls says of an entry: a third opinion."""
-    formula = bench.formula
-    if formula is None or len(formula.programs) > 1 or torch_version() is None:
-        return ""
-    program = formula.programs[0]
-    if not any(t.name == name for t in program.inputs):
-        return ""
-    try:
-        answer = run_torch(program, formula.inputs, trial.weights.seeds[0], [name])
-    except SymgradError:
-        return ""
-    gradient = None if answer is None or answer.refusal else answer.gradients[name]
-    if answer is None or gradient is None:
+    answer = None if bench.formula is None else run_eager(bench.formula, "float64", [trial.weights])
+    gradient = None if answer is None else answer.gradients[0].get(name)
+    if gradient is None:
         return ""
     theirs, right = float(gradient[at]), float(trial.expected[at])
     if abs(theirs - right) <= max(trial.limit, 1e-9 * max(1.0, abs(right))):
