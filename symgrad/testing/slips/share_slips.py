@@ -66,7 +66,7 @@ class Shares:
 
     def solved(self) -> Iterator[Slip]:
         """The weights with which what came comes about."""
-        if self.shares:
+        if self.shares and any(trial.got.any() for trial in self.case.trials):  # a page asks before anything came
             trials = self.case.trials if len(self.shares) > 1 else self.case.trials[:1]
             weights = solve_weights([[part(trial) for part in self.parts] for trial in trials], trials)
             yield from [] if weights is None else [self.slip(weights)]
@@ -127,7 +127,8 @@ def solve_weights(parts: Sequence[Sequence[Array]], trials: Sequence[Trial]) -> 
 
 
 def scale_slips(case: Case) -> Iterator[Slip]:
-    """A number times what it should be, with what that number counts."""
+    """The sign, or a number times what it should be, with what that number counts."""
+    yield Slip("sign", "the sign is flipped", lambda t: -t.expected)
     whole = [t for t in case.trials if all((s == np.round(s)).all() for s in t.weights.seeds)]  # where less is rounded
     trial = max(whole or case.trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
     if not trial.expected.any():
@@ -139,9 +140,6 @@ def scale_slips(case: Case) -> Iterator[Slip]:
     known = {round(factor), 1 / round(1 / factor) if abs(1 / factor) > 0.5 else factor}
     nearest = min(known, key=lambda k: abs(k - factor))
     factor = nearest if abs(nearest - factor) < 1e-3 * abs(factor) else factor
-    if factor == -1:
-        yield Slip("sign", "the sign is flipped", lambda t: -t.expected)
-        return
     text, missing = describe_factor(factor, case)
     said = f"the factor {missing} is missing: every entry is {text}" if missing else f"every entry is {text}"
     yield Slip("missing_factor" if missing else "scaled", said, lambda t: factor * t.expected)

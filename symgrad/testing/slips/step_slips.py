@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from itertools import chain, islice
 
@@ -90,7 +91,12 @@ def use_slips(case: Case, place: Place, weighed: bool) -> Iterator[Slip]:
     way = f"the gradient of {what}{f' as argument {place.position + 1}' if several else ''} through {step.result.name} "
     way += f"= {call_text(step)}"
     shares = Shares(case, [GradientShare(way, place.part)])
-    yield from shares.solved() if weighed else shares.each()
+    if not weighed:
+        yield from shares.each()
+        return
+    sizes = {int(n) for a in (place.operand, place.result) for n in (*np.shape(a), np.size(a)) if n > 1} | {2}
+    yield from shares.each([Fraction(a, b) for n in sorted(sizes) for a, b in ((n, 1), (1, n))])
+    yield from shares.solved()
 
 
 def operation_slips(case: Case) -> Iterator[Slip]:
