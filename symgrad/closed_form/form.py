@@ -42,6 +42,7 @@ from symgrad.indexing.symbols import (
     indices_of,
     is_access,
     name_of,
+    names_read,
     ordered_indices,
     weight,
 )
@@ -173,17 +174,17 @@ def find_complements(equation: Equation, program: Program, known: Mapping[str, E
 
 def expand_repeated_products(equation: Equation, program: Program, known: Mapping[str, Equation]) -> Equation:
     """``equation`` with products of entries written out, and matrix products in sums with the same factors."""
-    products: dict[str, Equation] = {}
+    products, monomials = dict[str, Equation](), dict[str, Equation]()
     for step in program.steps:
-        own = local_jacobian(step, program).equation
-        if (type(own.right) is sp.Sum or is_monomial(own)) and step.result.name != program.output:
-            products[step.result.name] = substitute(own, {**known, **products})
-    sums = [{name_of(a) for a in accesses(total)} for total in equation.right.atoms(sp.Sum)]
-    read = {name_of(a) for a in accesses(equation.right)} & products.keys()
-    factors = {name: {name_of(a) for a in accesses(products[name].right)} for name in read}
-    sums = sums if equation.right.atoms(sp.Add) else []
-    alike = {name for name in read if any(factors[name] <= {*total} - {name} for total in sums)}
-    found = {name: products[name] for name in read if name in alike or is_monomial(products[name])}
+        own, name = local_jacobian(step, program).equation, step.result.name
+        if type(own.right) is sp.Sum and name != program.output:
+            products[name] = substitute(own, {**known, **products})
+        elif is_monomial(own) and name != program.output:
+            monomials[name] = substitute(own, {**known, **monomials})
+    sums = [{*names_read(total)} for total in equation.right.atoms(sp.Sum) if equation.right.has(sp.Add)]
+    matched = (name for name, own in products.items() for total in sums if {*names_read(own.right)} <= total - {name})
+    alike, read = {name: products[name] for name in matched}, names_read(equation.right)
+    found = {name: own for name, own in (alike | monomials).items() if name in read}
     return substitute(equation, found) if found else equation
 
 
