@@ -243,7 +243,7 @@ class ArrayText(FormWriter):
         return self.divided(sp.expand(above), [("//", below)], prefer)
 
     def divided(self, number: Expr, by: Sequence[tuple[str, Size]], prefer: Sequence[Index]) -> Fragment:
-        """A whole number divided by whole numbers, without a remainder or as one."""
+        """A whole number divided by whole numbers, without a remainder or as one: 2 * (i // 3) is not 2 * i // 3."""
         (text,), common = self.in_whole_numbers([number], prefer)
         if not is_integer_expression(number):
             raise NoForm
@@ -251,7 +251,7 @@ class ArrayText(FormWriter):
             if sign == "%" or size != 1:
                 text = f"{in_brackets(text, ADD, ATOM) if not text.isidentifier() else text} {sign} "
                 text += in_brackets(*write_size(size, self.program.inputs), ATOM)
-        return Fragment(text, MULTIPLY, common.axes)
+        return Fragment(text, ADD, common.axes)
 
 
 def sort_fragment_axes(pieces: Sequence[Fragment], prefer: Sequence[Index]) -> Axes:

@@ -245,7 +245,7 @@ def write_size(size: Size, tensors: Sequence[Tensor]) -> Text:
     if size.is_Mul:
         first, *others = size.args
         parts = [in_brackets(*write_size(first, tensors), MULTIPLY)]
-        parts += [in_brackets(*write_size(part, tensors), POWER) for part in others]  # 2 * (n // 3) is not 2 * n // 3
+        parts += [in_brackets(*write_size(part, tensors), POWER) for part in others]
         return " * ".join(parts), MULTIPLY
     if size.is_Pow and size.exp.is_Rational:
         return f"{in_brackets(*write_size(size.base, tensors), ATOM)} ** {float(size.exp)!r}", POWER
@@ -263,14 +263,14 @@ def find_size_in_shapes(size: Size, tensors: Sequence[Tensor]) -> Text | None:
             return f"{tensor.name}.numel()", ATOM
     for name, axis, own in axes if size.is_Symbol else ():
         if own != 0 and (own / size).is_Integer:
-            return f"{name}.shape[{axis}] // {own / size}", MULTIPLY
+            return f"{name}.shape[{axis}] // {own / size}", ADD
     return None
 
 
 def write_size_operation(sign: str, left: Size, right: Size, tensors: Sequence[Tensor]) -> Text:
-    """Two sizes with a sign that binds like *; what is written with * stands in brackets beside it."""
+    """Two sizes with a sign that binds like *, in brackets beside one: 2 * (n // 3) is not 2 * n // 3."""
     sides = [in_brackets(*write_size(side, tensors), ATOM if sign == "%" else POWER) for side in (left, right)]
-    return f"{sides[0]} {sign} {sides[1]}", MULTIPLY
+    return f"{sides[0]} {sign} {sides[1]}", ADD
 
 
 def write_size_sum(size: Size, tensors: Sequence[Tensor]) -> Text:
