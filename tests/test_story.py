@@ -1075,7 +1075,7 @@ def test_what_a_module_gives_or_is_given_is_called_after_it(tmp_path):
         "head.out", "loss",
     ]  # fmt: skip
     told = session.calls[0].told.lines
-    assert any(line.startswith("v_blocks[0].up.out = v_") for line in told)
+    assert any(line.startswith("v_blocks[0].up.out = (v_") for line in told)
     assert session.calls[0].agrees
 
 
