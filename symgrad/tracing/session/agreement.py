@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
-from itertools import accumulate
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,8 @@ class Judge:
         self.coarse: dict[str, float] = {}
         self.rough: dict[str, float] = {}
         self.precision = PrecisionRuns(program, seeds)
-        self.drawn, self.moved = lru_cache(maxsize=LOTS)(self.draw), lru_cache(maxsize=1 + LOTS)(self.move)
+        self._drawn: dict[int, dict[str, float]] = {}
+        self._moved: dict[int, dict[str, float]] = {}
 
     def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
@@ -116,7 +116,10 @@ class Judge:
 
         None where that cannot be computed.
         """
-        return (self.drawn(lot).get(name) for lot in range(LOTS))
+        for lot in range(LOTS):
+            if lot not in self._drawn:
+                self._drawn[lot] = self.draw(lot)
+            yield self._drawn[lot].get(name)
 
     def draw(self, lot: int) -> dict[str, float]:
         """Those of all small gradients by one lot."""
@@ -161,7 +164,7 @@ class Judge:
         if not near and kind == "float32" and self.precision.explains(name, np.where(self.open[name], 0.0, got)):
             if error > NO_DIGIT and some:
                 self._doubtful.add(name)
-                self.drawn.cache_clear()
+                self._drawn.clear()
             self.coarse |= {} if self.rounding(name) or not some else {name: error}
             return replace(check, passed=True)
         if check.passed and not near and kind != "float64":
@@ -206,7 +209,12 @@ class Judge:
         1 − out² is small, as where tanh is nearly flat, the last digit of ``out`` is most of it. The largest so far is
         given after each sweep.
         """
-        return accumulate((self.moved(number).get(name, 0.0) for number in range(1 + LOTS)), max)
+        most = 0.0
+        for number in range(1 + LOTS):
+            if number not in self._moved:
+                self._moved[number] = self.move(number)
+            most = max(most, self._moved[number].get(name, 0.0))
+            yield most
 
     def move(self, number: int) -> dict[str, float]:
         """How far each gradient moves with every term shaken first, then with another forward pass each time."""
