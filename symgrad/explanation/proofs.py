@@ -83,11 +83,16 @@ class Proofs:
     ) -> None:  # fmt: skip
         self.program, self.values, self.arrays, self.seed, self.text = program, values, arrays, seed, text
         self.torch: TorchRun | None = ask_torch(text, program, arrays, seed, wanted)
-        if self.torch is not None and keeps_digits(self.values) and not self.out_of_range:
+        if self.torch is not None and self.tame and not self.out_of_range:
             check_reading(program, arrays, values[program.output], self.torch)
         self.version = self.torch.version if self.torch else None
         self.gradients_out_of_range: list[str] = []
         self.truth = PreciseGradients(program, values, wanted)
+
+    @cached_property
+    def tame(self) -> bool:
+        """Whether the squares of all finite numbers on the way are floats."""
+        return keeps_digits(self.values)
 
     @property
     def values_apart(self) -> tuple[str, ...]:
@@ -105,12 +110,11 @@ class Proofs:
     @cached_property
     def out_of_range(self) -> str:
         """Whether floats overflow on the way from finite inputs, and the output is another one than it should be."""
-        tame = keeps_digits(self.values)
-        if not all(is_finite(array).all() for array in self.arrays.values()) or (tame and self.all_finite()):
+        if not all(is_finite(array).all() for array in self.arrays.values()) or (self.tame and self.all_finite()):
             return ""
         found, explicit = self.torch, self.elementwise
         there = None if found is None or found.refusal or found.refused else found.output
-        real = None if isinstance(explicit, str) else real_output(explicit, anywhere=not tame)
+        real = None if isinstance(explicit, str) else real_output(explicit, anywhere=not self.tame)
         return out_of_range(self.program.output, self.values[self.program.output], there, real)
 
     def of(
@@ -122,11 +126,11 @@ class Proofs:
         found = self.torch.gradients.get(name) if self.torch is not None else None
         met = find_singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
         told = []
-        if known is not None and not keeps_digits(self.values) and self.all_finite() and not self.by_steps:
+        if known is not None and not self.tame and self.all_finite() and not self.by_steps:
             real = as_float(self.seed).reshape(-1) @ as_float(known)
             told += [out_of_range(f"{name}.grad", gradient, found, real.reshape(np.shape(gradient)))]
         if derived.jacobian != 0 and self.seed.any():
-            told += [self.truth.zero(name, gradient, self.seed, keeps_digits(self.values))]
+            told += [self.truth.zero(name, gradient, self.seed, self.tame)]
         self.gradients_out_of_range += filter(None, told)
         standing = met.standing if met is not None else None
         if isinstance(entries, str):
@@ -159,7 +163,7 @@ class Proofs:
 
     def in_digits(self, check: Check) -> Check:
         """``check``, not made where it failed and digits are lost on the way: which side lost them, nobody knows."""
-        return skipped(check.oracle, UNTAMED) if check.passed is False and not keeps_digits(self.values) else check
+        return skipped(check.oracle, UNTAMED) if check.passed is False and not self.tame else check
 
     def all_finite(self) -> bool:
         """Whether every number on the way is."""
@@ -196,7 +200,7 @@ class Proofs:
 
     def of_range(self, check: Check) -> Check:
         """Not made where numbers on the way are so large or so small that digits are lost."""
-        if keeps_digits(self.values):
+        if self.tame:
             return check
         return skipped(check.oracle, f"{UNTAMED}: here {check.got:.4g}, torch {check.expected:.4g}")
 
@@ -285,9 +289,7 @@ class Proofs:
         if not summed.passed:
             assert isinstance(self.elementwise, Elementwise)
             reasons = [why for row in np.flatnonzero(counted) if (why := self.elementwise.beyond(int(row)))]
-            if reasons and not keeps_digits(
-                self.values
-            ):  # the whole J lost the digits that SymPy's lost, the steps did not
+            if reasons and not self.tame:  # the whole J lost the digits that SymPy's lost, the steps did not
                 return skipped(SYMPY, reasons[0])
         worse = (summed.max_error or 0) > (checked.max_error or 0) or summed.undefined > checked.undefined
         return summed if not summed.passed or worse else checked
