@@ -198,7 +198,7 @@ class SourceWriter:
                 return f"{step.op}({dict(step.options)[op.subscripts]!r}, {tensors})", ATOM
             return f"{step.op}({', '.join([f'[{tensors}]', *self.options(step).values()])})", ATOM
         first, *rest = self.arguments(step, operands)
-        pair = ".values" if "values" in op.spelling.returns and dict(step.options)["dim"] is not None else ""
+        pair = ".values" if op.returns_pair(dict(step.options)) else ""
         functions = {f"torch.{step.op}", f"F.{step.op}"} & {*op.spellings}
         if f"Tensor.{step.op}" in op.spellings and (step.result.name in self.views or not functions):
             owner = in_brackets(*(operands[0] or (first, ATOM)), ATOM)

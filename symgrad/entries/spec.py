@@ -277,6 +277,11 @@ class Op(HasSignature):
         required = self.spelling.required
         return option in required or any(f"{option} if {other}" in required for other in others)
 
+    def returns_pair(self, options: Mapping[str, Any]) -> bool:
+        """Whether torch returns values and indices: along an axis, or where both are asked for."""
+        along = "values" in self.spelling.returns and options.get("dim", 0) is not None
+        return along or options.get("return_indices") is True
+
     def letters_for(self, options: Mapping[str, Any]) -> str:
         """What the axes of the output are called on a page, where nothing else is called so."""
         return self.letters(**options) if callable(self.letters) else self.letters

@@ -249,8 +249,7 @@ class EntryApplier:
                 f"{spelled} contains no tensor, only numbers", span=span, hints=("compute the number and write it",)
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
-        along = "values" in op.spelling.returns and bound.options.get("dim", 0) is not None
-        return replace(result, pair=True) if along or bound.options.get("return_indices") is True else result
+        return replace(result, pair=True) if op.returns_pair(bound.options) else result
 
     def unsaid(
         self, op: Op, spelled: str, tensors: Sequence[Argument], arguments: Sequence[Argument]
