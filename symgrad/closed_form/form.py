@@ -21,7 +21,9 @@ from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.fragments import Fragment
 from symgrad.closed_form.number_text import ATOM, NoForm
 from symgrad.closed_form.program_facts import (
+    FEW,
     equations_of,
+    find_products,
     find_symmetric,
     rules_for_program,
     sort_symmetric_indices,
@@ -52,8 +54,8 @@ from symgrad.program import Program, Role
 NAMED = (Softmax, Masked, Standardised, ReciprocalGap)
 PRODUCTS = (sp.Product,)
 COMPARED = (Bracket, sp.KroneckerDelta)
-FEW, DEEPEST = 4, 3
-"""Signs of what is computed entry by entry and written out, and how often that is done."""
+DEEPEST = 3
+"""How often what is computed entry by entry is written out."""
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 Classes = Callable[[Expr, list[Rewrite]], Expr]
@@ -172,27 +174,17 @@ def find_complements(equation: Equation, program: Program, known: Mapping[str, E
     return {n: e for n, e in found.items() if e.right.is_Add and is_short_elementwise(e) and e.right.args[0].is_number}
 
 
-def expand_repeated_products(equation: Equation, program: Program, known: Mapping[str, Equation]) -> Equation:
+def expand_repeated_products(
+    equation: Equation, products: Mapping[str, Equation], monomials: Mapping[str, Equation]
+) -> Equation:
     """``equation`` with products of entries written out, and matrix products in sums with the same factors."""
-    products, monomials = dict[str, Equation](), dict[str, Equation]()
-    for step in program.steps:
-        own, name = local_jacobian(step, program).equation, step.result.name
-        if type(own.right) is sp.Sum and name != program.output:
-            products[name] = substitute(own, {**known, **products})
-        elif is_monomial(own) and name != program.output:
-            monomials[name] = substitute(own, {**known, **monomials})
     sums = [{*names_read(total)} for total in equation.right.atoms(sp.Sum) if equation.right.has(sp.Add)]
-    matched = (name for name, own in products.items() for total in sums if {*names_read(own.right)} <= total - {name})
-    alike, read = {name: products[name] for name in matched}, names_read(equation.right)
-    found = {name: own for name, own in (alike | monomials).items() if name in read}
+    read = names_read(equation.right)
+    found = {name: own for name, own in monomials.items() if name in read}
+    for name, own in products.items():
+        if name in read and any({*names_read(own.right)} <= total - {name} for total in sums):
+            found[name] = own
     return substitute(equation, found) if found else equation
-
-
-def is_monomial(equation: Equation) -> bool:
-    """Whether an entry is a product of powers of entries, and of numbers."""
-    powers = [factor.as_base_exp() for factor in sp.Mul.make_args(equation.right) if not factor.is_number]
-    plain = all(is_access(base) and exponent.is_number for base, exponent in powers)
-    return plain and not is_access(equation.right) and equation.right.count_ops() < FEW
 
 
 def is_short_elementwise(equation: Equation) -> bool:
@@ -288,8 +280,8 @@ def derive_closed_form(program: Program, sweep: Sweep, wanted: str, classes: Cla
         found = here(equation, rules=DIVIDING)
     if found is None and equation.right.has(Unravel):
         found = here(equation, rules=(*APART, *rules))
-    divided = expand_denominators(equation, program, known)
-    wider = (divided, *(expand_repeated_products(one, program, known) for one in (equation, divided)))
+    divided, products = expand_denominators(equation, program, known), find_products(program, known)
+    wider = (divided, *(expand_repeated_products(one, *products) for one in (equation, divided)))
     for one in dict.fromkeys(other for other in wider if other != equation):
         form = here(sort_symmetric_indices(exponents_to_fractions(one), symmetric), rules=rules)
         found = min((own for own in (form, found) if own is not None), key=count_names, default=None)

@@ -30,6 +30,9 @@ from symgrad.ops.calls.call_texts import sign_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role
 
+FEW = 4
+"""Signs of what is computed entry by entry and written out."""
+
 
 def rules_for_program(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """The rules that hold for the tensors of ``program``."""
@@ -45,6 +48,25 @@ def rules_for_program(program: Program, known: Mapping[str, Equation]) -> tuple[
         *output_rule(program, makers, known),
         *power_rule(program, known),
     )
+
+
+def find_products(program: Program, known: Mapping[str, Equation]) -> tuple[dict[str, Equation], dict[str, Equation]]:
+    """The intermediates that are matrix products, and those that are products of entries, written out."""
+    products, monomials = dict[str, Equation](), dict[str, Equation]()
+    for step in program.steps:
+        own, name = local_jacobian(step, program).equation, step.result.name
+        if type(own.right) is sp.Sum and name != program.output:
+            products[name] = substitute(own, {**known, **products})
+        elif is_monomial(own) and name != program.output:
+            monomials[name] = substitute(own, {**known, **monomials})
+    return products, monomials
+
+
+def is_monomial(equation: Equation) -> bool:
+    """Whether an entry is a product of powers of entries, and of numbers."""
+    powers = [factor.as_base_exp() for factor in sp.Mul.make_args(equation.right) if not factor.is_number]
+    plain = all(is_access(base) and exponent.is_number for base, exponent in powers)
+    return plain and not is_access(equation.right) and equation.right.count_ops() < FEW
 
 
 def find_inverses(program: Program) -> dict[str, str]:
