@@ -8,6 +8,7 @@ same product on two other ways, forward through the gradient and by difference q
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,14 +65,17 @@ def capture_gradient(scene: Scene) -> Capture:
     if not ask.wrt:
         raise UnsupportedError("no leaf is reached")
     first = capture_request(ask, ask.outputs)
-    only = [n for own, n in zip(first.wanted, ask.wrt, strict=True) if scene.watch.wants(first.labels[own])]
-    ask.wrt = tuple(only) or ask.wrt
-    return capture_request(ask, request_gradient_nodes(ask, scene.seeds))
+    pairs = [*zip(first.wanted, ask.wrt, strict=True)]
+    only = [pair for pair in pairs if scene.watch.wants(first.labels[pair[0]])] or pairs
+    wanted, ask.wrt = zip(*only, strict=True)
+    return capture_request(ask, request_gradient_nodes(ask, replace(first, wanted=wanted), scene.seeds))
 
 
-def request_gradient_nodes(ask: DerivativeRequest, seeds: Sequence[Any] = (None,)) -> list[Node]:
-    """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared."""
-    first = capture_request(ask, ask.outputs)
+def request_gradient_nodes(ask: DerivativeRequest, first: Capture, seeds: Sequence[Any] = (None,)) -> list[Node]:
+    """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared.
+
+    ``first`` is what leads to the outputs.
+    """
     pairs = zip(first.results, seeds, strict=True)
     pulled = pull_capture(first, [np.ones(np.shape(r)) if v is None else as_numbers(v) for r, v in pairs])
     weights = tuple(None if seed is None else Node("data", seed, None, ask.where) for seed in seeds)

@@ -117,7 +117,7 @@ def request_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) ->
         raise UnsupportedError(f"its function returns {len(ask.outputs)} tensors, so there is one J for each of them")
     if whole and again and ask.outputs[0].held.numel() != 1:
         raise UnsupportedError("its function returns more than one number, so there is one Hessian for each of them")
-    ends = request_gradient_nodes(ask) if again else ask.outputs
+    ends = request_gradient_nodes(ask, capture_request(ask, ask.outputs)) if again else ask.outputs
     second, kind = all(map(is_recorded_gradient, ends)), coarsest_dtype(ends)
     program, what = capture_request(ask, ends), "the gradient" if second else "the function"
     pairs = [(end, own) for end in dict.fromkeys(program.outputs) for own in program.wanted]
