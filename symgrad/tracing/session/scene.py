@@ -9,7 +9,7 @@ are told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -284,48 +284,50 @@ def explain_extended_gradients(
 ) -> list[str] | None:  # fmt: skip
     """What the gradients are with many digits, where nothing is too large or too small, and which number left its type.
 
-    Of a large one its largest entry; ``kinds`` are the types by name. None where they have no number either, or where
-    that would take too long.
+    ``kinds`` are the types by name. None where they have no number either, or where that would take too long.
     """
     from symgrad.numeric.symbols_and_digits import TooLong
     from symgrad.oracles.digits import DIGITS, FIRST, MORE, PreciseGradients
 
     if program.boxes or len(set(program.ends)) != 1:
         return None
-    recording, known = program.recording, program.arrays
-    truth = PreciseGradients(replace(recording, output=program.ends[0]), program.values, program.wanted)
+    truth = PreciseGradients(replace(program.recording, output=program.ends[0]), program.values, program.wanted)
     for count in (FIRST, DIGITS):  # 1 - sigmoid(200) is 0 in the first ones
         try:
             found = truth.at(count + MORE + truth.at(count).asked)
             gradients = found.pulled(as_float(seeds[program.ends[0]]), program.wanted)
         except TooLong:
             continue
-        break
-    else:
-        return None
+        own = [name for name in program.wanted if name in gradients][:2]
+        parts = [describe_extended_gradient(program.labels.get(name, name), gradients[name]) for name in own]
+        return [*describe_lost_number(program, found.arrays, kinds), f"  Mathematically, {' and '.join(parts)}."]
+    return None
+
+
+def describe_lost_number(program: Capture, true: Mapping[str, Array], kinds: Mapping[str, str]) -> Iterator[str]:
+    """The first number that left the range of its type, beside the ``true`` one."""
+    recording, known = program.recording, program.arrays
     gone: dict[str, tuple[int, ...]] = {}
     for step in recording.steps:
-        ours, true = as_float(known[step.result.name]), found.arrays[step.result.name]
-        lost = ~np.isfinite(ours) | ((ours == 0) & (true != 0))
+        ours, real = as_float(known[step.result.name]), true[step.result.name]
+        lost = ~np.isfinite(ours) | ((ours == 0) & (real != 0))
         if lost.any():
             gone[step.result.name] = tuple(int(i) for i in np.argwhere(lost)[0])
     beyond = [name for name, at in gone.items() if not np.isfinite(as_float(known[name])[at])]
     behind = recording.reaching(beyond[:1]) if beyond else gone  # what made the first of them, as 0 its logarithm
-    told = []
     for step in [step for step in recording.steps if step.result.name in gone and step.result.name in behind][:1]:
         name, at = step.result.name, gone[step.result.name]
         entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
-        made, real = format_digits(float(as_float(known[name])[at])), format_extended(found.arrays[name][at])
-        told.append(f"  {format_step(program, step)} is {real}{entry}; in {kind} that is {made}")
-    parts = []
-    for name in [name for name in program.wanted if name in gradients][:2]:
-        label, true = program.labels.get(name, name), gradients[name]
-        if true.size <= MOST and np.isfinite(as_float(true)).all():
-            parts.append(f"{label}.grad is {format_array(as_float(true))}")
-        else:
-            most = np.unravel_index(int(np.argmax(np.abs(true))), true.shape)
-            parts.append(f"the largest entry of {label}.grad is {format_extended(true[most])}")
-    return [*told, f"  Mathematically, {' and '.join(parts)}."]
+        made, should = format_digits(float(as_float(known[name])[at])), format_extended(true[name][at])
+        yield f"  {format_step(program, step)} is {should}{entry}; in {kind} that is {made}"
+
+
+def describe_extended_gradient(label: str, true: Array) -> str:
+    """A gradient that floats may not hold; of a large one its largest entry."""
+    if true.size <= MOST and np.isfinite(as_float(true)).all():
+        return f"{label}.grad is {format_array(as_float(true))}"
+    most = np.unravel_index(int(np.argmax(np.abs(true))), true.shape)
+    return f"the largest entry of {label}.grad is {format_extended(true[most])}"
 
 
 def format_extended(number: Any) -> str:
