@@ -143,7 +143,7 @@ class TorchToArrays(ast.NodeTransformer):
 
     def is_module(self, node: ast.expr) -> bool:
         """Whether torch.special or F is read, no tensor: names behind dots alone, none of which is a variable."""
-        return owner_name(node) not in {"", *self.known}
+        return (owner := owner_name(node)) != "" and owner not in self.known
 
     def applied(self, name: str, plain: list[ast.AST], options: Mapping[str, ast.AST]) -> ast.AST:
         """A rule on its arguments; an option that is not given is left out."""
