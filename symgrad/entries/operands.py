@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -17,6 +16,7 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
+from symgrad.records import dataclass
 from symgrad.shapes import Shape, Size, Sizes, as_size
 
 

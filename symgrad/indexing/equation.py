@@ -16,7 +16,6 @@ nothing is captured.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cmp_to_key, lru_cache
 
 import sympy as sp
@@ -37,6 +36,7 @@ from symgrad.indexing.symbols import (
     name_of,
     over,
 )
+from symgrad.records import dataclass
 from symgrad.shapes import Shape, Size
 
 _in_order = cmp_to_key(sp.Basic.compare)

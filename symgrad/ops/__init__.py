@@ -45,6 +45,7 @@ from symgrad.ops import (
 from symgrad.ops.calls.registry import COMPOUNDS, Compound, find_compound
 from symgrad.ops.lookup import (
     auxiliary_letters,
+    basics,
     close_spellings,
     entry_named,
     entry_of,
@@ -91,6 +92,7 @@ __all__ = [
     "Op",
     "View",
     "auxiliary_letters",
+    "basics",
     "belongs_to",
     "close_spellings",
     "entry_named",

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -17,6 +16,7 @@ from symgrad.closed_form import tidy_exponents
 from symgrad.explanation.evidence import Rounding
 from symgrad.numeric import Array, as_float, without_fractions
 from symgrad.numeric.exact import euclidean
+from symgrad.records import dataclass
 
 MOST_EQUAL = 32
 """Entries of an array that is written out although they are all equal."""
