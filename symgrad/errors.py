@@ -13,11 +13,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
-
-from symgrad.records import dataclass
 
 What = Literal["let", "shape", "seed", "wrt", "then", "format", "run", "command"]
 

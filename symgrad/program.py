@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +19,6 @@ from itertools import chain
 from math import prod
 
 from symgrad.errors import Span, bug
-from symgrad.records import dataclass, field, replace
 from symgrad.shapes import Shape, Size, fill_sizes
 
 Number = int | float | Fraction | Size

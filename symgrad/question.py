@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symgrad.errors import Hint, InputError, Setting, ShapeError, SymgradError, UnknownNameError
@@ -30,7 +31,6 @@ from symgrad.numeric.arranged import arranged
 from symgrad.numeric.forward_pass import Later, check_program
 from symgrad.oracles import Text
 from symgrad.program import Program
-from symgrad.records import dataclass, replace
 from symgrad.shapes import fill_sizes
 
 KEPT = 256

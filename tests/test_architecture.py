@@ -378,7 +378,6 @@ RUNS_SCRIPTS = {
         "compile": 1,  # the directive `symgrad-python` runs a snippet of the documentation's own author
         "exec": 1,  # while he builds his pages; .github/SECURITY.md says so
     },
-    "symgrad/records.py": {"exec": 1},  # methods of a class of data, written from the names of its fields
 }
 """By file: what it may use, and how often. Anything else there, and anything anywhere else, is a slip."""
 

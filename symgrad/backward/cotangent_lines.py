@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from symgrad.backward.code import shorten_expression
@@ -27,7 +28,6 @@ from symgrad.backward.trees import replace_names, split_definitions, tensor_name
 from symgrad.calculus import flowing
 from symgrad.numeric import Values
 from symgrad.program import Program
-from symgrad.records import dataclass, field, replace
 from symgrad.shapes import Shape
 
 LONG, SHORTER = 56, 0.7

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -38,7 +39,6 @@ from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.oracles.comparisons import compare
 from symgrad.program import UNNAMED, Apply, Constant, Program, Pullback, Pushforward, Role, Tensor
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Shape
 
 LONGEST = 64

@@ -22,6 +22,7 @@ readers; but where only a derivative reads it, no gradient flows back, and it st
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import sympy as sp
@@ -31,7 +32,6 @@ from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Pushforward, Role, Tensor
-from symgrad.records import dataclass, replace
 
 MOST = 8
 """Steps of a group: with more, a line says more than can be read."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 
 import sympy as sp
@@ -27,7 +28,6 @@ from symgrad.numeric import Array
 from symgrad.ops.lookup import entry_of
 from symgrad.oracles.torch_rules import own_numbers
 from symgrad.program import Apply, Constant, Own, Program
-from symgrad.records import dataclass, field, replace
 from symgrad.shapes import Shape, Size
 
 WIDE = 240

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from operator import methodcaller
@@ -51,7 +52,6 @@ from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.exact import is_exact
 from symgrad.oracles.forms import check_form, reader_of
 from symgrad.program import Program, free_name
-from symgrad.records import dataclass, replace
 from symgrad.shapes import SlotSymbol
 
 CAREFUL = frozenset({"none left out", "above the floor"})

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from keyword import iskeyword
 
 from symgrad.backward.code import MODULES, write_with_modules
 from symgrad.program import SEEDS, UNNAMED, Apply, Program, free_name
-from symgrad.records import dataclass, replace
 
 
 class Suggested(str):

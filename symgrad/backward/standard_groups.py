@@ -13,6 +13,7 @@ all.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from symgrad.numeric import Values
 from symgrad.ops import auxiliary_letters, index_data_letters
 from symgrad.ops.lookup import Slots, has_role, role_entry
 from symgrad.program import Apply, Constant, Program, Pullback, Role, Tensor, VectorProduct
-from symgrad.records import dataclass, field, replace
 from symgrad.shapes import Shape, Size, SlotSymbol
 
 

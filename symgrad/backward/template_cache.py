@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
@@ -24,7 +25,6 @@ from symgrad.files import in_use, keep, recall
 from symgrad.language.parser import parse_script
 from symgrad.ops import find
 from symgrad.program import Apply, Constant, Program, Pullback, Pushforward, Stated, Tensor
-from symgrad.records import dataclass, fields, replace
 
 
 @dataclass(frozen=True)

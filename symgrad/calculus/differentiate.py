@@ -15,6 +15,7 @@ time. Where that is shorter, a derivative names the output instead of forming it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
@@ -25,7 +26,6 @@ from symgrad.indexing.definitions import NamedEquation, put_name, take_apart
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.sums import contracted_sum, delta, is_delta, over_same, over_terms
 from symgrad.indexing.symbols import Expr, Index, fresh, fresh_axes, indices_of, is_access, mentions, name_of
-from symgrad.records import dataclass
 
 
 def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr | None = None) -> Expr:

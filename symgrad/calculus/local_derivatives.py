@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import UserDict
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -26,7 +27,6 @@ from symgrad.indexing.symbols import WEIGHTS, Expr, access
 from symgrad.ops import HeldTensor, View, auxiliary_letters, entry_named, is_data_argument
 from symgrad.ops.lookup import Slots
 from symgrad.program import Apply, Constant, Operation, Program, Pullback, VectorProduct
-from symgrad.records import dataclass, field, replace
 from symgrad.shapes import Shape, Size, SlotSymbol
 
 INNER = "pqrs"

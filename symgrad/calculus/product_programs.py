@@ -12,6 +12,7 @@ under itself: the backward of a `Back` is made by the same call, to any order. `
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from operator import add
@@ -51,7 +52,6 @@ from symgrad.program import (
     VectorProduct,
     free_name,
 )
-from symgrad.records import dataclass, replace
 
 ONE = Constant(1)
 """The weight of a loss."""

@@ -21,6 +21,7 @@ Of a step whose result solves an equation F(x, out) = 0 a `Differential` says ho
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
@@ -52,7 +53,6 @@ from symgrad.indexing.equation import canonical
 from symgrad.indexing.symbols import Expr, name_of, weight
 from symgrad.ops import is_data_argument
 from symgrad.program import Apply, Program, VectorProduct
-from symgrad.records import dataclass, replace
 
 LIMIT = 60
 """Nodes of a formula beyond which it is named rather than put into the next one."""

@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
@@ -49,7 +50,6 @@ from symgrad.indexing.symbols import (
 )
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
-from symgrad.records import dataclass
 
 NAMED = (Softmax, Masked, Standardised, ReciprocalGap)
 PRODUCTS = (sp.Product,)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import sympy as sp
@@ -26,7 +27,6 @@ from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import ByText, Expr, free_indices, indices_of, is_access, name_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Size
 
 Axes = tuple[Index | None, ...]

@@ -14,6 +14,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
@@ -24,7 +25,6 @@ from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.files import write_whole
 from symgrad.ops import COMPOUNDS, GROUPS, Op, belongs_to, close_spellings, find, operations
-from symgrad.records import dataclass
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from symgrad.ops import Op
-from symgrad.records import dataclass, replace
 from symgrad.render.markup import MARKDOWN, section_markdown
 from symgrad.render.page import Block, Code, Equations, Listing, Paragraph, Picture, Section, Words
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import ceil, floor, inf, prod
@@ -28,7 +29,6 @@ from symgrad.numeric.arranged import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
 from symgrad.oracles import run_torch
 from symgrad.program import Program
-from symgrad.records import dataclass, replace
 from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS
 
 GRID = tuple(n / 2 for n in range(-8, 9))

@@ -8,6 +8,7 @@ is the equation of one entry or of one line, added up or averaged as its ``reduc
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from symgrad.indexing import contracted_sum, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import EquationMeaning, combined_letter
 from symgrad.notation.tree import Access, IndexEquation, walk
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Sizes
 
 

@@ -12,6 +12,7 @@ indices, but for those that are ``apart``: they have only what the text says.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy as sp
@@ -27,7 +28,6 @@ from symgrad.notation.meaning import EquationMeaning
 from symgrad.notation.ranges import RangeFinder
 from symgrad.notation.scope import AccessPattern
 from symgrad.notation.tree import Access, Dots, FlatEntry, IndexEquation, walk
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Sizes
 
 Shapes = tuple[Shape | None, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -16,7 +17,6 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Size, Sizes, as_size
 
 

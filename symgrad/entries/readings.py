@@ -10,6 +10,7 @@ the order that torch expects: its result is the independent answer to the equati
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
@@ -28,7 +29,6 @@ from symgrad.notation.meaning import EquationFunction, EquationMeaning, function
 from symgrad.notation.read_write import read_statement
 from symgrad.notation.scope import inline_definitions
 from symgrad.notation.tree import Access, Binary, IndexEquation, Name, Negative, SyntaxNode, rebuild_node
-from symgrad.records import dataclass
 from symgrad.shapes import Shape
 
 

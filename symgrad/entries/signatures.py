@@ -18,6 +18,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,6 @@ import sympy as sp
 from symgrad.entries.operands import axis_of
 from symgrad.entries.spec import Data, Example, HasSignature, View
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.records import dataclass, field, replace
 from symgrad.shapes import Shape, as_size
 
 Rule = Callable[[str, Any, int], Any]  # (name, value, rank of the operands) -> the value in canonical form

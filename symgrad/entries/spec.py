@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import FrameType
 from typing import Any
@@ -18,7 +19,6 @@ from symgrad.entries.operands import Domain, reals
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
 from symgrad.program import Operation, Role, Stated
-from symgrad.records import dataclass, field
 from symgrad.shapes import Shape, Size, Sizes
 
 At = tuple[Index, ...]

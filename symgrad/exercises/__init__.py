@@ -8,6 +8,7 @@ text and never run. As a page (`Exercise.to_html`) the question checks lines wit
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ from symgrad.explanation.formulas import Shapes
 from symgrad.language import arguments, format_definition
 from symgrad.notebook import Listed
 from symgrad.numeric import Values
-from symgrad.records import dataclass
 from symgrad.testing.bench import Trial, format_distinct
 from symgrad.testing.slips.diagnosis import find_cause
 from symgrad.testing.trial_seeds import Weights

@@ -7,13 +7,13 @@ whose test fails is not said, and where none holds nothing is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from symgrad.explanation.evidence import Evidence, shape_size
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array
-from symgrad.records import dataclass, replace
 
 
 @dataclass(frozen=True)

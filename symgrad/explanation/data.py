@@ -7,6 +7,7 @@ large (matrices) is made from the formula when asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -36,7 +37,6 @@ from symgrad.oracles import Text
 from symgrad.oracles.comparisons import Check, CheckVerdict, TextOutcome
 from symgrad.oracles.torch import TorchRun
 from symgrad.program import Program
-from symgrad.records import dataclass, field, replace
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ scripts ask here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -27,7 +28,6 @@ from symgrad.numeric.sparse import terms_of
 from symgrad.ops import entry_of
 from symgrad.oracles.forms import evaluate_text, nearby_points
 from symgrad.program import Program
-from symgrad.records import dataclass
 
 WHOLE = 40_000
 """Entries of the largest Jacobian that is looked at whole."""

@@ -8,6 +8,7 @@ with its sums expanded, symbols first and then values; longer sums keep their fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, product
 from typing import Any
@@ -36,7 +37,6 @@ from symgrad.oracles.comparisons import compare
 from symgrad.oracles.evaluators import DIGITS, EvaluationPoint
 from symgrad.oracles.forms import check_form, evaluate_text, sizes_fit
 from symgrad.program import UNNAMED, Program
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Size
 
 Shapes = Mapping[str, Sequence[int | str]]

@@ -8,6 +8,7 @@ Markdown, LaTeX, JSON, SVG, HTML, and what notebooks ask for, each of which hand
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from symgrad.calculus import local_jacobian, moving
@@ -17,7 +18,6 @@ from symgrad.language import arguments
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import read_as_whole
 from symgrad.program import Program
-from symgrad.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ inputs is the Jacobian of a gradient, with what `symgrad.explanation` proved of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -39,7 +40,6 @@ from symgrad.numeric.sparse import MOST_PLACES
 from symgrad.oracles import Check
 from symgrad.oracles.digits import PreciseGradients
 from symgrad.program import Program
-from symgrad.records import dataclass
 
 LARGEST_MATRIX = 100_000
 """Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""

@@ -13,6 +13,7 @@ Jacobians are put together, which is an upper bound for every size: entries that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -35,7 +36,6 @@ from symgrad.numeric.patterns import Pattern, at_most, pattern_of, widest
 from symgrad.numeric.sparse import MOST_PLACES
 from symgrad.oracles.forms import sizes_fit
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Size
 
 LARGEST_DENSE = 25_000_000

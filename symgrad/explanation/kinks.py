@@ -9,6 +9,7 @@ places where steps tie, `counting` finds by halving a few at which a change matt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from symgrad.oracles.numerical import lies_between
 from symgrad.oracles.second_order import ONE_SIDED, same_slope
 from symgrad.oracles.torch_rules import own_numbers
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass
 
 STEP, STEP_LEAVES = 1e-7, 1e-5
 """How far from the kink its sides are looked at, and what that may do to their derivatives."""

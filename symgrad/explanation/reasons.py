@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 
@@ -22,7 +23,6 @@ from symgrad.numeric.vector_products import Pull
 from symgrad.ops.lookup import entry_of
 from symgrad.oracles.digits import Lost, PreciseGradients
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass, field, replace
 
 CLOSE = 1e-9
 """Numbers this close are equal, relative to the largest."""

@@ -10,6 +10,7 @@ weighted rows cancel; what rounding leaves is measured by the terms that were ad
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +34,6 @@ from symgrad.oracles.comparisons import Comparison, Standing
 from symgrad.oracles.digits import Lost, PreciseGradients
 from symgrad.oracles.numerical import one_sided_slopes
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass, field
 
 Place = tuple[int, ...]
 STEP, CLOSE, TRIED = 1e-6, 1e-3, 200

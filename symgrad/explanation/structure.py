@@ -8,6 +8,7 @@ why nothing flows back, from the program alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 
@@ -25,7 +26,6 @@ from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
 from symgrad.ops import entry_of, is_data_argument
 from symgrad.ops.calls.call_texts import sign_of
 from symgrad.program import Apply, Program, VectorProduct
-from symgrad.records import dataclass
 
 COMPOSED = certain("product", "", "a product of the steps' Jacobians; its formula is too long to write out")
 LONGEST = 40

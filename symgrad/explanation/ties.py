@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from symgrad.oracles import Text, ask_torch
 from symgrad.oracles.numerical import one_sided_slopes
 from symgrad.oracles.second_order import ONE_SIDED, same_slope
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass, replace
 
 BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100
 """How far a neighbour of an entry is, relative to it; and that of 0: nothing else lies between."""

@@ -9,6 +9,7 @@ import keyword
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from symgrad.backward import Backward
@@ -26,7 +27,6 @@ from symgrad.exporting.parts import (
 from symgrad.exporting.torch_text import to_torch, write_function_class
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role, Tensor
-from symgrad.records import dataclass, replace
 
 WIDTH = 100
 RANK = "{}.dim()"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from symgrad.backward import Backward, Line
@@ -19,7 +20,6 @@ from symgrad.closed_form import tidy_exponents
 from symgrad.closed_form.number_text import NoForm, describe_least_sizes, write_size
 from symgrad.errors import UnsupportedError
 from symgrad.program import Tensor
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Size
 
 WIDTH = 96

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from symgrad.backward.code import qualify
 from symgrad.backward.simplify.broadcasting import is_tensor_free
@@ -33,7 +34,6 @@ from symgrad.exporting.parts import (
 )
 from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.registry import SHARING
-from symgrad.records import dataclass, field, replace
 
 MISREAD = ("torch.median", "torch.nanmedian")
 """Along an axis, torch 2.13 reads beside the storage of an expanded tensor here: they are given their own storage."""

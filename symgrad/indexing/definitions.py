@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
 from itertools import product
 from operator import eq
@@ -39,7 +40,6 @@ from symgrad.indexing.symbols import (
     over,
     weight,
 )
-from symgrad.records import dataclass, field
 from symgrad.shapes import Size, SlotSymbol
 
 WIDEST = 1000

@@ -16,6 +16,7 @@ nothing is captured.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cmp_to_key, lru_cache
 
 import sympy as sp
@@ -36,7 +37,6 @@ from symgrad.indexing.symbols import (
     name_of,
     over,
 )
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Size
 
 _in_order = cmp_to_key(sp.Basic.compare)

@@ -8,13 +8,13 @@ not Σ 2·x[k], because the two k are different objects whatever they are called
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, total_ordering
 from typing import Any
 
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Size, fill_sizes
 
 Expr = Any  # SymPy expression: SymPy carries no type information

@@ -14,6 +14,7 @@ a gradient.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -32,7 +33,6 @@ from symgrad.ops.calls.call_texts import SIGNS, TO_WHOLE
 from symgrad.ops.calls.registry import SHARING, find_compound
 from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Role
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Size
 
 Again = Callable[[Ref], Ref]

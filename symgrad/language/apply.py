@@ -7,6 +7,7 @@ brackets. Goes out: the last step, its arguments bound and checked; how many res
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symgrad.entries.spec import Op, is_operand
@@ -40,7 +41,6 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import Compound, Last, in_front
 from symgrad.ops.lookup import TORCHS, entry_named, find, short_spelling
 from symgrad.program import Role
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Size
 
 ANY = (Any, Any | None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from math import lcm, prod
@@ -24,7 +25,6 @@ from symgrad.language.sizes import LARGEST_GUESS, unify_shapes
 from symgrad.language.statements import StatementReader
 from symgrad.language.syntax_tree import Script
 from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
-from symgrad.records import dataclass, field
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, fill_sizes, size_symbol
 
 Wanted = tuple[int | str | None, ...]

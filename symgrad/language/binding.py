@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Union, cast, get_args, get_origin
 
 import numpy as np
@@ -25,7 +26,6 @@ from symgrad.language.dtypes import NARROW, DtypeKind, OperandType, number_type
 from symgrad.ops import CONTRACTIONS, belongs_to
 from symgrad.ops.calls.registry import Compound
 from symgrad.program import Number
-from symgrad.records import dataclass, field
 from symgrad.shapes import Shape
 
 

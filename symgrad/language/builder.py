@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -24,7 +25,6 @@ from symgrad.language.sizes import map_sizes
 from symgrad.language.syntax_tree import PythonStatement
 from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, fill_sizes
 
 MOST_AXES = 16

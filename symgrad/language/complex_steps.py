@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from symgrad.entries.derived_facts import Terms, multilinear
@@ -25,7 +26,6 @@ from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex_pairs import unpaired
 from symgrad.ops.lookup import entry_named, has_role, role_entry
 from symgrad.program import Constant, Role
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Shape
 
 Halves = tuple[Any, ...]

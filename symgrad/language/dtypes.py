@@ -13,6 +13,7 @@ Answers are kept where every size is a number; sizes that are symbols are unifie
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from typing import Any
@@ -28,7 +29,6 @@ from symgrad.language.syntax_tree import Literal, PythonCall, dotted_name
 from symgrad.ops.calls.call_texts import sign_of
 from symgrad.ops.calls.registry import MOVERS
 from symgrad.program import Role
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Sizes
 
 MOST = 4096

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import SupportsIndex
@@ -33,7 +34,6 @@ from symgrad.notation.tree import walk
 from symgrad.ops.calls.call_texts import sign_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Number, Program, Role, free_name
-from symgrad.records import dataclass, field, replace
 
 ATTEMPTS = 300
 WORK = 5_000

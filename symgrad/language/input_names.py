@@ -11,6 +11,7 @@ every iteration, so the last number that was given out is remembered.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from symgrad.entries.spec import Op
@@ -33,7 +34,6 @@ from symgrad.ops import TABLE
 from symgrad.ops.calls.call_texts import SIGNS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find
-from symgrad.records import dataclass
 
 MODULES = {
     "torch": "the module torch",

@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -45,7 +46,6 @@ from symgrad.language.constants import combine_constants, is_scalar
 from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import Items, Literal, PythonCall, Unary, dotted_name
 from symgrad.notation.tree import Binary, Name, SyntaxNode
-from symgrad.records import dataclass
 
 LENGTH = 100_000
 """Characters of a literal; longer ones belong into a file."""

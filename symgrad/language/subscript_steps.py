@@ -10,6 +10,7 @@ them stood, or in front where something is between them; positions on several ax
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -30,7 +31,6 @@ from symgrad.ops import basics
 from symgrad.ops.calls.registry import SHARING, Compound
 from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
-from symgrad.records import dataclass, replace
 from symgrad.shapes import as_size
 
 MOST_PARTS = 100

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isinf
 
@@ -19,7 +20,6 @@ from symgrad.errors import InputError, NotationError, SourceText, Span
 from symgrad.language.tokens import ALLOWED, AUGMENTED
 from symgrad.notation.tokens import Token
 from symgrad.notation.tree import APART, Binary, Dots, IndexEquation, Name, SyntaxNode, walk
-from symgrad.records import dataclass, field
 
 
 @dataclass(frozen=True)

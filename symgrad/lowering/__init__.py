@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from symgrad.lowering.graph import FLOAT, MOST_IN_GRID, REPEATING, TAME, VIEWS, 
 from symgrad.lowering.places import TensorPlaces
 from symgrad.lowering.terms import Lengths, Number, Products, Terms
 from symgrad.lowering.windows import line
-from symgrad.records import dataclass, field
 from symgrad.shapes import Size
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from symgrad.functions import PRIMITIVES, finite, high, low, number_or_zero, sig
 from symgrad.indexing import Bracket, Ravel, Unravel, is_constant
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.lowering.windows import fold_slices, strided
-from symgrad.records import dataclass
 
 Array = npt.NDArray[Any]
 Play = Callable[..., Any]

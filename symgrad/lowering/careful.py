@@ -20,6 +20,7 @@ sums and products are formed as the formula has them, on arrays of Python's obje
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,6 @@ from symgrad.lowering.exponents import in_turn
 from symgrad.lowering.graph import FLOAT, TRUTH
 from symgrad.lowering.terms import Term
 from symgrad.lowering.windows import Fold
-from symgrad.records import dataclass, replace
 
 
 class Careful(Builder):

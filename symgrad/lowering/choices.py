@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
@@ -21,7 +22,6 @@ from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.arrays import RELATIONS
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE
 from symgrad.lowering.terms import Term, Terms, Value
-from symgrad.records import dataclass
 from symgrad.shapes import Size, fill_sizes
 
 MOST = 3

@@ -10,6 +10,7 @@ which makes Σ_j [j ≤ i]·f(j) in one go along j, from either end, and reads i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
@@ -23,7 +24,6 @@ from symgrad.indexing.symbols import WEIGHTS, Expr, accesses, free_indices, is_a
 from symgrad.lowering.graph import TRUTH
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import line
-from symgrad.records import dataclass
 from symgrad.shapes import Size
 
 

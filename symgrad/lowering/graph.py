@@ -13,13 +13,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import InputError
 from symgrad.lowering.arrays import NUMPY, Primitives
-from symgrad.records import dataclass, field, replace
 
 
 @dataclass(frozen=True)

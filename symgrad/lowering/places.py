@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import sympy as sp
@@ -20,7 +21,6 @@ from symgrad.lowering.choices import with_truths
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, NoPlan
 from symgrad.lowering.terms import Number, Term, Terms, Value
 from symgrad.lowering.windows import line
-from symgrad.records import dataclass
 from symgrad.shapes import Size
 
 MOST = 6

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -21,7 +22,6 @@ from symgrad.functions import FLOATS_HOLD
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, number
 from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, Graph, NoPlan
-from symgrad.records import dataclass
 from symgrad.shapes import Size, fill_sizes
 
 Number = Callable[[Size], int]

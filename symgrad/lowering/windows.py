@@ -9,6 +9,7 @@ summed over, it is replaced by a·i + r. Either way the grid of all p and i is n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +19,6 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access
-from symgrad.records import dataclass
 from symgrad.shapes import Size, fill_sizes
 
 Array = npt.NDArray[Any]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -17,7 +18,6 @@ import sympy as sp
 from symgrad.indexing import Index, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation import tree
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Size
 
 ARITHMETIC: Mapping[str, Callable[[Expr, Expr], Expr]] = {

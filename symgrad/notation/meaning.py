@@ -7,6 +7,7 @@ out: an expression in the form that the table's entries have: sums with deltas c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
@@ -35,7 +36,6 @@ from symgrad.indexing.sums import is_condition
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.notation import tree
 from symgrad.notation.linear import ravel_letters
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Shape, Size
 
 RELATIONS = {"<": sp.Lt, "≤": sp.Le, ">": sp.Gt, "≥": sp.Ge, "=": sp.Eq, "≠": sp.Ne}

@@ -12,6 +12,7 @@ is refused: its author has to give the bound. The entries that decided (`LetterR
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 
 import sympy as sp
@@ -22,7 +23,6 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation import tree
 from symgrad.notation.linear import LinearReader, find_compared_letters, find_slacks, letter_symbol, letters_of_index
 from symgrad.notation.read_write import format_node
-from symgrad.records import dataclass, field
 from symgrad.shapes import Shape, Size, Sizes
 
 

@@ -9,12 +9,12 @@ meaning.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from symgrad.errors import NotationError, UnknownNameError
 from symgrad.notation import tree
 from symgrad.notation.checks import NameChecker, index_has_no_entries_error
 from symgrad.notation.meaning import CONSTANTS, EquationFunction
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Shape
 
 MOST_NODES = 5_000

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from symgrad.errors import Hint, NotationError, Setting, Span
-from symgrad.records import dataclass
 
 Read = TypeVar("Read")
 LENGTH = 6_000

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
 
 from symgrad.errors import Span
-from symgrad.records import dataclass, field, fields, replace
 
 NOWHERE: Span = (0, 0)
 

@@ -10,6 +10,7 @@ diagonal: [[2, 1], [1, 3]] is symmetric, positive definite and has different eig
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from math import prod
@@ -26,7 +27,6 @@ from symgrad.numeric.forward_pass import entry_count, forward
 from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.ops import entry_named
 from symgrad.program import Program
-from symgrad.records import dataclass
 
 SYMMETRIC = ("symmetric", "definite")
 """The kinds whose two triangles are one set of variables."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import ChainMap, UserDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -47,7 +48,6 @@ from symgrad.numeric.playing import check_on_axis, evaluate, evaluate_forward, e
 from symgrad.ops import entry_named
 from symgrad.ops.gathering import WrittenTwice, numpy_positions
 from symgrad.program import Apply, Constant, Program, VectorProduct
-from symgrad.records import dataclass
 from symgrad.shapes import Size, fill_sizes
 
 Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]

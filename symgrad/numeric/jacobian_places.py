@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +24,6 @@ from symgrad.lowering.graph import COUNTED, MOST_IN_GRID
 from symgrad.lowering.windows import line
 from symgrad.numeric.exact import Array, as_float, as_fractions, is_exact, without_fractions
 from symgrad.numeric.playing import play
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Size
 
 Sizes = Mapping[Size, int]

@@ -12,6 +12,7 @@ column has entries; elsewhere they are given out greedily, or bounded by how man
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -36,7 +37,6 @@ from symgrad.numeric.jacobian_places import (
     solve_deltas,
     tuples,
 )
-from symgrad.records import dataclass, replace
 
 LARGEST_PART = 1_000_000
 """Tuples of indices of the largest part that is laid out to be measured; several parts share this number."""

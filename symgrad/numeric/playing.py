@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -60,7 +61,6 @@ from symgrad.numeric.exact import (
     kept_short,
 )
 from symgrad.ops.gathering import from_zero, numpy_positions
-from symgrad.records import dataclass
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000

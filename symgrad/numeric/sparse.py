@@ -8,6 +8,7 @@ the outputs and columns the inputs, both row by row. Where the entries are follo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import add
 from typing import Any
@@ -42,7 +43,6 @@ from symgrad.numeric.jacobian_places import (
 )
 from symgrad.numeric.playing import evaluate
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass
 from symgrad.shapes import Size
 
 LARGEST_STEP = 4_000_000

@@ -9,6 +9,7 @@ it lowered, or None where it has to be done step by step: exact numbers, values 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -34,7 +35,6 @@ from symgrad.numeric.forward_pass import Values, compute, evaluated, read_by, wi
 from symgrad.numeric.playing import Asked, asked_of, evaluate, in_type, plan_for
 from symgrad.ops import entry_of
 from symgrad.program import Apply, Program, Pushforward
-from symgrad.records import dataclass, field, replace
 from symgrad.shapes import Size
 
 Read = tuple[Standard, Mapping[str, Array], Mapping[Size, int]]

@@ -45,7 +45,6 @@ from symgrad.ops import (
 from symgrad.ops.calls.registry import COMPOUNDS, Compound, find_compound
 from symgrad.ops.lookup import (
     auxiliary_letters,
-    basics,
     close_spellings,
     entry_named,
     entry_of,
@@ -92,7 +91,6 @@ __all__ = [
     "Op",
     "View",
     "auxiliary_letters",
-    "basics",
     "belongs_to",
     "close_spellings",
     "entry_named",

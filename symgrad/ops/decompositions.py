@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,6 @@ from symgrad.indexing import Equation, fresh_axes
 from symgrad.notation.ranges import RangeFinder
 from symgrad.notation.tree import Access
 from symgrad.program import Role
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Sizes
 
 Equations = str | Callable[..., str]

@@ -8,6 +8,7 @@ the other half is its mirror image, and an entry that stands for two counts twic
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from symgrad.ops.complex_pairs import (
     complexes,
     pairs_from_complex,
 )
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Shape
 
 NORMS = ("backward", "ortho", "forward")

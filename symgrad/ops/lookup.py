@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -40,7 +41,6 @@ from symgrad.notation.read_write import read_statement
 from symgrad.notation.scope import EquationNames, classify_names, inline_definitions
 from symgrad.notation.tree import Absolute, Access, Condition, Floor, IndexEquation, Name, ScalarCall, walk
 from symgrad.program import Operation, Option, Role, Stated, VectorProduct
-from symgrad.records import dataclass, field
 from symgrad.shapes import Shape, Size, Sizes, SlotSymbol
 
 TORCHS = ("torch.", "F.", "Tensor.")
@@ -97,20 +97,6 @@ def entry_named(op: Operation | Op) -> Op:
     if isinstance(op, VectorProduct):
         return product_entry(op)
     return TABLE[op] if isinstance(op, str) else op if isinstance(op, Op) else entry_stated(op)
-
-
-class Basics:
-    """The entries that symgrad puts into programs by itself, where it lifts a run or takes complex tensors apart.
-
-    Who decides by what an operation is asks its entry for the fact (fields of `symgrad.entries.spec.Op`) and never
-    whether it is one of these; a test sees to it.
-    """
-
-    def __getattr__(self, name: str) -> Op:
-        return entry_named(name)
-
-
-basics = Basics()
 
 
 def has_role(op: Operation, role: Role) -> bool:

@@ -10,6 +10,7 @@ nothing to agree on: that is a verdict of its own, and no disagreement. `judge` 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -23,7 +24,6 @@ from symgrad.numeric.exact import gaps, largest_finite
 from symgrad.oracles.torch import TOLERANCE
 from symgrad.oracles.typed_text import Text, ask_torch
 from symgrad.program import Program
-from symgrad.records import dataclass, field, replace
 
 TURNED = "signs of some vectors differ from torch (equally valid); they were aligned before comparing"
 UNTAMED = "intermediate values overflow or underflow when squared, so digits are lost"

@@ -9,6 +9,7 @@ program, 0.7 in truth), nothing where the steps are right. What is wrong in a fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -30,7 +31,6 @@ from symgrad.numeric.symbols_and_digits import LAST, SATURATING, ManyDigits, Too
 from symgrad.numeric.vector_products import Pull
 from symgrad.oracles.elementwise import Elementwise, definition, no_deeper
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass
 
 DIGITS = 1400
 """Between the largest square of a float and the smallest lie 10^1264."""

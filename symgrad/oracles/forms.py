@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice, product
@@ -32,7 +33,6 @@ from symgrad.ops import entry_named
 from symgrad.oracles.comparisons import Check, compare
 from symgrad.oracles.evaluators import Read, evaluate_arrays
 from symgrad.program import Apply, Program, Stated
-from symgrad.records import dataclass, field, replace
 from symgrad.shapes import Size, Sizes, fill_sizes
 
 WIDTHS = (0.2, 0.05, 0.005)

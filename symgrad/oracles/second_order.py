@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -24,7 +25,6 @@ from symgrad.oracles.numerical import FINER, UNSETTLED, has_converged, without_d
 from symgrad.oracles.torch import REFUSALS, TOLERANCE, first_line, torch_forward, torch_leaves
 from symgrad.oracles.typed_text import Text, torch_second
 from symgrad.program import Program
-from symgrad.records import dataclass, replace
 
 TORCH = "double backward (create_graph=True), torch {version}, float64"
 DIFFERENCES = "central differences of the derived gradient"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, reduce
 from operator import add, and_, attrgetter, eq, ge, gt, le, lt, mul, ne
 from typing import Any
@@ -31,7 +32,6 @@ from symgrad.numeric.forward_pass import numbers, options_of
 from symgrad.ops import auxiliary_letters, entry_named
 from symgrad.ops.lookup import has_role
 from symgrad.program import Operation, Program, Pullback, Role, Stated
-from symgrad.records import dataclass
 from symgrad.shapes import fill_sizes
 
 TOLERANCE = 1e-9

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,6 @@ from symgrad.oracles.numerical import Sides, one_sided_slopes
 from symgrad.oracles.torch import data_inputs, run_torch, torch_forward, torch_leaves, torch_version
 from symgrad.oracles.typed_text import ask_torch
 from symgrad.program import Apply, Argument, Program
-from symgrad.records import dataclass, replace
 
 SAME = 1e-9
 """Relative to torch's, how far a derivative may be from it and be the same."""

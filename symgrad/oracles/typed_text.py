@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,6 @@ from symgrad.oracles.torch import (
     torch_version,
 )
 from symgrad.program import Number, Program
-from symgrad.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from symgrad.reference import ReferenceResult

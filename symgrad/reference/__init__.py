@@ -19,12 +19,12 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from symgrad.records import dataclass
 from symgrad.reference.bounds import Budget, TextRejected, UnsupportedText
 from symgrad.reference.call_dispatch import TorchCaller
 from symgrad.reference.evaluation import BINARY, ExpressionEvaluator

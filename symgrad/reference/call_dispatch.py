@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 import torch
 
-from symgrad.records import dataclass, field
 from symgrad.reference.bounds import (
     CONSTANTS,
     DRAWN,

@@ -9,6 +9,7 @@ sums last. Terms: positive ones first, plain numbers after the others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,6 @@ import sympy as sp
 from symgrad.functions import sign
 from symgrad.indexing import Bracket, Index, is_constant
 from symgrad.indexing.symbols import ByText, Expr, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.records import dataclass
 from symgrad.render.letters import Names
 
 Key = tuple[Any, ...]

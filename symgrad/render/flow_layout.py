@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-
-from symgrad.records import dataclass, replace
 
 BAND = 6
 """Columns side by side where nothing else is said; those after them stand below."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from symgrad.explanation.evidence import Rounding
-from symgrad.records import dataclass
 from symgrad.render import numbers
 from symgrad.render.drawing import Drawing, truncate_start
 from symgrad.render.flow_layout import MOST, FlowEdge, FlowGraph, FlowLayout, Slot, Station, lay_out

@@ -7,6 +7,7 @@ large J is drawn as where its entries are. `matrix_picture` is J alone.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from symgrad.explanation.evidence import Rounding
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import is_access, name_of
 from symgrad.numeric import Array, as_float
-from symgrad.records import dataclass
 from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS, block_sizes, symbols_of
 from symgrad.render.content.speaker import count_noun, size_text, structure_math

@@ -10,6 +10,7 @@ like a tensor or a size.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy as sp
@@ -21,7 +22,6 @@ from symgrad.indexing.definitions import NamedEquation
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
 from symgrad.numeric import Array
 from symgrad.program import SEEDS, Program, free_name
-from symgrad.records import dataclass, field, replace
 
 OUTER = "ijkl"
 INNER = "pqrstw"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from symgrad.records import dataclass
 from symgrad.render import mathmode
 from symgrad.render.mathmode import atoms, cell_latex, escaped, points, typewriter
 from symgrad.render.page import (

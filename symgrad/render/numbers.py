@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -16,7 +17,6 @@ from symgrad.closed_form import tidy_exponents
 from symgrad.explanation.evidence import Rounding
 from symgrad.numeric import Array, as_float, without_fractions
 from symgrad.numeric.exact import euclidean
-from symgrad.records import dataclass
 
 MOST_EQUAL = 32
 """Entries of an array that is written out although they are all equal."""

@@ -7,6 +7,7 @@ anything with ``.text`` (Unicode) and ``.latex``. Code and mathematics are never
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 from xml.etree import ElementTree
@@ -14,7 +15,6 @@ from xml.etree import ElementTree
 from symgrad.indexing.symbols import Expr, leaves_exceed
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
-from symgrad.records import dataclass
 from symgrad.render.formula_alphabets import (
     LATEX,
     UNICODE,

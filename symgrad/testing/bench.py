@@ -7,6 +7,7 @@ back once through one graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -16,7 +17,6 @@ from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.numeric.exact import gaps, largest_finite
 from symgrad.oracles.torch import data_inputs, torch_forward, torch_leaves, torch_version
-from symgrad.records import dataclass, field, replace
 from symgrad.testing.candidates import Candidate, CandidateRun, PullResult, listening
 from symgrad.testing.candidates.watching import to_float64
 from symgrad.testing.references import DerivedReference, GradientReference

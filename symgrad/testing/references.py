@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
@@ -25,7 +26,6 @@ from symgrad.numeric.vector_products import Pull
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.program import Program
 from symgrad.question import torch_expression
-from symgrad.records import dataclass, replace
 from symgrad.testing.candidates import Candidate, Seeds, Variation
 from symgrad.testing.trial_seeds import shaken_pull
 from symgrad.tracing import Capture, capture

@@ -10,11 +10,11 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
 from symgrad.notebook import Listed
-from symgrad.records import asdict, dataclass, field
 
 BLIND = "this test has a blind spot"
 PASSED, FAILED, NOT_MADE = "passed", "failed", "skipped"

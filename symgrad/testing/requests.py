@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ import numpy as np
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
 from symgrad.language import arguments, exact_array, find_inputs
 from symgrad.numeric import Array, as_float
-from symgrad.records import dataclass
 from symgrad.testing.candidates import (
     PLAIN,
     Candidate,

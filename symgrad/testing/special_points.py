@@ -13,6 +13,7 @@ share on the way back is a fraction that the type holds: a mean of five divides 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from symgrad.numeric import Array, as_float, is_exact, unit_at
 from symgrad.numeric.vector_products import Pull
 from symgrad.oracles.numerical import APART, STEPS, Sides, lies_between, one_sided_slopes, two_slopes
 from symgrad.program import Apply
-from symgrad.records import dataclass, replace
 from symgrad.testing.bench import (
     BatteryResult,
     Bench,

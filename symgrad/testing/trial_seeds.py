@@ -15,6 +15,7 @@ clips it or drops what is small gives the same for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,7 +29,6 @@ from symgrad.numeric.sparse import terms_of
 from symgrad.numeric.vector_products import Pull, Read
 from symgrad.oracles.numerical import perturbed, rounding_noise
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass
 
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 ALLOWED = {"float64": 1e-9, "float32": 2.0**-17, "float16": 2.0**-7, "bfloat16": 2.0**-4}

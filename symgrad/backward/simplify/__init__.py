@@ -22,6 +22,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.backward.page_names import OpaqueCall, write_calls
@@ -29,7 +30,6 @@ from symgrad.backward.simplify import broadcasting, concat
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE, Shapes, is_tensor_free, make_ones
 from symgrad.backward.simplify.factors import drop_double_transposes, fill_ones, order_signs
 from symgrad.backward.trees import add_terms, copy_tree, count_mentions, replace_names
-from symgrad.records import dataclass, field
 from symgrad.shapes import Shape
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 
@@ -46,7 +47,6 @@ from symgrad.backward.trees import (
 from symgrad.ops import TABLE
 from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
-from symgrad.records import dataclass
 from symgrad.shapes import Shape, Size
 
 Shapes = Mapping[str, Shape]

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import sympy as sp
 
@@ -27,7 +28,6 @@ from symgrad.backward.simplify.broadcasting import Shapes, is_zero
 from symgrad.backward.trees import add_terms, copy_tree, is_full_slice, is_new_axis, items_of, rewrite_tree
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
-from symgrad.records import dataclass
 from symgrad.shapes import Shape
 
 SIGNS: dict[type[ast.operator], Callable[[sp.Expr, sp.Expr], sp.Expr]] = {

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from symgrad.backward.code import condition_of_call
@@ -23,7 +24,6 @@ from symgrad.backward.trees import copy_tree, owner_name, rewrite_tree, tensor_n
 from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differentiable
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
-from symgrad.records import dataclass
 
 
 class HeldKind(Enum):

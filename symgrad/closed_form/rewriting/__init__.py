@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import permutations
 from operator import and_
@@ -31,7 +32,6 @@ from symgrad.indexing.definitions import named_quotient
 from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access, ordered_indices
-from symgrad.records import dataclass
 
 
 def name_eigengap(expression: Expr) -> Expr:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, product
 
@@ -28,7 +29,6 @@ from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, name_of
 from symgrad.program import free_name
-from symgrad.records import dataclass
 from symgrad.shapes import Size
 
 

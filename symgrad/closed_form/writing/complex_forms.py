@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import sympy as sp
@@ -28,7 +29,6 @@ from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Program, Tensor
-from symgrad.records import dataclass, field
 
 LENGTH, DIRECTION, REAL, IMAG = "_length", "_direction", "_real", "_imag"
 WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG: "imag"}

@@ -20,6 +20,7 @@ zeros are added (``output_padding``), or what is too long is cut off.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
@@ -30,7 +31,6 @@ from symgrad.closed_form.number_text import NoForm, add_index
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
 from symgrad.ops.convolutions import transposed_positions, window_count
-from symgrad.records import dataclass, replace
 from symgrad.shapes import Size
 
 MOST_AXES = 3

@@ -15,6 +15,7 @@ padding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import sympy as sp
 
@@ -36,7 +37,6 @@ from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices
 from symgrad.ops.convolutions import transposed_positions
-from symgrad.records import dataclass
 from symgrad.shapes import Size
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from symgrad.entries.spec import COMPOUND_SPELLINGS, TABLE
 from symgrad.ops.lookup import short_spelling
-from symgrad.records import dataclass
 
 
 class CallApplier(Protocol):

@@ -11,6 +11,7 @@ a line is proven, a sentence holds here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -31,7 +32,6 @@ from symgrad.numeric import as_float, without_fractions
 from symgrad.ops.lookup import has_role
 from symgrad.oracles.comparisons import NO_GRADIENT, REFUSES, TURNED, Check, CheckVerdict, TextOutcome
 from symgrad.program import UNNAMED, Program, Role, Stated
-from symgrad.records import dataclass
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import (
     Room,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from symgrad.backward import LONG, Backward, Line
 from symgrad.closed_form import assign_form
@@ -17,7 +18,6 @@ from symgrad.explanation.notable import listed
 from symgrad.indexing.symbols import mentions
 from symgrad.language.pasted_script import parse_pasted_script, seed_argument, strip_console_prompts
 from symgrad.program import UNNAMED, Program
-from symgrad.records import dataclass, replace
 from symgrad.render.content.forward import ERROR
 from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller, gradient_formula

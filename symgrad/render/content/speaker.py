@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy as sp
@@ -15,7 +16,6 @@ import sympy as sp
 from symgrad.closed_form import assign_form
 from symgrad.explanation.given import only_read
 from symgrad.program import Program
-from symgrad.records import dataclass, field
 from symgrad.render.formula_alphabets import SUBSCRIPTS, formula_text, name_latex
 from symgrad.render.letters import Letters, letters_of
 from symgrad.render.mathmode import typewriter

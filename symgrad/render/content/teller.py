@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import sympy as sp
@@ -21,7 +22,6 @@ from symgrad.indexing.definitions import NamedEquation, in_names
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of, names_read
 from symgrad.numeric import Values, written_out_at
 from symgrad.program import UNNAMED, Apply, Program
-from symgrad.records import dataclass, field, replace
 from symgrad.render.arrange import ordered_delta_sides, reading_parts
 from symgrad.render.content.speaker import Speaker, join_words, speaker_of
 from symgrad.render.letters import Names, choose_names, visible

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from symgrad.explanation.evidence import shape_text
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, as_float, reads_positions
 from symgrad.program import Program, Stated
-from symgrad.records import dataclass
 from symgrad.render import numbers
 from symgrad.render.content import explanation_page
 from symgrad.render.content.jacobian_matrix import block_sizes

@@ -14,6 +14,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +22,6 @@ import numpy as np
 
 from symgrad.errors import file_or_cell_name
 from symgrad.numeric import Array
-from symgrad.records import dataclass, field
 
 JUNK = 97.0
 """What lies between the entries of a view: code that reads by its own idea of the strides shows it."""

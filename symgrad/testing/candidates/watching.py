@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -26,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric import Array
-from symgrad.records import dataclass, field
 from symgrad.testing.candidates import Meta, Mutation, ReturnedGradients, array_mutations
 
 MOST, MOST_ENTRIES = 60, 4096

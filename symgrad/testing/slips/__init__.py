@@ -8,6 +8,7 @@ inner entries decide, in every trial, and they have to be most of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -16,7 +17,6 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float, evaluate, numeric_pushforward
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass, field
 from symgrad.testing.bench import Trial, largest_at, six_digits
 from symgrad.testing.references import DerivedReference
 from symgrad.testing.trial_seeds import LOWER, GradientTolerance, cast_to

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from symgrad.errors import SymgradError, file_or_cell_name
 from symgrad.numeric import Array, as_float, numeric_pullback
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Apply, Constant, Program
-from symgrad.records import dataclass, replace
 from symgrad.testing.bench import Bench, Trial
 from symgrad.testing.candidates import PullResult
 from symgrad.testing.candidates.watching import Key, LineWatch, WatchedStep, watch_lines

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +22,6 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, numeric_pullback, unit_at
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role
-from symgrad.records import dataclass, replace
 from symgrad.render import formula_text
 from symgrad.testing.bench import Trial
 from symgrad.testing.references import DerivedReference

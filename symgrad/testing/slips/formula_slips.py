@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 
@@ -23,7 +24,6 @@ from symgrad.indexing import Bracket, Equation, Index, instantiate
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
 from symgrad.numeric import as_float
 from symgrad.oracles.forms import evaluate_text
-from symgrad.records import dataclass
 from symgrad.render import formula_text
 from symgrad.shapes import Size
 from symgrad.testing.slips import Case, Slip

@@ -10,6 +10,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
@@ -27,7 +28,6 @@ from symgrad.numeric.forward_pass import evaluated
 from symgrad.numeric.vector_products import Pull, pull_step
 from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Program, Role
-from symgrad.records import dataclass, replace
 from symgrad.shapes import SizeMismatch, Sizes
 from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Clause, Made, call_text, has_square_rows

@@ -8,6 +8,7 @@ simple weight have the weight 1. Also here: outputs and entries that are taken f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import permutations
@@ -21,7 +22,6 @@ from symgrad.closed_form.form import find_views
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import accesses, is_access, name_of
 from symgrad.numeric import Array, unit_at
-from symgrad.records import dataclass
 from symgrad.render import formula_text
 from symgrad.testing.bench import Trial, largest_at, six_digits
 from symgrad.testing.references import DerivedReference

@@ -8,6 +8,7 @@ product is torch's, and the program says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,6 @@ from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.vector_products import push_numbers
 from symgrad.program import Program
-from symgrad.records import dataclass
 from symgrad.render import WRITERS
 from symgrad.render.program_drawing import CotangentSums
 from symgrad.tracing.captured.on_jax import OnJax

@@ -7,6 +7,7 @@ pure functions of jax, so that they can be compiled, differentiated by the seeds
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,7 +17,6 @@ from symgrad.errors import InputError, UnsupportedError, seed_apart
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
-from symgrad.records import dataclass
 from symgrad.tracing.captured.planned import LibrarySweepCache, find_function
 
 SAME = (

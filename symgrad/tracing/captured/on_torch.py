@@ -7,6 +7,7 @@ torch, so that they can be differentiated by the seeds, or mapped over many seed
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -17,7 +18,6 @@ from symgrad.errors import InputError, seed_apart
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
-from symgrad.records import dataclass
 from symgrad.tracing.captured.planned import LibrarySweepCache, find_function
 
 Functions = Mapping[str, Callable[..., Any]]

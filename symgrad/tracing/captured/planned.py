@@ -9,6 +9,7 @@ ends there, is given up: that one takes the other way as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -24,7 +25,6 @@ from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.vector_products import Prepared, prepared
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply
-from symgrad.records import dataclass, field
 from symgrad.tracing.lift.call_sweeps import CallwisePull
 
 SMALL = 1 << 10

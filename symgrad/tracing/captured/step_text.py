@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +29,6 @@ from symgrad.numeric import Array, Values
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Pullback, Role
-from symgrad.records import dataclass, field
 from symgrad.render.content.speaker import count_noun
 from symgrad.render.program_drawing import CotangentSums, draw_program
 from symgrad.tracing.lift import (

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +27,6 @@ from symgrad.ops.calls.registry import Last
 from symgrad.ops.lookup import has_role
 from symgrad.program import SEEDS, Apply, Program, Role, free_name
 from symgrad.program import Argument as StepArgument
-from symgrad.records import dataclass, field, replace
 from symgrad.tracing.record.trace import Node, SourceLine, map_nested
 
 CAST = re.compile(r"(bfloat16|half)_\d+")

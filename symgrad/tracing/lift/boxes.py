@@ -9,6 +9,7 @@ a black box appears it is marked as not derived.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from torch.utils.hooks import RemovableHandle
 from symgrad.backward.page_names import ArgumentSlots
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.records import dataclass
 from symgrad.render.numbers import format_array
 from symgrad.tracing.lift.values import find_difference, lowest_dtype
 from symgrad.tracing.record.trace import Node, TorchCall, as_numbers, holds_same_numbers, map_nested, tensors_in

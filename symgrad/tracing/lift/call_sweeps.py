@@ -9,6 +9,7 @@ makes a choice; whoever explains torch has to name torch's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from symgrad.numeric.forward_pass import Values
 from symgrad.numeric.vector_products import Event, Pull, pull_step
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass
 from symgrad.render.numbers import format_digits
 from symgrad.tracing.lift.values import TOLERANCE, largest_entry
 from symgrad.tracing.record.trace import real_precision

@@ -12,6 +12,7 @@ marks, so that a conjugate, a change of sign and an entry from elsewhere are see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +29,6 @@ from symgrad.ops.calls.registry import MOVERS, WRITES, find_compound
 from symgrad.ops.fourier import each_axis
 from symgrad.ops.lookup import entry_named, find, role_entry
 from symgrad.program import Role
-from symgrad.records import dataclass, replace
 from symgrad.tracing.lift import (
     TWICE,
     UNKNOWN,

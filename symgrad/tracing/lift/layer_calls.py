@@ -156,7 +156,7 @@ def scaled_dot_product_attention(
         whole = attend_with_dropout(steps, node, query, key, value, masked, float(dropout_p), is_causal, scale)
     else:
         given = (query, key, value) if masked is None else (query, key, value, masked)
-        whole = steps(basics.scaled_dot_product_attention, *given, is_causal=is_causal, scale=scale)
+        whole = steps(basics.attention, *given, is_causal=is_causal, scale=scale)
     if blind is None:
         return done(whole)
     nothing = steps.data("blind", np.broadcast_to(blind, node.shape))

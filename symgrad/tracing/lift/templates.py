@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from symgrad.calculus.local_derivatives import Standard
 from symgrad.language.binding import Ref
 from symgrad.ops.lookup import entry_of
 from symgrad.program import Apply, Role, Tensor
-from symgrad.records import dataclass
 from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.complexes import touches_complex
 from symgrad.tracing.lift.context import LiftContext

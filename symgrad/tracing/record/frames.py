@@ -12,13 +12,13 @@ import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from symgrad.records import dataclass
 from symgrad.tracing.record.isolation import MARK
 from symgrad.tracing.record.trace import ModuleCall, SourceLine, Span
 

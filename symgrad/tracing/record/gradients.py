@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 
 from symgrad.ops.calls.call_texts import NEW
-from symgrad.records import dataclass, field
 from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import WeakTensor, detached_node, only_source, storage_of, version

@@ -13,6 +13,7 @@ import linecache
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +23,6 @@ import torch
 from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
 from symgrad.program import Role
-from symgrad.records import dataclass, replace
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import is_leaf
 from symgrad.tracing.record.spelling import plain_spelling, plain_word

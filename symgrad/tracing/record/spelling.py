@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
@@ -20,7 +21,6 @@ from torch.overrides import resolve_name
 from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.call_texts import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
 from symgrad.ops.lookup import find
-from symgrad.records import dataclass
 from symgrad.tracing.record.isolation import suppress_warnings
 from symgrad.tracing.record.trace import Node, tensors_in
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, TypeVar
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array
-from symgrad.records import dataclass, field
 
 Part = TypeVar("Part")
 UNSEEN = (

@@ -10,13 +10,13 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
-from symgrad.records import dataclass, field
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import WeakTensor
 from symgrad.tracing.record.frame_names import argument_names

@@ -14,13 +14,13 @@ import re
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
-from symgrad.records import dataclass
 from symgrad.tracing.captured.step_text import format_step_shape
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import notes_by_tensor

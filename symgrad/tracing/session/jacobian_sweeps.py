@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
@@ -21,7 +22,6 @@ from symgrad.explanation.ties import Local, apart
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.patterns import measured
 from symgrad.ops.lookup import entry_of
-from symgrad.records import dataclass, field, replace
 from symgrad.render.numbers import format_digits
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step_shape, with_labels

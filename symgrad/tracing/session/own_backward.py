@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -26,7 +27,6 @@ from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
-from symgrad.records import dataclass, replace
 from symgrad.render.content.speaker import count_noun
 from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured import Capture

@@ -12,12 +12,12 @@ import gc
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from symgrad.errors import Setting
-from symgrad.records import dataclass
 from symgrad.tracing.record.trace import SourceLine
 
 ALWAYS = 3

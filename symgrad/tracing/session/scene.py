@@ -10,6 +10,7 @@ are told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ from symgrad.errors import UnsupportedError
 from symgrad.explanation.kinks import Tie
 from symgrad.explanation.singular import Birth
 from symgrad.numeric.exact import Array, as_float
-from symgrad.records import dataclass, replace
 from symgrad.render.numbers import MOST, format_array, format_digits, format_nested_array
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step

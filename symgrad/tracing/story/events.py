@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from symgrad.records import dataclass, field, replace
 from symgrad.render.numbers import euclidean_norm, format_digits, summarize
 from symgrad.render.page import Equations
 from symgrad.tracing.captured.step_text import NOT_CHECKED

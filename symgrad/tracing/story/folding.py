@@ -12,6 +12,7 @@ import ast
 import re
 from bisect import bisect
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -19,7 +20,6 @@ from sympy import Integer
 
 from symgrad.backward import Line
 from symgrad.program import Apply, Program
-from symgrad.records import dataclass
 from symgrad.render.wrapping import shorten_list, truncate_end
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import StepWriter

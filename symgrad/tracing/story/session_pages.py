@@ -11,13 +11,13 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.records import dataclass, field, replace
 from symgrad.render import numbers
 from symgrad.render.html.pieces import environment, inline_picture
 from symgrad.render.json import dumped

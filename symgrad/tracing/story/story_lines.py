@@ -7,6 +7,7 @@ script; nothing where no line could be made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from symgrad.backward import Backward, Line
 from symgrad.calculus import flowing
 from symgrad.errors import Setting, SymgradError
 from symgrad.numeric.exact import Array, euclidean
-from symgrad.records import dataclass, field, replace
 from symgrad.render.numbers import KEPT, format_digits
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift import autocast_method, rounding_method
