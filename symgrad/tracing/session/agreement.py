@@ -9,7 +9,7 @@ runs the program again, is as far from the derived gradient in single precision,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -75,8 +75,9 @@ class Judge:
         watchers = chain_watchers(watcher, term_size_watcher(program.arrays, self.terms))
         self.derived = pull_recording(program, self.seeds, seen=watchers, noted=self.chosen)
         plain = pull_recording(program, self.seeds, origins=None) if self.chosen else self.derived
-        pairs = {name: (as_float(plain[name]), as_float(part)) for name, part in self.derived.items()}
-        self.open = {name: ~np.isfinite(a) | ~agree_up_to_rounding(a, b) for name, (a, b) in pairs.items()}
+        self.open = {name: ~np.isfinite(as_float(part)) for name, part in plain.items()}
+        for name, part in plain.items() if self.chosen else ():
+            self.open[name] |= ~agree_up_to_rounding(as_float(part), as_float(self.derived[name]))
         return self.derived
 
     def kind(self, name: str) -> str:
@@ -108,8 +109,14 @@ class Judge:
         size = largest_entry(self.derived[name])
         if name in self._doubtful or 0 < size <= self.floor(name):
             return True
-        widest = cancellation_floor(max(self.terms.values(), default=0.0), self.kind(name))
-        return 0 < size <= widest and any(size <= 16 * noise for noise in self.noise(name))
+        return name in self.faint and any(size <= 16 * noise for noise in self.noise(name))
+
+    @cached_property
+    def faint(self) -> frozenset[str]:
+        """The leaves with a gradient that is no larger than what rounding leaves of the largest terms on the way."""
+        most = max(self.terms.values(), default=0.0)
+        floors = {name: cancellation_floor(most, self.kind(name)) for name in self.derived}
+        return frozenset(name for name, floor in floors.items() if 0 < largest_entry(self.derived[name]) <= floor)
 
     def free(self, name: str) -> Iterator[float | None]:
         """The largest entry of a small gradient if nothing cancelled on the way, by one lot after the other.
@@ -211,28 +218,30 @@ class Judge:
         """
         most = 0.0
         for number in range(1 + LOTS):
-            if number not in self._moved:
-                self._moved[number] = self.move(number)
-            most = max(most, self._moved[number].get(name, 0.0))
+            moved = self._moved.setdefault(number, {})
+            if name not in moved:
+                moved |= self.move(number, {*self.faint, name})
+            most = max(most, moved[name])
             yield most
 
-    def move(self, number: int) -> dict[str, float]:
-        """How far each gradient moves with every term shaken first, then with another forward pass each time."""
+    def move(self, number: int, names: Collection[str]) -> dict[str, float]:
+        """How far some gradients move with every term shaken first, then with another forward pass each time."""
         unit = max((precision_of(kind)[1] for kind in self.kinds.values()), default=2.3e-16)
-        program, found = self.program, dict[str, float]()
+        program, found = self.program, dict.fromkeys(names, 0.0)
+        wanted = [name for name in program.wanted if name in found]
 
         def taken(name: str, other: Array) -> None:
             gap = np.abs(as_float(other) - as_float(self.derived[name]))
             found[name] = float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
 
-        moved = partial(pull_recording, program, self.seeds, taken=taken)
+        moved = partial(pull_recording, program, self.seeds, wanted, taken=taken)
         try:
             if number == 0:
                 moved(hook=rounding_noise(program.recording, program.values, unit, 0))
             else:
                 moved(values=Values(perturbed(program.arrays, number - 1, unit), program.values.sizes))
         except SymgradError:
-            return {}
+            return dict.fromkeys(names, 0.0)
         return found
 
 
