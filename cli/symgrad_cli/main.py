@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
 import symgrad
-from symgrad_cli.catalog import docs, errors, ops
-from symgrad_cli.explain import explain
 from symgrad_cli.failures import Verbs
-from symgrad_cli.formulas import code, derive, plan
-from symgrad_cli.grading import check, exercise
-from symgrad_cli.run import run
-from symgrad_cli.serve import serve
 
 EPILOG = """
 \b
@@ -28,10 +24,29 @@ Examples:
 """
 
 
+WHERE = {
+    "check": "grading", "code": "formulas", "derive": "formulas", "docs": "catalog", "errors": "catalog",
+    "exercise": "grading", "explain": "explain", "ops": "catalog", "plan": "formulas", "run": "run", "serve": "serve",
+}  # fmt: skip
+"""The file that each verb comes from; it is loaded when the verb is first asked for."""
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(cls=Verbs, epilog=EPILOG, context_settings=CONTEXT)
+class Commands(Verbs):
+    """The verbs of `WHERE`, beside those that were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return sorted({*WHERE, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A verb; None where there is none of this name."""
+        if cmd_name in WHERE:
+            self.add_command(getattr(import_module(f"symgrad_cli.{WHERE[cmd_name]}"), cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=Commands, epilog=EPILOG, context_settings=CONTEXT)
 @click.version_option(symgrad.__version__, prog_name="symgrad")
 def main() -> None:
     """Show what out.backward(v) computes: v times the Jacobian, derived, entry by entry, and proven.
@@ -41,13 +56,9 @@ def main() -> None:
     """
 
 
-@click.command("help")
+@main.command("help")
 @click.argument("verb", required=False)
 @click.pass_context
 def help_of(context: click.Context, verb: str | None) -> None:
     """Show the help of a command, as symgrad COMMAND --help does."""
     main([*([] if verb is None else [verb]), "--help"], prog_name=context.find_root().info_name)
-
-
-for verb in (help_of, explain, derive, plan, exercise, ops, errors, docs, run, check, code, serve):
-    main.add_command(verb)

@@ -15,7 +15,6 @@ import tempfile
 import textwrap
 import threading
 import time
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -96,6 +95,8 @@ def page_place(style: str, output: Path | None, opened: bool) -> tuple[str, Path
 
 def show(path: Path) -> None:
     """Open a file in the browser, and say where it is."""
+    import webbrowser  # it loads what starts processes
+
     found = webbrowser.open(path.resolve().as_uri())
     click.echo(f"{path}" if found else f"{path} (no browser was found to open it)", err=True)
 
