@@ -231,6 +231,17 @@ def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
         assert seen <= needed, words
 
 
+def test_rows_of_the_table_are_read_when_they_are_used(tmp_path: Path) -> None:
+    step = (
+        "import symgrad_cli.main as m; m.main(['explain', 'x@a', '--no-check'], standalone_mode=False); "
+        "from symgrad.ops import TABLE, Op; print('read:', *(n for n, op in TABLE.items() if type(op) is Op))"
+    )
+    report = python("-c", step, cwd=tmp_path)
+    (read,) = [line.split()[1:] for line in report.stdout.splitlines() if line.startswith("read:")]
+    assert "matmul" in read
+    assert len(read) <= 3
+
+
 def test_what_a_watched_script_needs_is_loaded_once_and_looked_at_never(tmp_path: Path) -> None:
     """Of torch and SymPy the collector sees nothing: it walked over a million objects, twenty times and more."""
     script = tmp_path / "script.py"

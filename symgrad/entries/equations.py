@@ -5,15 +5,15 @@
 
 Comes in: a call, its equation, and what no equation says (spellings, where samples lie, what torch does at a kink).
 Goes out: an `Op`. Shapes and their refusals, broadcasting, the forward pass, torch's call, an example and whether it is
-smooth follow from the text, which is read when the operation is used first, not when the table is made.
+smooth follow from the row, which is read when the operation is used first, not when the table is made.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any
+from functools import partial, wraps
+from typing import Any, ParamSpec, cast
 
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, EquationAlongAxes, LossReading
 from symgrad.entries.indexed import Axes, EquationOnAxes, IndexedEquation
@@ -30,6 +30,7 @@ from symgrad.entries.spec import (
     SavedForBackward,
     Spelling,
     Traits,
+    family_being_imported,
     keep_options_as_given,
     no_alignment,
     register,
@@ -46,6 +47,52 @@ METHOD = ("torch.{}", "Tensor.{}")
 """Where torch has an operation, its own call first."""
 
 
+P = ParamSpec("P")
+
+
+class UnreadOp(Op):
+    """An entry of which a few fields are known; it becomes an `Op` with all of them when another one is asked for."""
+
+    def __init__(self, read: Callable[[], Op], **known: Any) -> None:
+        vars(self).update(known, read=read)
+
+    def __getattribute__(self, name: str) -> Any:
+        known = object.__getattribute__(self, "__dict__")
+        if name not in known and not name.startswith("__") and (read := known.get("read")):
+            known.update(vars(read()))
+            object.__setattr__(self, "__class__", Op)
+            known.pop("read", None)
+        return object.__getattribute__(self, name)
+
+
+def read_when_used(read: Callable[P, Op]) -> Callable[P, Op]:
+    """Put an entry into the table whose row is read when it is used first; at once outside the files of the table."""
+
+    @wraps(read)
+    def put(
+        call: str, equation: str, summary: str = "", home: Sequence[str] = NUMPY, also: str = "", **facts: Any
+    ) -> Op:
+        later = partial(cast("Callable[..., Op]", read), call, equation, summary, home, also, **facts)
+        if not family_being_imported():
+            return register(later())
+        name = call.partition("(")[0]
+        known = {"traits": Traits(**facts_of(Traits, facts)), "spelling": Spelling(**facts_of(Spelling, facts))}
+        return register(UnreadOp(later, name=name, spellings=spellings_of(name, home, also), **known))
+
+    return cast("Callable[P, Op]", put)
+
+
+def facts_of(group: Any, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts that are fields of a group."""
+    return {name: fact for name, fact in facts.items() if name in group.__dataclass_fields__}
+
+
+def spellings_of(name: str, home: Sequence[str], also: str) -> tuple[str, ...]:
+    """All spellings of an operation."""
+    return (*(pattern.format(name) for pattern in home), *also.split())
+
+
+@read_when_used
 def op(
     call: str,
     equation: str,
@@ -73,7 +120,7 @@ def op(
     letters: str | Callable[..., str] = "",
     **facts: Any,
 ) -> Op:
-    """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
+    """The operation that ``call`` names: ``out`` is what its equation says.
 
     ``home`` says how torch spells it, ``also`` adds spellings; an operation that torch does not have has neither.
     ``variants`` is the equation under other options, or a function that writes it for the shapes and options at hand:
@@ -97,9 +144,8 @@ def op(
     equation = WORDS.split(equation)[0]
     axes = Axes(axes) if isinstance(axes, str) else axes
     check_axes(said, [along] if along else axes.options.split())
-    groups = {
-        name: {f.name: facts.pop(f.name) for f in fields(kind) if f.name in facts} for name, kind in GROUPS.items()
-    }
+    groups = {name: facts_of(kind, facts) for name, kind in GROUPS.items()}
+    facts = {name: fact for name, fact in facts.items() if not any(name in group for group in groups.values())}
     rules = groups["rules"]
     shape, align, prepare = (rules.pop(name, None) for name in ("shape", "align", "prepare"))
     returns = groups["spelling"].get("returns", ())
@@ -140,37 +186,35 @@ def op(
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
     samples = domain if domain is not None else domain_around(edges) if edges else {}
     integers = [n for n, d in samples.items() if d.whole and n in said.data] if isinstance(samples, Mapping) else []
-    return register(
-        Op(
-            name=said.name,
-            summary=summary or with_indices(equation, said.operands),
-            definition=definition,
-            variants={} if callable(texts) else texts,
-            index=index_by_function(reading) if reading else found.index,
-            signature=said.signature,
-            letters=letters or "ijkl",
-            ranks=ranks or {},
-            numpy=forward,
-            torch=torch or call_of_torch(home, said, integers, returns),
-            spellings=(*(pattern.format(said.name) for pattern in home), *also.split()),
-            domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
-            examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),
-            kinks=edges,
-            smooth=smooth
-            if smooth is not None
-            else not (index_data or any(has_edges(text, said) for text in (equation, *others))),
-            rules=Rules(
-                shape=shape or common_shape,
-                align=align_if_fitting(said, fits, align or broadcast_all) if fits else align or broadcast_all,
-                prepare=prepare_checked_options(said, prepare or keep_options_as_given, checks),
-                **rules,
-            ),
-            saved=SavedForBackward(names=saved, **groups["saved"]),
-            spelling=Spelling(**groups["spelling"]),
-            limits=Limits(**groups["limits"]),
-            traits=Traits(**groups["traits"]),
-            **facts,
-        )
+    return Op(
+        name=said.name,
+        summary=summary or with_indices(equation, said.operands),
+        definition=definition,
+        variants={} if callable(texts) else texts,
+        index=index_by_function(reading) if reading else found.index,
+        signature=said.signature,
+        letters=letters or "ijkl",
+        ranks=ranks or {},
+        numpy=forward,
+        torch=torch or call_of_torch(home, said, integers, returns),
+        spellings=spellings_of(said.name, home, also),
+        domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
+        examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),
+        kinks=edges,
+        smooth=smooth
+        if smooth is not None
+        else not (index_data or any(has_edges(text, said) for text in (equation, *others))),
+        rules=Rules(
+            shape=shape or common_shape,
+            align=align_if_fitting(said, fits, align or broadcast_all) if fits else align or broadcast_all,
+            prepare=prepare_checked_options(said, prepare or keep_options_as_given, checks),
+            **rules,
+        ),
+        saved=SavedForBackward(names=saved, **groups["saved"]),
+        spelling=Spelling(**groups["spelling"]),
+        limits=Limits(**groups["limits"]),
+        traits=Traits(**groups["traits"]),
+        **facts,
     )
 
 
@@ -265,13 +309,13 @@ def has_edges(text: str, call: CallPattern) -> bool:
     conditions = (
         set(NAMES.findall(match[1])) - letters for how in (CONDITION, ROUNDED) for match in how.finditer(sized)
     )
-    return any(conditions) or any(match[1] is None or jumps(match[1]) for match in CORNER.finditer(text))
+    return any(conditions) or any(match[1] is None or jumps(match[1], call.name) for match in CORNER.finditer(text))
 
 
-def jumps(function: str) -> bool:
-    """Whether a function has a corner or a jump."""
-    entry = TABLE.get(ALSO.get(function, function))
-    return function in JUMPS or (entry is not None and not entry.smooth)
+def jumps(function: str, own: str) -> bool:
+    """Whether a function has a corner or a jump; that of the entry itself is one of `symgrad.functions`."""
+    name = ALSO.get(function, function)
+    return function in JUMPS or (name != own and name in TABLE and not TABLE[name].smooth)
 
 
 def with_indices(equation: str, operands: Sequence[str]) -> str:

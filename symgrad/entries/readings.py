@@ -9,7 +9,7 @@ the order that torch expects: its result is the independent answer to the equati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
@@ -20,7 +20,7 @@ import sympy as sp
 
 from symgrad.entries.operands import common_shape, exact_number
 from symgrad.entries.signatures import CallPattern
-from symgrad.entries.spec import At, Definition, HeldTensor, Op, Options, View, operations
+from symgrad.entries.spec import TABLE, At, Definition, HeldTensor, Op, Options, View
 from symgrad.errors import InputError, NotationError, ShapeError, bug
 from symgrad.functions import ALSO, PRIMITIVES
 from symgrad.indexing import unravel
@@ -32,16 +32,37 @@ from symgrad.notation.tree import Access, Binary, IndexEquation, Name, Negative,
 from symgrad.shapes import Shape
 
 
+class EquationFunctions(Mapping[str, EquationFunction]):
+    """The functions by their names, each of them made when it is asked for first."""
+
+    def __getitem__(self, name: str) -> EquationFunction:
+        if (found := equation_function(name)) is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (name for name in dict.fromkeys((*TABLE, *PRIMITIVES, *ALSO)) if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 @lru_cache(maxsize=1)
 def equation_functions() -> Mapping[str, EquationFunction]:
     """The functions by their names."""
-    found = {
-        op.name: function_from_entry(op)
-        for op in operations()
-        if op.rules.shape is common_shape and not op.saved.names and not op.variadic
-    }
-    found |= {name: function_from_sympy(symbolic) for name, (symbolic, _) in PRIMITIVES.items()}
-    return found | {other: found[name] for other, name in ALSO.items()}
+    return EquationFunctions()
+
+
+@lru_cache(maxsize=1024)
+def equation_function(name: str) -> EquationFunction | None:
+    """A function by its name: SymPy's, or a pointwise entry; None where there is none."""
+    name = ALSO.get(name, name)
+    if name in PRIMITIVES:
+        return function_from_sympy(PRIMITIVES[name][0])
+    op = TABLE.get(name)
+    if op is None or op.rules.shape is not common_shape or op.saved.names or op.variadic:
+        return None
+    return function_from_entry(op)
 
 
 def function_from_entry(op: Op) -> EquationFunction:

@@ -147,9 +147,9 @@ class CompoundCall:
 
     def check_kinds(self, span: Span) -> None:
         """Refuse arguments of another kind than the compound declares; ``any`` admits everything."""
-        declared = self.compound.declared
-        if declared is None:
+        if self.compound.declared is None:
             return
+        declared = self.compound.declared()
         for name, meaning in declared.bind(*self.positional, **self.keywords).arguments.items():
             argument, parameter = Argument(meaning, span), declared.parameters[name]
             if parameter.annotation in ANY:

@@ -148,9 +148,9 @@ op("complex_div(x, y)", "out[…,c<2] = (δ(c, 0)·(a·p + b·q) + δ(c, 1)·(b�
 complex_entry("exp", f"out[…,c<2] = δ(c, 0)·exp(a)·cos(b) + δ(c, 1)·exp(a)·sin(b){PARTS}",
       "the exponential function of complex numbers a + bi, as pairs")
 complex_entry("log", f"out[…,c<2] = δ(c, 0)·log(a² + b²)/2 + δ(c, 1)·atan2(b, a){PARTS}",
-      "the logarithm of the length, and the angle, of complex numbers as pairs", domain=OFF_AXES)
+      "the logarithm of the length, and the angle, of complex numbers as pairs", domain=OFF_AXES, smooth=True)
 complex_entry("sqrt", f"out[…,c<2] = δ(c, 0)·(a² + b²)^(1/4)·cos(atan2(b, a)/2) + δ(c, 1)·(a² + b²)^(1/4)·sin(atan2(b, a)/2){PARTS}",
-      "the root of complex numbers as pairs: the root of the length, half the angle", domain=OFF_AXES)
+      "the root of complex numbers as pairs: the root of the length, half the angle", domain=OFF_AXES, smooth=True)
 complex_entry("sin", f"out[…,c<2] = δ(c, 0)·sin(a)·cosh(b) + δ(c, 1)·cos(a)·sinh(b){PARTS}",
       "the sine of complex numbers, as pairs")
 complex_entry("sinh", f"out[…,c<2] = δ(c, 0)·sinh(a)·cos(b) + δ(c, 1)·cosh(a)·sin(b){PARTS}",

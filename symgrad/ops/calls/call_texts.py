@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from symgrad.entries.readings import condition_holds
@@ -129,14 +129,14 @@ def define_call(
     Such a function gets what it asks for, arguments by their names, and the `CallApplier`; it may have the sentence. None is the table's own entry. Of
     several results one text each, as many as there are texts if ``counted``; None is one that torch gives no gradient either.
     """
-    declared = call_of(call)
-    asked = inspect.signature(text).parameters if callable(text) else ()
+    name, read = call.partition("(")[0], cache(partial(call_of, call))
 
     def written(apply: CallApplier, *arguments: Any, **keywords: Any) -> tuple[Text, Mapping[str, Any]]:
-        bound = declared.signature.bind(*arguments, **keywords)
+        asked = inspect.signature(text).parameters if callable(text) else ()
+        bound = read().signature.bind(*arguments, **keywords)
         bound.apply_defaults()
-        shapes = [getattr(bound.arguments[name], "shape", None) for name in declared.operands]
-        given = {**bound.arguments, **declared.canonical(shapes, bound.arguments)}
+        shapes = [getattr(bound.arguments[name], "shape", None) for name in read().operands]
+        given = {**bound.arguments, **read().canonical(shapes, bound.arguments)}
         usual = text(**{name: {"call": apply, **given}[name] for name in asked}) if callable(text) else text
         return next((other for when, other in (instead or {}).items() if condition_holds(when, given)), usual), given
 
@@ -144,8 +144,8 @@ def define_call(
         chosen, given = written(apply, *arguments, **keywords)
         own = chosen[part] if isinstance(chosen, tuple) else chosen
         if own is None and isinstance(chosen, tuple):
-            told = f"{marks['fields'][part]} of {declared.name} has no derivative, in torch neither"
-            raise UnsupportedError(told, hints=(f"{declared.name}(…).{marks['fields'][0]}",))
+            told = f"{marks['fields'][part]} of {name} has no derivative, in torch neither"
+            raise UnsupportedError(told, hints=(f"{name}(…).{marks['fields'][0]}",))
         return (
             None
             if own is None
@@ -155,7 +155,7 @@ def define_call(
     if counted:
         marks["count"] = lambda *given, **spoken: len(written(*given, **spoken)[0] or ())
     sentence = says or (inspect.getdoc(text) or "").splitlines()[0]
-    enter(Compound(declared.name, steps, sentence, **marks, declared=declared.signature), spelled)
+    enter(Compound(name, steps, sentence, **marks, declared=lambda: read().signature), spelled)
 
 
 def expand_call(call: CallApplier, last: Last) -> Last:

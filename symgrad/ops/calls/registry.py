@@ -56,7 +56,7 @@ class Compound:
     reals: bool = False
     matrices: bool = False
     pairs: bool = False
-    declared: inspect.Signature | None = None
+    declared: Callable[[], inspect.Signature] | None = None
 
     @property
     def several(self) -> bool:
@@ -73,7 +73,7 @@ class Compound:
     def signature(self) -> inspect.Signature:
         """What users may write between the brackets."""
         own = list(inspect.signature(self.steps).parameters.values())[2:]
-        parameters = own if self.declared is None else self.declared.parameters.values()
+        parameters = own if self.declared is None else self.declared().parameters.values()
         return inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
 
 
