@@ -316,6 +316,15 @@ def test_everybody_can_read_it(chromium: Any, deep: str, forum: str, ran: str, s
     context.close()
 
 
+def test_one_text_of_many_that_is_hard_to_read_is_found(opened: Opened, forum: str) -> None:
+    """Contrast is looked at once for each kind of text: what has a colour of its own is another kind."""
+    page = opened.open(forum)
+    page.locator("#panel-0 tfoot output").nth(4).evaluate("sum => { sum.style.color = '#bbb' }")
+    (found,) = opened.violations()
+    assert found.startswith("color-contrast (serious)")
+    assert found.endswith(" and 0 more")
+
+
 def test_what_happened_lights_its_line_of_source(opened: Opened, ran: str) -> None:
     page = opened.open(ran)
     lit = page.locator(".lit-source")
