@@ -231,6 +231,25 @@ def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
         assert seen <= needed, words
 
 
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        ("explain x@a --no-check", 200),
+        pytest.param("explain x@a", 208, marks=pytest.mark.slow),
+        pytest.param("run script.py", 282, marks=pytest.mark.slow),
+    ],
+)
+def test_a_command_loads_few_modules_of_its_own(tmp_path: Path, words: str, most: int) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    step = (
+        f"import symgrad_cli.main as m, sys; m.main({words.split()!r}, standalone_mode=False); "
+        "print('loaded:', sum(name.partition('.')[0] in ('symgrad', 'symgrad_cli') for name in sys.modules))"
+    )
+    report = python("-c", step, cwd=tmp_path)
+    (count,) = [int(line.split()[1]) for line in report.stdout.splitlines() if line.startswith("loaded:")]
+    assert most - 5 <= count <= most
+
+
 def test_rows_of_the_table_are_read_when_they_are_used(tmp_path: Path) -> None:
     step = (
         "import symgrad_cli.main as m; m.main(['explain', 'x@a', '--no-check'], standalone_mode=False); "

@@ -18,7 +18,7 @@ import symgrad.explanation.kinks as kinks
 import symgrad.explanation.ties as ties
 from symgrad.documents import kinks_page
 from symgrad.errors import UnsupportedError
-from symgrad.explanation import Tie
+from symgrad.explanation.kinks import Tie
 from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, find, operations

@@ -19,7 +19,7 @@ import torch
 import symgrad
 from symgrad.documents import kinks_page
 from symgrad.errors import SymgradError
-from symgrad.explanation import edges_of
+from symgrad.explanation.kinks import edges_of
 from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops import Op, find, operations

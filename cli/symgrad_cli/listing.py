@@ -9,7 +9,7 @@ from textwrap import fill
 import symgrad
 from symgrad.documents import HEADING, kink_cells, kinks_of, select_operations
 from symgrad.errors import InputError
-from symgrad.explanation import Kink, kink_of
+from symgrad.explanation.kinks import Kink, kink_of
 from symgrad.ops import COMPOUNDS, Compound, Op, find, find_compound, operations
 from symgrad.render import write_derivation as written
 from symgrad_cli import output

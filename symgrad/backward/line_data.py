@@ -26,7 +26,6 @@ from symgrad.indexing.equation import with_names
 from symgrad.notebook import Listed
 from symgrad.numeric import Array
 from symgrad.ops.lookup import entry_of
-from symgrad.oracles.torch_rules import own_numbers
 from symgrad.program import Apply, Constant, Own, Program
 from symgrad.shapes import Shape, Size
 
@@ -289,6 +288,8 @@ def find_step_edges(program: Program, step: Apply, moving: frozenset[str], page:
     for edge in entry.limits.edges if entry and names else ():
         if all(not isinstance(a := given[operand], Constant) or a.value == value for operand, value in edge.items()):
             at = {a: value for operand, value in edge.items() if isinstance(a := given[operand], str)}
+            from symgrad.oracles.torch_rules import own_numbers
+
             found = list(own_numbers(program.alone(step), at, names))
             if found:
                 told = ", ".join(f"{page.get(name, name)} = {value:g}" for name, value in at.items())

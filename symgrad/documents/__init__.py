@@ -22,7 +22,7 @@ from symgrad.api import explain
 from symgrad.documents.article import article_markdown
 from symgrad.documents.operation import article_of, condition_words, family_of, family_says
 from symgrad.errors import InputError, UnknownNameError
-from symgrad.explanation import Kink, edges_of, kink_of
+from symgrad.explanation.kinks import Kink, edges_of, kink_of
 from symgrad.files import write_whole
 from symgrad.ops import COMPOUNDS, GROUPS, Op, belongs_to, close_spellings, find, operations
 

@@ -23,8 +23,9 @@ from symgrad.documents.domains import (
     worked_example,
 )
 from symgrad.errors import InputError, SymgradError
-from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
+from symgrad.explanation import Explanation, Given, Seed, build, derive_only, with_hessians
 from symgrad.explanation.formulas import Derived
+from symgrad.explanation.kinks import kink_of
 from symgrad.language import read_program
 from symgrad.ops import FAMILIES, Example, Op
 from symgrad.oracles.torch_rules import torch_rules

@@ -25,8 +25,6 @@ from symgrad.explanation.formulas import Entry, derive_formulas, derive_only, pr
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian, jacobian_of
 from symgrad.explanation.jacobian_plan import JacobianPlan
-from symgrad.explanation.kinks import Kink, Tie, edges_of, kink_of
-from symgrad.explanation.proofs import Proofs
 from symgrad.explanation.singular import find_singular
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.indexing.symbols import access, accesses, name_of
@@ -43,12 +41,7 @@ from symgrad.numeric.exact import is_finite
 from symgrad.numeric.forward_pass import Later
 from symgrad.numeric.playing import evaluate
 from symgrad.ops import entry_named
-from symgrad.oracles import (
-    Check,
-    Text,
-    check_form,
-    second_checks,
-)
+from symgrad.oracles import Check, Text, check_form
 from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
 from symgrad.program import Apply, Program, Tensor, free_name
 
@@ -60,15 +53,11 @@ __all__ = [
     "Hessian",
     "Jacobian",
     "JacobianPlan",
-    "Kink",
     "Seed",
     "Structure",
-    "Tie",
     "Writers",
     "derive_only",
-    "edges_of",
     "jacobian_of",
-    "kink_of",
 ]
 
 PAIRS = "Complex tensors are shown as pairs (re, im), on one more axis of size 2"
@@ -96,7 +85,11 @@ def build(
     values = forward(program, arrays)
     weights = where_exact(seed.value)
     numeric = numeric_pullback(program, values, weights, wanted)
-    proofs = Proofs(program, values, arrays, weights, wanted, text) if check else None
+    proofs = None
+    if check:
+        from symgrad.explanation.proofs import Proofs
+
+        proofs = Proofs(program, values, arrays, weights, wanted, text)
     gradients = {}
     for name, derived in derive_formulas(program, wanted).items():
         matrix = Jacobian(
@@ -236,6 +229,8 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
         form, form_check = _form(program, values, seed.value, equation, first)
     checks: tuple[Check, ...] = ()
     if explanation.checked:
+        from symgrad.oracles.second_order import second_checks
+
         inputs = {given.name: given.value for given in explanation.inputs}
 
         def near(point: Mapping[str, Array]) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,14 +17,13 @@ from symgrad.backward import Backward, ForwardMode, derive_backward, derive_push
 from symgrad.backward.line_templates import ProgramForm
 from symgrad.calculus import Rewrite, Sweep, flows, local_jacobian
 from symgrad.closed_form import assign_form
+from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import Hint, InputError
 from symgrad.explanation.evidence import may_be_rounding, with_rounding_marked
 from symgrad.explanation.formulas import Entry, entry_story, find_definitions
 from symgrad.explanation.given import Given, Seed, Writers, Written
 from symgrad.explanation.jacobian import Hessian, Jacobian
-from symgrad.explanation.kinks import Passage, Tie
 from symgrad.explanation.singular import Singular
-from symgrad.explanation.ties import switches, ties
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.definitions import NamedEquation
 from symgrad.indexing.symbols import Expr
@@ -37,6 +37,9 @@ from symgrad.oracles import Text
 from symgrad.oracles.comparisons import Check, CheckVerdict, TextOutcome
 from symgrad.oracles.torch import TorchRun
 from symgrad.program import Program
+
+if TYPE_CHECKING:
+    from symgrad.explanation.kinks import Tie
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +213,12 @@ class Explanation(Written):
     @cached_property
     def kinks(self) -> tuple[Tie, ...]:
         """The kinks and jumps that these numbers stand on, where they matter to a gradient; from the output back."""
-        if self.out_of_range:
+        ops = [op for step in self.program.steps if (op := entry_of(step.op)) is not None]
+        if self.out_of_range or all(op.smooth and not is_non_differentiable(op) for op in ops):
             return ()
+        from symgrad.explanation.kinks import Passage
+        from symgrad.explanation.ties import switches, ties
+
         met: list[Passage] = []
         program, values, names = self.program, self.values, tuple(self.gradients)
         weights = as_float(self.seed)

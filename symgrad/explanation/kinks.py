@@ -19,8 +19,7 @@ from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
-from symgrad.oracles.numerical import lies_between
-from symgrad.oracles.second_order import ONE_SIDED, same_slope
+from symgrad.oracles.numerical import ONE_SIDED, lies_between, same_slope
 from symgrad.oracles.torch_rules import own_numbers
 from symgrad.program import Apply, Program
 

@@ -32,7 +32,6 @@ from symgrad.numeric import (
 from symgrad.ops import entry_of
 from symgrad.oracles.comparisons import Comparison, Standing
 from symgrad.oracles.digits import Lost, PreciseGradients
-from symgrad.oracles.numerical import one_sided_slopes
 from symgrad.program import Apply, Program
 
 Place = tuple[int, ...]
@@ -165,6 +164,8 @@ def confirmed(
     Of very many entries the first are tried. Where nothing else speaks for the slopes they have to hold from the point
     on, ``alone``, and what is not tried does not hold.
     """
+    from symgrad.oracles.numerical import one_sided_slopes
+
     held: Array = np.full(slopes.shape, not alone)
     case = Comparison("", program, values, weights, name, slopes, slopes)
     for at in nonzero_places(unsure)[:TRIED]:

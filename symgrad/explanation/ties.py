@@ -21,8 +21,7 @@ from symgrad.explanation.kinks import TRIED, Passage, Place, Tie, counting
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback, unit_at
 from symgrad.ops import entry_of
 from symgrad.oracles import Text, ask_torch
-from symgrad.oracles.numerical import one_sided_slopes
-from symgrad.oracles.second_order import ONE_SIDED, same_slope
+from symgrad.oracles.numerical import ONE_SIDED, one_sided_slopes, same_slope
 from symgrad.program import Apply, Program
 
 BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100

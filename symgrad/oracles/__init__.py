@@ -6,7 +6,6 @@ scalar entries, the identity needs no derivative, differences need only the forw
 
 from symgrad.oracles.comparisons import Check
 from symgrad.oracles.forms import check_form, dropped_forms
-from symgrad.oracles.second_order import second_checks
 from symgrad.oracles.torch import run_torch, torch_version
 from symgrad.oracles.typed_text import Text, ask_torch, check_reading
 
@@ -18,6 +17,5 @@ __all__ = [
     "check_reading",
     "dropped_forms",
     "run_torch",
-    "second_checks",
     "torch_version",
 ]

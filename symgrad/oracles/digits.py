@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath
 import numpy as np
@@ -29,8 +29,10 @@ from symgrad.numeric.exact import Array, all_tame, as_float, is_exact
 from symgrad.numeric.forward_pass import Values
 from symgrad.numeric.symbols_and_digits import LAST, SATURATING, ManyDigits, TooLong
 from symgrad.numeric.vector_products import Pull
-from symgrad.oracles.elementwise import Elementwise, definition, no_deeper
 from symgrad.program import Apply, Program
+
+if TYPE_CHECKING:
+    from symgrad.oracles.elementwise import Elementwise
 
 DIGITS = 1400
 """Between the largest square of a float and the smallest lie 10^1264."""
@@ -293,21 +295,25 @@ def out_of_range(name: str, ours: Array, torch: Array | None, real: Array | None
     return TOLD.format(entry=format_entry_name(name, at), made=", ".join(made) + truth)
 
 
-@no_deeper()
 def real_output(explicit: Elementwise, anywhere: bool) -> Array:
     """Every entry of the output as a real number, if ``anywhere`` or something overflowed on the way; else NaN."""
+    from symgrad.oracles.elementwise import no_deeper
+
     entries = explicit.entries[explicit.program.output]
     if rounds_to_integers(explicit):
         return np.full(entries.shape, np.nan)
-    told = [
-        to_real_float(explicit.point.value(entry)) if anywhere or overflows(explicit, row) else np.nan
-        for row, entry in enumerate(entries.reshape(-1))
-    ]
+    with no_deeper():
+        told = [
+            to_real_float(explicit.point.value(entry)) if anywhere or overflows(explicit, row) else np.nan
+            for row, entry in enumerate(entries.reshape(-1))
+        ]
     return np.array(told).reshape(entries.shape)
 
 
 def rounds_to_integers(explicit: Elementwise) -> bool:
     """Whether a step rounds to whole numbers: the real ones are rounded as the program's are, and may be others."""
+    from symgrad.oracles.elementwise import definition
+
     return any(definition(step, explicit.program).right.has(*WHOLE) for step in explicit.program.steps)
 
 

@@ -180,7 +180,7 @@ DIGITS = 50
 LARGEST_POWER = 2000
 """Exponents beyond this are put in as decimals: SymPy would write every digit of the power."""
 
-FARTHEST = sp.Float("1e10000")
+FARTHEST = sp.Float(10) ** 10_000
 """Beyond this only what is `EASY`, and powers of a number, are evaluated: a sine would need all its digits."""
 EASY = (sp.Add, sp.Mul, sp.log, sp.Abs, sp.sign, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise)
 BY_ROUNDING = "one of them by rounding"

@@ -38,6 +38,8 @@ from symgrad.program import Apply, Program
 
 UNIT = float(np.finfo(float).eps)
 """The last digit of a double."""
+ONE_SIDED = 1e-3
+"""How closely a quotient on one side shows a slope."""
 
 
 Size = Callable[[Apply, Program, Values, Array, int], Array]
@@ -291,3 +293,9 @@ def lies_between(value: float, sides: Sides, rounding: float = ROUNDING) -> bool
     """Whether a number lies between the sides, but for what ``rounding`` does to them, relative to each or to 1."""
     low, high = sorted(sides)
     return value in sides or bool(low - rounding * max(1.0, abs(low)) <= value <= high + rounding * max(1.0, abs(high)))
+
+
+def same_slope(one: Array | float, other: Array | float) -> Array:
+    """Where two numbers are the same as closely as a quotient on one side shows."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(one - other) <= ONE_SIDED * np.maximum(1.0, np.abs(one)))

@@ -21,7 +21,7 @@ from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric
 from symgrad.numeric.exact import all_tame, gaps, largest_finite
 from symgrad.oracles.comparisons import REFUSES, UNTAMED, Check, Standing, compare, compare_some, judge, skipped
 from symgrad.oracles.elementwise import Elementwise, FormulaTooLong
-from symgrad.oracles.numerical import FINER, UNSETTLED, has_converged, without_digits
+from symgrad.oracles.numerical import FINER, ONE_SIDED, UNSETTLED, has_converged, same_slope, without_digits
 from symgrad.oracles.torch import REFUSALS, TOLERANCE, first_line, torch_forward, torch_leaves
 from symgrad.oracles.typed_text import Text, torch_second
 from symgrad.program import Program
@@ -31,7 +31,7 @@ DIFFERENCES = "central differences of the derived gradient"
 SYMMETRY = "H = Hᵀ: the order of differentiation does not matter"
 LARGEST = 200
 """Entries of the largest input whose Hessian is checked column by column."""
-STEP, WIDE, ACCURACY, ONE_SIDED = 1e-6, 1e-3, 1e-6, 1e-3
+STEP, WIDE, ACCURACY = 1e-6, 1e-3, 1e-6
 CORNER = "the gradient jumps there, or has two slopes, and any number between them is valid"
 KINK = (
     "the slope of the gradient is {there:.6g} there; the program has {here:.6g}{torch}, because at this point it "
@@ -212,12 +212,6 @@ def beside_corners(
     if differences.passed is None or kinks.any():
         differences = apart.beside(DIFFERENCES, np.where(void, found, slope), ACCURACY, note)
     return check, differences
-
-
-def same_slope(one: Array | float, other: Array | float) -> Array:
-    """Where two numbers are the same as closely as a quotient on one side shows."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.abs(one - other) <= ONE_SIDED * np.maximum(1.0, np.abs(one)))
 
 
 def lies_between_sides(sides: Sequence[Side], answer: Array) -> Array:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from symgrad.explanation import Explanation, Jacobian, JacobianPlan, Writers
@@ -23,18 +24,33 @@ from symgrad.render.content import derivation_page, derive_lines, explanation_pa
 from symgrad.render.content.jacobian_matrix import jacobian_blocks
 from symgrad.render.content.teller import teller_of
 from symgrad.render.formula_alphabets import formula_text
-from symgrad.render.html import render_page, to_html
-from symgrad.render.jacobian_picture import matrix_picture, product_picture
-from symgrad.render.json import VERSION, derived_data, dumped, schema, to_json
-from symgrad.render.markup import LATEX_PAGE, MARKDOWN, page_latex, page_markdown
 from symgrad.render.page import Equations, Listing, Picture
-from symgrad.render.program_drawing import program_picture
 from symgrad.render.text import page_text
 
 __all__ = ["WRITERS", "formula_text", "schema", "to_html", "to_json", "write_derivation"]
 
+
+@dataclass(frozen=True)
+class Loaded:
+    """A function of this package, ``module.name``, whose module is loaded when it is called: of one format alone."""
+
+    name: str
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        """What the function makes of it."""
+        module, _, function = self.name.partition(".")
+        return getattr(import_module(f"{__name__}.{module}"), function)(*given, **options)
+
+
+to_json, to_html, schema = map(Loaded, ("json.to_json", "html.to_html", "json.schema"))
+page_markdown: Callable[..., str] = Loaded("markup.page_markdown")
+page_latex: Callable[..., str] = Loaded("markup.page_latex")
+matrix_picture: Callable[..., str] = Loaded("jacobian_picture.matrix_picture")
+product_picture: Callable[..., str] = Loaded("jacobian_picture.product_picture")
+program_picture: Callable[..., str] = Loaded("program_drawing.program_picture")
+
 PAGE_WRITERS: Mapping[str, Callable[..., str]] = {
-    "text": page_text, "markdown": page_markdown, "latex": page_latex, "html": render_page,
+    "text": page_text, "markdown": page_markdown, "latex": page_latex, "html": Loaded("html.render_page"),
 }  # fmt: skip
 """What writes any page; the options of each are its own."""
 At = tuple[str, tuple[int, ...]]
@@ -77,6 +93,8 @@ def write_derivation(
     Of ``order`` 2 with the lines of the second derivatives; as JSON by the schema's ``derivation``.
     """
     if style == "json":
+        from symgrad.render.json import derived_data, dumped
+
         return dumped(derived_data(program, formulas, derive_lines(program, formulas)[1]))
     return PAGE_WRITERS[style](derivation_page(program, formulas, order), **options)
 
@@ -91,6 +109,8 @@ def plans_text(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence
 
 def plans_json(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence[str]) -> str:
     """As JSON."""
+    from symgrad.render.json import VERSION, dumped
+
     return dumped({
         "kind": "plans", "schema": VERSION, "expression": expression, "assumptions": list(assumed),
         "plans": [plan.as_dict() for plan in plans],
@@ -111,6 +131,8 @@ def jacobian_in(jacobian: Jacobian, style: str) -> str:
         return matrix_picture(jacobian)
     if style == "html":
         return image_tag(matrix_picture(jacobian))
+    from symgrad.render.markup import LATEX_PAGE, MARKDOWN
+
     blocks = tuple(jacobian_blocks(teller_of(jacobian.program), jacobian))
     return "\n\n".join((MARKDOWN if style == "markdown" else LATEX_PAGE).blocks(blocks))
 

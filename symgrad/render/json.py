@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus import Rewrite, Sweep, local_jacobian
-from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Tie
+from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian
 from symgrad.explanation.formulas import Derived
+from symgrad.explanation.kinks import Tie
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.indexing.definitions import in_names

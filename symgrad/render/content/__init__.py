@@ -33,7 +33,6 @@ from symgrad.render.content.first_lines import (
 )
 from symgrad.render.content.forward import forward_equations, forward_section
 from symgrad.render.content.jacobian_matrix import LONGEST, jacobian_blocks, jacobian_formula_blocks
-from symgrad.render.content.one_entry import entry_sections
 from symgrad.render.content.proof import (
     forward_mode_blocks,
     proof_section,
@@ -177,6 +176,8 @@ def explanation_page(
     sections: tuple[Section, ...] = ()
     opening: tuple[Block, ...] = ()
     if entry is not None:
+        from symgrad.render.content.one_entry import entry_sections
+
         sections = entry_sections(teller, explanation, *entry)
     else:
         answer = answer_of(explanation, teller, ALONE if brief else OPENING)

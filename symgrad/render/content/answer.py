@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from symgrad.backward import Backward
 from symgrad.calculus import flows
-from symgrad.explanation import Explanation, Gradient, Tie
+from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.notable import (
     listed,
     mean_in_words,
@@ -45,6 +46,9 @@ from symgrad.render.content.singular_words import singular_blocks, why_zero
 from symgrad.render.content.speaker import join_words, speaker_of
 from symgrad.render.content.teller import Teller
 from symgrad.render.page import Block, Code, EquationRow, Equations, Formula, Listing, Paragraph, Words
+
+if TYPE_CHECKING:
+    from symgrad.explanation.kinks import Tie
 
 MOST_SAID = 160
 """Characters of the calls that are said to have been run."""

@@ -7,7 +7,9 @@ J is, because the weights are, or because the weighted rows cancel out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import sympy as sp
@@ -16,7 +18,6 @@ from symgrad.calculus.propagation import flows
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.evidence import nonzero_places
 from symgrad.explanation.notable import nothing_by_nothing
-from symgrad.explanation.reasons import Vanishing
 from symgrad.explanation.singular import Nothing, Point, Singular, explain_zero
 from symgrad.explanation.structure import why_nothing_flows
 from symgrad.indexing.symbols import Expr
@@ -30,6 +31,9 @@ from symgrad.render.content.jacobian_matrix import COUNTABLE
 from symgrad.render.content.speaker import join_words, speaker_of
 from symgrad.render.content.teller import Teller
 from symgrad.render.page import Block, Code, Paragraph, Words
+
+if TYPE_CHECKING:
+    from symgrad.explanation.reasons import Vanishing
 
 MOST = 4
 """Places that are named."""
@@ -161,12 +165,20 @@ def why_zero(explanation: Explanation, teller: Teller) -> dict[str, Words]:
     """Why gradients are 0, although J is not or because J is, and where; nothing for one that is not 0."""
     names = tuple(explanation.gradients)
     point = Point(explanation.program, explanation.values, names)
-    vanishing = Vanishing(explanation.program, explanation.values, explanation.seed, names)
+
+    @cache
+    def vanishing() -> Vanishing:
+        from symgrad.explanation.reasons import Vanishing
+
+        return Vanishing(explanation.program, explanation.values, explanation.seed, names)
+
     told = {name: _why_one(explanation, g, teller, point, vanishing) for name, g in explanation.gradients.items()}
     return {name: words for name, words in told.items() if words}
 
 
-def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point: Point, vanishing: Vanishing) -> Words:
+def _why_one(
+    explanation: Explanation, gradient: Gradient, teller: Teller, point: Point, vanishing: Callable[[], Vanishing]
+) -> Words:
     value = as_float(gradient.value)
     if value.size == 0 or explanation.out_of_range or any(check.cancelled for check in gradient.checks):
         return ()
@@ -193,9 +205,9 @@ def is_left_of_decimals(formula: Expr | None) -> bool:
     return formula is not None and bool(formula.atoms(sp.Float)) and not formula.has(sp.Indexed)
 
 
-def _where(explanation: Explanation, gradient: Gradient, teller: Teller, vanishing: Vanishing) -> str:
+def _where(explanation: Explanation, gradient: Gradient, teller: Teller, vanishing: Callable[[], Vanishing]) -> str:
     """The step at which nothing is left, and why, in a clause."""
-    reason = vanishing.reason(gradient.name)
+    reason = vanishing().reason(gradient.name)
     if reason is None:
         return ""
     step = reason.step

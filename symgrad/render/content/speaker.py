@@ -18,7 +18,6 @@ from symgrad.explanation.given import only_read
 from symgrad.program import Program
 from symgrad.render.formula_alphabets import SUBSCRIPTS, formula_text, name_latex
 from symgrad.render.letters import Letters, letters_of
-from symgrad.render.mathmode import typewriter
 from symgrad.render.page import Code, Math, Paragraph, Ready, Words
 from symgrad.shapes import Size
 
@@ -114,6 +113,8 @@ def _notation_latex(notation: str) -> str:
         elif part.startswith("diag(") and part[5:-1].isidentifier():
             parts.append(f"\\operatorname{{diag}}({name_latex(part[5:-1])})")
         else:
+            from symgrad.render.mathmode import typewriter
+
             parts.append(typewriter(part.replace("ᵀ", ".T")))
     return r" \otimes ".join(parts)
 
