@@ -47,6 +47,7 @@ from symgrad.question import (
     read_once,
     refuse_too_many_entries,
     scalars_of,
+    text_inputs,
     torch_expression,
 )
 from symgrad.render import WRITERS
@@ -117,7 +118,7 @@ def explain_values(
     check, expand = arguments.require_flag(check, "check"), arguments.require_flag(expand, "expand")
     order = arguments.require_order(order)
     weights = None if seed is None else parse_given_value(seed, "the seed")
-    own, later = find_inputs(expression, values), find_inputs(then, values) if then is not None else frozenset()
+    own, later = text_inputs(expression, {*values, *shapes}), frozenset() if then is None else find_inputs(then, values)
     given = given_by_name(values, own | later)
     late = {name for name in given if then is not None and name not in own}
     here = {name: value for name, value in given.items() if name not in late}
@@ -174,8 +175,7 @@ def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: 
     if arguments.require_flag(check, "check"):
         return explain(expression, wrt=[wrt], shapes=shapes, check=True, **values).gradients[wrt].jacobian
     question = ask(expression, values, shapes)
-    (wrt,) = names_wanted((wrt,), question.program)
-    return jacobian_of(question.program, wrt, question.values, WRITERS)
+    return jacobian_of(question.program, names_wanted((wrt,), question.program)[0], question.values, WRITERS)
 
 
 def plans(

@@ -5,12 +5,23 @@ Comes in: a text, values, shapes. Goes out: a `ParsedQuestion`. The same text ab
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symgrad.errors import Hint, InputError, Setting, ShapeError, SymgradError, UnknownNameError
+from symgrad.errors import (
+    RUN,
+    Hint,
+    InputError,
+    Setting,
+    ShapeError,
+    SourceText,
+    SymgradError,
+    UnknownNameError,
+)
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
 from symgrad.explanation.given import only_read, wanted_by_itself
@@ -65,7 +76,7 @@ class ParsedQuestion:
 def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> ParsedQuestion:
     """The question about ``expression`` alone; raises `SymgradError`."""
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
-    given = given_by_name(arguments.require_values(values), find_inputs(expression, values))
+    given = given_by_name(arguments.require_values(values), text_inputs(expression, {*values, *shapes}))
     reading = read_once(expression, known_shapes(given, shapes), None, OUTPUTS, (), given)
     return ParsedQuestion(reading, given, shapes)
 
@@ -102,7 +113,9 @@ def read_once(
             )  # fmt: skip
         except SymgradError as error:
             error.hints = tuple(as_value(hint, given) for hint in error.hints)
-            raise
+            if not can_be_walked(error, expression):
+                raise
+            return walk_instead(error, SourceText(expression), shapes, given, output)
         refuse_open_sizes(expression, found.program)
         _READINGS[key] = found
         if len(_READINGS) > KEPT:
@@ -110,6 +123,60 @@ def read_once(
     else:
         _READINGS.move_to_end(key)
     return found
+
+
+def can_be_walked(error: SymgradError, text: str) -> bool:
+    """Whether a text that cannot be read may be run by its lines: it is Python, and torch is there."""
+    if isinstance(error, UnknownNameError) or RUN not in error.hints or importlib.util.find_spec("torch") is None:
+        return False
+    try:
+        return bool(ast.parse(text).body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def text_inputs(expression: str, named: Collection[str]) -> frozenset[str]:
+    """The inputs of a text; what is given by name may be one, too, where the text has to be run to be read."""
+    try:
+        return find_inputs(expression, named)
+    except SymgradError as error:
+        if not can_be_walked(error, expression):
+            raise
+        from symgrad.tracing.captured.walked_text import free_names  # which needs torch
+
+        return frozenset(free_names(expression, named))
+
+
+def walk_instead(
+    error: SymgradError, source: SourceText, shapes: Mapping[str, Sequence[int | str]], given: Mapping[str, Value],
+    output: Sequence[str],
+) -> ParsedProgram:  # fmt: skip
+    """What a text did that cannot be read at every size; raises ``error`` where it cannot be walked either.
+
+    Inputs without a value are first any small numbers, then what is assumed for the program that was found.
+    """
+    from symgrad.reference import TextRejected, UnsupportedText
+    from symgrad.tracing.captured.walked_text import WalkedText, free_names
+
+    numbers = {name: number for name, number in scalars_of(given).items() if isinstance(number, int)}
+    names = [name for name in free_names(source.text, {*shapes, *given}) if name not in numbers]
+    truths = frozenset(name for name, value in given.items() if value.truths)
+    text = WalkedText(source, numbers, truths, tuple(output))
+    try:
+        sizes = text.choose_sizes({name: shapes.get(name) for name in names})
+        known = {name: given[name].array(sizes[name], name) for name in names if name in given}
+        found = text.read(sizes, known)
+        if len(known) < len(names):
+            assumed = {g.name: g.value for g in given_values(found.program, given, sizes, found.made)}
+            found = text.read(sizes, {name: assumed[name] for name in names if name in assumed})
+    except UnsupportedText as unread:
+        error.found = (*error.found, str(unread))
+        raise error from unread
+    except TextRejected as refused:
+        raise InputError("Python cannot run these lines", found=(str(refused),)) from refused
+    lettered = [(name, axis) for name in names for axis in range(len(sizes[name]))
+                if name not in shapes or isinstance(shapes[name][axis], str)]  # fmt: skip
+    return replace(found, assumed_sizes=tuple((name, axis, sizes[name][axis]) for name, axis in lettered))
 
 
 def refuse_open_sizes(text: str, program: Program) -> None:

@@ -15,7 +15,7 @@ from tests.parsed import tree_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = sorted((ROOT / "symgrad").rglob("*.py"))
-MOST_FILES = 318
+MOST_FILES = 319
 
 CLASSES: Mapping[str, str] = {}
 """Classes with one name in several modules, and why."""

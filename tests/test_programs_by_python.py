@@ -16,7 +16,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError
-from symgrad.language import find_inputs
+from symgrad.question import text_inputs
 from tests.compare import assert_same
 from tests.nights import numbers
 
@@ -34,9 +34,21 @@ SEVERAL = ("{0}, {1} = {2}, {3}", "{0}, {1} = {1}, {0}", "{0}, {1} = [{2} * 2, {
            "for k in range(3): {0} = {0} * 0.5 + k", "for k in range(3): {0}[k] = {1}[2 - k]", "for t in ({2}, {3}): {0} = {0} + t",
            "with torch.no_grad(): {0} = {2} * 3", "with torch.no_grad(): {0} = {2}")  # fmt: skip
 
+BLOCKS = ("def f(t, s=2):\n    u = t * s\n    return u + {0}\n{1} = f({2}) - f({3}, s=3)", "f = lambda t, s=2: t * s\n{0} = f({2}) + f({3}, s=3)",
+          "if {2}.sum() > {3}.sum():\n    {0} = {2} * 2\nelse:\n    {0} = {3} - 1", "n = 0\nwhile n < 3:\n    {0} = {2} * 0.5 + n\n    n += 1",
+          "{0} = sum([{2} * k for k in range(3)])", "{0} = torch.stack([t * k for k, t in enumerate([{2}, {3}])]).sum(0)",
+          "d = {{'p': {2}, 'q': {3} * 2}}\n{0} = d['p'] * d['q']", "d = {{}}\nfor k in range(2): d[f'w{{k}}'] = {2} * k\n{0} = sum(d.values())",
+          "{0} = {2} if {2}.mean() > {3}.mean() else {3}", "{0} = {2}\nfor k in range(5):\n    if k == 1: continue\n    if k == 3: break\n    {0} = {0} + {3} * k",
+          "{0} = {2}\nfor t, s in zip([{2}, {3}], [2, 3]): {0} = {0} + t * s", "assert {2}.shape == (3,)\n{0} = {2} + {3}",
+          "try:\n    {0} = {2} * 2\nfinally:\n    {1} = {3} + 1", "out = []\nfor k in range(3): out.append({2}[k] * {3}[2 - k])\n{0} = torch.stack(out)",
+          "def g(t):\n    if t.sum() > 0:\n        return t * {0}\n    def h(s): return s - {3}\n    return h(t)\n{1} = g({2})",
+          "{0}, {1} = (lambda t: (t, t * 2))({2})", "k = 3\nf = lambda t: t * k\nk = 4\n{0} = f({2})", "print(f'{{{2}.sum():.2f}}')\n{0} = {2} + 1",
+          "with torch.enable_grad():\n    {0} = {2} * {3}", "{0} = {2} if 1 in [0, 1] else {3}", "def f(t):\n    t = t * 2\n    return t\n{0} = f({2}) + {2}",
+          "def f(n): return {2} if n == 0 else f(n - 1) * 2\n{0} = f(3)", "{0} = [t for t in [{2}, {3}] if t.sum() > 0 or True][-1]")  # fmt: skip
 
-def program(rng: random.Random) -> str:
-    """A text of a few lines that computes a vector of three, of x and a."""
+
+def program(rng: random.Random, blocks: bool = False) -> str:
+    """A text of a few lines that computes a vector of three, of x and a; some are ``blocks``."""
     known, lines = ["x", "a"], []
 
     def value(form: str) -> str:
@@ -44,7 +56,13 @@ def program(rng: random.Random) -> str:
 
     for _ in range(rng.randint(2, 6)):
         kind = rng.random()
-        if kind < 0.45:
+        if blocks and kind < 0.5:
+            names = rng.sample(NAMES, 2)
+            form = rng.choice(BLOCKS)
+            lines.append(form.format(*(rng.choice(known) if n < 2 and f"{{{n}}} =" not in form else name for n, name in enumerate(names)),
+                                     rng.choice(known), rng.choice(known)))  # fmt: skip
+            known += [name for n, name in enumerate(names) if f"{{{n}}} =" in form]
+        elif kind < 0.45:
             name = rng.choice(NAMES)
             lines.append(f"{name} = {value(rng.choice((*UNARY, *BINARY)))}")
             known.append(name)
@@ -89,7 +107,7 @@ def judged(text: str) -> str:
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         out, gradients, refusal = None, {}, str(error)
     try:
-        read = set(find_inputs(text))
+        read = text_inputs(text, {*NUMBERS})
         found = symgrad.explain(text, check=False, seed=[1, -2, 3], **{n: v for n, v in NUMBERS.items() if n in read})
     except SymgradError as error:
         return "both refuse" if out is None else f"symgrad refuses: {error.problem}"
@@ -102,9 +120,9 @@ def judged(text: str) -> str:
     return "equal"
 
 
-def verdicts(seeds: range) -> Counter[str]:
+def verdicts(seeds: range, blocks: bool = False) -> Counter[str]:
     """How many programs came out how."""
-    return Counter(judged(program(random.Random(seed))) for seed in seeds)
+    return Counter(judged(program(random.Random(seed), blocks)) for seed in seeds)
 
 
 READ = (
@@ -136,3 +154,11 @@ def test_random_programs_are_read_as_python_reads_them() -> None:
 def test_more_random_programs(seeds: range) -> None:
     found = verdicts(seeds)
     assert found["equal"] >= 0.32 * len(seeds), found
+
+
+@pytest.mark.parametrize("seeds", numbers([range(40)], [range(start, start + 100) for start in range(100, 400, 100)]))
+def test_functions_branches_and_loops_are_run_as_python_runs_them(seeds: range) -> None:
+    found = verdicts(seeds, blocks=True)
+    refused = sum(count for what, count in found.items() if what.startswith("symgrad refuses"))
+    assert refused <= 0.05 * (found["equal"] + refused), found
+    assert found["equal"] >= 0.4 * len(seeds), found

@@ -69,6 +69,12 @@ PYTHONS = (
     "torch.zeros_like(x) + a", "torch.full((2, 3), 2.5) * x", "(torch.arange(6) % 4).reshape(2, 3) * x", "torch.tensor([1, 2, 3]) * x", "torch.eye(2) @ x",
     "(torch.tensor([200, 1, 2], dtype=torch.uint8) + torch.tensor([100, 1, 2], dtype=torch.uint8)) * x", "torch.tensor([.1, .2, .3], dtype=torch.float16) * x",
     "torch.tensor([100, 2, 3], dtype=torch.int8) * 2 * x", "(torch.arange(3, dtype=torch.uint8) - 2) * x", "(torch.tensor([7, 8, 9]) // 2) * x",
+    "def f(t, s=3, *, u):\n    t = t * s\n    return t - u\nf(x, u=a) * x", "k = 2\nf = lambda t: t * k\nk = 5\nf(x)", "fs = [lambda t: t * k for k in range(3)]\nfs[0](x)",
+    "def f(t):\n    def g(s):\n        return s * t\n    return g(a)\nf(x)", "def f(n):\n    return x if n == 0 else f(n - 1) * a\nf(3)", "def f(t, s=[]):\n    s.append(t)\n    return sum(s)\nf(x)\nf(a)",
+    "def f(t):\n    for k in range(4):\n        if k == 2:\n            return t * k\nf(x)", "y, n = x, 0\nwhile n < 5:\n    n += 1\n    if n == 2: continue\n    if n == 4: break\n    y = y * a + n\ny",
+    "def f(t, s=2): return t * s\nf(x, s=5) + f(a)", "d = {'p': a, 'p': x}\nd['p'] * 2", "d = {'p': x, 2: a}\nd['q'] = d['p'] * d[2]\nsum(d.values()) * d.get('q')", "d = {f'w{k}': x * k for k in range(3)}\nd['w1'] - d['w2']", "y = x\nfor k, t in {'p': a, 'q': x}.items():\n    y = y * t + len(k)\ny",
+    "assert x.shape == (2, 3), 'no'\nx * a", "try:\n    y = x * 2\nexcept RuntimeError:\n    y = a\nelse:\n    y = y * a\nfinally:\n    y = y + 1\ny", "t = [x, a]\ny = t.pop() * 2 if 1 in [1, 2] and 3 not in (1, 2) else x\ny * len(t)",
+    "s = 1\nfs = [lambda t: t * s for _ in range(2)]\ns = 3\nfs[0](x)", "def f(x):\n    return x * 2\nf(a) + x", "def f():\n    y = a\n    return y\ny = x\nf() * y",
 )  # fmt: skip
 
 
@@ -225,7 +231,9 @@ HOSTILE = (
     "torch._C._abort()", "torch.jit.script(x)", "torch.compile(x)", "torch.classes.load_library('a')", "torch.from_file('PWNED', size=1)", "torch.frombuffer(b'ab')",
     "np.lib.npyio.load('PWNED')", "np.linalg.test()", "np.f2py", "np.ctypeslib.load_library('a', 'b')", "import os; os.remove('PWNED')", "from os import system; system('true')",
     "import subprocess", "from torch import load; load('PWNED')", "from torch._C import _abort", "from numpy import load", "from . import x", "from torch import *",
-    "lambda: x", "def f():\n    return x\nf()", "class A:\n    pass", "while True:\n    x", "async def f():\n    pass", "global x", "assert x", "try:\n    x\nexcept Exception:\n    x",
+    "lambda: x", "def f(*t):\n    return x\nf()", "@print\ndef f():\n    return x\nf()", "def f():\n    global y\n    y = x\nf()\ny", "def f():\n    yield x\nf()", "def f():\n    return f()\nf()",
+    "def f():\n    y = y\n    return y\ny = x\nf()", "f = lambda t: t\nf.around", "(lambda: 1).__globals__", "torch.vmap(lambda t: t)(x)", "sorted([x], key=lambda t: 1)", "def f(t): return t\nf(x, x)", "x in [x]", "{}.update", "d = {}; d[x] = x; d[x]",
+    "while True:\n    pass", "d = {'p': x}\nwhile 1:\n    d = {'p': d}", "try:\n    raise ValueError\nexcept ValueError:\n    y = x\ny", "y = x * 2\nfor k in range(2):\n    y.sum().backward()", "class A:\n    pass", "while True:\n    x", "async def f():\n    pass", "global x", "assert x", "assert 0\nx",
     "raise ValueError", "with open('PWNED', 'w') as f:\n    x", "with torch.cuda.stream(None):\n    x", "x.register_hook(print)", "x.apply_(abs)", "x.map_(x, max)", "x.set_(x)",
     "x.storage()", "x.untyped_storage()", "x.resize_(10)", "x.share_memory_()", "x.data_ptr()", "x.grad_fn", "x.backward.__func__", "x.share_memory_", "torch.set_default_dtype(torch.float32)",
     "torch.set_num_threads(1)", "torch.use_deterministic_algorithms(True)", "torch.autograd.Function", "torch.autograd.grad(x, x)", "torch.multiprocessing", "torch.set_grad_enabled(False)",

@@ -220,7 +220,7 @@ def test_what_no_wording_covers_is_refused() -> None:
         "torch.nn.GroupNorm(1, 3)(x)": r"has weights of its own[^?]*F\.group_norm\(x, num_groups, weight, bias\)",
         "nn.Linear(3, 4)(x)": r"has weights of its own[^?]*F\.linear\(x, weight, bias\)[^?]*symgrad run",
         "[a for a in x]": r"`for` is not allowed[^?]*a list entry by entry: \[x\[0\], x\[1\]\]",
-        "h = 2 * x; del x; h": r"`del` is not allowed[^?]*leave it out",
+        "h = 2 * x; del x; h.foo": r"`del` is not allowed[^?]*foo is not read[^?]*leave it out",
         "x.view(b, t, -1)": r"b and t are sizes, without a value[^?]*b=2[^?]*t=2",
         "x.expand(n, 2, 3)": r"n is a size, without a value",
         "x / 0": r"divides by zero everywhere\n",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from symgrad.errors import RUN, NotationError, SourceText
 from symgrad.language.parser import parse_script
@@ -124,6 +125,7 @@ INPLACE = "inplace"
 """An option that says where the result is written, and not what it is."""
 
 
+@lru_cache(maxsize=256)
 def parse_pasted_script(source: SourceText) -> Script:
     """The statements of ``source`` that compute, and what the others say of them; raises `NotationError`.
 

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from symgrad.errors import RUN, NotationError, Span
+from symgrad.errors import RUN, Hint, NotationError, Span
 from symgrad.notation.tokens import Token, scan_tokens
 
 LENGTH = 4_000
@@ -101,13 +101,13 @@ def tokenize_python(text: str, length: int = LENGTH) -> list[Token]:
 
 def unknown_word_error(word: str, span: Span) -> NotationError:
     """The error for a word that is not part of the language."""
-    hint = (f"write {LOOKALIKES[word]} instead",) if word in LOOKALIKES else (ALLOWED,)
+    hints: tuple[Hint, ...] = (f"write {LOOKALIKES[word]} instead",) if word in LOOKALIKES else (ALLOWED,)
     if word in REFUSED_SIGNS:
-        problem = REFUSED_SIGNS[word]
+        problem, hints = REFUSED_SIGNS[word], (*hints, RUN)
     else:
         shown = word if word.isprintable() and word.strip() else f"U+{ord(word[0]):04X}"
         problem = f"the character {shown} is not part of an expression"
-    return NotationError(problem, span=span, hints=hint)
+    return NotationError(problem, span=span, hints=hints)
 
 
 def check_word(token: Token, following: str) -> None:
@@ -130,7 +130,8 @@ def check_word(token: Token, following: str) -> None:
             )
     elif token.kind == "name":
         if following in ("'", '"'):
-            raise NotationError("strings with a prefix are not allowed", span=span, hints=("a plain string: 'mean'",))
+            told = "strings with a prefix are not allowed"
+            raise NotationError(told, span=span, hints=("a plain string: 'mean'", RUN))
         if not word.isidentifier():
             odd = next(n for n in range(len(word)) if not word[: n + 1].isidentifier())
             raise NotationError(

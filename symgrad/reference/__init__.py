@@ -6,9 +6,9 @@ uses nothing of symgrad, so that no mistake in reading a text is made twice. Not
 whitelist of syntax in Python's order (the right side first, then the targets, from left to right), looks names up in a
 whitelist, and bounds the cost of a call on ``device="meta"`` before it is made (`bounds`).
 
-Statements bind names, write into slices, unpack, and loop; expressions are Python's, over tensors, arrays, numbers and
-lists. Calls like ``print``, seeds and optimizers compute nothing. The output is the tensor that ``backward`` is called
-on, or the last value.
+Statements bind names, write into slices, unpack, loop and branch, and define functions; expressions are Python's, over
+tensors, arrays, numbers, lists and dictionaries. Calls like ``print``, seeds and optimizers compute nothing. The output
+is the tensor that ``backward`` is called on, or the last value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from symgrad.reference.bounds import Budget, TextRejected, UnsupportedText
 from symgrad.reference.call_dispatch import TorchCaller
 from symgrad.reference.evaluation import BINARY, ExpressionEvaluator
 
-__all__ = ["ReferenceResult", "TextRejected", "UnsupportedText", "run_reference"]
+__all__ = ["ReferenceResult", "TextRejected", "UnsupportedText", "parse_statements", "run_reference"]
 
 
 PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?=[ \t]|$)|In \[\d+\]:)[ ]?")
@@ -60,15 +60,39 @@ class BackwardReached(Exception):
     """The text calls backward: what follows changes no output."""
 
 
-def run_reference(text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = ()) -> ReferenceResult:
+class LoopLeft(Exception):
+    """``break``; ``continue`` where the loop goes ``on``."""
+
+    def __init__(self, on: bool) -> None:
+        super().__init__()
+        self.on = on
+
+
+class FunctionLeft(Exception):
+    """``return``."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+Assigned = Callable[[str, Any], None]
+"""What is told each name that a text binds, with its value."""
+
+
+def run_reference(
+    text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = (), assigned: Assigned | None = None
+) -> ReferenceResult:
     """What ``text`` gives with these tensors and numbers as ``inputs``; ``draws`` are random numbers, in order.
+
+    ``assigned`` is told what each name is bound to, when it is.
 
     Raises `TextRejected` with the words of Python or torch, and `UnsupportedText` for what the interpreter cannot run.
 
     >>> run_reference("x, y = y, x; x - y", {"x": torch.tensor(1.0), "y": torch.tensor(3.0)}).output
     tensor(2.)
     """
-    return ReferenceInterpreter(inputs, draws).read(text)
+    return ReferenceInterpreter(inputs, draws, assigned).read(text)
 
 
 def parse_statements(text: str) -> list[ast.stmt]:
@@ -85,11 +109,17 @@ def parse_statements(text: str) -> list[ast.stmt]:
     return tree.body
 
 
+def is_backward_call(node: ast.AST) -> bool:
+    """Whether a node is ``….backward(…)``."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+
+
 class ReferenceInterpreter(ExpressionEvaluator):
     """A walk: the names, and what is left to spend."""
 
-    def __init__(self, inputs: Mapping[str, Any], draws: Sequence[Any]) -> None:
-        self.names, self.budget = dict(inputs), Budget()
+    def __init__(self, inputs: Mapping[str, Any], draws: Sequence[Any], assigned: Assigned | None) -> None:
+        self.names, self.budget, self.told = dict(inputs), Budget(), assigned
+        self.whole = self.names
         self.caller = TorchCaller(self.budget, list(draws))
         self.leaves = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
         self.last: Any = None
@@ -97,8 +127,14 @@ class ReferenceInterpreter(ExpressionEvaluator):
 
     def read(self, text: str) -> ReferenceResult:
         """The answer."""
+        body = parse_statements(text)
+        places = [n for n, node in enumerate(body) if isinstance(node, ast.Expr) and is_backward_call(node.value)]
+        if sum(map(is_backward_call, (part for node in body for part in ast.walk(node)))) > len(places[:1]):
+            raise UnsupportedText("backward() is called more than once, or inside a loop or a function")
+        if places and not all(isinstance(node, ast.Expr) for node in body[places[0] :]):
+            raise UnsupportedText("what is computed after backward() is not explained")
         try:
-            self.statements(parse_statements(text))
+            self.statements(body)
         except BackwardReached:
             pass
         except RecursionError as error:
@@ -112,7 +148,8 @@ class ReferenceInterpreter(ExpressionEvaluator):
     def mark(self, name: str, value: Any) -> None:
         """The first tensor of each name that is an input, or a leaf with a gradient, is kept; no other lives longer."""
         with suppress(RuntimeError):  # a view whose base was written over says nothing any more
-            if isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf:
+            own = self.names is self.whole  # a function's names are nobody else's
+            if own and isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf:
                 self.leaves.setdefault(name, value)
 
     def statements(self, body: Sequence[ast.stmt]) -> None:
@@ -140,7 +177,29 @@ class ReferenceInterpreter(ExpressionEvaluator):
             case ast.For(target=target, iter=over, body=body, orelse=[]):
                 for entry in self.entries(self.value(over)):
                     self.assign(target, entry)
-                    self.statements(body)
+                    if self.left(body):
+                        break
+            case ast.While(test=test, body=body, orelse=[]):
+                while self.truth(self.value(test)) and not self.left(body):
+                    pass
+            case ast.Break() | ast.Continue():
+                raise LoopLeft(isinstance(node, ast.Continue))
+            case ast.FunctionDef(name=name, args=parameters, body=body, decorator_list=[]):
+                self.names[name] = self.defined(name, parameters, body)
+            case ast.Return(value=value):
+                raise FunctionLeft(None if value is None else self.value(value))
+            case ast.Assert(test=test):
+                if not self.truth(self.value(test)):
+                    raise TextRejected("AssertionError")
+            case ast.Raise():
+                raise TextRejected("the text raises an exception here")
+            case ast.Try(body=body, orelse=orelse, finalbody=finalbody):
+                try:
+                    self.statements([*body, *orelse])
+                except TextRejected as error:
+                    raise UnsupportedText("an exception that the text catches") from error
+                finally:
+                    self.statements(finalbody)
             case ast.If(test=test, body=body, orelse=orelse):
                 self.statements(body if self.truth(self.value(test)) else orelse)
             case ast.With(items=[ast.withitem(context_expr=block, optional_vars=None)], body=body):
@@ -160,6 +219,23 @@ class ReferenceInterpreter(ExpressionEvaluator):
                 pass
             case _:
                 raise UnsupportedText(f"{type(node).__name__.lower()} is not read")
+
+    def left(self, body: Sequence[ast.stmt]) -> bool:
+        """One turn of a loop: whether it ends the loop."""
+        self.budget.step()
+        try:
+            self.statements(body)
+        except LoopLeft as left:
+            return not left.on
+        return False
+
+    def returned(self, body: Sequence[ast.stmt]) -> Any:
+        """What the statements of a function return."""
+        try:
+            self.statements(body)
+        except FunctionLeft as left:
+            return left.value
+        return None
 
     def says(self, node: ast.expr) -> bool:
         """A call that only says something; ``backward``, which ends the text. What ``x.grad`` is, is not known here."""
@@ -188,11 +264,14 @@ class ReferenceInterpreter(ExpressionEvaluator):
             case ast.Name(id=name):
                 self.names[name] = value
                 self.mark(name, value)
+                if self.told is not None:
+                    self.told(name, value)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part, found in zip(parts, self.unpacked(parts, value), strict=True):
                     self.assign(part.value if isinstance(part, ast.Starred) else part, found)
-            case ast.Subscript(value=owner, slice=key):
-                self.caller.operator(operator.setitem, self.owner(owner), self.value(key), value)
+            case ast.Subscript(value=node, slice=key):
+                owner = self.owner(node)
+                self.caller.operator(operator.setitem, owner, self.index(owner, key), value)
             case ast.Attribute(value=owner, attr="requires_grad"):
                 of = self.value(owner)
                 self.caller.plain(lambda: of.requires_grad_(bool(value)))
@@ -226,7 +305,8 @@ class ReferenceInterpreter(ExpressionEvaluator):
             case ast.Name():
                 self.assigned([target], self.combined(sign, self.value(target), self.value(value)))
             case ast.Subscript(value=node, slice=index):
-                owner, key = self.owner(node), self.value(index)
+                owner = self.owner(node)
+                key = self.index(owner, index)
                 self.last = self.combined(sign, self.caller.operator(operator.getitem, owner, key), self.value(value))
                 self.caller.operator(operator.setitem, owner, key, self.last)
             case ast.Attribute(attr="data"):

@@ -221,9 +221,9 @@ class Budget:
         """``values``, whose entries are counted, those of lists in it too."""
         waiting = [values]
         while waiting:
-            if isinstance(found := waiting.pop(), (list, tuple)):
+            if isinstance(found := waiting.pop(), (list, tuple, dict)):
                 self.entries(len(found) + 1)
-                waiting += found
+                waiting += found.values() if isinstance(found, dict) else found
         return values
 
     def entries(self, count: int) -> None:

@@ -38,6 +38,12 @@ from symgrad.reference.bounds import (
 PLAIN = (int, float, complex, str, bool, type(None), slice, type(...), torch.dtype, torch.Size, torch.Tensor,
          np.ndarray, np.generic, range, torch.memory_format, torch.layout)  # fmt: skip
 """What a function of torch's or NumPy's may be handed, tuples and lists of it, and types of numbers."""
+METHODS: Mapping[type, tuple[str, ...]] = {
+    list: ("append", "pop"),
+    dict: ("items", "keys", "values", "get"),
+    torch.Size: ("numel",),
+}
+"""What may be called of Python's own containers."""
 DEVICES, CASTS = ("cpu", "cuda", "mps", "xpu", "meta"), ("float", "int", "bool")
 BINDING = ("argument", "positional", "keyword", "must be", "should be", "received an invalid combination")
 """Words of an exception that says that a function does not take its arguments."""
@@ -93,7 +99,7 @@ class TorchCaller:
             return (
                 self.plain(lambda: getattr(owner, word)) if word in PROPERTIES else AllowedFunction(word, owner=owner)
             )
-        if (isinstance(owner, list) and word == "append") or (isinstance(owner, torch.Size) and word == "numel"):
+        if word in METHODS.get(type(owner), ()):
             return AllowedFunction(word, getattr(owner, word), says=True)
         found = getattr(owner, word, None) if isinstance(owner, (tuple, torch.finfo)) else None
         if found is not None and not callable(found):  # one of the results of a call
@@ -231,7 +237,7 @@ class TorchCaller:
         """An operator of Python's: between numbers and lists, or torch's own."""
         if any(isinstance(v, (AllowedModule, AllowedFunction, torch.nn.Module)) for v in values):
             raise TextRejected("a function is no operand")
-        if any(isinstance(v, torch.Tensor) for v in values):
+        if any(isinstance(v, torch.Tensor) for v in values) and not isinstance(values[0], dict):
             return self.counted(sign, list(values), {}, sign.__name__)
         if any(isinstance(v, np.ndarray) for v in values):
             self.budget.numpy(values)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from symgrad.reference.bounds import (
     PARTS,
     PYTHONS,
     Budget,
+    TextRejected,
     UnsupportedText,
     find_bare_function,
     is_allowed_word,
@@ -42,16 +45,40 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+MEMBER: dict[type[ast.cmpop], bool] = {ast.In: True, ast.NotIn: False}
+"""Whether an entry has to be there."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextFunction:
+    """A function that the text defines: its parameters, what they are if nobody says so, and the names around it.
+
+    ``body`` is a list of statements, or the expression of a lambda; ``local`` are the names that it binds.
+    """
+
+    name: str
+    parameters: Sequence[str]
+    defaults: dict[str, Any]
+    body: Sequence[ast.stmt] | ast.expr
+    around: MutableMapping[str, Any]
+    local: frozenset[str]
+
+
 class ExpressionEvaluator:
     """What names and expressions are worth."""
 
-    names: dict[str, Any]
+    names: MutableMapping[str, Any]
+    unbound: frozenset[str] = frozenset()
     budget: Budget
     caller: TorchCaller
 
     @abstractmethod
     def assign(self, target: ast.expr, value: Any) -> None:
         """A value to a target."""
+
+    @abstractmethod
+    def returned(self, body: Sequence[ast.stmt]) -> Any:
+        """What the statements of a function return."""
 
     # Names ----------------------------------------------------------------------------------------------
 
@@ -66,11 +93,15 @@ class ExpressionEvaluator:
         known = self.names if word in self.names else ALONE
         if word in known:
             return known[word]
+        if word in self.unbound:
+            raise TextRejected(f"cannot access local variable '{word}' where it is not associated with a value")
         if word in LIBRARIES:
             return AllowedModule(LIBRARIES[word])
         if word in PYTHONS or is_allowed_word(word):
             return AllowedFunction(word, find_bare_function(word), bare=True)
-        return self.caller.attribute(AllowedModule(torch.autograd), word)  # Variable, or nothing
+        if word != "Variable":
+            raise UnsupportedText(f"{word} is not known here")
+        return self.caller.attribute(AllowedModule(torch.autograd), word)
 
     def entries(self, value: Any) -> list[Any]:
         """What a loop goes over."""
@@ -101,7 +132,8 @@ class ExpressionEvaluator:
             case ast.Attribute(value=owner, attr=word):
                 return self.caller.attribute(self.value(owner), word)
             case ast.Subscript(value=owner, slice=key):
-                return self.caller.operator(operator.getitem, self.value(owner), self.value(key))
+                of = self.value(owner)
+                return self.caller.operator(operator.getitem, of, self.index(of, key))
             case ast.Slice(lower=lower, upper=upper, step=step):
                 return slice(*(None if part is None else self.value(part) for part in (lower, upper, step)))
             case ast.Call():
@@ -118,8 +150,15 @@ class ExpressionEvaluator:
                 return found
             case ast.ListComp(elt=part, generators=loops) | ast.GeneratorExp(elt=part, generators=loops):
                 return self.budget.list(self.made(part, loops))
-            case ast.JoinedStr():
-                return ""
+            case ast.Dict(keys=keys, values=parts) if None not in keys:
+                pairs = [(self.value(key), self.value(part)) for key, part in zip(keys, parts, strict=True) if key]
+                return self.budget.list(self.keyed(pairs))
+            case ast.DictComp(key=key, value=part, generators=loops):
+                return self.budget.list(self.keyed(self.made(ast.Tuple([key, part], ast.Load()), loops)))
+            case ast.Lambda(args=parameters, body=body):
+                return self.defined("<lambda>", parameters, body)
+            case ast.JoinedStr(values=parts):
+                return self.joined(parts)
         raise UnsupportedText(f"{type(node).__name__.lower()} is not read")
 
     def listed(self, parts: Sequence[ast.expr]) -> list[Any]:
@@ -131,7 +170,8 @@ class ExpressionEvaluator:
 
     def made(self, part: ast.expr, loops: Sequence[ast.comprehension]) -> list[Any]:
         """A comprehension, whose names are its own."""
-        outside, found = dict(self.names), list[Any]()
+        outside, found = self.names, list[Any]()
+        self.names = ChainMap({}, outside)
 
         def over(rest: Sequence[ast.comprehension]) -> None:
             if not rest:
@@ -145,6 +185,30 @@ class ExpressionEvaluator:
         over(loops)
         self.names = outside
         return found
+
+    def joined(self, parts: Sequence[ast.expr]) -> str:
+        """A string with numbers in it; "" where it says something of tensors or is laid out, for nobody reads it."""
+        found = [self.value(part.value if isinstance(part, ast.FormattedValue) else part) for part in parts]
+        laid_out = any(isinstance(p, ast.FormattedValue) and (p.format_spec or p.conversion > 0) for p in parts)
+        return "" if laid_out or not all(isinstance(f, (int, str)) for f in found) else "".join(map(str, found))
+
+    def keyed(self, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+        """A dictionary."""
+        found: dict[Any, Any] = {}
+        for key, value in pairs:
+            found[self.key(key)] = value
+        return found
+
+    def key(self, value: Any) -> Any:
+        """A key of a dictionary: a whole number, or a string that is known."""
+        if not isinstance(value, (int, str)) or value == "":
+            raise UnsupportedText("this key is not read")
+        return value
+
+    def index(self, owner: Any, node: ast.expr) -> Any:
+        """What stands in the brackets behind ``owner``."""
+        found = self.value(node)
+        return self.key(found) if isinstance(owner, dict) else found
 
     def combined(self, sign: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         """An operator between two values; one of lists or large whole numbers is counted first."""
@@ -164,13 +228,22 @@ class ExpressionEvaluator:
         left, found = self.value(node.left), None
         for relation, part in zip(node.ops, node.comparators, strict=True):
             right = self.value(part)
-            if type(relation) not in COMPARED:
-                raise UnsupportedText("this comparison is not read")
-            found = self.caller.operator(COMPARED[type(relation)], left, right)
+            if type(relation) in MEMBER:
+                found = self.holds(right, left) is MEMBER[type(relation)]
+            else:
+                found = self.caller.operator(COMPARED[type(relation)], left, right)
             if part is not node.comparators[-1] and not self.truth(found):
                 return found
             left = right
         return found
+
+    def holds(self, several: Any, one: Any) -> bool:
+        """``one in several``, of numbers and strings: what tensors are equal to is a tensor."""
+        parts = list(several) if isinstance(several, (list, tuple, dict, range)) else None
+        if parts is None or not all(isinstance(part, (int, float, str)) for part in (*parts, one)):
+            raise UnsupportedText("this comparison is not read")
+        self.budget.step(len(parts))
+        return one in parts
 
     def either(self, stops: bool, parts: Sequence[ast.expr]) -> Any:
         """``a and b``, ``a or b``."""
@@ -194,4 +267,58 @@ class ExpressionEvaluator:
             if keyword.arg is None:
                 raise UnsupportedText("** is not read")
             kwargs[keyword.arg] = self.value(keyword.value)
+        if isinstance(function, TextFunction):
+            return self.applied(function, args, kwargs)
         return self.caller.call(function, args, kwargs)
+
+    # Functions of the text's own ------------------------------------------------------------------------
+
+    def defined(self, name: str, given: ast.arguments, body: Sequence[ast.stmt] | ast.expr) -> TextFunction:
+        """The function that a ``def`` or a ``lambda`` makes; its defaults are computed here."""
+        if given.vararg or given.kwarg or given.posonlyargs:
+            raise UnsupportedText("a function of any number of arguments is not read")
+        parameters, last = [part.arg for part in given.args], given.args[len(given.args) - len(given.defaults) :]
+        defaults = {part.arg: self.value(value) for part, value in zip(last, given.defaults, strict=True)}
+        for part, value in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+            parameters.append(part.arg)
+            defaults |= {} if value is None else {part.arg: self.value(value)}
+        inside = [] if isinstance(body, ast.expr) else list(body)
+        local = frozenset(parameters).union(*map(bound_names, inside))
+        return TextFunction(name, parameters, defaults, body, self.names, local)
+
+    def applied(self, function: TextFunction, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A call of a function of the text's own: its body is run where its names are its own."""
+        given = dict(zip(function.parameters, args, strict=False))
+        twice, odd = given.keys() & kwargs.keys(), kwargs.keys() - {*function.parameters}
+        missing = [n for n in function.parameters if n not in {*given, *kwargs, *function.defaults}]
+        if len(args) > len(function.parameters) or twice or odd or missing:
+            raise TextRejected(f"{function.name}() is not called with its arguments: {', '.join(function.parameters)}")
+        before = self.names, self.unbound
+        around = {name: value for name, value in function.around.items() if name not in function.local}
+        self.names, self.unbound = {**around, **function.defaults, **given, **kwargs}, function.local
+        try:
+            return self.value(function.body) if isinstance(function.body, ast.expr) else self.returned(function.body)
+        finally:
+            self.names, self.unbound = before
+
+
+def bound_names(node: ast.stmt) -> frozenset[str]:
+    """The names that a statement binds, those inside functions and comprehensions left out.
+
+    >>> sorted(bound_names(ast.parse("for i, a in p: y = [k for k in a]").body[0]))
+    ['a', 'i', 'y']
+    """
+    found, waiting = set[str](), list[ast.AST]([node])
+    while waiting:
+        match part := waiting.pop():
+            case ast.FunctionDef(name=name):
+                found.add(name)
+            case ast.Lambda() | ast.ListComp() | ast.GeneratorExp() | ast.DictComp():
+                pass
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                found.add(name)
+            case ast.alias(name=name, asname=other):
+                found.add(other or name.partition(".")[0])
+            case _:
+                waiting += ast.iter_child_nodes(part)
+    return frozenset(found)

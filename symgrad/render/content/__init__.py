@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from symgrad.backward import Backward, derive_backward
@@ -151,6 +152,8 @@ def says_more(lines: Backward, derived: Sequence[Derived]) -> bool:
     return bool(between) or any(d.form is None and has_readable_lines(lines, d.name) for d in derived)
 
 
+BLOCK = re.compile(r"^ *(?:def|for|while|if|with|try)\b.*:", re.MULTILINE)
+"""What begins a block of lines, as a loop."""
 STATED = re.compile(r"[^()=]*=[^=]")
 """A statement that has a left side."""
 
@@ -199,7 +202,11 @@ def explanation_page(
         sections = tuple(write() for place, write in enumerate(writers) if only is None or place in only)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
     facts.append((explanation.program.output, size_text(explanation.output.shape)))
-    heading = (Code(format_definition(explanation.expression, explanation.program.output)),)
+    typed = explanation.expression
+    heading = (Code(format_definition(typed, explanation.program.output)),)
+    if BLOCK.search(typed):  # on one line nobody sees where a loop ends
+        lines = textwrap.dedent(typed).strip().splitlines()
+        heading, opening = (Code(lines[-1].strip()),), (Listing("\n".join(lines)), Paragraph(("gives",)), *opening)
     later = explanation.downstream
     if later is not None:
         known = dict(facts)

@@ -204,7 +204,7 @@ class Capture(RecordedProgram, Listed):
         One of more characters than the ``longest`` is not wanted.
         """
         most = None if longest is None else arguments.require_count(longest, "longest")
-        own, program = self._name(name), self._single(output)
+        own, program = self._name(name), self.single(output)
         program = self._derived(program, own, "a closed form")
         form = prove_program_form(program, own, self.values)
         text = None if form is None else with_labels(form.text, self.labels)
@@ -212,7 +212,7 @@ class Capture(RecordedProgram, Listed):
 
     def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
         """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
-        own, program = self._name(name), self._single(output)
+        own, program = self._name(name), self.single(output)
         program = self._derived(program, own, "a Jacobian")
         derived = derive_formulas(program, (own,))[own]
         return Jacobian(
@@ -241,7 +241,7 @@ class Capture(RecordedProgram, Listed):
 
         ``order=2`` adds the second derivatives by every pair of inputs.
         """
-        program, check = self._single(output), arguments.require_flag(check, "check")
+        program, check = self.single(output), arguments.require_flag(check, "check")
         order = arguments.require_order(order)
         chosen = self._names(wrt)
         for name in chosen:
@@ -310,7 +310,7 @@ class Capture(RecordedProgram, Listed):
             found[name] = found[name] + weights if name in found else weights
         return found
 
-    def _single(self, output: str | None) -> Program:
+    def single(self, output: str | None = None) -> Program:
         """The recording with one output."""
         output = None if output is None else arguments.require_name(output, "output")
         if output is None and len(self.ends) > 1:

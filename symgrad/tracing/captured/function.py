@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -53,8 +53,13 @@ def check_differentiable_arguments() -> Iterator[None]:
 
 
 @frames.mark_recording_start
-def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
-    """`symgrad.capture`."""
+def capture_function(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    named: Callable[[], Iterable[tuple[str, torch.Tensor]]] = tuple,
+) -> Capture:
+    """`symgrad.capture`; ``named`` says, when ``fn`` has run, what tensors of its own are called."""
     if not callable(fn):
         raise InputError("capture takes a function or a module", found=(type(fn).__name__,))
     recorder, asked = Recorder(), frames.user_line()
@@ -86,6 +91,9 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
             declared.append(node)
     with record_calls(recorder), torch.enable_grad(), check_differentiable_arguments():
         result = fn(*given, **spoken)
+    for called, own in named():
+        if recorder.knows(own):
+            labels.setdefault(id(recorder.node_of(own)), called)
     found = list(tensors_in(_to_plain_containers(result)))
     if not found:
         raise InputError("the function returns no tensor", found=(type(result).__name__,))

@@ -1,0 +1,174 @@
+"""Texts that have a meaning only as they run: their lines are walked once, at given sizes, and what they did is kept.
+
+Comes in: a text with a ``def``, an ``if``, a ``while`` and the like, which `symgrad.language` does not read, and an
+array for each of its inputs. Goes out: what reading gives, a `ParsedProgram`, of the way that the text took with these
+numbers. The walk is the reference's (`symgrad.reference`), so no text is handed to Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.backward.page_names import rename_results
+from symgrad.errors import SourceText
+from symgrad.language import ParsedProgram
+from symgrad.language.inference import describe_numbers
+from symgrad.numeric import Array, forward
+from symgrad.numeric.exact import as_float
+from symgrad.oracles.typed_text import nearly_equal
+from symgrad.program import Number, Own, free_name
+from symgrad.reference import TextRejected, UnsupportedText, parse_statements, run_reference
+from symgrad.reference.bounds import ALONE, LIBRARIES, is_allowed_word
+from symgrad.tracing.captured import Capture
+from symgrad.tracing.captured.function import capture_function
+from symgrad.tracing.lift import relabel_program
+from symgrad.tracing.record.trace import tensors_in
+
+ONCE = "symgrad ran these lines once, with the sizes and values shown here; others may take another way"
+RANKS, LENGTH, MOST = (2, 1, 0, 3), 3, 64
+"""Numbers of axes that an input of unknown shape is tried with, how long each is, and how often that is tried."""
+SHORT = 8
+"""Numbers that are written out."""
+WHOLE = ("int", "long", "index", "indices")
+"""Words of what Python and torch say of a decimal number where a whole one belongs."""
+
+
+def free_names(text: str, named: Collection[str] = ()) -> tuple[str, ...]:
+    r"""The inputs of a text, in order: names that it reads and does not make, and of the ``named`` those that it reads.
+
+    >>> free_names("f = lambda x: x * a\nf(x).sum()")
+    ('x', 'a')
+    """
+    try:
+        whole = ast.unparse(ast.Module(parse_statements(text), []))
+        top = symtable.symtable(whole, "<text>", "exec")
+    except (UnsupportedText, SyntaxError, RecursionError):  # `return` outside of a function
+        return tuple(named)
+    made = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    made = {*made, *ALONE, *LIBRARIES, *vars(builtins)}.difference(named)
+    read, tables = set[str](), [top]
+    while tables:
+        table = tables.pop()
+        here = (s for s in table.get_symbols() if s.is_referenced() and (table is top or s.is_global()))
+        read |= {symbol.get_name() for symbol in here}
+        tables += table.get_children()
+    nodes = [*ast.walk(ast.parse(whole))]
+    made |= {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    words = [node for node in nodes if isinstance(node, ast.Name) and node.id in read - made]
+    words.sort(key=lambda node: (node.lineno, node.col_offset))
+    return tuple(dict.fromkeys(n.id for n in words if n.id in named or not is_allowed_word(n.id)))
+
+
+@dataclass(frozen=True)
+class WalkedText:
+    """A text, the ``numbers`` of names in it, its inputs of truth values, and ``wishes`` for the name of its output.
+
+    Its methods raise `UnsupportedText` where the walk goes no further, and `TextRejected` with the words of Python or
+    torch, where one of them refuses a line.
+    """
+
+    source: SourceText
+    numbers: Mapping[str, Number]
+    truths: frozenset[str]
+    wishes: tuple[str, ...]
+
+    def choose_sizes(self, wanted: Mapping[str, Sequence[int | str] | None]) -> dict[str, tuple[int, ...]]:
+        """A shape for each input: as ``wanted``, else the first number of axes, all of one length, that torch takes."""
+        known = {
+            n: tuple(s if isinstance(s, int) else LENGTH for s in own) for n, own in wanted.items() if own is not None
+        }
+        free = [name for name in wanted if name not in known]
+        refusal: TextRejected | None = None
+        for ranks in islice(sorted(product(RANKS, repeat=len(free)), key=lambda r: sum(map(RANKS.index, r))), MOST):
+            sizes = {**known, **{name: (LENGTH,) * rank for name, rank in zip(free, ranks, strict=True)}}
+            if not free:
+                return sizes
+            try:
+                run_reference(self.source.text, {**self.tensors(sizes, {}), **self.numbers})
+                return sizes
+            except TextRejected as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
+
+    def read(self, sizes: Mapping[str, tuple[int, ...]], known: Mapping[str, Array]) -> ParsedProgram:
+        """What the text did with the ``known`` inputs, and any small numbers in the place of others."""
+        given = self.tensors(sizes, known)
+        try:
+            return self.walked(given)
+        except TextRejected as error:
+            whole = {n: torch.as_tensor(np.array(a)) for n, a in known.items() if np.asarray(a).dtype.kind in "iu"}
+            if not whole or not any(word in str(error) for word in WHOLE):
+                raise
+            return self.walked({**given, **whole})
+
+    def tensors(self, sizes: Mapping[str, tuple[int, ...]], known: Mapping[str, Array]) -> dict[str, torch.Tensor]:
+        """The inputs of the text."""
+        found = {}
+        for name, shape in sizes.items():
+            small = np.linspace(0.25, 1.5, prod(shape)).reshape(shape)
+            array = as_float(known.get(name, small))
+            found[name] = torch.tensor(array, dtype=torch.bool if name in self.truths else torch.float64)
+        return found
+
+    def walked(self, given: Mapping[str, torch.Tensor]) -> ParsedProgram:
+        """One walk, its value held against torch's own: a text may write where autograd does not see it."""
+        leaves = {n: t.detach().clone().requires_grad_(t.is_floating_point()) for n, t in given.items()}
+        output = run_reference(self.source.text, {**leaves, **self.numbers}).output
+        if not isinstance(output, torch.Tensor) or output.is_complex():
+            raise UnsupportedText("it gives no tensor of real numbers")
+        captured, seed = self.capture(given)
+        if captured.complexes or any(map(captured.boxed, captured.wanted)):
+            raise UnsupportedText("a step of it has no derivation here")
+        program = relabel_program(captured.single(), captured.labels)
+        made = {t.name: np.asarray(captured.arrays[t.name]) for t in program.inputs if t.name not in given}
+        inputs = {**{name: tensor.numpy() for name, tensor in given.items()}, **made}
+        found = forward(program, {tensor.name: as_float(inputs[tensor.name]) for tensor in program.inputs})
+        if not nearly_equal(found[program.output], output.detach().numpy()):
+            raise UnsupportedText("a tensor is changed where autograd does not see it")
+        if program.steps:
+            called = free_name(self.wishes, {tensor.name for tensor in program.tensors()} - {program.output})
+            program = rename_results(program, {program.output: called})
+        return ParsedProgram(
+            self.source,
+            replace(
+                program,
+                made={
+                    n: self.spelled(a, captured.labels.get(n, n)) for n, a in made.items() if n not in captured.wanted
+                },
+            ),
+            made=made,
+            remarks=(*describe_numbers(self.numbers), ONCE),
+            seed=None if seed is None else ("the seed", seed.detach().numpy()),
+            numbers=self.numbers,
+        )
+
+    def capture(self, given: Mapping[str, torch.Tensor]) -> tuple[Capture, Any]:
+        """What the walk did, its tensors called as the text calls them, and what it gives to backward."""
+        named, seeds = list[tuple[str, Any]](), list[Any]()
+
+        def walk(**inputs: Any) -> Any:
+            beside = {**inputs, **self.numbers}
+            found = run_reference(self.source.text, beside, assigned=lambda name, value: named.append((name, value)))
+            seeds.append(found.seed)
+            return found.output
+
+        captured = capture_function(walk, (), dict(given), lambda: [(n, t) for n, v in named for t in tensors_in(v)])
+        return captured, seeds[-1]
+
+    def spelled(self, array: Array, name: str) -> Own:
+        """A tensor that the text makes: as it is assigned, or written out where it is short."""
+        for node in ast.walk(ast.Module(parse_statements(self.source.text), [])):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
+                return Own(ast.unparse(node.value))
+        return Own(f"torch.tensor({array.tolist()})" if array.size <= SHORT else name)
