@@ -236,7 +236,7 @@ def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
     [
         ("explain x@a --no-check", 200),
         pytest.param("explain x@a", 208, marks=pytest.mark.slow),
-        pytest.param("run script.py", 282, marks=pytest.mark.slow),
+        pytest.param("run script.py", 256, marks=pytest.mark.slow),
     ],
 )
 def test_a_command_loads_few_modules_of_its_own(tmp_path: Path, words: str, most: int) -> None:

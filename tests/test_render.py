@@ -33,12 +33,12 @@ from symgrad.indexing.symbols import accesses
 from symgrad.numeric import evaluate
 from symgrad.oracles import Check
 from symgrad.oracles.comparisons import skipped
-from symgrad.render import formula_text, numbers, schema
+from symgrad.render import numbers, schema
 from symgrad.render import (
     write_derivation as written_derived,
 )
 from symgrad.render.content import explanation_page
-from symgrad.render.formula_alphabets import Unicode, formula_latex
+from symgrad.render.formula_alphabets import Unicode, formula_latex, formula_text
 from symgrad.render.letters import Names, choose_names
 from symgrad.render.markup import page_latex, page_markdown
 from symgrad.render.text import page_text

@@ -112,8 +112,6 @@ def run(
 
 def place(style: str, path: Path | None, opened: bool, code: int | None) -> tuple[str, Path | None]:
     """The format and where it goes; raises `InputError` before the script runs where it could not be written."""
-    from symgrad.render.html.pieces import need_packages
-
     style, path = output.page_place(style, path, opened)
     if style in PAGES and code is not None:
         raise InputError(f"--code N is Python, --format {style} is not", hints=("--call N",))
@@ -122,6 +120,8 @@ def place(style: str, path: Path | None, opened: bool, code: int | None) -> tupl
             f"--format {style} needs -o FILE: standard output belongs to the script", hints=("-o FILE", "--open")
         )
     if style == "html":
+        from symgrad.render.html.pieces import need_packages
+
         need_packages()
     output.check(path)
     return style, None if path is None else path.absolute()  # the script may go to another folder

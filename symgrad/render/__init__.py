@@ -20,29 +20,26 @@ from symgrad.explanation.formulas import Derived
 from symgrad.language import arguments
 from symgrad.notebook import preformatted
 from symgrad.program import Program
-from symgrad.render.content import derivation_page, derive_lines, explanation_page
-from symgrad.render.content.jacobian_matrix import jacobian_blocks
-from symgrad.render.content.teller import teller_of
-from symgrad.render.formula_alphabets import formula_text
-from symgrad.render.page import Equations, Listing, Picture
-from symgrad.render.text import page_text
+from symgrad.render.page import Equations, Listing, Page, Picture
 
-__all__ = ["WRITERS", "formula_text", "schema", "to_html", "to_json", "write_derivation"]
+__all__ = ["WRITERS", "schema", "to_html", "to_json", "write_derivation"]
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A function of this package, ``module.name``, whose module is loaded when it is called: of one format alone."""
+    """A function of this package, ``module.name``, whose module is loaded when it is called."""
 
     name: str
 
     def __call__(self, *given: Any, **options: Any) -> Any:
         """What the function makes of it."""
-        module, _, function = self.name.partition(".")
+        module, _, function = self.name.rpartition(".")
         return getattr(import_module(f"{__name__}.{module}"), function)(*given, **options)
 
 
 to_json, to_html, schema = map(Loaded, ("json.to_json", "html.to_html", "json.schema"))
+explanation_page: Callable[..., Page] = Loaded("content.explanation_page")
+page_text: Callable[..., str] = Loaded("text.page_text")
 page_markdown: Callable[..., str] = Loaded("markup.page_markdown")
 page_latex: Callable[..., str] = Loaded("markup.page_latex")
 matrix_picture: Callable[..., str] = Loaded("jacobian_picture.matrix_picture")
@@ -92,6 +89,8 @@ def write_derivation(
 
     Of ``order`` 2 with the lines of the second derivatives; as JSON by the schema's ``derivation``.
     """
+    from symgrad.render.content import derivation_page, derive_lines
+
     if style == "json":
         from symgrad.render.json import derived_data, dumped
 
@@ -131,6 +130,8 @@ def jacobian_in(jacobian: Jacobian, style: str) -> str:
         return matrix_picture(jacobian)
     if style == "html":
         return image_tag(matrix_picture(jacobian))
+    from symgrad.render.content.jacobian_matrix import jacobian_blocks
+    from symgrad.render.content.teller import teller_of
     from symgrad.render.markup import LATEX_PAGE, MARKDOWN
 
     blocks = tuple(jacobian_blocks(teller_of(jacobian.program), jacobian))

@@ -20,9 +20,10 @@ from symgrad.indexing.symbols import is_access, name_of
 from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS, block_sizes, symbols_of
-from symgrad.render.content.speaker import count_noun, size_text, structure_math
+from symgrad.render.content.speaker import size_text, structure_math
 from symgrad.render.content.teller import teller_of
 from symgrad.render.drawing import PALETTE, WIDE, Drawing
+from symgrad.render.numbers import count_noun
 from symgrad.render.page import Formula
 
 SIDE, HIGH, BASE = 46, 40, 25

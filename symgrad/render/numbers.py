@@ -226,3 +226,8 @@ def format_digits(value: float) -> str:
     if value == round(value) and abs(value) < 1e6:
         return str(int(value))
     return tidy_exponents(f"{value:.3g}")
+
+
+def count_noun(count: int, what: str) -> str:
+    """``1 input``, ``1,000 inputs``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

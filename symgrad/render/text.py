@@ -13,7 +13,7 @@ from symgrad.explanation.evidence import shape_text
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.render import numbers
-from symgrad.render.content.speaker import count_noun
+from symgrad.render.numbers import count_noun
 from symgrad.render.page import (
     Block,
     Both,

@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
-from symgrad.render.content.speaker import count_noun
+from symgrad.render.numbers import count_noun
 from symgrad.testing.bench import (
     BatteryResult,
     Bench,

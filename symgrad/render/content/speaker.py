@@ -119,11 +119,6 @@ def _notation_latex(notation: str) -> str:
     return r" \otimes ".join(parts)
 
 
-def count_noun(count: int, what: str) -> str:
-    """``1 input``, ``1,000 inputs``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 OURS = re.compile(r"(?<![\w.{])(?:v|out|L)(?![\w}])")
 """What is ours in the code of a template: the rest is the user's, or torch's."""
 IN_WORDS = re.compile(r"(?<![A-Za-z0-9_.])(?:v|out|L|J)(?![A-Za-z0-9_])")

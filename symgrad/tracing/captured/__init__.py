@@ -27,8 +27,6 @@ from symgrad.numeric.exact import as_float
 from symgrad.numeric.vector_products import push_numbers
 from symgrad.program import Program
 from symgrad.render import WRITERS
-from symgrad.render.program_drawing import CotangentSums
-from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.planned import SweepCache
 from symgrad.tracing.captured.step_text import (
     RecordedProgram,
@@ -44,6 +42,7 @@ from symgrad.tracing.lift.call_sweeps import CallwisePull, pull_calls
 from symgrad.tracing.record.trace import as_numbers
 
 if TYPE_CHECKING:
+    from symgrad.tracing.captured.on_jax import OnJax
     from symgrad.tracing.captured.on_torch import OnTorch
 
 
@@ -120,6 +119,8 @@ class Capture(RecordedProgram, Listed):
     @cached_property
     def _on_jax(self) -> OnJax:
         """Those on jax's arrays."""
+        from symgrad.tracing.captured.on_jax import OnJax
+
         return OnJax(self._sweep, self._ways_back.held)
 
     def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None, backend: str = "numpy") -> dict[str, Any]:
@@ -179,6 +180,8 @@ class Capture(RecordedProgram, Listed):
 
     def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
         """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
+        from symgrad.render.program_drawing import CotangentSums
+
         seeds, watched = self._seeds(seed), CotangentSums()
         pull_recording(self, seeds, self._names(wrt), seen=watched)
         return draw_sweep(self, seeds, watched)

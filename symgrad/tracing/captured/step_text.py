@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,17 +29,12 @@ from symgrad.numeric import Array, Values
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Pullback, Role
-from symgrad.render.content.speaker import count_noun
-from symgrad.render.program_drawing import CotangentSums, draw_program
-from symgrad.tracing.lift import (
-    HIDDEN,
-    Refusals,
-    autocast_method,
-    listed_steps,
-    rounding_method,
-    skip_broadcast_steps,
-)
+from symgrad.render.numbers import count_noun
+from symgrad.tracing.lift import HIDDEN, Refusals, autocast_method, listed_steps, rounding_method, skip_broadcast_steps
 from symgrad.tracing.lift.call_sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS, pull_calls
+
+if TYPE_CHECKING:
+    from symgrad.render.program_drawing import CotangentSums
 
 
 @dataclass(frozen=True)
@@ -150,6 +145,8 @@ def pull_recording(
 
 def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: CotangentSums) -> str:
     """The picture of a sweep from ``seeds`` that was ``watched``."""
+    from symgrad.render.program_drawing import draw_program
+
     steps, unsaid = skip_broadcast_steps(program.recording, program.labels, seeds)
     return draw_program(
         program.recording, steps, watched.past(unsaid).lengths, seeds, labels=program.labels,

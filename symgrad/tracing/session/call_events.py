@@ -15,7 +15,6 @@ from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
-from symgrad.render.program_drawing import CotangentSums
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import (
     draw_sweep,
@@ -108,8 +107,11 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
     seeds = scene.weights(lifted)
     judge = Judge(program, seeds, scene.types(lifted))
     met, letter = zero_reasons.KinkPassages(), program.recording.seed
-    ways = CotangentSums()
-    drawn = [ways] if scene.watch.pictures and not repeated else []
+    drawn = []
+    if scene.watch.pictures and not repeated:
+        from symgrad.render.program_drawing import CotangentSums
+
+        drawn = [CotangentSums()]
     judge.pull(chain_watchers(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
     scene.passed = flow.small_of(scene.order, lifted.refs)
     lost = is_lost_to_zero_weights(program, born)
@@ -151,7 +153,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
         told=told,
         letter=letter,
         lead=(complex_note(spoken),) if spoken and not repeated else (),
-        picture=draw_sweep(program, seeds, ways) if ways.parts else "",
+        picture="".join(draw_sweep(program, seeds, ways) for ways in drawn if ways.parts),
         entries=write_entry_equations(program, told.source) if scene.watch.pictures else None,
         left_out=tuple(program.labels[n] for n in targets if not scene.watch.wants(program.labels[n])),
     )

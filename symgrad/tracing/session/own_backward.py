@@ -27,8 +27,7 @@ from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array, euclidean
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
-from symgrad.render.content.speaker import count_noun
-from symgrad.render.numbers import MOST, format_array
+from symgrad.render.numbers import MOST, count_noun, format_array
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.boxes import Observed, return_unchanged
 from symgrad.tracing.lift.call_sweeps import pull_calls

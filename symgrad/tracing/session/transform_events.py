@@ -16,9 +16,8 @@ import numpy as np
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import forward as run_forward
-from symgrad.oracles.second_order import two_sided_slope
 from symgrad.oracles.typed_text import torch_second
-from symgrad.render.content.speaker import count_noun
+from symgrad.render.numbers import count_noun
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
 from symgrad.tracing.record.spelling import BackwardArgs
@@ -166,6 +165,8 @@ def compare_with_quotients(
     ask: DerivativeRequest, program: Capture, end: str, own: str, block: Any, torchs: Any, second: bool
 ) -> Iterator[str]:  # fmt: skip
     """What differences of the function, or of its gradient, say beside two answers: a torch that lost it, or a kink."""
+    from symgrad.oracles.second_order import two_sided_slope
+
     recording, (rows, columns) = program.recording, block.shape
     own_end = program.ends[list(program.outputs).index(end)]
     point = {t.name: as_float(program.values[t.name]) for t in recording.inputs}
@@ -244,6 +245,8 @@ def compare_along_tangent(
     ask: DerivativeRequest, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str
 ) -> Iterator[str]:
     """What moving along u says, and which of two Ju is the one that vᵀJ belongs to."""
+    from symgrad.oracles.second_order import two_sided_slope
+
     moves = dict(zip(program.wanted, (as_float(as_numbers(t)) for t in ask.directions), strict=True))
     if program.black_boxes or len(own) != 1:
         return

@@ -13,9 +13,8 @@ import numpy as np
 from symgrad.backward import Backward as Lines
 from symgrad.backward import Line
 from symgrad.errors import Setting
-from symgrad.render.content.speaker import count_noun
 from symgrad.render.numbers import MOST as FEW
-from symgrad.render.numbers import format_array
+from symgrad.render.numbers import count_noun, format_array
 from symgrad.render.page import Block, Both, Code, CodeLine, Listing, Paragraph, Remarks, Section, Table, Words
 from symgrad.render.wrapping import elide_lines
 from symgrad.tracing.captured.step_text import NOT_CHECKED, format_step_shape

@@ -19,9 +19,6 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.render import numbers
-from symgrad.render.html.pieces import environment, inline_picture
-from symgrad.render.json import dumped
-from symgrad.render.markup import section_markdown
 from symgrad.render.numbers import KEPT
 from symgrad.render.numbers import MOST as FEW
 from symgrad.render.page import Block, Grid, Grids, Listing, Page, Remarks, Section, tensor_label, text_of
@@ -50,6 +47,8 @@ def event_text(event: CallEvent | Note, width: int = WIDTH) -> str:
 
 def event_markdown(event: CallEvent | Note) -> str:
     """One event of a page."""
+    from symgrad.render.markup import section_markdown
+
     return section_markdown(with_number(event))
 
 
@@ -73,11 +72,15 @@ def end_sections(session: Session) -> list[Section]:
 
 def closing_markdown(session: Session) -> str:
     """The same as Markdown, behind events that stand there already."""
+    from symgrad.render.markup import section_markdown
+
     return "".join(map(section_markdown, end_sections(session)))
 
 
 def session_json(session: Session) -> str:
     """The whole run as data."""
+    from symgrad.render.json import dumped
+
     return dumped({
         "kind": "symgrad run",
         "script": session.script,
@@ -174,6 +177,8 @@ class PageEvent:
 
 def session_html(session: Session) -> str:
     """The run as one HTML file; raises `InputError` where the packages of ``symgrad[pages]`` are missing."""
+    from symgrad.render.html.pieces import environment
+
     full, brief, left = sort_events(session)
     sources = list_sources(session, [told.where for told in (*full, *brief)])
     wrong = sum(not event.agrees for event in session.events)
@@ -235,6 +240,8 @@ def make_brief_event(event: CallEvent | Note, key: str) -> PageEvent:
 
 def make_full_event(event: CallEvent | Note, key: str) -> PageEvent:
     """One event in full."""
+    from symgrad.render.html.pieces import inline_picture
+
     blocks = event_section(event, lit=True).blocks
     found = PageEvent(key, event.where, event_title(event), *event_verdict(event), blocks)
     if isinstance(event, Note):
