@@ -13,7 +13,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -284,15 +283,6 @@ def test_bad_input_is_told_on_stderr(arguments: tuple[str, ...], says: str, also
     assert says in result.stderr
     assert also in result.stderr
     assert "Traceback" not in result.stderr
-
-
-def test_a_pickled_array_is_never_unpickled(tmp_path: Path) -> None:
-    """An object array in a .npy file would run code when loaded."""
-    path = tmp_path / "bad.npy"
-    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    result = run("explain", "x", "--let", f"x=@{path}")
-    assert result.exit_code == 2
-    assert "error[value]" in result.stderr
 
 
 def test_a_huge_explicit_matrix_is_refused_before_it_is_made() -> None:

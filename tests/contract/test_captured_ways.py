@@ -47,6 +47,7 @@ PROGRAMS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
     "normalised": (lambda x, w: F.layer_norm(x * w, (3,), w), ((2, 3), (3,))),
     "picked": (lambda x: x.flip(1).diagonal(1), ((2, 3),)),
     "running": (lambda x: x.cumsum(0).exp() + x.cumprod(0), ((3,),)),
+    "arithmetic": (lambda x, y: torch.remainder(x, y) * (x % 0.4) + torch.fmod(y, x) - x ** y / torch.atan2(x, y), ((2, 3), (3,))),
     "slope": (slope, ((2, 3), (3,))),
     "slope of a solution": (slope_of_a_solution, ((2, 2), (2,))),
 }  # fmt: skip

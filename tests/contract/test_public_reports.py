@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from symgrad import SymgradError, explain
-from symgrad.testing import check_backward
 from tests.compare import assert_same
 from tests.contract.stories import stories_of
 
@@ -155,35 +153,6 @@ def test_a_gradient_that_is_summed_and_differentiated_is_no_laplacian(end: str, 
     told = story(tmp_path, FIELD + end)
     assert "a Hessian-vector product" in told
     assert (ROWS in told) == mixed
-
-
-# A mean by n - 1 --------------------------------------------------------------------------------------------
-
-
-class ByFewer(torch.autograd.Function):
-    """A layer norm whose backward divides by n - 1."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        rate = (x.var(-1, keepdim=True, unbiased=False) + 1e-5).rsqrt()
-        out = (x - x.mean(-1, keepdim=True)) * rate
-        ctx.save_for_backward(out, rate)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, v: torch.Tensor) -> torch.Tensor:
-        out, rate = ctx.saved_tensors
-        below = (v * out).sum(-1, keepdim=True) / (out.shape[-1] - 1)
-        return rate * (v - v.mean(-1, keepdim=True) - out * below)
-
-
-@pytest.mark.one_in(2, alone=2)
-@pytest.mark.parametrize("size", [5, 7])
-def test_a_mean_that_divides_by_one_less_is_named(size: int) -> None:
-    x = torch.randn(3, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    report = check_backward(ByFewer.apply, f"F.layer_norm(x, ({size},))", x=x)
-    assert not report.passed
-    assert f"as if divided by {size - 1} in place of {size}" in re.sub(r"\s+", " ", str(report))
 
 
 # A node that no backward reaches ------------------------------------------------------------------------------

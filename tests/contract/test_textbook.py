@@ -43,7 +43,6 @@ BOOK = [
     ("(D.T @ S @ D).sum()", "D", "(v * ((S + S.T) @ D.sum(-1)))[:, None].expand(D.shape)"),
     ("u @ b", "u", "v * b"),
     ("b @ X @ u", "X", "v * b[:, None] * u"),
-    ("u @ X @ u", "u", "v * ((X + X.T) @ u)"),
     ("trace(X @ Y)", "X", "v * Y.T"),
     ("trace(X.T @ Y @ X)", "X", "v * ((Y + Y.T) @ X)"),
     ("trace(X @ X.T)", "X", "2 * v * X"),
@@ -62,7 +61,6 @@ BOOK = [
     ("conv_transpose2d(deep, few2, groups=2, stride=2)", "deep", "conv2d(v, few2, stride=2, groups=2)"),
     ("conv_transpose2d(deep, few2, groups=2, stride=2)", "few2", "conv2d(v.unflatten(1, (2, -1)).transpose(0, 2).flatten(1, 2), deep.transpose(0, 1), dilation=2, groups=2).transpose(0, 1)"),
     ("conv_transpose2d(deep, depth, groups=4, padding=1)", "deep", "conv2d(v, depth, padding=1, groups=4)"),
-    ("2 ** u", "u", "v * out * math.log(2)"),
     # Logarithms of the base
     ("2 ** x", "x", "v * out * math.log(2)"),
     ("exp2(x)", "x", "v * out * math.log(2)"),
