@@ -732,16 +732,54 @@ LOOKING = {
 }  # fmt: skip
 
 
+EACH = """
+import os, runpy, sys
+def forked(script, run):
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) and sys.exit(f"{script} fails")
+    sys.stdout.flush()
+    os.dup2(os.open(f"{script}.{run.__name__}", os.O_WRONLY | os.O_CREAT), 1)
+    try:
+        run(script)
+    except SystemExit as end:
+        failed = end.code
+    else:
+        failed = 0
+    sys.stdout.flush()
+    os._exit(1 if failed else 0)
+def plain(script):
+    sys.argv = [script]
+    runpy.run_path(script, run_name="__main__")
+def watched(script):
+    sys.argv = ["symgrad run", "-o", f"{script}.txt", script]
+    run()
+import torch
+for script in sys.argv[1:]:
+    forked(script, plain)
+from symgrad_cli.run import run
+import symgrad.tracing
+for script in sys.argv[1:]:
+    forked(script, watched)
+"""
+"""Runs each script alone and under `symgrad run`, in processes that begin where torch is loaded."""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What the scripts print, alone and watched; nothing of symgrad is loaded before those that run alone."""
+    folder = tmp_path_factory.mktemp("looking")
+    for name, source in LOOKING.items():
+        (folder / name).write_text(source, encoding="utf-8")
+    subprocess.run([sys.executable, "-c", EACH, *LOOKING], cwd=folder, check=True)
+    assert all((folder / f"{name}.txt").stat().st_size for name in LOOKING)
+    return {name: [(folder / f"{name}.{way}").read_text() for way in ("plain", "watched")] for name in LOOKING}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("source", LOOKING.values(), ids=LOOKING)
-def test_a_script_that_looks_at_what_is_asked_of_it_sees_nothing_of_ours(tmp_path, source):
-    path = tmp_path / "script.py"
-    path.write_text(source, encoding="utf-8")
-    code = "from symgrad_cli.run import run; run()"
-    plain, watched = (
-        subprocess.run([sys.executable, *command, str(path)], capture_output=True, text=True, check=True).stdout
-        for command in ([], ["-c", code, "-o", str(tmp_path / "story.txt")])
-    )
+@pytest.mark.xdist_group("looking")
+@pytest.mark.parametrize("name", LOOKING)
+def test_a_script_that_looks_at_what_is_asked_of_it_sees_nothing_of_ours(printed, name):
+    plain, watched = printed[name]
     assert plain.strip()
     assert watched == plain
 
