@@ -313,6 +313,7 @@ def test_ordinary_expressions_typed_on_the_start_page_are_explained(server: int)
         for text in ORDINARY:
             page.locator("[name=expression]").fill(text)
             assert page.locator("[name=seed]").input_value() == ""
+            page.keyboard.press("Tab")  # it is shown at once
             frame.locator("h1, [role=alert]").filter(has_text=re.compile(re.escape(text[-8:]))).first.wait_for(
                 timeout=90_000
             )

@@ -40,7 +40,9 @@
     frame.src = `/page?${text}`;
   }
   frame.addEventListener("load", () => { busy.textContent = ""; });
-  form.addEventListener("input", event => { if (event.target.name) { follow(event.target.name); clearTimeout(timer); timer = setTimeout(show, 500); } });
+  const now = () => { clearTimeout(timer); timer = null; show(); };
+  form.addEventListener("input", event => { if (event.target.name) { follow(event.target.name); clearTimeout(timer); timer = setTimeout(now, 500); } });
+  form.addEventListener("change", event => { if (event.target.name && timer) now(); });  // who leaves a field waits no longer
   form.addEventListener("submit", event => event.preventDefault());
 
   known.examples.forEach((example, n) => {
