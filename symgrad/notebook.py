@@ -5,8 +5,6 @@ Comes in: an object whose ``str`` is worth reading. Goes out: the three forms th
 
 from __future__ import annotations
 
-from html import escape
-
 SPELLED = {
     "\\": r"\backslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\hat{}", "~": r"\sim{}",
@@ -16,6 +14,8 @@ MOST_LINES = 400
 
 def preformatted(text: str) -> str:
     """Text in HTML as it stands; a notebook's own style has no letters of one width for it."""
+    from html import escape
+
     return f'<pre style="font-family:monospace;line-height:1.35">{escape(text)}</pre>'
 
 

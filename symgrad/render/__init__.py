@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -140,6 +139,8 @@ def jacobian_in(jacobian: Jacobian, style: str) -> str:
 
 def image_tag(svg: str) -> str:
     """A picture with its words; an image, so that its style stays its own."""
+    from html import escape
+
     data = base64.b64encode(svg.encode()).decode()
     return f'<img alt="{escape(Picture("", svg).alt)}" src="data:image/svg+xml;base64,{data}">'
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
-from xml.etree import ElementTree
 
 from symgrad.indexing.symbols import Expr, leaves_exceed
 from symgrad.language.arguments import format_entry_name
@@ -255,6 +254,8 @@ class Picture:
     @property
     def alt(self) -> str:
         """The description that the drawing carries."""
+        from xml.etree import ElementTree
+
         root = ElementTree.fromstring(self.svg)
         said = (root.findtext(f"{{http://www.w3.org/2000/svg}}{tag}", "") for tag in ("title", "desc"))
         return " ".join(". ".join(said).split())
