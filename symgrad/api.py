@@ -151,11 +151,11 @@ def explain_values(
         chosen = Seed(value, "assumed", words)
     try:
         first_order = build(
-            reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,
+            reading.source.text, program, inputs, chosen, names_wanted(wrt, program), conventions=reading.conventions,
             assumptions=(*assumptions_of(reading, inputs, chosen), *(downstream.assumptions if downstream else ())),
             hints=(*(downstream.hints if downstream else ()), *hints_of(reading, inputs, chosen)),
             downstream=downstream, expanded=expand, writers=WRITERS, text=torch_expression(expression, reading, here),
-            remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())),
+            remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())), check=check,
         )  # fmt: skip
     except InputError as error:
         raise with_room(error, reading, inputs) from None

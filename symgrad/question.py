@@ -30,9 +30,7 @@ from symgrad.language import (
     ParsedProgram,
     Value,
     arguments,
-    exact_array,
     find_inputs,
-    is_boolean_data,
     parse_value,
     read_program,
 )
@@ -102,14 +100,15 @@ def read_once(
 ) -> ParsedProgram:  # fmt: skip
     """`read_program`, or what it gave for the same before: whatever is refused is refused anew."""
     truths, scalars = [name for name, value in given.items() if value.truths], scalars_of(given)
-    known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(scalars.items()))
+    pairs = [name for name, value in given.items() if value.pairs]
+    known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(pairs), sorted(scalars.items()))
     key = repr((expression, known, output, sorted(spoken)))
     found = _READINGS.get(key)
     if found is None:
         try:
             found = read_program(
                 expression, shapes=shapes, out_shape=out_shape, truths=truths, output=output, spoken=spoken,
-                scalars=scalars,
+                scalars=scalars, pairs=pairs,
             )  # fmt: skip
         except SymgradError as error:
             error.hints = tuple(as_value(hint, given) for hint in error.hints)
@@ -161,7 +160,8 @@ def walk_instead(
     numbers = {name: number for name, number in scalars_of(given).items() if isinstance(number, int)}
     names = [name for name in free_names(source.text, {*shapes, *given}) if name not in numbers]
     truths = frozenset(name for name, value in given.items() if value.truths)
-    text = WalkedText(source, numbers, truths, tuple(output))
+    pairs = frozenset(name for name, value in given.items() if value.pairs)
+    text = WalkedText(source, numbers, truths, pairs, tuple(output))
     try:
         sizes = text.choose_sizes({name: shapes.get(name) for name in names})
         known = {name: given[name].array(sizes[name], name) for name in names if name in given}
@@ -193,8 +193,9 @@ def refuse_open_sizes(text: str, program: Program) -> None:
 def torch_expression(typed: str, reading: ParsedProgram, given: Mapping[str, Value]) -> Text:
     """What torch is asked: the text as it was ``typed``."""
     truths = frozenset(name for name, value in given.items() if value.truths)
+    pairs = frozenset(name for name, value in given.items() if value.pairs)
     made, fixed = frozenset(reading.made), frozenset(only_read(reading.program))
-    return Text(typed, reading.numbers, reading.draws, made, truths, fixed)
+    return Text(typed, reading.numbers, reading.draws, made, truths, fixed, pairs)
 
 
 def known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Sequence[int | str]]:
@@ -266,5 +267,4 @@ def parse_given_value(value: Any, name: str) -> Value:
         return value
     if isinstance(value, str):
         return parse_value(value)
-    array = exact_array(value, name)
-    return Value(name, array.shape, lambda shape: array, truths=is_boolean_data(value))
+    return Value.of(name, value)

@@ -507,3 +507,44 @@ def test_a_product_of_complex_tensors_in_a_text_is_torchs(text: str, shapes: lis
     assert_same(out, found.output)
     for name, leaf in leaves.items():
         assert_same(leaf.grad, found.gradients[name].value, what=f"{text} by {name}")
+
+
+TEXTS = (
+    "(z * w).abs()", "z * w * x", "(z @ w.conj()).real", "torch.exp(z)", "z.real * x", "torch.fft.ifft(z) * w", "(z / w).imag", "(z.abs()**2).sum()",
+    "z.sgn()", "torch.sqrt(z) + x", "torch.stack([z, w])", "z[1:]", "(z * 2j).real", "def f(t): return t * t.conj()\nf(z) + w", "torch.where(x > 0, z, w)",
+    "torch.outer(z, w)", "z.angle() * x", "torch.view_as_real(z)", "1 / z", "z.cumsum(0)", "torch.vdot(z, w)", "torch.polar(x.abs(), x) * z",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_inputs_of_a_text_may_be_complex(text: str) -> None:
+    """Values and gradients are torch's, as pairs; where the text has no formula at every size, its lines are run."""
+    given = {"z": draw(3), "w": draw(3, seed=1), "x": real(3, seed=2)}
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in given.items()}
+    *lines, last = text.split("\n")
+    scope = {"torch": torch, **leaves}
+    exec("\n".join(lines), scope)
+    out = eval(last, scope)  # noqa: S307 -- the tests' own texts
+    seed = draw(*out.shape, dtype=out.dtype, seed=3)
+    out.backward(seed)
+    read = [
+        name for name in given if name in text.replace("torch.exp", "").replace("where", "w").replace("view_as", "")
+    ]
+    found = symgrad.explain(text, seed=seed, **{name: given[name] for name in read})
+    assert found.passed
+    assert_same(parts(out), found.output, what=text)
+    for name, gradient in found.gradients.items():
+        true = leaves[name].grad
+        assert_same(
+            np.zeros(parts(leaves[name]).shape) if true is None else parts(true),
+            gradient.value,
+            what=f"{name} of {text}",
+        )
+
+
+def test_a_complex_value_is_written_as_python_writes_it() -> None:
+    found = symgrad.explain("(z * z.conj()).real", z="[1+2j, 0.5j]")
+    assert found.gradients["z"].value.tolist() == [[2, 4], [0, 1]]
+    assert "z is complex, shown as pairs (re, im)" in " ".join(found.to_text().split())
+    assert_same(2 * np.eye(2).reshape(1, 2, 1, 2), symgrad.hessian("(z.abs()**2).sum()", "z", z=[1 + 2j]).value)
+    assert symgrad.jacobian("z * z", "z", z=np.array([1 + 2j])).dense().tolist() == [[2, -4], [4, 2]]

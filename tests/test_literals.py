@@ -151,7 +151,7 @@ BAD = [
     ("1e308*10", "value", "this constant is not finite"),
     ("1/0", "domain", "division by zero"),
     ("9**9**9", "value", "this power is too large to be exact"),
-    ("2j", "syntax", "2j is not a number here"),
+    ("x + 2j", "value", "torch.tensor(x + 2j) is not a value"),
     ("None", "syntax", "this is not a number"),
     ("'a'", "syntax", "this is not a number"),
     ("x", "name", "this is not a value: give the numbers alone"),

@@ -201,6 +201,12 @@ def is_boolean_data(given: object) -> bool:
     return bool(entries) and all(isinstance(entry, (bool, np.bool_)) for entry in entries)
 
 
+def split_pairs(given: Any) -> Array:
+    """The real and imaginary parts of complex numbers, on a last axis."""
+    held = array_from_torch(given, "") if hasattr(given, "detach") and hasattr(given, "cpu") else given
+    return np.stack([np.real(held), np.imag(held)], axis=-1)
+
+
 def array_from_numpy(array: Array, name: str) -> Array:
     """A NumPy array in one of the three types."""
     if array.size > MOST:

@@ -78,6 +78,12 @@ class ReadingRequest:
     symbolic: bool
     truths: frozenset[str] = frozenset()
     numbers: Mapping[str, Number | None] = field(default_factory=dict)
+    pairs: frozenset[str] = frozenset()
+
+    def input(self, name: str, shape: Shape) -> Ref:
+        """What an input is before the first line."""
+        kind = DtypeKind.TRUTH if name in self.truths else DtypeKind.REAL
+        return Ref(name, shape, complex=name in self.pairs, kind=kind)
 
 
 @dataclass(frozen=True)
@@ -234,10 +240,7 @@ def elaborate_program(question: ReadingRequest, wanted: Mapping[str, Wanted], ex
     sizes, letters = Sizes(), dict[str, Size]()
     shapes = {name: initial_shape(sizes, wanted[name], letters) for name in question.names.inputs}
     builder = StepBuilder(sizes, shapes, {*question.names.assigned, question.output})
-    environment: dict[str, Meaning] = {
-        name: Ref(name, shape, kind=DtypeKind.TRUTH if name in question.truths else DtypeKind.REAL)
-        for name, shape in shapes.items()
-    }
+    environment: dict[str, Meaning] = {name: question.input(name, shape) for name, shape in shapes.items()}
     counts = {name: sizes.fresh() if value is None else value for name, value in question.numbers.items()}
     environment |= counts
     elaborator = StatementReader(question.script.source.text, builder, environment, question.symbolic, extra)

@@ -32,6 +32,7 @@ from symgrad.language.sizes import find_number_names
 from symgrad.language.syntax_tree import Script
 from symgrad.notation.tree import walk
 from symgrad.ops.calls.call_texts import sign_of
+from symgrad.ops.complex_pairs import complex_notes
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Number, Program, Role, free_name
 
@@ -48,7 +49,7 @@ class ParsedProgram:
     (input, rank) for every input that could have had another number of axes. ``made`` are the numbers of what the text
     makes itself, ``remarks`` sentences about what it says. ``seed`` is what it gives to backward, as it is written;
     ``numbers`` are the names that stand for one, ``draws`` the random numbers in the order in which they are drawn.
-    ``rounded`` are its casts to fewer digits, as they are written.
+    ``rounded`` are its casts to fewer digits, as they are written, ``conventions`` say how complex inputs are shown.
     """
 
     source: SourceText
@@ -61,6 +62,7 @@ class ParsedProgram:
     numbers: Mapping[str, Number] = field(default_factory=dict)
     draws: tuple[Array, ...] = ()
     rounded: tuple[str, ...] = ()
+    conventions: tuple[str, ...] = ()
 
 
 LARGER = 20
@@ -80,6 +82,7 @@ def read_program(
     spoken: Collection[str] = (),
     truths: Collection[str] = (),
     scalars: Mapping[str, Number] | None = None,
+    pairs: Collection[str] = (),
 ) -> ParsedProgram:
     """The program that ``text`` spells.
 
@@ -88,8 +91,9 @@ def read_program(
     program is read without it and has another shape. ``symbolic`` gives no size a number. ``output``
     is what the output may be called, the first that no input is and, if possible, nothing that is assigned on the
     way; ``spoken`` are names of something else that neither the output nor the seed can have. ``truths`` are inputs
-    that hold truth values, ``scalars`` the values of single numbers: where only a number can stand
-    (``x.reshape(n, 3)``) a name is that number, or a size that is inferred, and no input.
+    that hold truth values, ``pairs`` complex ones, whose last axis is (re, im), ``scalars`` the values of single
+    numbers: where only a number can stand (``x.reshape(n, 3)``) a name is that number, or a size that is inferred, and
+    no input.
 
     Raises `SymgradError` of the kinds syntax, name, shape, value, domain or unsupported, with a span.
 
@@ -108,9 +112,9 @@ def read_program(
             if name not in names.inputs:
                 raise unknown_tensor_error(name, names.inputs)
         called = choose_output_name(output, script, names, frozenset(spoken))
-        found = RankSearch(
-            ReadingRequest(script, names, called, symbolic, frozenset(truths), numbers), wanted, out_shape
-        ).read()
+        asked = ReadingRequest(script, names, called, symbolic, frozenset(truths), numbers, frozenset(pairs))
+        found = RankSearch(asked, wanted, out_shape).read()
+        found = replace(found, conventions=complex_notes(pairs)) if pairs else found
         return replace(found, program=replace(found.program, spoken=frozenset(spoken))) if spoken else found
     except SymgradError as error:
         source.locate(error)

@@ -16,7 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -40,6 +40,7 @@ from symgrad.language.arguments import (
     exact_array,
     format_entry_name,
     is_boolean_data,
+    split_pairs,
     too_large_error,
 )
 from symgrad.language.constants import combine_constants, is_scalar
@@ -62,7 +63,7 @@ Draw = Callable[[np.random.Generator, Shape], Array]
 class Value:
     """A value; ``shape`` is None where it takes the shape that is asked for. ``draw`` makes what has no seed given.
 
-    ``truths`` says that it was written in truth values, which torch takes for a mask.
+    ``truths`` says that torch takes it for a mask, ``pairs`` that it is complex, and its last axis (re, im).
     """
 
     text: str
@@ -70,6 +71,16 @@ class Value:
     make: Maker
     draw: Draw | None = None
     truths: bool = False
+    pairs: bool = False
+
+    @classmethod
+    def of(cls, text: str, given: Any) -> Value:
+        """The value of an array or of nested lists."""
+        try:
+            array, complex_ones = exact_array(given, text), False
+        except UnsupportedError:
+            array, complex_ones = exact_array(split_pairs(given), text), True
+        return cls(text, array.shape, lambda shape: array.copy(), None, is_boolean_data(given), complex_ones)
 
     def array(self, shape: Shape, name: str = "") -> Array:
         """The value in ``shape``: int64, fractions (dtype object) or float64.
@@ -108,16 +119,18 @@ def parse_value(text: str, *, directory: Path | str | None = None) -> Value:
 
     Raises `InputError`, `ShapeError`, `NotationError` or `UnknownNameError`, with a span where there is one.
     """
-    source = SourceText(text)
+    source, shown = SourceText(text), " ".join(text.split())
     try:
         if text.strip().startswith("@"):
             return value_from_file(text.strip(), directory)
         if OF_LIBRARY.search(text):
-            return value_from_library(" ".join(text.split()))
+            return value_from_library(shown)
+        if re.search(r"[\d.]j\b", text) and importlib.util.find_spec("torch") is not None:
+            return replace(value_from_library(f"torch.tensor({shown})"), text=shorten_text(shown))
         script = parse_script(source, LENGTH)
         if len(script.statements) > 1 or script.statements[0].target is not None:
             raise NotationError("a value is one expression", span=script.statements[-1].span, hints=(FORMS,))
-        return value_from_node(script.statements[0].value, " ".join(text.split()))
+        return value_from_node(script.statements[0].value, shown)
     except SymgradError as error:
         source.locate(error)
         raise
@@ -139,8 +152,7 @@ def value_from_library(text: str) -> Value:
         given = run_reference(text, {}).output
     except (TextRejected, UnsupportedText) as error:
         raise InputError(f"{shorten_text(text)} is not a value", found=(str(error),), hints=(FORMS,)) from None
-    array = exact_array(given, shorten_text(text))
-    return Value(shorten_text(text), array.shape, lambda shape: array.copy(), truths=is_boolean_data(given))
+    return Value.of(shorten_text(text), given)
 
 
 def shorten_text(text: str) -> str:
@@ -167,9 +179,7 @@ def value_from_node(node: SyntaxNode, text: str) -> Value:
             raise not_a_value_error(node.function)
         keywords = {k.name: k.value for k in node.keywords}
         return value_from_call(DRAWN_BY.sub("", word), node.positional, keywords, node, shown)
-    entries = nested_numbers(node)
-    array = place_errors(node.span, partial(exact_array, entries, shown))
-    return Value(shown, array.shape, lambda shape: array.copy(), truths=is_boolean_data(entries))
+    return place_errors(node.span, partial(Value.of, shown, nested_numbers(node)))
 
 
 def nested_numbers(node: SyntaxNode) -> object:

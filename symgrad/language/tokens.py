@@ -20,7 +20,7 @@ LENGTH = 4_000
 """Expressions may have this many characters."""
 DEPTH = 100
 """Brackets and operations may be nested this deep."""
-IMAGINARY = "complex numbers are written torch.complex(a, b), with a the real part; or use a script and symgrad run"
+IMAGINARY = "torch.complex(a, b), with a the real part"
 DIGITS = 18
 """Integers may have this many digits: they have to fit NumPy's and torch's 64 bits."""
 
@@ -118,7 +118,7 @@ def check_word(token: Token, following: str) -> None:
             raise NotationError(
                 f"{word}{following} is not a number here",
                 span=(span[0], span[1] + 1),
-                hints=(IMAGINARY,)
+                hints=(IMAGINARY, RUN)
                 if following in "jJ"
                 else ("a product needs a *: 2*x", "real decimal numbers only: 3, 0.5, 1e-3"),
             )

@@ -7,7 +7,7 @@ equation c is the part, 0 or 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,15 @@ from symgrad.shapes import Shape, Sizes
 PAIR = sp.Integer(2)
 MADE, TAKEN, KEPT, BOTH = (frozenset(names) for names in (("out",), ("x",), ("x", "out"), ("x", "y", "out")))
 """What is a pair: the result only, the operand only, both, and two operands and the result."""
+
+
+def complex_notes(names: Collection[str]) -> tuple[str, ...]:
+    """What is said of the complex tensors called ``names``, wherever their gradients are shown; nothing of none."""
+    told = (
+        f"{', '.join(sorted(names))} {'is' if len(names) == 1 else 'are'} complex, shown as pairs (re, im): torch's .grad "
+        "is ∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄, twice the conjugate of the Wirtinger derivative ∂L/∂z of a real L"
+    )
+    return (told,) if names else ()
 
 
 def unpaired(sizes: Sizes, shape: Shape) -> Shape:

@@ -54,7 +54,7 @@ class Text:
     """A text as it was ``typed``; the ``numbers`` that names in it stand for; the random numbers drawn, in order.
 
     ``made`` are the inputs that it makes itself, ``truths`` those that were given in truth values, ``fixed`` those
-    that are read as positions, classes or a mask.
+    that are read as positions, classes or a mask, ``pairs`` those that are complex to torch.
     """
 
     typed: str
@@ -63,6 +63,7 @@ class Text:
     made: frozenset[str] = frozenset()
     truths: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
+    pairs: frozenset[str] = frozenset()
 
 
 def input_kinds(program: Program, text: Text) -> dict[str, str]:
@@ -150,7 +151,9 @@ def run_reader(
         elif name in kinds:
             given[name] = torch.tensor(as_float(array)).to(types.get(kinds[name], getattr(torch, floats)))
         else:
-            given[name] = torch.tensor(as_float(array), dtype=getattr(torch, floats), requires_grad=name in leaves)
+            tensor = torch.tensor(as_float(array), dtype=getattr(torch, floats))
+            tensor = torch.view_as_complex(tensor) if name in text.pairs else tensor
+            given[name] = tensor.requires_grad_(name in leaves)
     numbers = {name: int(n) if int(n) == n else float(n) for name, n in text.numbers.items()}
     return run_reference(text.typed, {**given, **numbers}, text.draws)
 
@@ -193,11 +196,12 @@ def torch_second(
     gradient = None
     if total.requires_grad and leaves[first].requires_grad:
         (gradient,) = torch.autograd.grad(total, leaves[first], create_graph=True, allow_unused=True)
+    gradient = None if gradient is None else to_pairs(gradient)
     if gradient is not None and gradient.requires_grad and leaves[second].requires_grad:
         for row, entry in enumerate(gradient.reshape(-1)):
             (found,) = torch.autograd.grad(entry, leaves[second], retain_graph=True, allow_unused=True)
             if found is not None:
-                result[row] = found.reshape(-1)
+                result[row] = to_pairs(found).reshape(-1)
     return np.asarray(result.numpy()), torch.__version__.split("+")[0], why
 
 
@@ -220,7 +224,7 @@ def output_with_graph(
             out = found.output
             if not isinstance(out, (np.ndarray, np.generic)):
                 leaves = {name: found.leaves.get(name, torch.zeros(())) for name in wanted}
-                out = torch.view_as_real(out.resolve_conj()) if out.is_complex() else out
+                out = to_pairs(out)
                 if not has_free_signs(program) or nearly_equal(
                     forward(program, inputs)[program.output], out.detach().numpy()
                 ):
@@ -234,6 +238,13 @@ def output_with_graph(
     return torch_forward(program, leaves), leaves, why
 
 
+def to_pairs(tensor: Any) -> Any:
+    """A complex tensor of torch's as (re, im) on a last axis; a real one as it is."""
+    import torch
+
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def torch_gradients(
     found: ReferenceResult, seed: Array, wanted: Sequence[str], version: str, others: Collection[str]
 ) -> TorchRun:
@@ -243,7 +254,7 @@ def torch_gradients(
     out: Any = found.output
     if isinstance(out, (np.ndarray, np.generic)):
         return TorchRun(np.asarray(out), {}, version, unread="it is NumPy's")
-    out = torch.view_as_real(out.resolve_conj()) if out.is_complex() else out
+    out = to_pairs(out)
     gradients: dict[str, Array | None] = dict.fromkeys(wanted)
     leaves = {n: found.leaves[n] for n in wanted if n in found.leaves and found.leaves[n].requires_grad}
     if leaves and (out.requires_grad or not others):
@@ -258,7 +269,9 @@ def torch_gradients(
                 if not any(said in words for said in NOT_DERIVED):
                     raise
                 return TorchRun(np.asarray(out.detach().numpy()), {}, version, refusal=words, text=True)
-            gradients |= {n: None if g is None else g.detach().numpy() for n, g in zip(leaves, came, strict=True)}
+            gradients |= {
+                n: None if g is None else to_pairs(g).detach().numpy() for n, g in zip(leaves, came, strict=True)
+            }
     return TorchRun(np.asarray(out.detach().numpy()), gradients, version, text=True, kept=found.kept)
 
 

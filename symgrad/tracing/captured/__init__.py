@@ -25,6 +25,7 @@ from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.vector_products import push_numbers
+from symgrad.ops.complex_pairs import complex_notes
 from symgrad.program import Program
 from symgrad.render import WRITERS
 from symgrad.tracing.captured.planned import SweepCache
@@ -37,7 +38,7 @@ from symgrad.tracing.captured.step_text import (
     pull_recording,
     with_labels,
 )
-from symgrad.tracing.lift import LiftedProgram, complex_note, relabel_program
+from symgrad.tracing.lift import LiftedProgram, relabel_program
 from symgrad.tracing.lift.call_sweeps import CallwisePull, pull_calls
 from symgrad.tracing.record.trace import as_numbers
 
@@ -265,7 +266,7 @@ class Capture(RecordedProgram, Listed):
             Seed(weights, kind, text),
             chosen,
             check=check,
-            conventions=[complex_note(spoken)] if spoken else [],
+            conventions=complex_notes(spoken),
             writers=WRITERS,
         )
         return found if order == 1 else with_hessians(found)

@@ -25,7 +25,8 @@ from symgrad.language import ParsedProgram
 from symgrad.language.inference import describe_numbers
 from symgrad.numeric import Array, forward
 from symgrad.numeric.exact import as_float
-from symgrad.oracles.typed_text import nearly_equal
+from symgrad.ops.complex_pairs import complex_notes
+from symgrad.oracles.typed_text import nearly_equal, to_pairs
 from symgrad.program import Number, Own, free_name
 from symgrad.reference import TextRejected, UnsupportedText, parse_statements, run_reference
 from symgrad.reference.bounds import ALONE, LIBRARIES, is_allowed_word
@@ -71,7 +72,7 @@ def free_names(text: str, named: Collection[str] = ()) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class WalkedText:
-    """A text, the ``numbers`` of names in it, its inputs of truth values, and ``wishes`` for the name of its output.
+    """A text, the ``numbers`` of names in it, its inputs of truth values, its complex ones, and names for its output.
 
     Its methods raise `UnsupportedText` where the walk goes no further, and `TextRejected` with the words of Python or
     torch, where one of them refuses a line.
@@ -80,6 +81,7 @@ class WalkedText:
     source: SourceText
     numbers: Mapping[str, Number]
     truths: frozenset[str]
+    pairs: frozenset[str]
     wishes: tuple[str, ...]
 
     def choose_sizes(self, wanted: Mapping[str, Sequence[int | str] | None]) -> dict[str, tuple[int, ...]]:
@@ -118,27 +120,29 @@ class WalkedText:
         for name, shape in sizes.items():
             small = np.linspace(0.25, 1.5, prod(shape)).reshape(shape)
             array = as_float(known.get(name, small))
-            found[name] = torch.tensor(array, dtype=torch.bool if name in self.truths else torch.float64)
+            tensor = torch.tensor(array, dtype=torch.bool if name in self.truths else torch.float64)
+            found[name] = torch.view_as_complex(tensor) if name in self.pairs else tensor
         return found
 
     def walked(self, given: Mapping[str, torch.Tensor]) -> ParsedProgram:
         """One walk, its value held against torch's own: a text may write where autograd does not see it."""
-        leaves = {n: t.detach().clone().requires_grad_(t.is_floating_point()) for n, t in given.items()}
+        leaves = {n: t.clone().requires_grad_(t.is_floating_point() or t.is_complex()) for n, t in given.items()}
         output = run_reference(self.source.text, {**leaves, **self.numbers}).output
-        if not isinstance(output, torch.Tensor) or output.is_complex():
-            raise UnsupportedText("it gives no tensor of real numbers")
+        if not isinstance(output, torch.Tensor):
+            raise UnsupportedText("it gives no tensor")
         captured, seed = self.capture(given)
-        if captured.complexes or any(map(captured.boxed, captured.wanted)):
+        if captured.complexes - self.pairs or any(map(captured.boxed, captured.wanted)):
             raise UnsupportedText("a step of it has no derivation here")
         program = relabel_program(captured.single(), captured.labels)
+        if not program.steps:
+            raise UnsupportedText("it computes nothing")
         made = {t.name: np.asarray(captured.arrays[t.name]) for t in program.inputs if t.name not in given}
-        inputs = {**{name: tensor.numpy() for name, tensor in given.items()}, **made}
+        inputs = {**{name: to_pairs(tensor).numpy() for name, tensor in given.items()}, **made}
         found = forward(program, {tensor.name: as_float(inputs[tensor.name]) for tensor in program.inputs})
-        if not nearly_equal(found[program.output], output.detach().numpy()):
+        if not nearly_equal(found[program.output], to_pairs(output.detach()).numpy()):
             raise UnsupportedText("a tensor is changed where autograd does not see it")
-        if program.steps:
-            called = free_name(self.wishes, {tensor.name for tensor in program.tensors()} - {program.output})
-            program = rename_results(program, {program.output: called})
+        called = free_name(self.wishes, {tensor.name for tensor in program.tensors()} - {program.output})
+        program = rename_results(program, {program.output: called})
         return ParsedProgram(
             self.source,
             replace(
@@ -149,6 +153,7 @@ class WalkedText:
             ),
             made=made,
             remarks=(*describe_numbers(self.numbers), ONCE),
+            conventions=complex_notes(self.pairs & {*given}),
             seed=None if seed is None else ("the seed", seed.detach().numpy()),
             numbers=self.numbers,
         )

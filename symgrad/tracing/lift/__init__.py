@@ -158,14 +158,6 @@ def identifier(label: str) -> str:
     return f"{word}_" if word in RESERVED else word
 
 
-def complex_note(names: Sequence[str]) -> str:
-    """The sentence about the complex tensors called ``names``, wherever their gradients are shown."""
-    return (
-        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} complex, shown as pairs (re, im): torch's .grad is "
-        "∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄, twice the conjugate of the Wirtinger derivative ∂L/∂z of a real L"
-    )
-
-
 NOWHERE = (0, 0)
 """Captured calls have no place in a text."""
 

@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.explanation.singular import Birth, births
 from symgrad.numeric.exact import as_float
+from symgrad.ops.complex_pairs import complex_notes
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import (
@@ -22,7 +23,6 @@ from symgrad.tracing.captured.step_text import (
     torch_choices,
     torch_conventions,
 )
-from symgrad.tracing.lift import complex_note
 from symgrad.tracing.lift.call_sweeps import chain_watchers
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import precision_of, without_composites
@@ -152,7 +152,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
         kind=scene.kind,
         told=told,
         letter=letter,
-        lead=(complex_note(spoken),) if spoken and not repeated else (),
+        lead=() if repeated else complex_notes(spoken),
         picture="".join(draw_sweep(program, seeds, ways) for ways in drawn if ways.parts),
         entries=write_entry_equations(program, told.source) if scene.watch.pictures else None,
         left_out=tuple(program.labels[n] for n in targets if not scene.watch.wants(program.labels[n])),
