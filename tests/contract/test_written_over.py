@@ -30,6 +30,9 @@ TAKEN = [
     "h = x * 2; h.clamp_(min=0); h.sin_(); h * x",
 ]
 SHARED = [
+    "h = x * 2; h.detach().mul_(2); h",
+    "h = x * 2; h.data.add_(1); h * 2",
+    "k = torch.stack([x, x]).T; w = k.reshape(-1); k.add_(1); w",
     "h = x * 2; y = h.contiguous().mul_(2); y * x",
     "h = x * 2; y = F.relu(h, inplace=True); y + h",
     "act = nn.ReLU(inplace=True); h = x * 2; y = act(h); y + h",
@@ -55,10 +58,7 @@ SHARED = [
 ]
 """Every name that shares the entries sees what was written."""
 REFUSED = {
-    "h = x * 2; h.detach().mul_(2); h": "symgrad run",
-    "h = x * 2; h.data.add_(1); h * 2": "symgrad run",
-    "k = torch.stack([x, x]).T; w = k.reshape(-1); k.add_(1); w": "symgrad run",
-    "h = torch.cat([x, x]); p, q = h.chunk(2); p.add_(1); h": "symgrad run",
+    "h = torch.cat([x, x]); p, q = h.chunk(2); p.add_(1); h": "inplace operation by an out-of-place one",
     "h = x[0] * 2; h.add_(x); h": "",
     "h = x > 0; h.add_(x); h": "",
 }
@@ -89,7 +89,7 @@ def test_what_is_not_read_right_is_refused(text: str) -> None:
     """Each in a sentence that says what would do."""
     with pytest.raises(SymgradError) as caught:
         symgrad.explain(text, check=False, x=X)
-    assert REFUSED[text] in " ".join(map(str, caught.value.hints))
+    assert REFUSED[text] in str(caught.value)
 
 
 KEPT = [
