@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -20,7 +20,7 @@ from symgrad.calculus import Sweep, back, second_derivative
 from symgrad.closed_form import derive_closed_form
 from symgrad.errors import Hint, InputError, ShapeError
 from symgrad.explanation.claims import Structure, certain
-from symgrad.explanation.data import Explanation, Gradient
+from symgrad.explanation.data import Explanation, FormProof, Gradient
 from symgrad.explanation.formulas import Entry, derive_formulas, derive_only, prove_form
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.jacobian import Hessian, Jacobian, jacobian_of
@@ -63,6 +63,11 @@ __all__ = [
 PAIRS = "Complex tensors are shown as pairs (re, im), on one more axis of size 2"
 
 
+def no_form() -> tuple[None, None]:
+    """No closed form, and no check of one."""
+    return None, None
+
+
 def build(
     expression: str,
     program: Program,
@@ -96,15 +101,15 @@ def build(
             name, program, values, derived.axes, derived.inner, derived.jacobian, derived.claims,
             values[program.output].shape, values[name].shape, writers,
         )  # fmt: skip
-        form, form_check = prove_form(derived, program, values, weights)
+        prove: FormProof = cache(partial(prove_form, derived, program, values, weights))
         if proofs:
-            checks, met = proofs.of(name, numeric[name], matrix, derived, form_check)
+            checks, met = proofs.of(name, numeric[name], matrix, derived, prove()[1])
         else:
             checks, met = (), find_singular(program, values, weights, numeric[name], name, derived.sweep, None)
         if derived.jacobian == 0 and not is_finite(values[program.output]).all():
-            matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
+            matrix, prove = replace(matrix, told=()), no_form  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
-            name, form, derived.sweep, without_fractions(numeric[name]), matrix, checks, program,
+            name, prove, derived.sweep, without_fractions(numeric[name]), matrix, checks, program,
             values.with_arrays({program.seed: weights}), None if proofs and proofs.lost else met,
         )  # fmt: skip
     paired = any(entry_named(step.op).traits.complex_pairs for step in program.steps)

@@ -42,17 +42,21 @@ if TYPE_CHECKING:
     from symgrad.explanation.kinks import Tie
 
 
+FormProof = Callable[[], "tuple[ProgramForm | None, Check | None]"]
+"""Gives a closed form that was proven, and how close it came; nothing where there is none."""
+
+
 @dataclass(frozen=True, eq=False)
 class Gradient:
     """vᵀJ for one input, in the input's shape.
 
-    ``form`` is its closed form, or None where there is none;
+    ``form`` is its closed form, or None where there is none, proven when it is asked for first;
     ``formula`` the index formula ∂(Σ v·out)/∂x[inner] in SymPy; ``singular`` what is to be said of the entries, where
     something is not finite.
     """
 
     name: str
-    form: ProgramForm | None
+    prove: FormProof
     sweep: Sweep
     value: Array
     jacobian: Jacobian
@@ -60,6 +64,11 @@ class Gradient:
     program: Program
     values: Values
     singular: Singular | None = None
+
+    @property
+    def form(self) -> ProgramForm | None:
+        """The closed form with what it was proven as."""
+        return self.prove()[0]
 
     @property
     def closed_form(self) -> str | None:
