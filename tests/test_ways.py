@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -18,7 +19,9 @@ from symgrad.errors import FORMS, Frontend, Setting, for_frontend
 from symgrad_cli.main import main
 from tests.parsed import PARSED, nodes_of
 
-OPTIONS = {option.lstrip("-") for verb in main.commands.values() for p in verb.params for option in p.opts}
+CONTEXT = click.Context(main)
+VERBS = [verb for name in main.list_commands(CONTEXT) if (verb := main.get_command(CONTEXT, name)) is not None]
+OPTIONS = {option.lstrip("-") for verb in VERBS for p in verb.params for option in p.opts}
 OPTION = re.compile(rf"(?<![\w-])--({'|'.join(sorted(o for o in OPTIONS if len(o) > 1))})(?![\w-])")
 WRONG = "A@B"
 SIZES = {"A": (2, 3), "B": (4, 5)}
@@ -61,6 +64,15 @@ def test_the_same_hint_in_the_words_of_the_way_in(ask: Callable[[], tuple[str, s
     if ask is not command:
         assert not OPTION.search(refused)
         assert not OPTION.search(page)
+
+
+def test_the_page_about_the_command_line_has_every_verb() -> None:
+    """They are loaded when they are asked for: who looks at the group alone sees none."""
+    pages = pytest.importorskip("sphinx_click.ext", reason="the site's page of commands is made with sphinx-click")
+    listed = [verb.name for verb in pages._filter_commands(CONTEXT)]
+    assert listed == main.list_commands(CONTEXT) == sorted(listed)
+    assert {"check", "explain", "help", "run"} < {*listed}
+    assert {"let", "shape", "seed"} < OPTIONS
 
 
 def test_a_way_is_left_as_it_was_entered() -> None:

@@ -1,5 +1,7 @@
 """The verbs that tell what there is: ``ops``, the table; ``errors``, the kinds of errors; ``docs``, pages of all of it.
 
+``help`` says how a verb is called.
+
 Comes in: a name of an operation or of a kind, or a folder. Goes out: what is known of it, derived and printed on the
 spot: messages of a kind as they are printed, pages in Markdown or HTML.
 """
@@ -152,3 +154,12 @@ def site_builder() -> Callable[[Path, Sequence[Op]], int]:
     from symgrad.sphinx.operations import build_site
 
     return build_site
+
+
+@click.command("help")
+@click.argument("verb", required=False)
+@click.pass_context
+def help_of(context: click.Context, verb: str | None) -> None:
+    """Show the help of a command, as symgrad COMMAND --help does."""
+    group = context.find_root().command
+    group.main([*([] if verb is None else [verb]), "--help"], prog_name=context.find_root().info_name)

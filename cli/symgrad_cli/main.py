@@ -26,24 +26,25 @@ Examples:
 
 WHERE = {
     "check": "grading", "code": "formulas", "derive": "formulas", "docs": "catalog", "errors": "catalog",
-    "exercise": "grading", "explain": "explain", "ops": "catalog", "plan": "formulas", "run": "run", "serve": "serve",
+    "exercise": "grading", "explain": "explain", "help": "catalog", "ops": "catalog", "plan": "formulas", "run": "run",
+    "serve": "serve",
 }  # fmt: skip
 """The file that each verb comes from; it is loaded when the verb is first asked for."""
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class Commands(Verbs):
-    """The verbs of `WHERE`, beside those that were added."""
+    """The verbs of `WHERE`; `commands` stays empty, so that sphinx-click asks for each of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names."""
-        return sorted({*WHERE, *super().list_commands(ctx)})
+        return sorted(WHERE)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A verb; None where there is none of this name."""
-        if cmd_name in WHERE:
-            self.add_command(getattr(import_module(f"symgrad_cli.{WHERE[cmd_name]}"), cmd_name))
-        return super().get_command(ctx, cmd_name)
+        known = vars(import_module(f"symgrad_cli.{WHERE[cmd_name]}")) if cmd_name in WHERE else {}
+        verbs = (verb for verb in known.values() if isinstance(verb, click.Command))
+        return next((verb for verb in verbs if verb.name == cmd_name), None)
 
 
 @click.group(cls=Commands, epilog=EPILOG, context_settings=CONTEXT)
@@ -54,11 +55,3 @@ def main() -> None:
     Exit status: 0 everything agrees, 1 an independent computation disagrees with the derivation, 2 the input cannot be
     used.
     """
-
-
-@main.command("help")
-@click.argument("verb", required=False)
-@click.pass_context
-def help_of(context: click.Context, verb: str | None) -> None:
-    """Show the help of a command, as symgrad COMMAND --help does."""
-    main([*([] if verb is None else [verb]), "--help"], prog_name=context.find_root().info_name)
