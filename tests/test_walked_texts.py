@@ -56,8 +56,23 @@ def test_what_the_text_makes_is_an_input_or_a_constant() -> None:
     assert set(found.gradients) == {"x"}
     assert found.gradients["x"].value.tolist() == [3, 5]
     assert "m is torch.tensor([3.0, 5.0]), a constant: it gets no gradient" in " ".join(found.to_text().split())
-    seeded = symgrad.explain("def f(t): return t * t\nf(x).backward(torch.tensor([1., 0., 2.]))", x=[1, 2, 3])
-    assert seeded.gradients["x"].value.tolist() == [2, 0, 12]
+    seeded = symgrad.explain("def f(t): return t * t\nf(x).backward(gradient=torch.tensor([1., 0., 2.]))")
+    assert seeded.gradients["x"].value.shape == (3,)
+    assert seeded.seed_info.text == "torch.tensor([1.0, 0.0, 2.0])"
+
+
+def test_random_numbers_are_numpys_and_the_same_for_torch() -> None:
+    text = "torch.manual_seed(0)\nx = torch.randn(2, 3, requires_grad=True)\nat = torch.randint(0, 3, (4,))\ndef f(t): return torch.relu(t[:, at] @ torch.rand(4, 2)) * torch.rand_like(t[:, :2])\nf(x).sum().backward()"
+    found = symgrad.explain(text)
+    assert found.outcome == "equal"
+    assert "NumPy's generator draws the random numbers" in " ".join(found.to_text().split())
+    assert_same(np.random.default_rng(0).standard_normal((2, 3)), found.values["x"])
+
+
+def test_many_inputs_of_no_shape_take_few_tries() -> None:
+    names = [f"x{n}" for n in range(30)]
+    found = symgrad.explain(f"def f(t): return t * 2\nf({' + '.join(names)}).sum()", check=False)
+    assert len(found.gradients) == 30
 
 
 def test_positions_are_whole_numbers_where_python_wants_them() -> None:

@@ -26,10 +26,17 @@ import numpy as np
 import torch
 
 from symgrad.reference.bounds import Budget, TextRejected, UnsupportedText
-from symgrad.reference.call_dispatch import TorchCaller
+from symgrad.reference.call_dispatch import Draw, TorchCaller
 from symgrad.reference.evaluation import BINARY, ExpressionEvaluator
 
-__all__ = ["ReferenceResult", "TextRejected", "UnsupportedText", "parse_statements", "run_reference"]
+__all__ = [
+    "ReferenceResult",
+    "TextRejected",
+    "UnsupportedText",
+    "is_backward_call",
+    "parse_statements",
+    "run_reference",
+]
 
 
 PROMPT = re.compile(r"[ \t]*(?:>>>|\.\.\.:?(?=[ \t]|$)|In \[\d+\]:)[ ]?")
@@ -81,18 +88,24 @@ Assigned = Callable[[str, Any], None]
 
 
 def run_reference(
-    text: str, inputs: Mapping[str, Any], draws: Sequence[Any] = (), assigned: Assigned | None = None
+    text: str,
+    inputs: Mapping[str, Any],
+    draws: Sequence[Any] = (),
+    assigned: Assigned | None = None,
+    draw: Draw | None = None,
 ) -> ReferenceResult:
     """What ``text`` gives with these tensors and numbers as ``inputs``; ``draws`` are random numbers, in order.
 
-    ``assigned`` is told what each name is bound to, when it is.
+    ``assigned`` is told what each name is bound to, when it is; ``draw`` makes random numbers when there are no more.
 
     Raises `TextRejected` with the words of Python or torch, and `UnsupportedText` for what the interpreter cannot run.
 
     >>> run_reference("x, y = y, x; x - y", {"x": torch.tensor(1.0), "y": torch.tensor(3.0)}).output
     tensor(2.)
     """
-    return ReferenceInterpreter(inputs, draws, assigned).read(text)
+    interpreter = ReferenceInterpreter(inputs, draws, assigned)
+    interpreter.caller.draw = draw
+    return interpreter.read(text)
 
 
 def parse_statements(text: str) -> list[ast.stmt]:

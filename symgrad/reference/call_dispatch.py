@@ -79,12 +79,20 @@ SAID: Mapping[tuple[str, str], Callable[..., Any]] = {
 """What a text says, beside what it computes."""
 
 
+Draw = Callable[[str, Sequence[Any], tuple[int, ...]], Any]
+"""The numbers that a function draws, by its name, its arguments and their shape."""
+
+
 @dataclass
 class TorchCaller:
-    """Calls what a text calls; ``draws`` are the random numbers that are handed in, ``kept`` casts that kept digits."""
+    """Calls what a text calls; ``draws`` are the random numbers that are handed in, ``kept`` casts that kept digits.
+
+    Where none are left, ``draw`` makes some.
+    """
 
     budget: Budget
     draws: list[Any]
+    draw: Draw | None = None
     kept: list[str] = field(default_factory=list)
 
     def attribute(self, owner: Any, word: str) -> Any:
@@ -228,6 +236,8 @@ class TorchCaller:
         size = kwargs.get("size", next((a for a in args if isinstance(a, (tuple, list))), args))
         like = name.endswith("_like")
         shape = args[0].shape if like else args[:1] if name == "randperm" else size
+        if not self.draws and self.draw is not None and isinstance(shape, (tuple, list)):
+            self.draws.append(self.draw(name, [*args, *kwargs.values()], tuple(shape)))
         if not self.draws or tuple(np.shape(self.draws[0])) != tuple(shape):
             raise UnsupportedText("its numbers are drawn in torch")
         usual = args[0].dtype if like else torch.int64 if name in ("randint", "randperm") else torch.float64

@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -20,15 +20,22 @@ import numpy as np
 import torch
 
 from symgrad.backward.page_names import rename_results
-from symgrad.errors import SourceText
+from symgrad.errors import SourceText, bug
 from symgrad.language import ParsedProgram
-from symgrad.language.inference import describe_numbers
+from symgrad.language.inference import describe_numbers, rank_assignments
 from symgrad.numeric import Array, forward
 from symgrad.numeric.exact import as_float
 from symgrad.ops.complex_pairs import complex_notes
 from symgrad.oracles.typed_text import nearly_equal, to_pairs
 from symgrad.program import Number, Own, free_name
-from symgrad.reference import TextRejected, UnsupportedText, parse_statements, run_reference
+from symgrad.reference import (
+    ReferenceResult,
+    TextRejected,
+    UnsupportedText,
+    is_backward_call,
+    parse_statements,
+    run_reference,
+)
 from symgrad.reference.bounds import ALONE, LIBRARIES, is_allowed_word
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.function import capture_function
@@ -36,8 +43,9 @@ from symgrad.tracing.lift import relabel_program
 from symgrad.tracing.record.trace import tensors_in
 
 ONCE = "symgrad ran these lines once, with the sizes and values shown here; others may take another way"
-RANKS, LENGTH, MOST = (2, 1, 0, 3), 3, 64
-"""Numbers of axes that an input of unknown shape is tried with, how long each is, and how often that is tried."""
+RANKS, LENGTH, MOST = ((2, 0), (1, 1), (0, 2), (3, 3)), 3, 64
+"""Numbers of axes that an input of unknown shape is tried with, likely ones first; how long each is; how many tries."""
+DRAWN = "NumPy's generator draws the random numbers of these lines, with the seeds 0, 1, 2, …"
 SHORT = 8
 """Numbers that are written out."""
 WHOLE = ("int", "long", "index", "indices")
@@ -89,19 +97,22 @@ class WalkedText:
         known = {
             n: tuple(s if isinstance(s, int) else LENGTH for s in own) for n, own in wanted.items() if own is not None
         }
-        free = [name for name in wanted if name not in known]
         refusal: TextRejected | None = None
-        for ranks in islice(sorted(product(RANKS, repeat=len(free)), key=lambda r: sum(map(RANKS.index, r))), MOST):
-            sizes = {**known, **{name: (LENGTH,) * rank for name, rank in zip(free, ranks, strict=True)}}
-            if not free:
-                return sizes
+        for ranks in islice(rank_assignments({name: RANKS for name in wanted if name not in known}), MOST):
+            sizes = {**known, **{name: (LENGTH,) * rank for name, rank in ranks.items()}}
             try:
-                run_reference(self.source.text, {**self.tensors(sizes, {}), **self.numbers})
+                if ranks:
+                    found = self.run(self.tensors(sizes, {}), draw=draw_numbers)
+                    if found.seed is not None and found.seed.shape != found.output.shape:
+                        raise TextRejected("the argument of backward has another shape than the output")
                 return sizes
             except TextRejected as error:
                 refusal = refusal or error
-        assert refusal is not None
-        raise refusal
+        raise refusal or bug("no number of axes was tried")
+
+    def run(self, inputs: Mapping[str, torch.Tensor], draws: Sequence[Array] = (), **options: Any) -> ReferenceResult:
+        """The text with some inputs."""
+        return run_reference(self.source.text, {**inputs, **self.numbers}, draws, **options)
 
     def read(self, sizes: Mapping[str, tuple[int, ...]], known: Mapping[str, Array]) -> ParsedProgram:
         """What the text did with the ``known`` inputs, and any small numbers in the place of others."""
@@ -127,10 +138,16 @@ class WalkedText:
     def walked(self, given: Mapping[str, torch.Tensor]) -> ParsedProgram:
         """One walk, its value held against torch's own: a text may write where autograd does not see it."""
         leaves = {n: t.clone().requires_grad_(t.is_floating_point() or t.is_complex()) for n, t in given.items()}
-        output = run_reference(self.source.text, {**leaves, **self.numbers}).output
+        draws: list[Array] = []
+
+        def draw(name: str, arguments: Sequence[Any], shape: tuple[int, ...]) -> Array:
+            draws.append(draw_numbers(name, arguments, shape, len(draws)))
+            return draws[-1]
+
+        output = self.run(leaves, draw=draw).output
         if not isinstance(output, torch.Tensor):
             raise UnsupportedText("it gives no tensor")
-        captured, seed = self.capture(given)
+        captured, seed = self.capture(given, draws)
         if captured.complexes - self.pairs or any(map(captured.boxed, captured.wanted)):
             raise UnsupportedText("a step of it has no derivation here")
         program = relabel_program(captured.single(), captured.labels)
@@ -143,37 +160,57 @@ class WalkedText:
             raise UnsupportedText("a tensor is changed where autograd does not see it")
         called = free_name(self.wishes, {tensor.name for tensor in program.tensors()} - {program.output})
         program = rename_results(program, {program.output: called})
+        own = {n: self.spelled(a, captured.labels.get(n, n)) for n, a in made.items() if n not in captured.wanted}
         return ParsedProgram(
             self.source,
-            replace(
-                program,
-                made={
-                    n: self.spelled(a, captured.labels.get(n, n)) for n, a in made.items() if n not in captured.wanted
-                },
-            ),
+            replace(program, made=own),
             made=made,
-            remarks=(*describe_numbers(self.numbers), ONCE),
+            remarks=(*describe_numbers(self.numbers), *[DRAWN][: len(draws)], ONCE),
             conventions=complex_notes(self.pairs & {*given}),
-            seed=None if seed is None else ("the seed", seed.detach().numpy()),
+            seed=None if seed is None else (self.seed_code(), to_pairs(seed.detach()).numpy()),
             numbers=self.numbers,
+            draws=tuple(draws),
         )
 
-    def capture(self, given: Mapping[str, torch.Tensor]) -> tuple[Capture, Any]:
+    def capture(self, given: Mapping[str, torch.Tensor], draws: Sequence[Array]) -> tuple[Capture, Any]:
         """What the walk did, its tensors called as the text calls them, and what it gives to backward."""
         named, seeds = list[tuple[str, Any]](), list[Any]()
 
         def walk(**inputs: Any) -> Any:
-            beside = {**inputs, **self.numbers}
-            found = run_reference(self.source.text, beside, assigned=lambda name, value: named.append((name, value)))
+            found = self.run(inputs, draws, assigned=lambda name, value: named.append((name, value)))
             seeds.append(found.seed)
             return found.output
 
         captured = capture_function(walk, (), dict(given), lambda: [(n, t) for n, v in named for t in tensors_in(v)])
         return captured, seeds[-1]
 
+    def nodes(self) -> Iterator[ast.AST]:
+        """The syntax of the text."""
+        return ast.walk(ast.Module(parse_statements(self.source.text), []))
+
+    def seed_code(self) -> str:
+        """What the text gives to backward, as it is written."""
+        (call,) = (node for node in self.nodes() if isinstance(node, ast.Call) and is_backward_call(node))
+        return ast.unparse([*call.args, *(word.value for word in call.keywords if word.arg == "gradient")][0])
+
     def spelled(self, array: Array, name: str) -> Own:
         """A tensor that the text makes: as it is assigned, or written out where it is short."""
-        for node in ast.walk(ast.Module(parse_statements(self.source.text), [])):
+        for node in self.nodes():
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
                 return Own(ast.unparse(node.value))
         return Own(f"torch.tensor({array.tolist()})" if array.size <= SHORT else name)
+
+
+def draw_numbers(name: str, arguments: Sequence[Any], shape: tuple[int, ...], seed: int = 0) -> Array:
+    """What a function of torch's draws, from NumPy's generator; `rand_like` as `rand`."""
+    generator, limits = np.random.default_rng(seed), [n for n in arguments if isinstance(n, int)]
+    match name.removesuffix("_like"):
+        case "randn":
+            return np.asarray(generator.standard_normal(shape))
+        case "randint":
+            low, high = (0, *limits)[-2:] if len(limits) < 2 else limits[:2]
+            return np.asarray(generator.integers(low, high, shape))
+        case "randperm":
+            return np.asarray(generator.permutation(shape[0]))
+        case _:
+            return np.asarray(generator.random(shape))
