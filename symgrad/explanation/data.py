@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from symgrad.explanation.kinks import Tie
 
 
-FormProof = Callable[[], "tuple[ProgramForm | None, Check | None]"]
+FormProof = Callable[[], tuple[ProgramForm | None, Check | None]]
 """Gives a closed form that was proven, and how close it came; nothing where there is none."""
 
 
