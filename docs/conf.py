@@ -44,12 +44,12 @@ autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
 nitpick_ignore_regex = [("py:.*", r"(collections|numpy|sympy)\..*")]  # their documentation is not here to be linked to
-nitpick_ignore = [("py:class", "Tie")]  # its file is loaded when kinks are asked for: until then it is a bare name
-nitpick_ignore += [  # stages of the derivation: they stand in signatures, and are no part of the interface
+nitpick_ignore = [  # stages of the derivation: they stand in signatures, and are no part of the interface
     ("py:class", f"symgrad.{inside}")
     for inside in (
         "program.Program", "indexing.symbols.Index", "indexing.equation.Equation", "calculus.reverse_sweep.Sweep",
         "calculus.differentiate.Rewrite", "numeric.forward_pass.Values", "explanation.claims.Claim",
+        "explanation.kinks.Tie",
         "entries.spec.Op", "oracles.forms.Dropped",
         "explanation.singular.Singular", "explanation.given.Writers", "backward.line_data.LineOrigin",
         "backward.line_templates.ProgramForm", "errors.Setting",

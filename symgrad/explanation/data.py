@@ -39,7 +39,7 @@ from symgrad.oracles.torch import TorchRun
 from symgrad.program import Program
 
 if TYPE_CHECKING:
-    from symgrad.explanation.kinks import Tie
+    import symgrad.explanation.kinks  # loaded when kinks are asked for: Sphinx knows a whole name without it
 
 
 FormProof = Callable[[], tuple[ProgramForm | None, Check | None]]
@@ -220,7 +220,7 @@ class Explanation(Written):
         return find_definitions(self.program, self.backward, forms, self.values)
 
     @cached_property
-    def kinks(self) -> tuple[Tie, ...]:
+    def kinks(self) -> tuple[symgrad.explanation.kinks.Tie, ...]:
         """The kinks and jumps that these numbers stand on, where they matter to a gradient; from the output back."""
         ops = [op for step in self.program.steps if (op := entry_of(step.op)) is not None]
         if self.out_of_range or all(op.smooth and not is_non_differentiable(op) for op in ops):
