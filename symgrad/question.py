@@ -99,8 +99,7 @@ def read_once(
     output: Sequence[str], spoken: Collection[str], given: Mapping[str, Value],
 ) -> ParsedProgram:  # fmt: skip
     """`read_program`, or what it gave for the same before: whatever is refused is refused anew."""
-    truths, scalars = [name for name, value in given.items() if value.truths], scalars_of(given)
-    pairs = [name for name, value in given.items() if value.pairs]
+    (truths, pairs), scalars = masks_and_pairs(given), scalars_of(given)
     known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(pairs), sorted(scalars.items()))
     key = repr((expression, known, output, sorted(spoken)))
     found = _READINGS.get(key)
@@ -159,8 +158,7 @@ def walk_instead(
 
     numbers = {name: number for name, number in scalars_of(given).items() if isinstance(number, int)}
     names = [name for name in free_names(source.text, {*shapes, *given}) if name not in numbers]
-    truths = frozenset(name for name, value in given.items() if value.truths)
-    pairs = frozenset(name for name, value in given.items() if value.pairs)
+    truths, pairs = masks_and_pairs(given)
     text = WalkedText(source, numbers, truths, pairs, tuple(output))
     try:
         sizes = text.choose_sizes({name: shapes.get(name) for name in names})
@@ -192,8 +190,7 @@ def refuse_open_sizes(text: str, program: Program) -> None:
 
 def torch_expression(typed: str, reading: ParsedProgram, given: Mapping[str, Value]) -> Text:
     """What torch is asked: the text as it was ``typed``."""
-    truths = frozenset(name for name, value in given.items() if value.truths)
-    pairs = frozenset(name for name, value in given.items() if value.pairs)
+    truths, pairs = masks_and_pairs(given)
     made, fixed = frozenset(reading.made), frozenset(only_read(reading.program))
     return Text(typed, reading.numbers, reading.draws, made, truths, fixed, pairs)
 
@@ -219,6 +216,12 @@ def known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Sequen
 def scalars_of(given: Mapping[str, Value]) -> dict[str, Any]:
     """The single numbers among the values."""
     return {name: value.array(()).item() for name, value in given.items() if value.shape == ()}
+
+
+def masks_and_pairs(given: Mapping[str, Value]) -> tuple[frozenset[str], frozenset[str]]:
+    """The inputs that were given in truth values, and the complex ones."""
+    truths = frozenset(name for name, value in given.items() if value.truths)
+    return truths, frozenset(name for name, value in given.items() if value.pairs)
 
 
 def given_values(

@@ -65,8 +65,7 @@ def to_numbers(value: Any) -> Array:
     """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
     try:
         array = as_numbers(value) if hasattr(value, "detach") else np.asarray(value)
-        if np.iscomplexobj(array):
-            array = np.stack([array.real, array.imag], axis=-1)
+        array = arguments.split_pairs(array) if np.iscomplexobj(array) else array
         return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
     except (TypeError, ValueError, OverflowError, RuntimeError, RecursionError):
         raise arguments.argument_error(value, "weights and directions have to be numbers", "[[1, 2], [3, 4]]") from None

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from math import prod
 from typing import Any
@@ -23,6 +24,7 @@ from symgrad.backward.page_names import rename_results
 from symgrad.errors import SourceText, bug
 from symgrad.language import ParsedProgram
 from symgrad.language.inference import describe_numbers, rank_assignments
+from symgrad.language.literals import RANDOM
 from symgrad.numeric import Array, forward
 from symgrad.numeric.exact import as_float
 from symgrad.ops.complex_pairs import complex_notes
@@ -184,18 +186,19 @@ class WalkedText:
         captured = capture_function(walk, (), dict(given), lambda: [(n, t) for n, v in named for t in tensors_in(v)])
         return captured, seeds[-1]
 
-    def nodes(self) -> Iterator[ast.AST]:
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
         """The syntax of the text."""
-        return ast.walk(ast.Module(parse_statements(self.source.text), []))
+        return tuple(ast.walk(ast.Module(parse_statements(self.source.text), [])))
 
     def seed_code(self) -> str:
         """What the text gives to backward, as it is written."""
-        (call,) = (node for node in self.nodes() if isinstance(node, ast.Call) and is_backward_call(node))
+        (call,) = (node for node in self.nodes if isinstance(node, ast.Call) and is_backward_call(node))
         return ast.unparse([*call.args, *(word.value for word in call.keywords if word.arg == "gradient")][0])
 
     def spelled(self, array: Array, name: str) -> Own:
         """A tensor that the text makes: as it is assigned, or written out where it is short."""
-        for node in self.nodes():
+        for node in self.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
                 return Own(ast.unparse(node.value))
         return Own(f"torch.tensor({array.tolist()})" if array.size <= SHORT else name)
@@ -205,12 +208,10 @@ def draw_numbers(name: str, arguments: Sequence[Any], shape: tuple[int, ...], se
     """What a function of torch's draws, from NumPy's generator; `rand_like` as `rand`."""
     generator, limits = np.random.default_rng(seed), [n for n in arguments if isinstance(n, int)]
     match name.removesuffix("_like"):
-        case "randn":
-            return np.asarray(generator.standard_normal(shape))
         case "randint":
             low, high = (0, *limits)[-2:] if len(limits) < 2 else limits[:2]
             return np.asarray(generator.integers(low, high, shape))
         case "randperm":
             return np.asarray(generator.permutation(shape[0]))
-        case _:
-            return np.asarray(generator.random(shape))
+        case word:
+            return RANDOM[word](generator, shape)

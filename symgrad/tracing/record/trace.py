@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from symgrad.errors import UnsupportedError
+from symgrad.language.arguments import split_pairs
 from symgrad.numeric.exact import Array
 
 Part = TypeVar("Part")
@@ -265,7 +266,7 @@ def as_numbers(tensor: Any) -> Array:
         found = found.to_dense()
     if found.is_complex():
         numbers = np.asarray((found.cfloat() if str(found.dtype) == "torch.complex32" else found).numpy(force=True))
-        return np.stack([numbers.real, numbers.imag], axis=-1)
+        return split_pairs(numbers)
     if str(found.dtype) in ("torch.bfloat16", "torch.float16"):
         found = found.float()
     return np.asarray(found.numpy(force=True))
