@@ -146,7 +146,7 @@ def test_documentation_by_sphinx_shows_what_is_true_and_ends_at_what_is_not(
     (tmp_path / "conf.py").write_text('project, extensions = "foreign", ["symgrad.sphinx"]\n', encoding="utf-8")
     (tmp_path / "index.rst").write_text(text, encoding="utf-8")
     with docutils_namespace():
-        status = build_main(["-q", str(tmp_path), str(tmp_path / "out")])
+        status = build_main(["-q", "--no-color", str(tmp_path), str(tmp_path / "out")])
     told = capsys.readouterr().err.replace(str(tmp_path), "FOLDER")
     told = "\n".join([found[0] for found in re.finditer(r"(?m)^ERROR: .*(?:\n    .*)*", told)])
     if true:
