@@ -82,6 +82,34 @@ def test_a_hook_that_changes_is_told_by_what_it_made(tmp_path, hook, told):
     assert all(f"{cotangent} = " in page for cotangent in given)  # what a hook is given has a line of its own
 
 
+OWN = """class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+"""
+BEFORE_COARSE = {
+    "a hook": "h = x @ w\nh.register_hook(lambda g: g * 2)\n",
+    "a Function": f"{OWN}h = Double.apply(x @ w)\n",
+}
+COARSE = {
+    "autocast": "with torch.autocast('cpu', dtype=torch.bfloat16):\n    y = h @ u\n",
+    "half": "y = h.half() @ u.half()\n",
+    "beside": "y = h @ u + (h.bfloat16() @ u.bfloat16()).float() * 3\n",
+}
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("after", COARSE.values(), ids=list(COARSE))
+@pytest.mark.parametrize("before", BEFORE_COARSE.values(), ids=list(BEFORE_COARSE))
+def test_the_v_of_an_own_backward_is_no_finer_than_what_torch_computed_in(tmp_path, before, after):
+    event, page = played(tmp_path, f"{before}{after}(y.float() - 1).abs().mean().backward()")
+    assert event.explained, page
+    assert all(leaf.agrees or leaf.boxed for leaf in event.leaves)
+
+
 def test_hooks_stay_in_the_order_and_number_that_the_script_gave_them(tmp_path, capsys):
     body = (
         "h = x @ w\nfirst = h.register_hook(lambda g: print('first', len(h._backward_hooks) > 1))\n"

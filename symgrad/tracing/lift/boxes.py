@@ -273,7 +273,12 @@ def copy_detached(tensors: Sequence[Any]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Observed(UnderivedCall):
-    """A black box whose product is the one that torch got from the user's backward."""
+    """A black box whose product is the one that torch got from the user's backward.
+
+    ``kind`` is the coarsest type in which torch computed on the way from here to the outputs: v is no finer than that.
+    """
+
+    kind: str = "float64"
 
     def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
         """What the backward returned, if it was given this v."""
@@ -283,8 +288,7 @@ class Observed(UnderivedCall):
         slot = self.call.slots[self.index]
         weights = seen.given[slot]
         passed = np.zeros(np.shape(cotangent)) if weights is None else as_numbers(weights)
-        kind = lowest_dtype(Node("data", weights, None, call=self.call)) if weights is not None else "float64"
-        wrong = find_difference(cotangent, passed, kind)
+        wrong = find_difference(cotangent, passed, self.kind)
         if wrong is not None:
             raise UnsupportedError(
                 f"torch gave the backward of {self.spelling} another v than the one that was derived",
@@ -311,12 +315,20 @@ class Observed(UnderivedCall):
         return [product for product, argument in pairs if product is not None and argument is self.arguments[place]]
 
 
-def observe_opaque(box: UnderivedCall, node: Node) -> UnderivedCall:
-    """``box``, by what was seen of it where it is a user's own; else it has to give again what it gave."""
+def observe_opaque(box: UnderivedCall, node: Node, order: Sequence[Node]) -> UnderivedCall:
+    """``box``, by what was seen of it where it is a user's own; else it has to give again what it gave.
+
+    ``order`` are the nodes of the program, each behind its sources.
+    """
     if box.call.observation is None:
         box.check(node)
         return box
-    return Observed(box.name, box.spelling, box.reason, box.call, box.index, box.arguments)
+    behind = {id(node): node}
+    for other in order:
+        if any(id(source) in behind for source in other.sources()):
+            behind[id(other)] = other
+    kind = lowest_dtype(*behind.values())
+    return Observed(box.name, box.spelling, box.reason, box.call, box.index, box.arguments, kind=kind)
 
 
 def locate_custom_call(call: TorchCall, index: int, read: Sequence[Node], first: str) -> ArgumentSlots:

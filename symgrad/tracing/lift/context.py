@@ -104,6 +104,7 @@ class LiftContext(ABC):
         self.casts: dict[tuple[str, str], Ref] = {}
         self.own: set[str] = set()
         self.asked_numbers = False
+        self.order: Sequence[Node] = ()
         self.reached: set[int] = set()
         self.gradients: dict[int, list[Ref]] = {}
         self.orders: dict[str, int] = {}
@@ -271,7 +272,9 @@ class LiftContext(ABC):
         options = ((OPTION, locate_custom_call(call, node.index, read, first)),) if call.slots else ()
         step = Apply(f"{BLACK_BOX}{call.spelling}", arguments, options, Tensor(ref.name, ref.shape))
         self.builder.steps.append(step)
-        self.boxes[name] = observe_opaque(UnderivedCall(name, call.spelling, reason, call, node.index, read), node)
+        self.boxes[name] = observe_opaque(
+            UnderivedCall(name, call.spelling, reason, call, node.index, read), node, self.order
+        )
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()
 

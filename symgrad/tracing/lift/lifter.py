@@ -63,9 +63,9 @@ class Lifter(LiftContext):
         """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
         for node in declared:
             self.source(node)
-        order = upstream_nodes(list(outputs), self.stops)
-        self.reached |= {id(node) for node in order if node.carries}
-        for node in order:
+        self.order = upstream_nodes(list(outputs), self.stops)
+        self.reached |= {id(node) for node in self.order if node.carries}
+        for node in self.order:
             if id(node) not in self.refs:
                 self.node(node)
         ends = rewrites.name_outputs_separately(self, [self.refs[id(node)] for node in outputs])
