@@ -26,7 +26,7 @@ NAMES = [
     "tanhshrink", "softshrink", "hardshrink", "exp2", "expm1", "log2", "log10", "log1p", "rsqrt", "logaddexp",
     "logaddexp2", "ldexp", "logit", "xlogy", "xlog1py", "entr", "sinh", "cosh", "asin", "acos", "atan", "asinh",
     "atanh", "acosh", "atan2", "hypot", "deg2rad", "rad2deg", "sinc", "floor", "ceil", "trunc", "round", "frac",
-    "remainder", "fmod", "nan_to_num", "copysign", "fmax", "fmin", "rsub", "lerp", "addcmul", "addcdiv", "erf",
+    "remainder", "fmod", "nan_to_num", "copysign", "fmax", "fmin", "lerp", "addcmul", "addcdiv", "erf",
     "erfc", "erfinv", "erfcx", "ndtr", "log_ndtr", "ndtri", "lgamma", "digamma", "i0", "i1", "i0e", "i1e",
     "sum", "mean", "prod", "amax", "amin", "max", "min", "var", "std", "norm", "linalg_norm", "logsumexp",
     "softmax", "log_softmax", "mse_loss", "layer_norm",

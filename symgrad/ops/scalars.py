@@ -97,7 +97,6 @@ op("fmax(x, y)", "out = x·[low(x) ≥ low(y)] + y·[low(x) < low(y)]",
 op("fmin(x, y)", "out = x·[high(x) ≤ high(y)] + y·[high(x) > high(y)]",
    "the smaller of x[i] and y[i]; at a tie x counts, and what is no number counts as ∞: that is what high makes of it", TORCH,
    "np.fmin", kinks=0)
-op("rsub(x, y, alpha: float=1)", "out = y − alpha·x", "y less alpha times x", home=("torch.{}", "aten.{}"), result_dtype="kept numbers")
 op("lerp(x, end, weight)", "out = x + weight·(end − x)", "the point that is the share weight of the way from x to end", home=TORCH,
    examples=("lerp(x, end, weight)", "lerp(x, end, 0.3) with x:3 end:3"), result_dtype="real",
    arrays="x, y, w: x + w * (y - x)")

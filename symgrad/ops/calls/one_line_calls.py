@@ -54,6 +54,8 @@ define_call("angle(x)", f"(x < 0) * {math.pi}", "π where a real number is negat
 for name, sign, spelled in (("add", "+", ("torch.add", "Tensor.add")),
                             ("sub", "-", ("torch.sub", "Tensor.sub", "torch.subtract", "Tensor.subtract"))):
     define_call(f"{name}(x, other, *, alpha: float=1)", f"x {sign} other * alpha", f"x {sign} alpha·other", *spelled, reals=True, instead={"alpha=1": None})
+define_call("rsub(x, other, *, alpha: float=1)", "other - x * alpha", "other − alpha·x", "torch.rsub", "aten.rsub", reals=True,
+     instead={"alpha=1": "other - x"})
 define_call("zero(x)", "zeros_like(x)", "0 in the same shape.", "torch.zero", "Tensor.zero", "aten.zero")
 
 # Truth values ---------------------------------------------------------------------------------------
