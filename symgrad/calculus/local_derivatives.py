@@ -10,8 +10,7 @@ program calls its sizes; and positions among the options as a `SlotSymbol` each:
 from __future__ import annotations
 
 import math
-from collections import UserDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -47,17 +46,24 @@ class Derivative:
     steps: tuple[Rewrite, ...]
 
 
-class MadeWhenRead(UserDict[int, Derivative]):
-    """The derivatives of a step, each on indices of its own when it is first read: most are read by nobody."""
+class MadeWhenRead(Mapping[int, Derivative]):
+    """The derivatives of a step by position, each on indices of its own when it is first read: most nobody reads."""
 
-    def __init__(self, make: Callable[[Derivative], Derivative], general: Mapping[int, Derivative]) -> None:
-        super().__init__(general)
-        self._make, self._made = make, dict[int, Derivative]()
+    def __init__(self, make: Callable[[int], Derivative], positions: Iterable[int]) -> None:
+        self._make = make
+        self._made: dict[int, Derivative | None] = dict.fromkeys(positions)
 
     def __getitem__(self, position: int) -> Derivative:
-        if position not in self._made:
-            self._made[position] = self._make(self.data[position])
-        return self._made[position]
+        found = self._made[position]
+        if found is None:
+            found = self._made[position] = self._make(position)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 @dataclass(frozen=True)
@@ -189,7 +195,8 @@ def _instantiated(
     """What `derive_local` has, on new indices, and whether a derivative in it is no number whatever the entries."""
     found, called, sized = derive_local(key), dict(names), dict(sizes)
 
-    def derivative(d: Derivative) -> Derivative:
+    def derivative(position: int) -> Derivative:
+        d = found.derivatives[position]
         whole = instantiate(Equation((*d.axes, *d.inner), d.formula), called, sized)
         rank = len(d.axes)
         return Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
@@ -254,14 +261,12 @@ def derive_local(key: Key) -> LocalJacobian:
         equation = Equation(at, canonical(op.index(at, views, held, dict(key.options))))
     at = equation.axes
     output = access(OUT, at) if op.saved.reuse else None
-    derivatives = {}
-    for position, shape in enumerate(key.shapes):
-        if shape is None:
-            continue
-        if is_data_argument(key.op, position):
-            derivatives[position] = Derivative(at, fresh_axes(shape, INNER), sp.S.Zero, ())
-            continue
+
+    def derivative(position: int) -> Derivative:
+        shape = key.shapes[position] or ()
         inner = fresh_axes(shape, INNER)
+        if is_data_argument(key.op, position):
+            return Derivative(at, inner, sp.S.Zero, ())
         formula = canonical(differentiate(equation.right, operand_name(position), inner, output))
         if equation.right is sp.nan and (0 in shape or not any(0 in other for other in key.shapes if other)):
             formula = sp.nan  # 0/0 has no slope, and no operand left in it; a sum over nothing beside it is 0 to torch
@@ -270,7 +275,9 @@ def derive_local(key: Key) -> LocalJacobian:
             formula = canonical(reuse_output(formula, equation, OUT))
             if formula != steps[0].formula:
                 steps.append(Rewrite("reuse the output", formula, "the forward value is named instead of formed again"))
-        derivatives[position] = Derivative(at, inner, formula, tuple(steps))
+        return Derivative(at, inner, formula, tuple(steps))
+
+    derivatives = MadeWhenRead(derivative, (n for n, shape in enumerate(key.shapes) if shape is not None))
     solved = op.saved.residual(*views, *held.values(), **dict(key.options)) if op.saved.residual is not None else ()
     residual = tuple(Equation(e.axes, canonical(e.right)) for e in solved)
     return LocalJacobian(equation, derivatives, residual)
