@@ -104,6 +104,16 @@ class Pull:
         """The steps that are pulled through together with one."""
         return (step,)
 
+    @cached_property
+    def stations(self) -> tuple[Apply, ...]:
+        """Those steps, and one for every tensor that none of them makes, before the first that reads it."""
+        found: dict[str, Apply] = {}
+        for step in self.steps:
+            for name in (name for own in self.steps_of(step) for name in own.tensors):
+                found.setdefault(name, Apply("given", (), (), self.program.tensor(name)))
+            found[step.result.name] = step
+        return tuple(found.values())
+
     def back(
         self, seeds: Mapping[str, Array], every: bool = False, taken: Callable[[str, Array], None] | None = None
     ) -> dict[str, Array]:
@@ -112,27 +122,17 @@ class Pull:
         ``taken`` is given each as soon as nothing more is added to it, and then it is let go, too.
         """
         carried, found = {name: np.asarray(seed) for name, seed in seeds.items()}, dict[str, Array]()
-        readers = () if taken is None else self.steps[::-1]  # what is kept may as well wait for the end
-        first = {n: step.result.name for step in readers for s in self.steps_of(step) for n in s.tensors}
-        waiting, taken = set(self.wanted), taken or found.__setitem__
-        over: dict[str, list[str]] = {}
-        for source in first.keys() - {step.result.name for step in self.steps}:
-            over.setdefault(first[source], []).append(source)
+        waiting, taken = dict.fromkeys(self.wanted), taken or found.__setitem__
 
-        def finished(name: str, cotangent: Array | None) -> None:
-            if name in waiting or (every and cotangent is not None):
-                waiting.discard(name)
-                taken(name, np.zeros(np.shape(self.values[name]), np.int64) if cotangent is None else cotangent)
+        def pulled(step: Apply, cotangent: Array) -> Iterable[tuple[str, Array]]:
+            if every or step.result.name in waiting:
+                waiting.pop(step.result.name, None)
+                taken(step.result.name, cotangent)
+            return self.call(step, cotangent)
 
-        def pulled(step: Apply, cotangent: Array) -> Iterator[tuple[str, Array]]:
-            finished(step.result.name, cotangent)
-            yield from self.call(step, cotangent)
-            for source in over.get(step.result.name, ()):  # no step before reads them
-                finished(source, carried.pop(source, None))
-
-        carry_back(self.steps, carried, pulled, plus, ())
-        for name in (*self.wanted, *carried):
-            finished(name, carried.get(name))
+        carry_back(self.stations, carried, pulled, plus, ())
+        for name in dict.fromkeys((*waiting, *(carried if every else ()))):  # of what no step reads or makes
+            taken(name, carried[name] if name in carried else np.zeros(np.shape(self.values[name]), np.int64))
         return found if every else {name: found[name] for name in self.wanted if name in found}
 
     def call(self, step: Apply, cotangent: Array) -> Iterable[tuple[str, Array]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -86,14 +85,6 @@ def check_well_scaled(array: Array) -> None:
     """Refuse numbers that are not finite, or nearly so."""
     if not all_tame(array):
         raise BadlyScaled
-
-
-def pull_unplanned_call(sweep: CallwisePull, last: Apply, sources: Sequence[str], cotangent: Array) -> list[Array]:
-    """What one call sends back, the way that is not planned."""
-    arrived = dict(sweep.call(last, cotangent))
-    if any(source not in arrived for source in sources):
-        raise BadlyScaled
-    return [arrived[source] for source in sources]
 
 
 @dataclass(frozen=True)
@@ -183,10 +174,10 @@ class SweepBuilder:
         reached = [str(s.arguments[n]) for s in steps for n in self.sweep.places.get(s.result.name, ())]
         sources = tuple(dict.fromkeys(source for source in reached if source not in between))
         parts, found = self.chain.slot(), {}
-        self.chain.append(partial(pull_unplanned_call, self.sweep, last, sources), (cotangent.place,), parts)
-        for number, source in enumerate(sources):
+        self.chain.append(lambda cotangent: dict(self.sweep.call(last, cotangent)), (cotangent.place,), parts)
+        for source in sources:
             place = self.chain.slot()
-            self.chain.append(itemgetter(number), (parts,), place)
+            self.chain.append(itemgetter(source), (parts,), place)
             found[source] = GradientSlot(place, int(np.size(self.sweep.values[source])), plain=True)
         return found
 
