@@ -238,27 +238,28 @@ def pulled(step: Apply, program: Program, values: Values) -> Array:
 
 def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
     """`pulled`, of a step in standard terms."""
-    if isinstance(step.op, VectorProduct) and isinstance(step.arguments[0], str):
-        return vector_product(step.op, form, values)
-    by: Evaluation = evaluate if isinstance(step.op, VectorProduct) else evaluate_forward
+    if isinstance(step.op, VectorProduct):
+        return compensated_sum([evaluated(equation, own, values, {}) for equation, own in forms_of(step, form)])
+    by: Evaluation = evaluate_forward
     equation = derive_local(form.key).equation
-    if not isinstance(step.op, VectorProduct) and entry_named(step.op).data:
+    if entry_named(step.op).data:
         by = evaluate_with_positions if isinstance(step.op, str) else evaluate_stated
     if OUT in names_read(equation.right):
         equation = without_own(equation)
     return evaluated(equation, form, values, {}, by)
 
 
-def vector_product(op: VectorProduct, form: Standard, values: Values) -> Array:
-    """A product with J by the operation's own equations, in which numbers at the edges take vectors last."""
-    arrays, sizes = read_by(form, values)
-    parts, inner = parts_of_product(op, form.key)
-    own_sizes = {own: number(size, sizes) for own, size in inner.items()}
-    found = []
-    for equation, called in parts:
-        read = {own: arrays[called.get(own, own)] for own in names_read(equation.right)}
-        found.append(evaluate(equation, read, own_sizes))
-    return compensated_sum(found)
+def forms_of(step: Apply, form: Standard) -> list[tuple[Equation, Standard]]:
+    """The equations that a step is the sum of, and what each reads; of a product with J the operation's own ones.
+
+    In those numbers at the edges take vectors last.
+    """
+    if not isinstance(step.op, VectorProduct) or not isinstance(step.arguments[0], str):
+        return [(derive_local(form.key).equation, form)]
+    parts, inner = parts_of_product(step.op, form.key)
+    sizes = {own: size.xreplace(form.sizes) for own, size in inner.items()}
+    named = [{own: form.names[called.get(own, own)] for own in names_read(e.right)} for e, called in parts]
+    return [(equation, Standard(form.key, names, sizes)) for (equation, _), names in zip(parts, named, strict=True)]
 
 
 @lru_cache(maxsize=256)

@@ -9,9 +9,10 @@ is undefined there, or takes too long, raises `TooLong`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
+from operator import add
 from typing import Any
 
 import mpmath
@@ -20,8 +21,8 @@ import sympy as sp
 from sympy.polys.domains import EXRAW
 from sympy.polys.matrices import DomainMatrix
 
-from symgrad.calculus import carry_back, flowing, flowing_places, local_pullback, standard
-from symgrad.calculus.local_derivatives import OUT, SEED, Standard, derive_local
+from symgrad.calculus import back, standard
+from symgrad.calculus.local_derivatives import OUT, Standard
 from symgrad.errors import InputError, SymgradError
 from symgrad.functions import Stable, log_ndtr, sigmoid, softplus
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, accesses, bound_indices, fresh
@@ -31,10 +32,10 @@ from symgrad.lowering.arrays import FUNCTIONS, RELATIONS
 from symgrad.lowering.careful import Field
 from symgrad.lowering.graph import Care, NoPlan, TooLarge, check_grid
 from symgrad.numeric.exact import Array
-from symgrad.numeric.forward_pass import Values, read_by
+from symgrad.numeric.forward_pass import Values, forms_of, read_by
 from symgrad.numeric.playing import of_objects
 from symgrad.numeric.sparse import reads_data_positions, sparse_jacobian
-from symgrad.program import Apply, Program
+from symgrad.program import Apply, Program, VectorProduct
 from symgrad.shapes import Size
 
 
@@ -205,9 +206,15 @@ class ManyDigits:
         given = values.arrays.keys() - held - {step.result.name for step in program.steps}
         self.arrays: dict[str, Array] = {**held, **{name: with_many_digits(values[name]) for name in given}}
         self.floats = values
-        for step in program.steps:
-            form = standard(step, program)
-            self.arrays[step.result.name] = self._evaluated(derive_local(form.key).equation, form, {}, guards=True)
+        self._compute(program, program.steps)
+
+    def _compute(self, program: Program, steps: Sequence[Apply]) -> None:
+        """Have some steps of a program computed; of forward ones guards against 0 let pass."""
+        for step in steps:
+            guards = not isinstance(step.op, VectorProduct)
+            parts = [self._evaluated(*of, guards) for of in forms_of(step, standard(step, program))]
+            with mpmath.workdps(self.digits):
+                self.arrays[step.result.name] = reduce(add, parts)
 
     def of(self, equation: Equation) -> Array:
         """What an equation about the program comes to."""
@@ -215,21 +222,15 @@ class ManyDigits:
 
     def pulled(self, seed: Array, names: Sequence[str]) -> Mapping[str, Array]:
         """What comes back to every tensor between ``names`` and the output, for weights ``seed``."""
-        reached = flowing(self.program, names)
+        try:
+            found = back(self.program, names)
+        except SymgradError as error:
+            raise TooLong from error
+        self.arrays |= {str(own): with_many_digits(seed) for own in found.weights.values()}
+        self._compute(found.program, found.program.steps[len(self.program.steps) :])
+        return {name: self.arrays[str(own)] for name, own in found.cotangents.items()}
 
-        def pulled(step: Apply, cotangent: Array) -> Iterator[tuple[str, Array]]:
-            form = standard(step, self.program)
-            for place in flowing_places(step, reached):
-                part = self._evaluated(local_pullback(form.key, place), form, {SEED: cotangent})
-                yield str(step.arguments[place]), part
-
-        def both(one: Array, other: Array) -> Array:
-            with mpmath.workdps(self.digits):
-                return with_many_digits(one + other)
-
-        return carry_back(self.program.steps, {self.program.output: with_many_digits(seed)}, pulled, both)
-
-    def _evaluated(self, equation: Equation, form: Standard, more: Mapping[str, Array], guards: bool = False) -> Array:
+    def _evaluated(self, equation: Equation, form: Standard, guards: bool) -> Array:
         """A local equation. Which entry is the largest floats have chosen; ``guards`` against 0 let pass."""
         arrays, sizes = read_by(form, Values(self.arrays, self.sizes))
         asked = [b for b in equation.right.atoms(Bracket) if OUT in map(name_of, accesses(b))]
@@ -238,7 +239,7 @@ class ManyDigits:
         passed = {b: sp.S.One for b in asked if guards and isinstance(b.args[0], sp.Ne)}
         right = equation.right.xreplace({**chosen, **passed})
         floats = {CHOSEN + name: array for name, array in read_by(form, self.floats)[0].items()} if chosen else {}
-        return self._made(replace(equation, right=right), {**arrays, **floats, **more}, sizes)
+        return self._made(replace(equation, right=right), {**arrays, **floats}, sizes)
 
     def _spend(self, work: float) -> None:
         """Count so many terms, before they are formed."""
