@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial, reduce
-from operator import add
+from functools import lru_cache, partial
 from typing import Any
 
 import mpmath
@@ -212,9 +211,9 @@ class ManyDigits:
         """Have some steps of a program computed; of forward ones guards against 0 let pass."""
         for step in steps:
             guards = not isinstance(step.op, VectorProduct)
-            parts = [self._evaluated(*of, guards) for of in forms_of(step, standard(step, program))]
+            first, *others = (self._evaluated(*of, guards) for of in forms_of(step, standard(step, program)))
             with mpmath.workdps(self.digits):
-                self.arrays[step.result.name] = reduce(add, parts)
+                self.arrays[step.result.name] = sum(others, first)
 
     def of(self, equation: Equation) -> Array:
         """What an equation about the program comes to."""

@@ -26,13 +26,13 @@ from symgrad.calculus import (
 )
 from symgrad.calculus.local_derivatives import SEED, Standard
 from symgrad.indexing import Equation
-from symgrad.indexing.symbols import names_read, number
+from symgrad.indexing.symbols import names_read
 from symgrad.lowering import Plan
 from symgrad.lowering.arrays import Engine, is_rational
 from symgrad.lowering.graph import TAME, NoPlan
 from symgrad.numeric.exact import Array, all_tame, is_exact, is_finite, plus
 from symgrad.numeric.forward_pass import Values, compute, evaluated, read_by, with_numbers_read
-from symgrad.numeric.playing import Asked, asked_of, evaluate, in_type, plan_for
+from symgrad.numeric.playing import asked_of, evaluate, in_type, plan_for
 from symgrad.ops import entry_of
 from symgrad.program import Apply, Program, Pushforward
 from symgrad.shapes import Size
@@ -210,45 +210,30 @@ def numeric_pushforward(program: Program, values: Values, wanted: str, tangent: 
     return push_numbers(program, values, {wanted: tangent}, (program.output,))[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A step's pullback by ``places``, lowered; ``names`` are the forward values by what the equations call them."""
-
-    places: tuple[int, ...]
-    asked: Asked
-    names: Mapping[str, str]
-
-    def plan(self, engine: Engine) -> Plan:
-        """The plan for an engine: made once."""
-        return plan_for(replace(self.asked, engine=engine))
-
-
 def prepared(
-    step: Apply, program: Program, values: Values, wanted: Sequence[int], held: MutableMapping[str, Array]
-) -> Prepared | None:
-    """The plan of a step's pullback; ``held`` are forward values in the type in which they are computed with."""
-    form = standard(step, program)
+    step: Apply, program: Program, values: Values, wanted: Sequence[int], held: MutableMapping[str, Array], on: Engine
+) -> tuple[Plan, list[str]] | None:
+    """The plan of a step's pullback, and which tensor each of its inputs is, or `SEED`.
+
+    ``held`` are forward values in the type in which they are computed with.
+    """
+    form, given, sizes = read(step, program, values)
     equations = tuple(local_pullback(form.key, place) for place in wanted)
-    named = {own: name for own, name in form.names.items() if name in values.arrays}
-    names = dict.fromkeys(name for e in equations for name in names_read(e.right))
-    if any(name != SEED and name not in named for name in names):
-        return None
-    if any(stays_exact(e, {own: values[name] for own, name in named.items()}) for e in equations):
+    names = dict.fromkeys(name for e in equations for name in names_read(e.right) if name != SEED)
+    if not names.keys() <= given.keys() or any(stays_exact(e, given) for e in equations):
         return None
     for own in names:
-        if own != SEED and named[own] not in held:
-            held[named[own]] = in_type(values[named[own]])
-    arrays = {own: held[named[own]] for own in names if own != SEED}
+        if form.names[own] not in held:
+            held[form.names[own]] = in_type(given[own])
+    arrays = {own: held[form.names[own]] for own in names}
     if not all(map(all_tame, arrays.values())):
         return None
-    sizes = {own: number(size, values.sizes) for own, size in form.sizes.items()}
     seed = np.broadcast_to(0.0, np.shape(values[step.result.name]))
-    asked = asked_of(equations, {**arrays, SEED: seed}, sizes, TAME)
     try:
-        plan_for(asked)
+        plan = plan_for(replace(asked_of(equations, {**arrays, SEED: seed}, sizes, TAME), engine=on))
     except NoPlan:
         return None
-    return Prepared(tuple(wanted), asked, named)
+    return plan, [form.names.get(own, SEED) for own in plan.inputs]
 
 
 def stays_exact(equation: Equation, arrays: Mapping[str, Array]) -> bool:

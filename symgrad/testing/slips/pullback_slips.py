@@ -109,8 +109,7 @@ class Place:
 
     def leads_to(self, names: Sequence[str]) -> bool:
         """Whether anything flows on from here to one of some inputs."""
-        operand = str(self.step.arguments[self.position])
-        return operand in names or operand in flowing(self.program, names)
+        return str(self.step.arguments[self.position]) in flowing(self.program, names)
 
     def pulled(self, cotangent: Array, values: Values | None = None, step: Apply | None = None) -> Array:
         """The local pullback, with other numbers or another step in its place."""

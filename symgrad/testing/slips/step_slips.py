@@ -19,7 +19,7 @@ from itertools import chain, islice
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import flowing, flowing_places
+from symgrad.calculus import flowing
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.language.dtypes import resolve_shapes
@@ -75,11 +75,9 @@ def gradient_places(case: Case, composite: bool) -> Iterator[Place]:
             continue
         program, values = found
         sweep = Pull(program, values, [case.name])
-        reached = flowing(program, [case.name]) & program.relevant | {case.name}
-        for step in reversed(program.steps):
-            if step.result.name in program.relevant:
-                for position in flowing_places(step, reached):
-                    yield Place(case, sweep, number, step, position)
+        for step in (step for step in reversed(sweep.steps) if step.result.name in program.relevant):
+            for position in sweep.places[step.result.name]:
+                yield Place(case, sweep, number, step, position)
 
 
 def use_slips(case: Case, place: Place, weighed: bool) -> Iterator[Slip]:

@@ -8,7 +8,9 @@ ends there, is given up: that one takes the other way as a whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -18,11 +20,10 @@ import numpy as np
 from symgrad.calculus import carry_back
 from symgrad.calculus.local_derivatives import SEED
 from symgrad.errors import UnsupportedError
-from symgrad.lowering import Chain
+from symgrad.lowering import Chain, Plan
 from symgrad.lowering.arrays import ON_NUMPY, Engine
 from symgrad.numeric.exact import Array, all_tame, as_float, plus
-from symgrad.numeric.vector_products import Prepared, prepared
-from symgrad.oracles.torch_rules import on_an_edge
+from symgrad.numeric.vector_products import prepared
 from symgrad.program import Apply
 from symgrad.tracing.lift.call_sweeps import CallwisePull
 
@@ -45,42 +46,6 @@ def find_function(functions: Mapping[str, Callable[..., Any]], name: str) -> Cal
     return functions[name]
 
 
-@dataclass(eq=False)
-class PreparedSweep:
-    """vᵀJ of one program by ``wanted``.
-
-    ``seeds`` and ``found`` are slots by name, ``watched`` the slots of what has to be tame, ``alone`` the gradients in
-    memory of their own.
-    """
-
-    sweep: CallwisePull
-    chain: Chain
-    seeds: Mapping[str, int]
-    found: Mapping[str, int | None]
-    watched: tuple[int, ...]
-    alone: frozenset[str]
-
-    def pull(self, seeds: Mapping[str, Array]) -> dict[str, Array] | None:
-        """The gradients for seeds in floats; None where a number on the way is not a tame one."""
-        given = [(self.seeds[name], np.asarray(seed)) for name, seed in seeds.items()]
-        try:
-            with np.errstate(all="ignore"):
-                held = self.chain.play(given)
-        except BadlyScaled:
-            return None
-        small = [held[slot] for slot in self.watched]
-        if small and not all_tame(np.concatenate([a.reshape(-1) for a in small])):
-            return None
-        return {name: self.gradient(name, held) for name in self.found}
-
-    def gradient(self, name: str, held: Sequence[Any]) -> Array:
-        """One gradient, which may be written."""
-        slot = self.found[name]
-        if slot is None:
-            return np.zeros(np.shape(self.sweep.values[name]), dtype=np.int64)
-        return held[slot] if name in self.alone else np.array(held[slot])
-
-
 def check_well_scaled(array: Array) -> None:
     """Refuse numbers that are not finite, or nearly so."""
     if not all_tame(array):
@@ -100,17 +65,46 @@ class GradientSlot:
     plain: bool = False
 
 
-@dataclass(eq=False)
-class SweepBuilder:
-    """A sweep that is being written down: what is carried are slots of a chain."""
+class PreparedSweep:
+    """vᵀJ of one program by what a ``sweep`` asks for: what is carried back are slots of a chain.
 
-    sweep: CallwisePull
-    held: dict[str, Array]
-    chain: Chain
-    guarded: bool
-    watched: list[int] = field(default_factory=list)
-    forward: dict[str, int] = field(default_factory=dict)
-    tame: dict[str, bool] = field(default_factory=dict)
+    ``held`` keeps forward values in the type in which they are computed with. ``seeds`` and ``found`` are slots by
+    name, ``watched`` those of what has to be tame, ``alone`` the gradients in memory of their own. On another engine
+    than NumPy nothing is looked at on the way.
+    Raises `BadlyScaled` where a number is not tame whatever the seeds are, there `Unplanned` for a call without a plan.
+    """
+
+    def __init__(self, sweep: CallwisePull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> None:
+        self.sweep, self.held, self.chain, self.guarded = sweep, held, Chain(engine), engine is ON_NUMPY
+        self.watched, self.forward = set[int](), dict[str, int]()
+        self.seeds = {name: self.chain.slot() for name in sweep.ends}
+        with np.errstate(all="ignore"):
+            arrived = {name: self.slot(name, place) for name, place in self.seeds.items()}
+            carried = carry_back(sweep.steps, arrived, lambda s, c: self.call(s, c).items(), self.add, sweep.wanted)
+        self.found = {name: carried.get(name) for name in sweep.wanted}
+        shares = Counter(slot.place for slot in self.found.values() if slot is not None)
+        self.alone = {name for name, slot in self.found.items() if slot and slot.own and shares[slot.place] == 1}
+        self.chain.finish({*shares, *self.watched})
+
+    def pull(self, seeds: Mapping[str, Array]) -> dict[str, Array] | None:
+        """The gradients for seeds in floats; None where a number on the way is not a tame one."""
+        given = [(self.seeds[name], np.asarray(seed)) for name, seed in seeds.items()]
+        try:
+            with np.errstate(all="ignore"):
+                held = self.chain.play(given)
+        except BadlyScaled:
+            return None
+        small = [held[slot] for slot in self.watched]
+        if small and not all_tame(np.concatenate([a.reshape(-1) for a in small])):
+            return None
+        return {name: self.gradient(name, held) for name in self.found}
+
+    def gradient(self, name: str, held: Sequence[Any]) -> Array:
+        """One gradient, which may be written."""
+        slot = self.found[name]
+        if slot is None:
+            return np.zeros(np.shape(self.sweep.values[name]), dtype=np.int64)
+        return held[slot.place] if name in self.alone else np.array(held[slot.place])
 
     def slot(self, name: str, place: int, own: bool = False) -> GradientSlot:
         """A slot for what reaches a tensor, which is looked at."""
@@ -119,28 +113,17 @@ class SweepBuilder:
     def watch(self, slot: GradientSlot) -> GradientSlot:
         """Have a slot looked at: now if it is large, at the end if not."""
         if self.guarded and slot.entries < SMALL:
-            self.watched.append(slot.place)
+            self.watched.add(slot.place)
         elif self.guarded:
             self.chain.call(check_well_scaled, (slot.place,))
         return slot
 
-    def regular(self, steps: Sequence[Apply]) -> bool:
-        """Whether all values that a call reads and makes are tame, none is empty, and none torch's own business."""
-        values = self.sweep.values
-        read = {n for s in steps for n in (*s.tensors, s.result.name) if n in values.arrays}
-        for name in read - self.tame.keys():
-            self.tame[name] = bool(np.size(values[name])) and all_tame(np.asarray(values[name]))
-        boxed = any(step.result.name in self.sweep.boxes for step in steps)
-        return (
-            all(self.tame[name] for name in read)
-            and not boxed
-            and not any(on_an_edge(step, values.arrays) for step in steps)
-        )
-
     def call(self, last: Apply, cotangent: GradientSlot) -> Mapping[str, GradientSlot]:
         """Write down what one call does."""
-        steps = self.sweep.steps_of(last)
-        plans = self.plans(steps) if self.regular(steps) else None
+        sweep, steps = self.sweep, self.sweep.steps_of(last)
+        empty = any(np.size(sweep.values.arrays.get(n, 1)) == 0 for s in steps for n in (*s.tensors, s.result.name))
+        boxed = any(step.result.name in sweep.boxes for step in steps)
+        plans = self.plans(steps) if not empty and not boxed and sweep.is_tame(steps) else None
         if plans is None and not self.guarded:
             raise Unplanned(last.result.name)
         if plans is None:
@@ -149,14 +132,11 @@ class SweepBuilder:
             cotangent = self.watch(GradientSlot(self.chain.call(as_float, (cotangent.place,)), cotangent.entries))
 
         def pulled(step: Apply, given: GradientSlot) -> Iterator[tuple[str, GradientSlot]]:
-            plan = plans.get(step.result.name)
-            if plan is None:
+            if step.result.name not in plans:
                 return
-            calls = plan.plan(self.chain.engine)
-            made = self.chain.plan(
-                calls, [given.place if read == SEED else self.value(plan.names[read]) for read in calls.inputs]
-            )
-            for place, slot, alone in zip(plan.places, made, calls.own, strict=True):
+            plan, names = plans[step.result.name]
+            made = self.chain.plan(plan, [given.place if name == SEED else self.value(name) for name in names])
+            for place, slot, alone in zip(self.sweep.places[step.result.name], made, plan.own, strict=True):
                 source = str(step.arguments[place])
                 yield source, self.slot(source, slot, alone)
 
@@ -188,40 +168,18 @@ class SweepBuilder:
         total = GradientSlot(place, one.entries, True, plain)
         return total if plain else self.watch(total)
 
-    def plans(self, steps: Sequence[Apply]) -> dict[str, Prepared] | None:
+    def plans(self, steps: Sequence[Apply]) -> dict[str, tuple[Plan, list[str]]] | None:
         """The plans of a call's steps that lead back; None where one has none."""
         found = {}
         for step in steps:
             places = self.sweep.places.get(step.result.name)
             if places is None:
                 continue
-            plan = prepared(step, self.sweep.program, self.sweep.values, places, self.held)
+            plan = prepared(step, self.sweep.program, self.sweep.values, places, self.held, self.chain.engine)
             if plan is None:
                 return None
             found[step.result.name] = plan
         return found
-
-
-def prepare_sweep(sweep: CallwisePull, held: dict[str, Array], engine: Engine = ON_NUMPY) -> PreparedSweep | None:
-    """Prepare a sweep; ``held`` keeps forward values in the type in which they are computed with.
-
-    None where a number is not tame whatever the seeds are. On another engine than NumPy nothing is looked at on the
-    way: raises `Unplanned` where a call has no plan.
-    """
-    doing = SweepBuilder(sweep, held, Chain(engine), engine is ON_NUMPY)
-    seeds = {name: doing.chain.slot() for name in sweep.ends}
-    try:
-        with np.errstate(all="ignore"):
-            arrived = {name: doing.slot(name, place) for name, place in seeds.items()}
-            carried = carry_back(sweep.steps, arrived, lambda s, c: doing.call(s, c).items(), doing.add, sweep.wanted)
-    except BadlyScaled:
-        return None
-    found = {name: carried.get(name) for name in sweep.wanted}
-    slots = [slot.place for slot in found.values() if slot is not None]
-    alone = frozenset(n for n, slot in found.items() if slot is not None and slot.own and slots.count(slot.place) == 1)
-    doing.chain.finish({*slots, *doing.watched})
-    places = {name: None if slot is None else slot.place for name, slot in found.items()}
-    return PreparedSweep(sweep, doing.chain, seeds, places, tuple(dict.fromkeys(doing.watched)), alone)
 
 
 @dataclass(eq=False)
@@ -237,8 +195,9 @@ class SweepCache:
         key, found = (tuple(seeds), tuple(wanted)), None
         if all(np.asarray(seed).dtype == np.float64 for seed in seeds.values()):
             if key not in self.known:
-                self.known[key] = prepare_sweep(self.sweep(*key), self.held)
-            way = self.known[key]
+                with suppress(BadlyScaled):  # whatever the seeds are
+                    self.known[key] = PreparedSweep(self.sweep(*key), self.held)
+            way = self.known.setdefault(key)
             found = None if way is None else way.pull(seeds)
         return self.sweep(*key).back(seeds) if found is None else found
 
@@ -252,7 +211,7 @@ class LibrarySweepCache(SweepCache):
     def prepared(self, ends: Sequence[str], wanted: Sequence[str], on: Engine) -> PreparedSweep:
         """The calls, written down once; refused where one has no plan."""
         try:
-            way = prepare_sweep(self.sweep(ends, wanted), self.held, on)
+            return PreparedSweep(self.sweep(ends, wanted), self.held, on)
         except Unplanned as refusal:
             lacks = f"a function that {self.library} lacks"
             raise UnsupportedError(
@@ -260,8 +219,6 @@ class LibrarySweepCache(SweepCache):
                 found=(f"at {refusal}: an operation that is not derived, a value that is not finite, or {lacks}",),
                 hints=("pullback(seed) gives its numbers on NumPy",),
             ) from None
-        assert way is not None
-        return way
 
     def played(
         self, way: PreparedSweep, seeds: Mapping[str, Any], zeros: Callable[[tuple[int, ...]], Any]
@@ -269,4 +226,4 @@ class LibrarySweepCache(SweepCache):
         """The gradients for seeds; ``zeros`` makes those that nothing reaches."""
         slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
         found, values = way.found.items(), way.sweep.values
-        return {n: zeros(np.shape(values[n])) if slot is None else slots[slot] for n, slot in found}
+        return {n: zeros(np.shape(values[n])) if slot is None else slots[slot.place] for n, slot in found}

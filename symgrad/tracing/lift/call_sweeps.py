@@ -9,7 +9,7 @@ makes a choice; whoever explains torch has to name torch's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -223,6 +223,7 @@ class CallwisePull(Pull):
     seen: Any = None
     settle: Settle | None = None
     drawn: Callable[[Array], Array] | None = None
+    tame: dict[str, bool] = field(default_factory=dict)
 
     @cached_property
     def calls(self) -> Mapping[str, tuple[Apply, ...]]:
@@ -251,12 +252,7 @@ class CallwisePull(Pull):
 
         arrived = carry_back(steps, {name: cotangent}, pulled, plus, ())
         if self.origins and name in self.calls:
-            read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
-            odd = (
-                self.settle
-                or not all(all_tame(a) for a in (cotangent, *arrived.values(), *read))
-                or any(on_an_edge(step, self.values.arrays) for step in steps)
-            )
+            odd = self.settle or not all(map(all_tame, (cotangent, *arrived.values()))) or not self.is_tame(steps)
             if np.size(cotangent) and odd:
                 plain, settle = arrived, self.settle or settle_singular
                 arrived, reason = settle(self.origins[name], plain, cotangent, self.values.arrays)
@@ -267,6 +263,13 @@ class CallwisePull(Pull):
             for event in told:
                 self.seen(*event)
         return arrived.items()
+
+    def is_tame(self, steps: Sequence[Apply]) -> bool:
+        """Whether all values that a call reads and makes are tame, and none is where torch has a rule of its own."""
+        arrays = self.values.arrays
+        read = {n for s in steps for n in (*s.tensors, s.result.name) if n in arrays}
+        self.tame |= {name: all_tame(np.asarray(arrays[name])) for name in read - self.tame.keys()}
+        return all(self.tame[name] for name in read) and not any(on_an_edge(step, arrays) for step in steps)
 
     def pulled(self, step: Apply, cotangent: Array, places: Sequence[int]) -> Mapping[int, Array]:
         """By the derived equations; of nothing, nothing is asked."""

@@ -206,7 +206,7 @@ def format_norm_flow(lengths: Sequence[tuple[str, float]]) -> str:
 
 def find_blocking_zero(program: Capture, seeds: Mapping[str, Array], own: str) -> str:
     """The input of zeros without which something would come back to a tensor; empty where there is none."""
-    recording, reached = program.recording, flowing(program.recording, [own]) | {own}
+    recording, reached = program.recording, flowing(program.recording, [own])
     for step in recording.steps:
         for name in step.tensors if reached & set(step.tensors) else ():
             if name == own or name not in {t.name for t in recording.inputs} or program.arrays[name].any():
