@@ -275,8 +275,8 @@ def in_order(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def holds_always(relation: Expr, sizes: Mapping[Size, int]) -> bool:
-    """Whether a relation holds whatever the indices are."""
-    if not isinstance(relation, ORDERS):
+    """Whether a relation holds whatever the indices are; never one between entries, as in `bracket`."""
+    if not isinstance(relation, ORDERS) or accesses(relation):
         return False
     low = fill_sizes(extremes(expanded(relation.gts - relation.lts))[0], sizes)
     return bool(low.is_number and low >= int(isinstance(relation, STRICT)))
