@@ -32,6 +32,8 @@ BLIND = frozenset({"zero_", "fill_", "copy_", "set_", "normal_", "uniform_"})
 """Methods that write over a tensor without reading it."""
 ASKING = "Tensor.requires_grad"
 """With what a tensor is made a leaf: a property, and a method whose name begins so."""
+RESOLVE = inspect.unwrap(resolve_name)
+"""Without torch's own filter of warnings, after which the registries of all modules are looked through."""
 BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
 """Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
 LIMITED = "F.embedding"
@@ -106,7 +108,7 @@ def spell_function(function: Callable[..., Any]) -> str:
     """``torch.mm``, ``F.relu``, ``Tensor.add_``, ``Tensor.T``."""
     try:
         with suppress_warnings():
-            name = resolve_name(function)
+            name = RESOLVE(function)
     except Exception:  # torch cannot name everything it hands out
         name = None
     if not name:
