@@ -888,7 +888,7 @@ def test_the_path_check_passes_what_is_fine(fine: str) -> None:
 
 def second_sweeps(text: str) -> Iterator[Slip]:
     """Loops from the last step to the first that add to what there is for a tensor: `carry_back` does that for all."""
-    for loop in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.For)):
+    for loop in (node for node in nodes_of(text) if isinstance(node, ast.For)):
         if not (isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "reversed"):
             continue
         for node in ast.walk(loop):
@@ -899,6 +899,7 @@ def second_sweeps(text: str) -> Iterator[Slip]:
                     yield node.lineno, ast.unparse(node)
 
 
+@PARSED
 def test_one_function_carries_back() -> None:
     found = slips(LIBRARY, second_sweeps)
     assert [slip.partition(":")[0] for slip in found] == ["symgrad/calculus/propagation.py"], found

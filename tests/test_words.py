@@ -18,6 +18,7 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad_cli.main import main
+from tests.parsed import PARSED, nodes_of
 
 ROOT = Path(__file__).parent.parent
 SOURCE = [*(ROOT / "symgrad").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]
@@ -133,11 +134,11 @@ QUOTED = {"docs/contributing.md"}
 
 def literals(path: Path) -> Iterator[tuple[int, str]]:
     """The strings of a file that are not docstrings (of commands these too), with implicit concatenation and the fields of f-strings joined."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    nodes = nodes_of(path.read_text(encoding="utf-8"))
+    inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
     if "symgrad_cli" not in path.parts:  # docstrings of commands are their help
-        inner |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+        inner |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if id(node) in inner:
             continue
         if isinstance(node, ast.JoinedStr):
@@ -154,18 +155,20 @@ def output() -> tuple[tuple[str, str], ...]:
     return (*found, *((str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in TEMPLATES))
 
 
+@cache
+def documentation() -> tuple[tuple[str, str], ...]:
+    """Every line of the documentation, with its place."""
+    pages = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8").splitlines() for page in PAGES}
+    return tuple((f"{page}:{n}", line) for page in pages if page not in QUOTED for n, line in enumerate(pages[page], 1))
+
+
 def slips(pattern: str) -> list[str]:
     """Where the pattern occurs: in the output, and line by line in the documentation."""
     of = re.compile(pattern)
-    found = [f"{place}: {m[0]}" for place, text in output() if (m := of.search(" ".join(text.split(" "))))]
-    for page in PAGES:
-        if str(page.relative_to(ROOT)) in QUOTED:
-            continue
-        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-            found += [f"{page.relative_to(ROOT)}:{number}: {m[0]}"] if (m := of.search(line)) else []
-    return found
+    return [f"{place}: {m[0]}" for place, text in (*output(), *documentation()) if (m := of.search(text))]
 
 
+@PARSED
 @pytest.mark.parametrize("pattern", [*SENTENCES, *WORDS])
 def test_a_sentence_that_was_thrown_out_stays_out(pattern: str) -> None:
     assert slips(pattern) == []
@@ -195,11 +198,13 @@ def explained() -> dict[str, str]:
     return {name: body.strip() for name, body in re.findall(r"^### (.+)\n+((?:(?!^#).*\n?)+)", text, re.MULTILINE)}
 
 
+@PARSED
 def test_every_term_of_the_output_is_in_the_glossary() -> None:
     page, said = " ".join(explained()).lower(), "\n".join(text for _, text in output())
     assert [term for term in TERMS if term.lower() in said.lower() and term.lower() not in page] == []
 
 
+@PARSED
 def test_every_term_of_the_glossary_occurs_in_the_output() -> None:
     said = "\n".join(text for _, text in output()).lower()
     unsaid = [name for name in explained() if not any(word.strip().lower() in said for word in name.split(","))]
