@@ -20,6 +20,7 @@ from symgrad.calculus.propagation import (
     flows,
     is_multilinear,
     moving,
+    moving_places,
 )
 from symgrad.calculus.reverse_sweep import (
     Sweep,
@@ -47,6 +48,7 @@ __all__ = [
     "local_pullback",
     "local_pushforward",
     "moving",
+    "moving_places",
     "pullback",
     "pullbacks_by",
     "push",

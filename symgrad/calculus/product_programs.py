@@ -34,7 +34,7 @@ from symgrad.calculus.local_derivatives import (
     operand_name,
     standard,
 )
-from symgrad.calculus.propagation import carry_back, carry_on, flowing, flowing_places
+from symgrad.calculus.propagation import carry_back, carry_on, flowing, moving_places
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import replace_accesses
 from symgrad.indexing.equation import canonical
@@ -124,19 +124,20 @@ def steps_back(
     program: Program, weights: Mapping[str, Argument], wanted: Sequence[str], called: Called
 ) -> tuple[tuple[Apply, ...], Mapping[str, Argument]]:
     """The steps that pull ``weights`` of some tensors back to ``wanted``, and what reaches each tensor by then."""
-    on_the_way = flowing(program, wanted) & program.reaching(weights)
-    pulls: dict[str, list[tuple[int, Standard]]] = {}
+    reached = flowing(program, wanted)
+    pulls: dict[str, list[int]] = {}
 
     def used(step: Apply, _: int) -> Iterator[tuple[str, int]]:
-        places = [n for n in flowing_places(step, on_the_way) if step.result.name in on_the_way]
+        places = pulls[step.result.name] = moving_places(step, program, reached)
         if places and entry_of(step.op) is None:
             raise UnsupportedError(
                 f"a gradient through {step.called} cannot be differentiated again: that operation is not derived",
                 span=step.span,
             )
-        form = standard(step, program) if places else None
-        pulls[step.result.name] = [(n, form) for n in places if form is not None and moves(step, form, n)]
-        return ((str(step.arguments[n]), 1) for n, _ in pulls[step.result.name])
+        derived = derive_local(standard(step, program).key).derivatives if places else {}
+        if any(derived[n].formula.has(sp.nan, sp.zoo) for n in places):
+            raise no_number(step)
+        return ((str(step.arguments[n]), 1) for n in places)
 
     uses = carry_back(program.steps, dict.fromkeys(weights, 1), used, add)
     made: list[Apply] = []
@@ -145,10 +146,10 @@ def steps_back(
     def pulled(step: Apply, parts: list[Argument]) -> Iterator[tuple[str, list[Argument]]]:
         if pulls[step.result.name]:
             found[step.result.name] = sum_of_parts(parts, step.result, called, made)
-        for n, form in pulls[step.result.name]:
+        for n in pulls[step.result.name]:
             name = str(step.arguments[n])
             result = Tensor(called(name if uses[name] == 1 else None), program.tensor(name).shape)
-            made.append(product_step(step, [n], form, [found[step.result.name]], result, back=True))
+            made.append(product_step(step, [n], standard(step, program), [found[step.result.name]], result, back=True))
             yield name, [result.name]
 
     parts = carry_back(program.steps, {name: [weight] for name, weight in weights.items()}, pulled, add)
@@ -156,14 +157,6 @@ def steps_back(
         if name in parts and name not in found:
             found[name] = sum_of_parts(parts[name], program.tensor(name), called, made)
     return tuple(made), found
-
-
-def moves(step: Apply, form: Standard, place: int) -> bool:
-    """Whether anything comes back to an operand, whatever the numbers."""
-    formula = derive_local(form.key).derivatives[place].formula
-    if formula.has(sp.nan, sp.zoo):
-        raise no_number(step)
-    return bool(local_pullback(form.key, place).right != 0)
 
 
 def sum_of_parts(terms: Sequence[Argument], tensor: Tensor, called: Called, made: list[Apply]) -> Argument:

@@ -145,15 +145,15 @@ def moving(program: Program) -> frozenset[str]:
     """
 
     def passed(step: Apply, _: bool) -> Iterable[tuple[str, bool]]:
-        return ((str(step.arguments[n]), True) for n in passing(step, program))
+        return ((str(step.arguments[n]), True) for n in moving_places(step, program, step.tensors))
 
     return frozenset(carry_back(program.steps, {program.output: True}, passed, or_))
 
 
-def passing(step: Apply, program: Program) -> list[int]:
-    """Where among its arguments a step's derivative is not 0 everywhere."""
-    places = flowing_places(step, step.tensors)
-    if entry_of(step.op) is None:
+def moving_places(step: Apply, program: Program, names: Container[str]) -> list[int]:
+    """Where ``names`` are among the arguments of a step and its derivative is not 0 everywhere."""
+    places = flowing_places(step, names)
+    if not places or entry_of(step.op) is None:
         return places
     key = standard(step, program).key
     return [n for n in places if local_pullback(key, n).right != 0]

@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from symgrad.calculus import carry_back, flowing, flowing_places, local_pullback, moving, standard
+from symgrad.calculus import carry_back, flowing, flowing_places, moving, moving_places
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.singular import ENOUGH, Point, explain_zero, vanishes
@@ -147,7 +147,7 @@ class Vanishing:
             if found.why == "floats":
                 return None if found.lost is None else Reason(found.lost.step, "rows", False, lost=found.lost)
             if found.why == "J":
-                if flat(step, self.program, name):
+                if not moving_places(step, self.program, flowing(self.program, (name,))):
                     return Reason(step, "slope", found.rounding, everywhere=True)
                 if not self._still(part.program, name):
                     return Reason(step, "slope", found.rounding)
@@ -284,10 +284,3 @@ def way(next_of: Mapping[str, Apply], name: str) -> Iterator[Apply]:
         step = next_of[name]
         yield step
         name = step.result.name
-
-
-def flat(step: Apply, program: Program, name: str) -> bool:
-    """Whether the slope of a step is 0 whatever the numbers, by what is computed from ``name``."""
-    reached = flowing(program, (name,))
-    key = standard(step, program).key
-    return all(local_pullback(key, place).right == 0 for place in flowing_places(step, reached))

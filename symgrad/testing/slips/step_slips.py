@@ -188,8 +188,7 @@ def forward_slips(case: Case) -> Iterator[Slip]:
 
 def shorter_programs(case: Case, program: Program, values: Values) -> Iterator[tuple[str, str, Program, Values]]:
     """Each step that an input flows through left out, but for the last: that one is a factor of the pullback."""
-    wanted = case.formula.wanted
-    reached = flowing(program, [n for n in wanted if n in case.formula.inputs]) | set(wanted)
+    reached = flowing(program, case.formula.wanted)
     for step in program.steps:
         for operand in (o for o in dict.fromkeys(step.tensors) if o in reached and step.result.name != program.output):
             if np.shape(values[operand]) != np.shape(values[step.result.name]):
