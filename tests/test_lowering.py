@@ -33,7 +33,7 @@ from symgrad.numeric import as_float, forward
 from symgrad.numeric.playing import evaluate, evaluate_forward, in_type, plan_for, played
 from symgrad.tracing.captured.on_torch import torch_engine
 from symgrad.tracing.captured.planned import Unplanned
-from symgrad.tracing.lift.call_sweeps import pull_calls
+from symgrad.tracing.lift.call_sweeps import CallwisePull
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
 from tests.naive import Loops
@@ -138,10 +138,11 @@ def reference(program, seed: np.ndarray, names) -> dict[str, np.ndarray]:
     """vᵀJ step by step."""
     recording = program.recording
     own = {label: name for name, label in program.labels.items()}
-    found = pull_calls(
-        recording, program.values, program.boxes, {recording.output: seed}, [own[n] for n in names],
+    sweep = CallwisePull(
+        recording, program.values, [own[n] for n in names], program.boxes, ends=[recording.output],
         origins=program.origins, noted={},
     )  # fmt: skip
+    found = sweep.back({recording.output: seed})
     return {name: found[own[name]] for name in names}
 
 

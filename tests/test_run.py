@@ -19,8 +19,8 @@ from click.testing import CliRunner
 from symgrad.errors import InputError
 from symgrad.render import PAGE_WRITERS
 from symgrad.tracing import run_script
-from symgrad.tracing.captured import step_text
 from symgrad.tracing.lift import values
+from symgrad.tracing.lift.call_sweeps import CallwisePull
 from symgrad.tracing.record.patching import DYNAMO, TorchPatches
 from symgrad.tracing.session import agreement
 from symgrad.tracing.story.event_content import closing_text, legend_text
@@ -783,14 +783,13 @@ def test_where_tanh_is_flat_its_last_digit_is_most_of_its_slope(tmp_path, monkey
         "for n in range(7):\n    h = torch.tanh(h @ w) * (n + 1)\nh.sum().backward()\n"
     )
     assert play(tmp_path, source)[0].agrees
-    derived = step_text.pull_calls
+    derived = CallwisePull.back
 
     def wrong(*given, taken=None, **options):
         more = None if taken is None else lambda name, g: taken(name, 1.01 * g)
         return {name: 1.01 * g for name, g in derived(*given, taken=more, **options).items()}
 
-    for place in (step_text, agreement):
-        monkeypatch.setattr(place, "pull_calls", wrong)
+    monkeypatch.setattr(CallwisePull, "back", wrong)
     assert not play(tmp_path, source)[0].agrees
 
 

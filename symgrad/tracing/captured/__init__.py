@@ -39,7 +39,7 @@ from symgrad.tracing.captured.step_text import (
     with_labels,
 )
 from symgrad.tracing.lift import LiftedProgram, relabel_program
-from symgrad.tracing.lift.call_sweeps import CallwisePull, pull_calls
+from symgrad.tracing.lift.call_sweeps import CallwisePull
 from symgrad.tracing.record.trace import as_numbers
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Capture(RecordedProgram, Listed):
 
         def numbers(program: Program, values: Values, names: Sequence[str], lines: Backward) -> Mapping[str, Array]:
             taken = None if reader is None else reader(lines)
-            return pull_calls(program, values, self.boxes, seeds, names, origins=self.origins, taken=taken)
+            return pull_recording(self, seeds, names, program=program, values=values, taken=taken)
 
         return self._lines(wanted, ones=ones, pull=numbers, complexes=self.complexes)
 
@@ -183,7 +183,7 @@ class Capture(RecordedProgram, Listed):
         from symgrad.render.program_drawing import CotangentSums
 
         seeds, watched = self._seeds(seed), CotangentSums()
-        pull_recording(self, seeds, self._names(wrt), seen=watched)
+        pull_recording(self, seeds, self._names(wrt), seen=[watched])
         return draw_sweep(self, seeds, watched)
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:

@@ -31,7 +31,7 @@ from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Pullback, Role
 from symgrad.render.numbers import count_noun
 from symgrad.tracing.lift import HIDDEN, Refusals, autocast_method, listed_steps, rounding_method, skip_broadcast_steps
-from symgrad.tracing.lift.call_sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS, pull_calls
+from symgrad.tracing.lift.call_sweeps import IN_DOUBLES, NEAR_AN_EDGE, OVERFLOWS, CallwisePull
 
 if TYPE_CHECKING:
     from symgrad.render.program_drawing import CotangentSums
@@ -135,12 +135,13 @@ class RecordedProgram:
 
 
 def pull_recording(
-    program: RecordedProgram, seeds: Mapping[str, Array], wanted: Sequence[str] | None = None, **told: Any
+    recorded: RecordedProgram, seeds: Mapping[str, Array], wanted: Sequence[str] | None = None, **told: Any
 ) -> dict[str, Array]:
-    """vᵀJ for each of ``wanted``, or of all inputs, call by call; ``told`` is what else `pull_calls` takes."""
-    names = program.wanted if wanted is None else wanted
-    given = {"values": program.values, "origins": program.origins, **told}
-    return pull_calls(program.recording, boxes=program.boxes, seeds=seeds, wanted=names, **given)
+    """vᵀJ for each of ``wanted``, or of all inputs, call by call; ``told`` is what else `CallwisePull` takes."""
+    names, taken = recorded.wanted if wanted is None else wanted, told.pop("taken", None)
+    own = {"program": recorded.recording, "values": recorded.values, "boxes": recorded.boxes}
+    sweep = CallwisePull(wanted=names, ends=tuple(seeds), **{**own, "origins": recorded.origins, **told})
+    return sweep.back(seeds, taken=taken)
 
 
 def draw_sweep(program: RecordedProgram, seeds: Mapping[str, Any], watched: CotangentSums) -> str:

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from symgrad.calculus import carry_back
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, all_tame, as_float, is_finite, plus
-from symgrad.numeric.forward_pass import Values
 from symgrad.numeric.vector_products import Event, Pull, pull_step
 from symgrad.oracles.torch_rules import on_an_edge
 from symgrad.program import Apply, Program
@@ -213,14 +212,14 @@ class CallwisePull(Pull):
 
     ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
     are taken where they differ, and the step's name goes to ``noted`` with the reason; ``settle`` is asked about every
-    call, in place of that. ``seen(step, position, cotangent in, cotangent out)`` may watch what comes of it, the
+    call, in place of that. Each of ``seen`` is told of a step, a position, what came in and what goes out of it, the
     ``hook`` makes another of each step's part before, ``drawn`` of the weights that arrive at it.
     """
 
     ends: Sequence[str] = ()
     origins: Mapping[str, CallOrigin] | None = None
     noted: dict[str, str] | None = None
-    seen: Any = None
+    seen: Sequence[Callable[..., None]] = ()
     settle: Settle | None = None
     drawn: Callable[[Array], Array] | None = None
     tame: dict[str, bool] = field(default_factory=dict)
@@ -259,9 +258,9 @@ class CallwisePull(Pull):
                 told = [(s, n, v, arrived.get(str(s.arguments[n]), part) if reason else part) for s, n, v, part in told]
                 if reason and self.noted is not None:
                     self.noted.setdefault(name, reason)
-        if self.seen is not None:
-            for event in told:
-                self.seen(*event)
+        for event in told:
+            for watcher in self.seen:
+                watcher(*event)
         return arrived.items()
 
     def is_tame(self, steps: Sequence[Apply]) -> bool:
@@ -279,19 +278,6 @@ class CallwisePull(Pull):
         return pull_step(step, self.program, self.values, drawn, places)
 
 
-def pull_calls(
-    program: Program,
-    values: Values,
-    boxes: Mapping[str, Any],
-    seeds: Mapping[str, Array],
-    wanted: Sequence[str],
-    taken: Callable[[str, Array], None] | None = None,
-    **told: Any,
-) -> dict[str, Array]:
-    """vᵀJ for each of ``wanted``, as `Pull.back` has it; ``told`` is what else `CallwisePull` takes."""
-    return CallwisePull(program, values, wanted, boxes, ends=tuple(seeds), **told).back(seeds, taken=taken)
-
-
 def draw_weights(lot: int = 0) -> Callable[[Array], Array]:
     """For `CallwisePull.drawn`: the weights with signs by lot; with an odd ``lot`` shortened by lot, too.
 
@@ -306,16 +292,6 @@ def draw_weights(lot: int = 0) -> Callable[[Array], Array]:
         return other * lots.uniform(size=np.shape(weights)) if lot % 2 else other
 
     return drawn
-
-
-def chain_watchers(*watchers: Callable[..., None]) -> Callable[..., None]:
-    """Several watchers as one."""
-
-    def seen(*what: Any) -> None:
-        for watcher in watchers:
-            watcher(*what)
-
-    return seen
 
 
 def term_size_watcher(arrays: Mapping[str, Array], found: dict[str, float]) -> Callable[..., None]:

@@ -32,11 +32,10 @@ from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import pull_recording
 from symgrad.tracing.lift.boxes import CallOrigin, DoublePrecisionCall
 from symgrad.tracing.lift.call_sweeps import (
+    CallwisePull,
     agree_up_to_rounding,
-    chain_watchers,
     compare_with_torch,
     draw_weights,
-    pull_calls,
     term_size_watcher,
 )
 from symgrad.tracing.lift.values import cancellation_floor, largest_entry, precision_of, relative_difference
@@ -69,11 +68,11 @@ class Judge:
         self._drawn: dict[int, dict[str, float]] = {}
         self._moved: dict[int, dict[str, float]] = {}
 
-    def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
+    def pull(self, *watchers: Callable[..., Any]) -> dict[str, Array]:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
         program = self.program
-        watchers = chain_watchers(watcher, term_size_watcher(program.arrays, self.terms))
-        self.derived = pull_recording(program, self.seeds, seen=watchers, noted=self.chosen)
+        seen = (*watchers, term_size_watcher(program.arrays, self.terms))
+        self.derived = pull_recording(program, self.seeds, seen=seen, noted=self.chosen)
         plain = pull_recording(program, self.seeds, origins=None) if self.chosen else self.derived
         self.open = {name: ~np.isfinite(as_float(part)) for name, part in plain.items()}
         for name, part in plain.items() if self.chosen else ():
@@ -320,7 +319,7 @@ class PrecisionRuns:
         given = {tensor.name: as_float(program.arrays[tensor.name]) for tensor in whole.inputs}
         seed = as_float(self.seeds[program.ends[0]])
         try:
-            own = pull_calls(whole, forward(whole, given), {}, self.seeds, program.wanted)
+            own = CallwisePull(whole, forward(whole, given), program.wanted).back(self.seeds)
             double, single = (run_torch(whole, given, seed, program.wanted, k) for k in ("float64", "float32"))
         except (SymgradError, RuntimeError, ValueError, TypeError):
             return None

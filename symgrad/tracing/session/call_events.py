@@ -23,7 +23,6 @@ from symgrad.tracing.captured.step_text import (
     torch_choices,
     torch_conventions,
 )
-from symgrad.tracing.lift.call_sweeps import chain_watchers
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import precision_of, without_composites
 from symgrad.tracing.record.names import name_nodes, read_backward_call
@@ -112,7 +111,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
         from symgrad.render.program_drawing import CotangentSums
 
         drawn = [CotangentSums()]
-    judge.pull(chain_watchers(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
+    judge.pull(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn)
     scene.passed = flow.small_of(scene.order, lifted.refs)
     lost = is_lost_to_zero_weights(program, born)
     real = explain_extended_gradients(program, seeds, judge.kinds) if born and not lost else None

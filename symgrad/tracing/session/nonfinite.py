@@ -88,7 +88,7 @@ def infinity_times_zero_note(program: Capture, seeds: Mapping[str, Array], found
 
     if not any(np.isinf(birth.result).any() for birth in found):
         return []
-    pull_recording(program, seeds, origins=None, seen=seen)
+    pull_recording(program, seeds, origins=None, seen=[seen])
     places = (f"{format_step(program, step)}{program.place(step.result.name)}" for step in turned[:1])
     return [f"  ∞ · 0 is nan: {place} has slope 0 where the infinite gradient arrives" for place in places]
 

@@ -30,7 +30,7 @@ from symgrad.program import Role
 from symgrad.render.numbers import MOST, count_noun, format_array
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.boxes import Observed, return_unchanged
-from symgrad.tracing.lift.call_sweeps import pull_calls
+from symgrad.tracing.lift.call_sweeps import CallwisePull
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.rewrites import is_module_hook_call
 from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
@@ -293,7 +293,7 @@ def derive_from_forward(box: Observed, weights: Sequence[Any]) -> Mapping[int, A
     program = replace(lifted.program, steps=tuple(uncut))
     read = [name for name in own if name in program.reaching(lifted.outputs)]
     seeded = dict(zip(lifted.outputs, (v for _, v in seeds), strict=True))
-    found = pull_calls(program, Values(lifted.arrays, {}), {}, seeded, read) if read else {}
+    found = CallwisePull(program, Values(lifted.arrays, {}), read).back(seeded) if read else {}
     return {
         n: as_float(found[name]) if name in found else np.zeros(source.value().shape)
         for n, (name, source) in enumerate(zip(own, sources, strict=True))
