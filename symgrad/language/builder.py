@@ -105,7 +105,8 @@ class StepBuilder:
 
     def known(self, operand: StepOperand) -> StepOperand:
         """An infinity, NaN or −0 beside tensors as data: no formula has them as numbers, which would lose ∞·0."""
-        if not is_infinite_or_nan(operand.meaning) and str(operand.meaning) != "-0.0":
+        told = isinstance(operand.meaning, Ref) or str(operand.meaning) != "-0.0"
+        if told and not is_infinite_or_nan(operand.meaning):
             return operand
         value = float(cast(float, operand.meaning))
         word = "nan" if math.isnan(value) else "inf"
