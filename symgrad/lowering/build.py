@@ -104,7 +104,7 @@ class Builder:
         if isinstance(node, sp.exp):
             return self.families.raised(node.exp)
         if isinstance(node, ExponentialShare):
-            return self.families.raised(node.args[0] - sp.log(node.args[1]))
+            return self.families.raised(node.args[0] - sp.log(node.args[1], evaluate=False))
         if isinstance(node, sp.log) and exponentials_only(node.args[0]):
             return self.families.logarithm(node.args[0])
         return None

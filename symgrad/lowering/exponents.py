@@ -49,7 +49,7 @@ def stable_factors(node: Expr) -> tuple[Expr, ...]:
         if isinstance(factor, sp.exp):
             exponents.append(factor.exp)
         elif power.is_number and exponentials_only(base):
-            exponents.append(power * sp.log(base))
+            exponents.append(power * sp.log(base, evaluate=False))
         else:
             others.append(factor)
     for n, factor in enumerate(others):

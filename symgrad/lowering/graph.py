@@ -199,7 +199,8 @@ class Graph:
 
     def map(self, function: str, *operands: int, holds: str = "") -> int:
         """A function of entries, operands broadcast against each other."""
-        shape = np.broadcast_shapes(*(self.shape(o) for o in operands))
+        shapes = {self.shape(o) for o in operands}
+        shape = shapes.pop() if len(shapes) == 1 else np.broadcast_shapes(*shapes)
         if not holds:
             kinds = {self.holds(o) for o in operands}
             holds = FLOAT if FLOAT in kinds else WHOLE

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
+from symgrad.indexing.brackets import expanded
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access
 from symgrad.shapes import Size, fill_sizes
 
@@ -49,7 +50,7 @@ def line(expression: Expr) -> AffineIndex | None:
             return None
         return AffineIndex((), expression)
     slopes, constant = [], sp.S.Zero
-    for term in sp.Add.make_args(sp.expand(expression)):
+    for term in sp.Add.make_args(expanded(expression)):
         slope, rest = term.as_coeff_Mul()
         if isinstance(rest, Index) and slope.is_Integer:
             slopes.append((rest, int(slope)))
