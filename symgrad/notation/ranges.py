@@ -18,7 +18,7 @@ from functools import reduce
 import sympy as sp
 
 from symgrad.errors import ShapeError, Span
-from symgrad.indexing.brackets import reach
+from symgrad.indexing.brackets import expanded, reach
 from symgrad.indexing.symbols import Expr
 from symgrad.notation import tree
 from symgrad.notation.linear import LinearReader, find_compared_letters, find_slacks, letter_symbol, letters_of_index
@@ -231,7 +231,7 @@ class RangeFinder:
 
     def inside(self, slack: Expr, slot: IndexSlot) -> bool:
         """Whether a condition beside an entry keeps a slack from being negative."""
-        rests = (reach(sp.expand(slack - gap)) for gap in slot.held)
+        rests = (reach(expanded(slack - gap)) for gap in slot.held)
         return any(rest is not None and rest[0] >= 0 for rest in rests)
 
     def worst(self, expression: Expr) -> Expr:

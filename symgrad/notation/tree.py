@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from symgrad.errors import Span
@@ -28,7 +28,8 @@ class SyntaxNode:
     @cached_property
     def parts(self) -> tuple[SyntaxNode, ...]:
         """What stands directly inside, in the order of the text: found once, trees are read again and again."""
-        values = (getattr(self, part.name) for part in inner_fields(self))
+        names = inner_fields(type(self))  # type: ignore[arg-type]  # as in `rebuild_node`
+        values = (getattr(self, name) for name in names)
         each = (inner for value in values for inner in (value if isinstance(value, tuple) else (value,)))
         return tuple(inner for inner in each if isinstance(inner, SyntaxNode))
 
@@ -236,9 +237,10 @@ APART = {"apart": True}
 """Metadata of a field that holds a node of the other dialect: it is no part of the node."""
 
 
-def inner_fields(node: SyntaxNode) -> Iterator[Any]:
-    """The fields of a node in which its parts are."""
-    return (part for part in fields(node) if not part.metadata.get("apart"))
+@cache
+def inner_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a kind of nodes in which their parts are."""
+    return tuple(part.name for part in fields(kind) if not part.metadata.get("apart"))
 
 
 def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
@@ -256,8 +258,8 @@ def rebuild_node(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode], d
     Where it is to go ``deep``, what is inside is changed first, and the node last: one call for each level.
     """
     new: dict[str, Any] = {}
-    for part in inner_fields(node):
-        value = getattr(node, part.name)
+    for name in inner_fields(type(node)):  # type: ignore[arg-type]  # a class has a hash, as its instances
+        value = getattr(node, name)
         if isinstance(value, SyntaxNode):
             found: Any = rebuild_node(value, change, deep) if deep else change(value)
         elif isinstance(value, tuple):
@@ -267,7 +269,7 @@ def rebuild_node(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode], d
         else:
             continue
         if found is not value:
-            new[part.name] = found
+            new[name] = found
     whole = replace(node, **new) if new else node
     return change(whole) if deep else whole
 
