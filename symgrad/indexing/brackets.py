@@ -171,6 +171,8 @@ def without_implied(expression: Expr) -> Expr:
 def stronger(product: Expr) -> Expr:
     """A product without the conditions that follow from others in it."""
     gaps = {factor: whole_gap(factor.args[0]) for factor in product.args if orders_indices(factor)}
+    if len(gaps) < 2:
+        return product
     kept: dict[Expr, Expr] = {}
     for factor, gap in gaps.items():
         if implied(tuple(kept.values()), gap):

@@ -107,14 +107,14 @@ def sum_of_conditions(node: Expr) -> Expr | None:
 
 def summed(body: Expr, indices: Iterable[Index]) -> Expr:
     """Σ over whole axes as it is written, whatever could be taken outside; ``body`` where there are none."""
-    limits = [(index, 0, index.size - 1) for index in indices]
-    return sp.Sum(body, *limits) if limits else body
+    limits = [sp.Tuple(index, 0, index.size - 1) for index in indices]
+    return over(sp.Sum, body, *limits) if limits else body
 
 
 def over_same(body: Expr, whole: Expr) -> Expr:
     """``body`` under the sum or product that ``whole`` is."""
     kind = sp.Product if isinstance(whole, sp.Product) else sp.Sum
-    return kind(body, *whole.limits)
+    return over(kind, body, *whole.limits)
 
 
 def is_constant(expression: Expr) -> bool:

@@ -173,7 +173,7 @@ def ordered_indices(indices: Iterable[Index]) -> list[Index]:
 @lru_cache(maxsize=1024)
 def names_read(expression: Expr) -> tuple[str, ...]:
     """The tensors that are read, in order of appearance."""
-    return tuple(dict.fromkeys(name_of(node) for node in sp.preorder_traversal(expression) if is_access(node)))
+    return tuple(dict.fromkeys(map(name_of, accesses(expression))))
 
 
 def number(size: Size, sizes: Mapping[Size, int]) -> int:
