@@ -16,7 +16,9 @@ import torch
 
 from symgrad.backward import simplify, template_cache
 from symgrad.backward.cotangent_lines import CotangentLines
+from symgrad.tracing import run_script
 from symgrad.tracing.session import call_events as events
+from symgrad.tracing.story.session_pages import event_text
 from symgrad.tracing.story.story_lines import StoryLines
 from tests.pasted_stories import Ear, scripts, slips_of
 
@@ -94,6 +96,25 @@ def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
     ear = pasted(source, tmp_path)
     assert ear.forms
     assert ear.wrong == []
+
+
+MODES = """import torch
+w, x = torch.randn(2, 3, 4, dtype=torch.cfloat, requires_grad=True), torch.randn(5, 2, 16, requires_grad=True)
+out = torch.zeros(5, 3, 9, dtype=torch.cfloat)
+out[:, :, :4] = torch.einsum("bix,iox->box", torch.fft.rfft(x)[:, :, :4], w)
+torch.fft.irfft(out, n=16).pow(2).mean().backward()
+"""
+
+
+def test_positions_that_a_write_computes_are_whole_numbers_to_its_lines(tmp_path: Path) -> None:
+    """A layer of a Fourier neural operator: the line of what is written was withheld, its positions were floats."""
+    path = tmp_path / "script.py"
+    path.write_text(MODES, encoding="utf-8")
+    (event,) = run_script(str(path), []).calls
+    page = event_text(event)
+    assert all(leaf.agrees for leaf in event.leaves)
+    assert ".index_add(0, " in page
+    assert "not shown: at the numbers" not in page
 
 
 @pytest.mark.parametrize("sign", [ast.Mult(), ast.Div()], ids=["no", "undefined"])

@@ -17,6 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local_derivatives import OUT, Standard, derive_local, standard_at
+from symgrad.entries.derived_facts import KEPT, dtype_words
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import names_read
 from symgrad.language import expand_composites, why_whole
@@ -33,14 +34,19 @@ from symgrad.tracing.record.trace import Node, real_precision
 def evaluate_step(step: Apply, arrays: dict[str, Array], form: Standard | None = None) -> None:
     """Put the value of ``step``, and the integers it holds, into ``arrays``; refuses an entry that is written twice.
 
-    ``form`` is the step in standard terms, where it is known.
+    ``form`` is the step in standard terms, where it is known. What keeps the type of whole numbers gives whole numbers:
+    lines read them as positions.
     """
     try:
         if not isinstance(step.op, VectorProduct) and found_beside(step, arrays, {}):
             return
     except WrittenTwice:
         raise Refused(TWICE) from None
-    arrays[step.result.name] = pulled_as(form or standard_form(step, arrays), step, Values(arrays, {}))
+    found = pulled_as(form or standard_form(step, arrays), step, Values(arrays, {}))
+    kinds = [np.asarray(arrays[name]).dtype for name in step.tensors]
+    if isinstance(step.op, str) and kinds and all(kind.kind in "iub" for kind in kinds):
+        found = found.astype(np.result_type(*kinds)) if dtype_words(entry_named(step.op)) == KEPT else found
+    arrays[step.result.name] = found
 
 
 def standard_form(step: Apply, arrays: Mapping[str, Array]) -> Standard:
