@@ -45,6 +45,7 @@ from symgrad.question import (
     names_wanted,
     parse_given_value,
     read_once,
+    read_text,
     refuse_too_many_entries,
     scalars_of,
     text_inputs,
@@ -125,7 +126,7 @@ def explain_values(
     known = known_shapes(here, {n: s for n, s in shapes.items() if n not in late})
     wished = weights.shape if weights is not None else _out_shape(then, {n: given[n] for n in late})
     output = OUTPUTS if then is None else ("out",)
-    reading = read_once(expression, known, wished, output, later - {"out"}, here)
+    reading = read_once(expression, known, wished, output, later - {"out"}, here, wrt)
     if reading.seed is not None and (weights is not None or then is not None):
         raise InputError(
             "the text defines v itself", found=(f"backward({reading.seed[0]})",), hints=("one of the two",)
@@ -203,7 +204,7 @@ def vjp(
 def derive(
     expression: str, *, wrt: str | Sequence[str] | None = None, shapes: Shapes | None = None, expand: bool = False
 ) -> tuple[Program, tuple[Derived, ...]]:
-    """The formulas alone: sizes stay symbols, no numbers, no torch.
+    """The formulas alone: sizes stay symbols, no numbers, no torch; a text that has to be run has the sizes of its run.
 
     ``expand`` writes composite operations out in their steps; `why_whole` says what stays as it is.
 
@@ -211,7 +212,7 @@ def derive(
     ['neg', 'exp', 'add', 'div', 'mul']
     """
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
-    program = read_program(expression, shapes=shapes, symbolic=True).program
+    program = read_text(expression, shapes, symbolic=True).program
     program = expand_composites(program) if arguments.require_flag(expand, "expand") else program
     return program, derive_only(program, names_wanted(arguments.require_names(wrt, "wrt"), program), shapes)
 
@@ -250,7 +251,6 @@ def hessian(
     """
     wrt = arguments.require_name(wrt, "wrt")
     second = wrt if other is None else arguments.require_name(other, "other")
-    names = tuple(dict.fromkeys((wrt, second)))
     if not arguments.require_flag(check, "check"):
         question = ask(expression, values, shapes)
         program = question.program
@@ -259,7 +259,7 @@ def hessian(
         weights = resolve_seed(None if seed is None else parse_given_value(seed, "the seed"), None, out_shape)
         named_by_user(weights, out_shape)
         return second_of(program, question.values, weights, first, last, WRITERS)
-    found = explain_values(expression, values, seed=seed, wrt=names, shapes=shapes, check=check, order=2)
+    found = explain_values(expression, values, seed=seed, wrt=(wrt, second), shapes=shapes, check=check, order=2)
     return found.hessian(wrt, second)
 
 

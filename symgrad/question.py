@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import math
+import textwrap
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from symgrad.errors import (
     RUN,
@@ -21,6 +25,7 @@ from symgrad.errors import (
     SourceText,
     SymgradError,
     UnknownNameError,
+    UnsupportedError,
 )
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
@@ -35,6 +40,7 @@ from symgrad.language import (
     read_program,
 )
 from symgrad.language.input_names import unknown_tensor_error
+from symgrad.language.pasted_script import strip_console_prompts
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
 from symgrad.numeric.forward_pass import Later, check_program
@@ -44,6 +50,8 @@ from symgrad.shapes import fill_sizes
 
 KEPT = 256
 """Readings that are kept."""
+OTHERS = ((-2.5, 3.1), (2.5, -3.1))
+"""Between which numbers inputs lie where lines are run that have to compute the same whatever they are."""
 _READINGS: OrderedDict[str, ParsedProgram] = OrderedDict()
 
 
@@ -96,9 +104,12 @@ def refuse_too_many_entries(reading: ParsedProgram, program: Program, most: int)
 
 def read_once(
     expression: str, shapes: Mapping[str, Sequence[int | str]], out_shape: Sequence[int] | None,
-    output: Sequence[str], spoken: Collection[str], given: Mapping[str, Value],
+    output: Sequence[str], spoken: Collection[str], given: Mapping[str, Value], wrt: Sequence[str] | None = None,
 ) -> ParsedProgram:  # fmt: skip
-    """`read_program`, or what it gave for the same before: whatever is refused is refused anew."""
+    """`read_program`, or what it gave for the same before; what a text did that has to be run, with leaves ``wrt``.
+
+    Whatever is refused is refused anew.
+    """
     (truths, pairs), scalars = masks_and_pairs(given), scalars_of(given)
     known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(pairs), sorted(scalars.items()))
     key = repr((expression, known, output, sorted(spoken)))
@@ -113,7 +124,7 @@ def read_once(
             error.hints = tuple(as_value(hint, given) for hint in error.hints)
             if not can_be_walked(error, expression):
                 raise
-            return walk_instead(error, SourceText(expression), shapes, given, output)
+            return walk_instead(error, SourceText(typed_lines(expression)), shapes, given, output, wrt)
         refuse_open_sizes(expression, found.program)
         _READINGS[key] = found
         if len(_READINGS) > KEPT:
@@ -128,9 +139,40 @@ def can_be_walked(error: SymgradError, text: str) -> bool:
     if isinstance(error, UnknownNameError) or RUN not in error.hints or importlib.util.find_spec("torch") is None:
         return False
     try:
-        return bool(ast.parse(text).body)
+        return bool(ast.parse(typed_lines(text)).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+
+
+def typed_lines(text: str) -> str:
+    """What was typed, of a console too, from the margin on."""
+    return textwrap.dedent(strip_console_prompts(text)).strip()
+
+
+def read_text(text: str, shapes: Shapes | None, symbolic: bool = False) -> ParsedProgram:
+    """`read_program`, or, with a remark, what the text did where it has to be run to be read, whatever the numbers."""
+    try:
+        return replace(read_program(text, shapes=shapes, symbolic=symbolic), remarks=())
+    except SymgradError as error:
+        if not can_be_walked(error, text):
+            raise
+        source, sizes = SourceText(typed_lines(text)), dict(shapes or {})
+        found = walk_instead(error, source, sizes, {}, OUTPUTS)
+        inputs = {t.name: found.program.numbers(t.shape) for t in found.program.inputs if t.name not in found.made}
+        for ends in OTHERS:
+            other = {n: Value.of(n, np.linspace(*ends, math.prod(s)).reshape(s)) for n, s in inputs.items()}
+            if not is_same_walk(found, walk_instead(error, source, {**sizes, **inputs}, other, OUTPUTS)):
+                told = "what these lines compute depends on the numbers"
+                hints = ("explain them with values", "torch.where(mask, a, h) has a meaning for all")
+                raise UnsupportedError(told, hints=hints) from error
+        return found
+
+
+def is_same_walk(one: ParsedProgram, other: ParsedProgram) -> bool:
+    """Whether two walks made the same program; tensors that the text names may hold other numbers."""
+    unnamed = (name for name, made in one.program.made.items() if made.code == name)
+    same = one.program == other.program and one.program.made == other.program.made
+    return same and all(np.array_equal(one.made[name], other.made[name]) for name in unnamed)
 
 
 def text_inputs(expression: str, named: Collection[str]) -> frozenset[str]:
@@ -147,7 +189,7 @@ def text_inputs(expression: str, named: Collection[str]) -> frozenset[str]:
 
 def walk_instead(
     error: SymgradError, source: SourceText, shapes: Mapping[str, Sequence[int | str]], given: Mapping[str, Value],
-    output: Sequence[str],
+    output: Sequence[str], wrt: Sequence[str] | None = None,
 ) -> ParsedProgram:  # fmt: skip
     """What a text did that cannot be read at every size; raises ``error`` where it cannot be walked either.
 
@@ -159,7 +201,7 @@ def walk_instead(
     numbers = {name: number for name, number in scalars_of(given).items() if isinstance(number, int)}
     names = [name for name in free_names(source.text, {*shapes, *given}) if name not in numbers]
     truths, pairs = masks_and_pairs(given)
-    text = WalkedText(source, numbers, truths, pairs, tuple(output))
+    text = WalkedText(source, numbers, truths, pairs, tuple(output), None if wrt is None else frozenset(wrt))
     try:
         sizes = text.choose_sizes({name: shapes.get(name) for name in names})
         known = {name: given[name].array(sizes[name], name) for name in names if name in given}
@@ -171,7 +213,8 @@ def walk_instead(
         error.found = (*error.found, str(unread))
         raise error from unread
     except TextRejected as refused:
-        raise InputError("Python cannot run these lines", found=(str(refused),)) from refused
+        hints = ("h = x.clone(), and lines that overwrite h",) if "leaf" in str(refused) else ()
+        raise InputError("Python cannot run these lines", found=(str(refused),), hints=hints) from refused
     lettered = [(name, axis) for name in names for axis in range(len(sizes[name]))
                 if name not in shapes or isinstance(shapes[name][axis], str)]  # fmt: skip
     return replace(found, assumed_sizes=tuple((name, axis, sizes[name][axis]) for name, axis in lettered))

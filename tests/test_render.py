@@ -853,9 +853,10 @@ def test_a_pasted_script_that_raises_begins_with_that(console: bool) -> None:
 def test_a_pasted_script_that_writes_over_what_backward_needs_begins_with_that() -> None:
     typed = "import torch\nx = torch.ones(3, requires_grad=True)\nh = x.exp()\nh += 1\nh.sum().backward()"
     lines = [line.strip() for line in symgrad.explain(typed).to_text().splitlines()]
-    assert lines[1] == "torch raises an error at line 5, h.sum().backward():"
-    assert lines[2].startswith("RuntimeError: one of the variables needed for gradient computation")
-    assert "symgrad errors" in " ".join(lines[3:6])
+    first = lines.index("torch raises an error at line 5, h.sum().backward():")
+    assert first == 2  # below the text and the shapes
+    assert lines[first + 1].startswith("RuntimeError: one of the variables needed for gradient computation")
+    assert "symgrad errors" in " ".join(lines[first + 2 : first + 5])
 
 
 def test_a_pasted_script_without_a_backward_says_so() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import symgrad
+from symgrad.testing import check_backward
 from tests.compare import assert_same
 
 LAYER = (
@@ -106,3 +109,89 @@ def test_a_text_that_is_not_python_and_one_without_torch_are_refused_as_before(m
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(symgrad.SymgradError, match="the Python keyword `def` is not allowed"):
         symgrad.explain("def f(t): return t\nf(x)")
+
+
+RUN_ONCE = [
+    "h = x * 2\nh[0] = 2\nh.sin()", "h = x * w\nh[1:] *= x[:2]\nh[::2] = w[:2]\nh", "h = x * 2\nfor k in range(3):\n    h[k] = w[2 - k]\nh * x",
+    "y = x\nfor k in range(3): y = y * w + k\ny", "h = (x + 1).sin().add_(w); h * h", "def f(t):\n    return t * w + t.sum()\nf(x)", "h = x * 2; h[[2, 0]] = w[:2]; h * w",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RUN_ONCE)
+def test_formulas_and_code_of_a_text_that_is_run_are_of_its_sizes(text: str) -> None:
+    """The page and the code say so, and the numbers of the code are torch's."""
+    numbers = {
+        "x": torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64),
+        "w": torch.tensor([1.5, 0.3, -0.7], dtype=torch.float64),
+    }
+    shapes = {name: (3,) for name in numbers if name in text}
+    program, formulas = symgrad.derive(text, shapes=shapes)
+    assert {t.name: program.numbers(t.shape) for t in program.inputs if t.name in shapes} == shapes
+    assert {derived.name for derived in formulas} == {*shapes}
+    explained = symgrad.explain(text, seed=[1, 2, 3], **{name: numbers[name] for name in shapes})
+    assert explained.passed
+    if program.made:  # positions that the text writes out
+        with pytest.raises(symgrad.SymgradError, match="the text creates a tensor itself"):
+            symgrad.export(text, shapes=shapes)
+        return
+    source = symgrad.export(text, style="functions", name="own", shapes=shapes)
+    assert "symgrad ran these lines once" in " ".join(source.split())
+    scope: dict[str, Any] = {}
+    exec(source, scope)
+    given = [numbers[tensor.name] for tensor in program.inputs]
+    assert_same(explained.output, scope["own"](*given))
+    found = scope["own_backward"](torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), *given)
+    for name, gradient in zip(explained.gradients, found if len(given) > 1 else [found], strict=True):
+        assert_same(explained.gradients[name].value, gradient, what=f"{name} of {text}")
+
+
+@pytest.mark.parametrize("text", [
+    "h = x * 2; h[h > 1] = 0.5; h", "if x.sum() > 0:\n    y = 2 * x\nelse:\n    y = x ** 2\ny", "def f(t): return torch.where(t > 1, t, t * 3)\nf(x)",
+])  # fmt: skip
+def test_formulas_that_hold_for_some_numbers_alone_are_not_shown_for_all(text: str) -> None:
+    for ask in (symgrad.derive, symgrad.export):
+        with pytest.raises(symgrad.SymgradError, match="depends on the numbers"):
+            ask(text)
+    assert symgrad.explain(text, x=[0.1, 2.0, 3.0]).passed
+
+
+def test_a_backward_is_checked_against_a_text_that_is_run() -> None:
+    def forward(x: Any) -> Any:
+        h = x * 2
+        h[0] = 3
+        return h * x
+
+    x, text = np.array([0.5, -1.0, 2.0]), "h = x * 2\nh[0] = 3\nh * x"
+    assert check_backward((forward, lambda v, x: v * np.append(3, 4 * x[1:])), text, x=x).passed
+    assert not check_backward((forward, lambda v, x: v * 4 * x), text, x=x).passed
+
+
+@pytest.mark.parametrize(("text", "gradients"), [
+    ("x = x * 2; x[0] = 1; x", {"x": [0, 2]}), ("x = x * a\nfor k in range(2): x = x + a * k\nx", {"x": [5, 7], "a": [4, 5]}),
+    ("x, a = a, x\na = a.clone()\na.mul_(x)\na", {"x": [5, 7], "a": [3, 4]}), ("with torch.no_grad():\n    y = x * 2\ny.sum()", {"x": [0, 0]}),
+    ("with torch.no_grad(): y = x * a\ny", {"x": [0, 0], "a": [0, 0]}),
+])  # fmt: skip
+def test_an_input_may_be_assigned_to_and_its_gradient_may_be_0(text: str, gradients: dict[str, list[float]]) -> None:
+    numbers = {"x": [3, 4], "a": [5, 7]}
+    assert set(symgrad.explain(text).gradients) == {*gradients}  # nobody says which names are inputs
+    found = symgrad.explain(text, **{name: numbers[name] for name in gradients})
+    assert {name: gradient.value.tolist() for name, gradient in found.gradients.items()} == gradients
+
+
+@pytest.mark.parametrize(("text", "output", "gradient"), [
+    ("h = x * 2; h[0] = 3", [3, 4, 7], [0, 2, 2]), ("h = x * 2; h[1:] = x[:2]", [2, 1, 2], [3, 1, 0]), ("h = x.clone(); h[0] *= x[1]", [2, 2, 3.5], [2, 2, 1]),
+    ("h = x.clone(); h.mul_(2)", [2, 4, 7], [2, 2, 2]), ("d = {}; d['a'] = x * 2", [2, 4, 7], [2, 2, 2]),
+])  # fmt: skip
+def test_a_text_that_ends_in_an_overwritten_tensor_gives_that(
+    text: str, output: list[float], gradient: list[float]
+) -> None:
+    found = symgrad.explain(text, x=[1, 2, 3.5])
+    assert found.outcome == "equal"
+    assert_same(output, found.output, what=text)
+    assert_same(gradient, found.gradients["x"].value, what=text)
+
+
+def test_what_a_console_shows_is_run_as_it_was_typed() -> None:
+    found = symgrad.explain(">>> y = x * 3\n>>> y[0] = 1\n>>> y.sum()\ntensor(…)", x=[1, 2])
+    assert found.gradients["x"].value.tolist() == [0, 3]
+    assert ">>>" not in found.to_text()

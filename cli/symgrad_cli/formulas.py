@@ -44,7 +44,8 @@ def derive(
     """
     load()
     from symgrad import render
-    from symgrad.language import read_program, why_whole
+    from symgrad.language import why_whole
+    from symgrad.question import read_text
 
     style, path = output.page_place(style, path, opened)
     if order == 2 and style == "json":
@@ -53,10 +54,10 @@ def derive(
     with output.patience("deriving"):
         given = options.shapes_of(shapes)
         program, derived = symgrad.derive(expression, wrt=wrt, shapes=given, expand=expand)
-        whole = why_whole(read_program(expression, shapes=given, symbolic=True).program) if expand else ()
+        reading = read_text(expression, given, symbolic=True)
     options_of = {"width": output.width()} if style == "text" else {}
-    written = render.write_derivation(style, program, derived, order=order, **options_of)
-    for reason in whole:
+    written = render.write_derivation(style, program, derived, order=order, remarks=reading.remarks, **options_of)
+    for reason in why_whole(reading.program) if expand else ():
         click.echo(reason, err=True)
     output.deliver(written, path, style, opened)
 

@@ -30,6 +30,7 @@ from symgrad.numeric.arranged import assumed_value
 from symgrad.oracles.forms import resized_points
 from symgrad.oracles.typed_text import cast_of
 from symgrad.program import Program
+from symgrad.question import read_text
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import gradient_formula, teller_of
 from symgrad.tracing import Capture
@@ -102,7 +103,7 @@ def choose_one_of(wish: object, every: Sequence[str], what: str) -> str:
 def source_of_text(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> ExportSource:
     """An expression, with open sizes."""
     text, known = arguments.require_text(source, "the expression"), arguments.require_shapes(shapes)
-    reading = read_program(text, shapes=known) if known else read_with_open_sizes(text)
+    reading = read_text(text, known) if known else read_with_open_sizes(text)
     program = reading.program
     if program.made:
         hints = tuple(
@@ -126,7 +127,7 @@ def source_of_text(source: Any, wanted: Sequence[str] | None, shapes: Shapes | N
         raise UnsupportedError("no gradient flows back to any input: there is no backward to write")
     found = source_of_program(text, program, chosen, known)
     pointwise, cast = not known and is_pointwise(text, found, chosen), cast_of(text, *find_point(program, known))
-    return replace(found, pointwise=pointwise, cast=cast)
+    return replace(found, pointwise=pointwise, cast=cast, remarks=reading.remarks)
 
 
 ANYHOW = ((2, 3), (2, 3, 2))
@@ -158,8 +159,8 @@ def read_with_open_sizes(text: str) -> ParsedProgram:
     try:
         reading = read_program(text, symbolic=True)
     except SymgradError:
-        return read_program(text)
-    return read_program(text) if sample(reading.program, {}) is None else reading
+        return read_text(text, None)
+    return read_text(text, None) if sample(reading.program, {}) is None else reading
 
 
 def source_of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shapes | None) -> ExportSource:

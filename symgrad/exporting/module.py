@@ -37,7 +37,7 @@ class ExportSource:
     """What is exported: the program, its lines, what the docstring says, and the ``name`` of the function.
 
     ``pointwise``: with any number of axes, all inputs in one shape. ``cast`` is what torch computes in, whatever floats
-    it is given: "torch.float64" of a text with ``x.double()``.
+    it is given: "torch.float64" of a text with ``x.double()``. ``remarks`` are sentences about the text.
     """
 
     title: str
@@ -47,6 +47,7 @@ class ExportSource:
     pointwise: bool = False
     cast: str = ""
     name: str = ""
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def parts(self) -> Passes:
@@ -80,8 +81,9 @@ def describe_module(told: ExportSource) -> list[str]:
     lines = [first.replace("\\", "/"), *more]
     if told.formulas:
         lines += ["", *(f"    {text}" for text in told.formulas)]
-    if told.lines.provisos:
-        lines += ["", *(line for text in told.lines.provisos for line in textwrap.wrap(text, WIDTH - len(STEP)))]
+    notes = (*told.lines.provisos, *(f"{remark}." for remark in told.remarks))
+    if notes:
+        lines += ["", *(line for text in notes for line in textwrap.wrap(text, WIDTH - len(STEP)))]
     return quote_docstring(lines)
 
 

@@ -34,8 +34,7 @@ class Ref:
     """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here.
 
     ``complex`` marks one that is complex in torch: its last axis has size 2, (re, im). ``kind``
-    is what torch would hold its entries as. ``copy`` numbers tensors of one name that torch has as copies;
-    ``few_bits`` is their type where it holds less than 64 bits.
+    is what torch would hold its entries as; ``few_bits`` is their type where it holds less than 64 bits.
     """
 
     name: str
@@ -43,7 +42,6 @@ class Ref:
     pair: bool = False
     complex: bool = False
     kind: DtypeKind = DtypeKind.REAL
-    copy: int = field(default=0, compare=False)
     few_bits: str = field(default="", compare=False)
 
 

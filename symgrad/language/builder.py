@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from symgrad.entries.spec import Op
-from symgrad.errors import RUN, InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
+from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
 from symgrad.language.binding import LiteralTensor, Meaning, Ref, operand_type
 from symgrad.language.complaints import computed_leaf_error, list_shapes, mismatch_error
 from symgrad.language.dtypes import DtypeKind, resolve_shapes, result_type
@@ -57,8 +57,7 @@ class StepBuilder:
     """Collects steps over inputs of given shapes.
 
     ``kept`` are names that intermediate results may not have: what the text assigns, and the output. Of what the text
-    has ``made``, ``leaves`` are to have a gradient; the others are constants. ``stale`` are results whose entries were
-    written over since, and by what.
+    has ``made``, ``leaves`` are to have a gradient; the others are constants.
     """
 
     def __init__(self, sizes: Sizes, inputs: Mapping[str, Shape], kept: Collection[str] = ()) -> None:
@@ -73,7 +72,6 @@ class StepBuilder:
         self.leaves: set[str] = set()
         self.remarks, self.rounded = dict[str, None](), dict[str, None]()
         self.positions: dict[tuple[str, int], None] = {}
-        self.stale: dict[tuple[str, int], str] = {}
 
     def make(self, made: LiteralTensor, code: str, name: str | None = None) -> Ref:
         """A tensor that the text makes with ``code``, as an input of the program; what is not drawn is made once."""
@@ -142,8 +140,6 @@ class StepBuilder:
         that the user wrote: the table is made for sensible ones, so what it trips over with others is refused.
         """
         label = label or op.name
-        for operand in operands:
-            self.check_fresh(operand, span)
         operands = [self.known(operand) for operand in operands]
         beyond = [n for n, value in options.items() if is_infinite_or_nan(value) and n not in LENGTHS]
         if beyond:
@@ -176,14 +172,6 @@ class StepBuilder:
             if len(self.pending) == 1:
                 self.put_beside()
         return result
-
-    def check_fresh(self, operand: StepOperand, span: Span | None) -> None:
-        """Refuse what shares its entries with a tensor that was written over since."""
-        ref = operand.meaning
-        word = self.stale.get((ref.name, ref.copy)) if self.stale and isinstance(ref, Ref) else None
-        if word is not None:
-            told = f"{word} overwrites {operand.text}, or a tensor that shares its memory, and that is used elsewhere"
-            raise UnsupportedError(told, span=span, hints=(RUN,))
 
     def put_beside(self) -> None:
         """Steps for what derivatives read beside operands and outputs; what those read in turn comes after them."""

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from symgrad.entries.spec import Op
-from symgrad.errors import RUN, Hint, NotationError, Setting, ShapeError, Span, UnknownNameError, bug, place_errors
-from symgrad.language.aliasing import AliasTracker, apply_cast, cast_first_operand, is_cast
+from symgrad.errors import RUN, Hint, NotationError, Setting, Span, UnknownNameError, bug, place_errors
 from symgrad.language.apply import EntryApplier, choose_from_pair
 from symgrad.language.binding import TOLD, Argument, CallResults, LiteralTensor, Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepBuilder
+from symgrad.language.casts import apply_cast, cast_first_operand, is_cast
 from symgrad.language.complaints import explain_transpose, not_callable_error, quote_span, unknown_function_error
 from symgrad.language.complex_steps import VIEWS, view_as_pairs
 from symgrad.language.constants import INFINITY, NAMED, combine_constants, is_scalar, parse_float
@@ -53,7 +52,8 @@ class Elaborator:
     """Reads expressions over an environment of tensors and constants into the steps of ``builder``.
 
     ``environment`` says what each name stands for at first; ``symbolic`` sizes get no numbers;
-    ``extra`` is added to those that have to be assumed early.
+    ``extra`` is added to those that have to be assumed early. ``own`` are the names of tensors that an operator made,
+    and that no line has read since.
     """
 
     def __init__(
@@ -69,19 +69,10 @@ class Elaborator:
         self.environment = dict(environment)
         self.extents = SizeQueries(builder.sizes, symbolic, extra)
         self.apply = EntryApplier(text, builder, self.extents.whole)
-        self.sharing = AliasTracker(builder, self.environment, self.extents.whole)
-        self.entries = SubscriptReader(self.apply, self.extents, self.sharing, self.meaning)
+        self.entries = SubscriptReader(self.apply, self.extents, self.meaning)
         self.read: set[str] = set()
+        self.own: frozenset[str] = frozenset()
         self.seed: tuple[Own, LiteralTensor] | None = None
-
-    def spread(self, value: Meaning, over: Ref, span: Span) -> Ref:
-        """``value`` in the shape of what it is written over."""
-        if is_scalar(value):
-            nothing = self.apply.step(basics.zeros_like, [(over, span)], {}, span, "=", None)
-            return self.apply.step(basics.add, [(nothing, span), (value, span)], {}, span, "=", None)
-        if len(visible_shape(value)) > len(visible_shape(over)):
-            raise ShapeError("the assigned value has more axes than its target", span=span)
-        return self.apply.step(basics.expand, [(value, span)], {"shape": over.shape}, span, "=", None)
 
     def meaning(self, node: SyntaxNode, name: str | None = None) -> Meaning:
         """What ``node`` stands for; a step made for it gets the name ``name``."""
@@ -200,15 +191,7 @@ class Elaborator:
         elif isinstance(callee, Attribute):
             owner = self.meaning(callee.owner)
             if is_cast(callee.name):
-                found, same = apply_cast(self.apply, owner, node, callee.name, self.meaning, name)
-                if same or found.name != owner.name or not isinstance(owner, Ref):
-                    return found
-                return self.sharing.copied(owner, found, callee.name)
-            if node.over and callee.name == "copy":
-                source = self.meaning(node.positional[0]) if len(node.positional) == 1 else None
-                if not isinstance(owner, Ref) or not (isinstance(source, Ref) or is_scalar(source)):
-                    raise NotationError("copy_ takes one tensor", span=node.span, hints=("h.copy_(a)",))
-                return self.sharing.write(owner, self.spread(source, owner, node.span), "copy_", node.span)
+                return apply_cast(self.apply, owner, node, callee.name, self.meaning, name)
             arguments = self.arguments(node)
             if callee.name in METHODS:
                 return self.extents.method(callee.name, owner, arguments, node.span)
@@ -223,40 +206,10 @@ class Elaborator:
         if op is None:
             raise unknown_function_error(spelled, callee.span, spelled in self.environment)
         arguments = [replace(a, meaning=cast_first_operand(a.meaning, node)) for a in arguments[:1]] + arguments[1:]
-        return self.made_by(op, spelled, arguments, node, name)
-
-    def made_by(
-        self, op: Op | Compound, spelled: str, arguments: list[Argument], node: PythonCall, name: str | None
-    ) -> Meaning:
-        """The result of a call, and whose entries it shares, or is written over."""
-        owner = arguments[0].meaning if arguments else None
-        word = spelled.rpartition(".")[2]
-
-        def called(first: Ref | None, wish: str | None = None) -> Meaning:
-            given = arguments if first is None else [replace(arguments[0], meaning=first), *arguments[1:]]
-            if isinstance(op, Compound):
-                parts = CallResults(op, spelled, tuple(given))
-                return parts if op.several else self.apply.part(parts, 0, node.span, wish)
-            return self.apply.call(op, spelled, given, node.span, wish)
-
-        found = called(None, name)
-        if not node.over:
-            self.sharing.seen(word, owner, found, called)
-            return found
-        over = quote_span(self.text, node.function.span).rpartition(".")[2]
-        if not isinstance(owner, Ref) or not isinstance(found, Ref):
-            raise NotationError(f"{over} overwrites one tensor", span=node.span)
-        return self.sharing.write(owner, found, over, node.span)
-
-    def held(self, owner: Ref, span: Span, name: str | None = None) -> Ref:
-        """The entries of a tensor, apart from where they came from: ``x.detach()``, ``x.data``."""
-
-        def again(ref: Ref, wish: str | None = None) -> Ref:
-            return self.apply.step(role_entry(Role.CUTS), [(ref, span)], {}, span, role_entry(Role.CUTS).name, wish)
-
-        found = again(owner, name)
-        self.sharing.seen(role_entry(Role.CUTS).name, owner, found, again)
-        return found
+        if isinstance(op, Compound):
+            parts = CallResults(op, spelled, tuple(arguments))
+            return parts if op.several else self.apply.part(parts, 0, node.span, name)
+        return self.apply.call(op, spelled, arguments, node.span, name)
 
     def maker(self, node: PythonCall) -> LiteralTensor | None:
         """What a call makes of numbers alone, not yet part of the program."""
@@ -304,7 +257,8 @@ class Elaborator:
         if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
             return choose_from_pair(owner, 0 if node.name == "values" else 1, node.span)
         if isinstance(owner, Ref) and node.name == "data":
-            return self.held(owner, node.span, name)
+            cuts = role_entry(Role.CUTS)
+            return self.apply.step(cuts, [(owner, node.span)], {}, node.span, cuts.name, name)
         op = find(f"Tensor.{node.name}")
         if isinstance(owner, CallResults) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
             return self.apply.part(owner, owner.op.fields.index(node.name), node.span, name)
@@ -314,12 +268,6 @@ class Elaborator:
             raise UnknownNameError(told, span=(node.span[1] - len(node.name), node.span[1]), hints=(hint,))
         if node.name not in PROPERTIES:
             raise NotationError(f"{node.name} is a method: call it", span=node.span, hints=(f"x.{node.name}()",))
-        found = self.property(node, op, owner, name)
-        self.sharing.seen(node.name, owner, found, lambda ref: self.property(node, op, ref, None))
-        return found
-
-    def property(self, node: Attribute, op: Op, owner: Ref, name: str | None) -> Ref:
-        """x.T, x.mT."""
         operand = (self.apply.tensor(owner, node.owner.span), node.owner.span)
         rank = len(visible_shape(owner))
         if node.name == "T" and rank != 2:

@@ -111,7 +111,7 @@ def parse_equation(text: str, start: int) -> EquationNode:
     for name in (*tensors, *counts, Name(statement.name, span=(left, left + len(statement.name)))):
         token = Token("name", name.name, name.span)
         check_word(token, "")
-        check_keyword(token, block=True)
+        check_keyword(token, inside=True)
         if name.name in ("True", "False", "None"):
             raise NotationError(f"{name.name} is neither a number nor a tensor", span=name.span, hints=("1 or 0",))
     ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())

@@ -17,16 +17,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 from symgrad.errors import RUN, NotationError, SourceText
-from symgrad.language.parser import parse_script
+from symgrad.language.parser import OVERWRITES, parse_script
 from symgrad.language.syntax_tree import (
     Attribute,
     Literal,
     PythonCall,
     PythonStatement,
     Script,
-    Subscript,
     dotted_name,
-    in_place_target,
 )
 from symgrad.notation.tree import Name, SyntaxNode, rebuild_node, walk
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
@@ -146,12 +144,12 @@ def parse_pasted_script(source: SourceText) -> Script:
     kept: list[PythonStatement] = []
     leaves: set[str] = set()
     before = [
-        replace(s, value=rebuild_node(s.value, mark_in_place_call, deep=True))
+        replace(s, value=rebuild_node(s.value, read_inplace_option, deep=True))
         for s in replace_modules(script.statements[:end])
     ]
     if entered != source.text:  # a console shows what is not assigned
         output = None if calls else before[-1]
-        before = [s for s in before if s.names or s.targets or s is output or writes_over_tensor(s)]
+        before = [s for s in before if s.names or s is output]
     for statement in before:
         marked = strip_requires_grad(statement)
         if marked is not None:
@@ -165,7 +163,7 @@ def parse_pasted_script(source: SourceText) -> Script:
     kept, seed, asked = (kept, None, "") if backward is None else find_backward_output(kept, backward)
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    return Script(SourceText(blank_out_rest(entered, kept)), tuple(kept), frozenset(leaves), seed, asked, backward)
+    return Script(SourceText(blank_out_rest(entered, kept)), tuple(kept), frozenset(leaves), seed, asked)
 
 
 def strip_console_prompts(text: str) -> str:
@@ -189,9 +187,9 @@ def find_backward_output(
         if len(places) == 1 and found[places[0]].target and seed.name not in read:
             seed = found.pop(places[0]).value
     name = owner.name if isinstance(owner, Name) else ""
-    while name and found and found[-1].target not in (None, name) and not writes_over_tensor(found[-1]):
+    while name and found and found[-1].target not in (None, name):
         found.pop()
-    if name and found and name in (found[-1].target, in_place_target(found[-1].value)):
+    if name and found and name == found[-1].target:
         return found, seed, name
     return [*found, PythonStatement(None, owner, span=owner.span)], seed, name
 
@@ -201,8 +199,6 @@ def blank_out_rest(text: str, kept: Sequence[PythonStatement]) -> str:
     found, end = "", 0
     for start, stop in (statement.span for statement in kept):
         gap = start - end
-        if gap < 0:  # a loop has its body once for each turn
-            continue
         found += (";" + " " * (gap - 1) if end else " " * gap) + text[start:stop]
         end = stop
     return found
@@ -267,21 +263,16 @@ def unwrap_variable(statement: PythonStatement) -> PythonStatement:
     return replace(statement, value=value.positional[0]) if wrapped and isinstance(value, PythonCall) else statement
 
 
-# Calls that write their result over what they were given --------------------------------------------------------
-
-
-def mark_in_place_call(node: SyntaxNode) -> SyntaxNode:
-    """A call that writes, ``F.relu(h, inplace=True)`` or ``h.add_(1)``, as the one with that result, marked so."""
+def read_inplace_option(node: SyntaxNode) -> SyntaxNode:
+    """``node`` without ``inplace=False``; refused is a call that writes over a tensor, ``h.add_(1)``."""
     if not isinstance(node, PythonCall):
         return node
     told = [k for k in node.keywords if k.name == INPLACE]
-    function, word = node.function, out_of_place_name(node.function)
-    if not told and not word:
-        return node
-    if word and isinstance(function, Attribute):
-        function = replace(function, name=word)
-    over = bool(word) or any(k.value != Literal(False) for k in told)
-    return replace(node, function=function, keywords=tuple(k for k in node.keywords if k not in told), over=over)
+    word = out_of_place_name(node.function)
+    if word or any(k.value != Literal(False) for k in told):
+        hint = f"h = h.{word}(…)" if word else f"leave {INPLACE} out"
+        raise NotationError(OVERWRITES.format("this call"), span=node.span, hints=(hint, RUN))
+    return replace(node, keywords=tuple(k for k in node.keywords if k not in told)) if told else node
 
 
 def out_of_place_name(function: SyntaxNode) -> str:
@@ -290,9 +281,3 @@ def out_of_place_name(function: SyntaxNode) -> str:
     word = name.removesuffix("_")
     known = word in WRITTEN or f"Tensor.{word}" in SPELLINGS or f"Tensor.{word}" in COMPOUND_SPELLINGS
     return word if known and word != name and not name.endswith("__") else ""
-
-
-def writes_over_tensor(statement: PythonStatement) -> bool:
-    """Whether a statement writes over a tensor."""
-    writes = any(isinstance(part, PythonCall) and part.over for part in walk(statement.value))
-    return writes or bool(statement.sign) or any(isinstance(target, Subscript) for target in statement.targets)

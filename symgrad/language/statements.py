@@ -1,39 +1,33 @@
 """Statements → steps: what a name stands for, one line after the other, as Python has it.
 
 Comes in: a `Script`. Goes out: the tensor that is its output. The right side is read first, then its targets are
-assigned from left to right; what is written into a tensor reaches every name that shares its entries
-(`symgrad.language.aliasing`). What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
+assigned from left to right. What a text gives to backward, in the brackets of ``out.backward(…)``, is made as
 every tensor that the text makes: `StatementReader.read_seed` gives the code and the numbers of v.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import NoReturn
 
 from symgrad.entries.derived_facts import constant_result
-from symgrad.errors import RUN, NotationError, Span, UnsupportedError
+from symgrad.errors import RUN, NotationError, ShapeError, Span
 from symgrad.language.binding import CallResults, LiteralTensor, Meaning, Ref, describe_meaning
 from symgrad.language.builder import StepOperand
 from symgrad.language.complaints import no_inputs_error, no_tensor_error, quote_span
 from symgrad.language.constants import is_scalar
 from symgrad.language.constructors import constant_fill
-from symgrad.language.dtypes import DtypeKind
 from symgrad.language.elaborate import Elaborator
 from symgrad.language.input_names import iterate_tensor_names
-from symgrad.language.parser import HELD
+from symgrad.language.parser import OVERWRITES
+from symgrad.language.sizes import unify_shapes
 from symgrad.language.syntax_tree import (
     Items,
     PythonCall,
     PythonStatement,
     Script,
     Star,
-    Subscript,
-    Unary,
-    in_place_target,
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
-from symgrad.ops import basics
 from symgrad.ops.lookup import entry_of, role_entry
 from symgrad.program import Own, Role
 
@@ -77,26 +71,18 @@ class StatementReader(Elaborator):
         targets = statement.targets or (
             () if statement.target is None else (Name(statement.target, span=statement.span),)
         )
-        if statement.sign:
-            self.augment(statement)
-            return
         if not targets:
-            if not any(isinstance(part, PythonCall) and part.over for part in walk(statement.value)):
-                raise NotationError(
-                    "only the last expression is the output, this one is not used",
-                    span=statement.span,
-                    hints=("h = … to use it later", RUN),
-                )
-            self.check_apart(statement)
-            self.meaning(statement.value, self.wish(in_place_target(statement.value) or None, output))
-            return
-        before = set(self.builder.used)
-        value = self.wished(targets[0], statement.value, output)
-        if statement.apart:
-            value = self.cut(value, before, statement.span, self.wish(statement.target, output))
+            raise NotationError(
+                "only the last expression is the output, this one is not used",
+                span=statement.span,
+                hints=("h = … to use it later", RUN),
+            )
+        value = self.augmented(statement) if statement.sign else self.wished(targets[0], statement.value, output)
         for target in targets:
-            self.check_apart(statement, target)
             self.assign(target, value, statement.value.span, output)
+        self.own -= {node.name for part in statement.read for node in walk(part) if isinstance(node, Name)}
+        own = statement.sign or (statement.target is not None and isinstance(statement.value, Binary))
+        self.own = self.own.union(statement.names) if own else self.own.difference(statement.names)
 
     def wish(self, name: str | None, output: str) -> str | None:
         """What the step for a name should be called: not as the output is."""
@@ -105,7 +91,7 @@ class StatementReader(Elaborator):
     def wished(self, target: SyntaxNode, value: SyntaxNode, output: str) -> Meaning:
         """What ``value`` stands for; its parts are called as what they are assigned to."""
         if isinstance(target, Name):
-            return self.meaning(value, None if HELD in target.name else self.wish(target.name, output))
+            return self.meaning(value, self.wish(target.name, output))
         alike = isinstance(target, Items) and isinstance(value, Items) and len(target.items) == len(value.items)
         if not isinstance(target, Items) or not isinstance(value, Items) or not alike:
             return self.meaning(value)
@@ -113,84 +99,38 @@ class StatementReader(Elaborator):
             return self.meaning(value)
         return tuple(self.wished(*pair, output) for pair in zip(target.items, value.items, strict=True))
 
-    def cut(self, value: Meaning, before: Collection[str], span: Span, name: str | None = None) -> Meaning:
-        """``value`` as it is made under torch.no_grad(): what is new has no gradient."""
-        if isinstance(value, tuple):
-            return tuple(self.cut(part, before, span) for part in value)
-        if isinstance(value, CallResults):
-            raise UnsupportedError("no_grad() is read for one tensor at a time", span=span, hints=(RUN,))
-        if not isinstance(value, Ref) or value.name in before or value.name in self.builder.made:
-            return value
-        return self.held(value, span, name)
-
-    def check_apart(self, statement: PythonStatement, target: SyntaxNode | None = None) -> None:
-        """Refuse writing under torch.no_grad(), which autograd does not see."""
-        if statement.apart and (target is None or not isinstance(target, (Name, Items))):
-            told = "in-place writes under torch.no_grad() are not read in a text"
-            raise UnsupportedError(told, span=statement.value.span, hints=(RUN,))
-
     def assign(self, target: SyntaxNode, value: Meaning, span: Span, output: str) -> None:
         """What ``target`` stands for from here on."""
         if isinstance(target, Name):
             self.environment[target.name] = value
-        elif isinstance(target, Subscript):
-            self.put(target, value, span)
         elif isinstance(target, Items):
             stars = [n for n, part in enumerate(target.items) if isinstance(part, Star)]
             names = [t.name if isinstance(t, Name) else None for t in target.items]
             unread = [None if n is None or n in self.read else n for n in names]
             wishes = [self.wish(name, output) for name in names]
             parts = self.entries.unpacked(value, wishes, unread, stars, span)
-            held = {f"{target.span}·{n}": found for n, found in enumerate(parts)}
-            self.environment |= held  # views among them are brought up to date by what is written first
-            for part, name in zip(target.items, held, strict=True):
-                self.assign(part.value if isinstance(part, Star) else part, self.environment.pop(name), span, output)
+            for part, found in zip(target.items, parts, strict=True):
+                self.assign(part.value if isinstance(part, Star) else part, found, span, output)
 
-    def augment(self, statement: PythonStatement) -> None:
-        """``h += 1``, ``h[0] *= x``: in torch the tensor itself is written over."""
-        target, span = statement.targets[0], statement.span
-        if not isinstance(target, (Name, Subscript)):
+    def augmented(self, statement: PythonStatement) -> Meaning:
+        """``h += 1`` as ``h + 1``: torch writes over h, which is the same where h is its own tensor, or a number."""
+        (target,) = statement.targets
+        if not isinstance(target, Name):
             raise NotationError(f"{statement.sign}= needs one name on its left", span=target.span, hints=("h += 1",))
-        self.check_apart(statement)
-        whole = Binary(statement.sign, target, statement.value, span=span)
         owner = self.meaning(target)
-        name = target.name if isinstance(target, Name) else None
-        found = self.meaning(whole, name)
-        if isinstance(owner, Ref) and isinstance(found, Ref):
-            found = self.sharing.write(owner, found, f"{statement.sign}=", span)
-        elif name is None:
-            raise NotationError(f"{describe_meaning(owner)} cannot be written into", span=span)
-        if name is not None:
-            self.environment[name] = found
-
-    def put(self, target: Subscript, value: Meaning, span: Span) -> None:
-        """``h[1:] = a``: the entries of h at these places are the entries of a."""
-        owner = self.meaning(target.owner)
+        found = self.meaning(Binary(statement.sign, target, statement.value, span=statement.span), target.name)
         if not isinstance(owner, Ref):
-            raise NotationError(f"{describe_meaning(owner)} cannot be written into", span=target.span)
-        if not (isinstance(value, Ref) or is_scalar(value)):
-            raise NotationError(f"{describe_meaning(value)} cannot be written into entries", span=span, hints=(RUN,))
-        mask = self.meaning(target.items[0]) if len(target.items) == 1 and is_single_index(target.items[0]) else None
-        if isinstance(mask, Ref) and mask.kind is DtypeKind.TRUTH:
-            if isinstance(value, Ref) and value.shape:
-                told = "only one number can be written at the positions of a mask here"
-                raise UnsupportedError(told, span=span, hints=("torch.where(mask, a, h)", RUN))
-            new = self.apply.step(
-                basics.where, [(mask, target.span), (value, span), (owner, target.owner.span)], {}, span, "=", None
-            )
-            self.sharing.write(owner, new, "=", target.span)
-            return
-        view = self.entries.subscript(target, None)
-        if not isinstance(view, Ref) or (view.name not in self.sharing.views and view.name != owner.name):
-            told = "writing to a list of positions is not supported here"
-            raise UnsupportedError(told, span=target.span, hints=("h.index_copy(0, places, a)", RUN))
-        self.sharing.write(view, self.spread(value, view, span), "=", target.span)
+            return found
+        alike = isinstance(found, Ref) and found.kind is owner.kind and found.complex is owner.complex
+        if target.name not in self.own or not alike:
+            raise NotationError(OVERWRITES.format(f"{statement.sign}="), span=statement.span, hints=("h = h + 1", RUN))
+        if not unify_shapes(self.builder.sizes, found.shape, owner.shape):
+            raise ShapeError(f"what {statement.sign}= writes has another shape than {target.name}", span=statement.span)
+        return found
 
     def shown(self, last: PythonStatement) -> Meaning:
-        """The output of a text that ends in ``h[0] = 1`` or ``p = q = x``: the first of what is written."""
+        """The output of a text that ends in ``h += 1`` or ``p = q = x``: the first of what is assigned."""
         node = last.targets[0]
-        while isinstance(node, Subscript):
-            node = node.owner
         if not isinstance(node, Name):
             told = "the last line assigns several names, and only one can be the output"
             raise NotationError(told, span=last.span, hints=("end with a line that names it",))
@@ -216,11 +156,6 @@ class StatementReader(Elaborator):
         if not any(found.name in other.tensors for other in builder.steps):
             builder.steps.remove(step)
         return Own(quote_span(self.text, node.span)), LiteralTensor(found.shape, constant_fill(number))
-
-
-def is_single_index(node: SyntaxNode) -> bool:
-    """Whether an index is one value, and no slice, new axis or dots."""
-    return isinstance(node, (Name, Binary, Unary, PythonCall))
 
 
 def refuse_seed(node: SyntaxNode) -> NoReturn:

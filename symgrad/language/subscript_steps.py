@@ -18,7 +18,6 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import RUN, NotationError, ShapeError, Span, UnsupportedError, place_errors
-from symgrad.language.aliasing import AliasTracker
 from symgrad.language.apply import EntryApplier, choose_from_pair, count_results
 from symgrad.language.arguments import array_from_entries
 from symgrad.language.binding import CallResults, LiteralTensor, Meaning, Ref, describe_meaning
@@ -28,7 +27,7 @@ from symgrad.language.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, visible
 from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import SyntaxNode
 from symgrad.ops import basics
-from symgrad.ops.calls.registry import SHARING, Compound
+from symgrad.ops.calls.registry import Compound
 from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
 from symgrad.shapes import as_size
@@ -44,7 +43,6 @@ class SubscriptReader:
 
     apply: EntryApplier
     extents: SizeQueries
-    sharing: AliasTracker
     meaning: Callable[[SyntaxNode], Meaning]
 
     @property
@@ -96,19 +94,10 @@ class SubscriptReader:
         result: Ref = place_errors(node.span, lambda: self.gather_positions(found, axes, picks, node.span, name))
         return replace(result, kind=owner.kind, complex=owner.complex)
 
-    def taken(self, owner: Ref, key: Key, span: Span, name: str | None, where: Span, several: bool = False) -> Ref:
-        """Whole numbers and slices of a tensor, which share its entries."""
+    def taken(self, owner: Ref, key: Key, span: Span, name: str | None, where: Span) -> Ref:
+        """Whole numbers and slices of a tensor."""
         self.extents.prepare(key, owner.shape, span)
-
-        def again(ref: Ref, wish: str | None = None) -> Ref:
-            return self.apply.step(role_entry(Role.INDEXES), [(ref, where)], {"key": key}, span, "indexing", wish)
-
-        found = again(owner, name)
-        if several:
-            self.sharing.part(owner, found, again)
-        else:
-            self.sharing.indexed(owner, key, found, again, span)
-        return found
+        return self.apply.step(role_entry(Role.INDEXES), [(owner, where)], {"key": key}, span, "indexing", name)
 
     def unpacked(
         self,
@@ -172,23 +161,15 @@ class SubscriptReader:
         if value.pair:
             return choose_from_pair(value, place, span)
         key = (("int", place), *[ALL] * (len(visible_shape(value)) - 1))
-        return self.taken(value, key, span, name, span, several=True)
+        return self.taken(value, key, span, name, span)
 
     def part(self, parts: CallResults, place: int, span: Span, name: str | None) -> Meaning:
-        """One of the tensors that a call gives: of ``chunk`` and the like they are views."""
-
-        def again(first: Ref, wish: str | None = None) -> Meaning:
-            given = (replace(parts.arguments[0], meaning=first), *parts.arguments[1:])
-            return self.apply.part(replace(parts, arguments=given), place, span, wish)
-
+        """One of the tensors that a call gives."""
         cut = parts.arguments[0].meaning
         sizes = visible_shape(cut) if isinstance(cut, Ref) and not self.extents.symbolic else ()
         if not isinstance(parts.op, Compound) and any(self.extents.sizes.number(size) is None for size in sizes):
             count_results(parts, self.extents, self.builder, span)  # chooses a size
-        found = self.apply.part(parts, place, span, name)
-        if SHARING.get(parts.spelled.rpartition(".")[2]) == "several":
-            self.sharing.part(parts.arguments[0].meaning, found, again)
-        return found
+        return self.apply.part(parts, place, span, name)
 
     # Positions --------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from math import isinf
 from symgrad.errors import InputError, NotationError, SourceText, Span
 from symgrad.language.tokens import ALLOWED, AUGMENTED
 from symgrad.notation.tokens import Token
-from symgrad.notation.tree import APART, Binary, Dots, IndexEquation, Name, SyntaxNode, walk
+from symgrad.notation.tree import APART, Binary, Dots, IndexEquation, Name, SyntaxNode
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,11 @@ class Keyword(SyntaxNode):
 
 @dataclass(frozen=True)
 class PythonCall(SyntaxNode):
-    """``f(x, dim=0)``, ``torch.exp(x)``, ``x.sum(0)``; one that is ``over`` writes its result over its first tensor."""
+    """``f(x, dim=0)``, ``torch.exp(x)``, ``x.sum(0)``."""
 
     function: SyntaxNode
     positional: tuple[SyntaxNode, ...]
     keywords: tuple[Keyword, ...]
-    over: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,15 +110,13 @@ class EquationNode(SyntaxNode):
 class PythonStatement(SyntaxNode):
     """``h = expression``, or an expression alone.
 
-    ``targets`` are what is more than one name (``p = q``, ``p, *q``, ``h[1:]``), ``sign`` is that of ``h += 1``; what
-    stands ``apart`` is under ``with torch.no_grad()``.
+    ``targets`` are what is more than one name (``p = q``, ``p, *q``), ``sign`` is that of ``h += 1``.
     """
 
     target: str | None
     value: SyntaxNode
     targets: tuple[SyntaxNode, ...] = ()
     sign: str = ""
-    apart: bool = False
 
     @cached_property
     def parts(self) -> tuple[SyntaxNode, ...]:
@@ -133,10 +130,8 @@ class PythonStatement(SyntaxNode):
 
     @property
     def read(self) -> tuple[SyntaxNode, ...]:
-        """What is read: the expression, and of what it is written into."""
-        into = [t for t in self.targets if self.sign or isinstance(t, Subscript)]
-        into += [s for t in self.targets if t not in into for s in walk(t) if isinstance(s, Subscript)]
-        return (*into, self.value)
+        """What is read: the expression, and h of ``h += 1``."""
+        return (*(self.targets if self.sign else ()), self.value)
 
 
 @dataclass(frozen=True)
@@ -144,7 +139,7 @@ class Script:
     """A text as a sequence of statements; the last one is the output.
 
     ``leaves`` are what the text makes and wants a gradient of, ``seed`` what it gives to backward, ``asked`` the name
-    that it calls backward of; ``backward`` is that call.
+    that it calls backward of.
     """
 
     source: SourceText
@@ -152,11 +147,10 @@ class Script:
     leaves: frozenset[str] = frozenset()
     seed: SyntaxNode | None = None
     asked: str = ""
-    backward: PythonCall | None = None
 
 
 def assigned_names(target: SyntaxNode) -> Iterator[str]:
-    """The names in what is assigned to; not x in ``x[0] = …``, which is written into."""
+    """The names in what is assigned to."""
     if isinstance(target, Name):
         yield target.name
     elif isinstance(target, (Items, Star)):
@@ -171,15 +165,6 @@ def dotted_name(node: SyntaxNode) -> str | None:
         words.append(node.name)
         node = node.owner
     return ".".join([node.name, *reversed(words)]) if isinstance(node, Name) else None
-
-
-def in_place_target(node: SyntaxNode) -> str:
-    """The name that ``h.add_(1).mul_(2)`` writes over; nothing for anything else."""
-    while isinstance(node, PythonCall) and node.over:
-        node = node.function.owner if isinstance(node.function, Attribute) else node
-        if isinstance(node, Name):
-            return node.name
-    return ""
 
 
 SIGNS: dict[type[ast.AST], str] = {

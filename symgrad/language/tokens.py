@@ -43,15 +43,17 @@ TOKEN = re.compile(
 )
 
 KEYWORDS = frozenset(keyword.kwlist) - {"True", "False", "None"}
-BLOCKS = ("import", "from", "as", "for", "in", "with")
-"""Those that a statement may begin with, or that stand in such a beginning."""
+IMPORTS = ("import", "from", "as")
+"""Those that a statement may begin with, or that stand behind such a beginning."""
 AUGMENTED = ("**=", "//=", "-=", "+=", "*=", "/=", "%=", "@=", "&=", "|=", "^=")
 INSTEAD = {
     "lambda": "write the returned expression alone: x**3",
     **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
     **dict.fromkeys(("and", "or", "not"), "(x > 0) & (x < 1), | and ~"),
-    **dict.fromkeys(("def", "return", "class", "while"), "write the lines that compute, one after the other"),
-    "for": "for k in range(3): …, as a statement; a list entry by entry: [x[0], x[1]]",
+    **dict.fromkeys(
+        ("def", "return", "class", "while", "for", "in"), "write the lines that compute, one after the other"
+    ),
+    "with": "h.detach() is a tensor without a gradient",
     "del": "leave it out: a name that no line uses changes nothing",
 }
 """What would do where a keyword of Python cannot stand."""
@@ -149,9 +151,9 @@ def check_word(token: Token, following: str) -> None:
             raise NotationError("names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,))
 
 
-def check_keyword(token: Token, block: bool = False) -> None:
-    """Refuse a keyword, in the place of an expression also one that a ``block`` begins with."""
-    if token.word in KEYWORDS and (block or token.word not in BLOCKS):
+def check_keyword(token: Token, inside: bool = False) -> None:
+    """Refuse a keyword, ``inside`` an expression also those of an import."""
+    if token.word in KEYWORDS and (inside or token.word not in IMPORTS):
         hints = (INSTEAD.get(token.word, ALLOWED), RUN)
         raise NotationError(f"the Python keyword `{token.word}` is not allowed", span=token.span, hints=hints)
 

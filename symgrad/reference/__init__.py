@@ -269,7 +269,13 @@ class ReferenceInterpreter(ExpressionEvaluator):
         """The same value to each of the targets."""
         for target in targets:
             self.assign(target, value)
-        self.last = value
+        first = targets[0] if targets else None
+        owner = (
+            self.names.get(first.value.id)
+            if isinstance(first, ast.Subscript) and isinstance(first.value, ast.Name)
+            else None
+        )
+        self.last = owner if isinstance(owner, torch.Tensor) else value
 
     def assign(self, target: ast.expr, value: Any) -> None:
         """A value to a name, an entry, an attribute, or unpacked."""
@@ -322,6 +328,7 @@ class ReferenceInterpreter(ExpressionEvaluator):
                 key = self.index(owner, index)
                 self.last = self.combined(sign, self.caller.operator(operator.getitem, owner, key), self.value(value))
                 self.caller.operator(operator.setitem, owner, key, self.last)
+                self.last = owner if isinstance(owner, torch.Tensor) else self.last
             case ast.Attribute(attr="data"):
                 self.combined(sign, self.value(target), self.value(value))
             case _:

@@ -82,11 +82,13 @@ def to_latex(explanation: Explanation, *, entry: At | None = None, brief: bool =
 
 
 def write_derivation(
-    style: str, program: Program, formulas: Sequence[Derived], *, order: int = 1, **options: Any
-) -> str:
+    style: str, program: Program, formulas: Sequence[Derived], *, order: int = 1, remarks: Sequence[str] = (),
+    **options: Any,
+) -> str:  # fmt: skip
     """Formulas alone, for every size, as `symgrad derive` and the pages about operations show them.
 
-    Of ``order`` 2 with the lines of the second derivatives; as JSON by the schema's ``derivation``.
+    Of ``order`` 2 with the lines of the second derivatives, and ``remarks`` about the text; as JSON by the schema's
+    ``derivation``.
     """
     from symgrad.render.content import derivation_page, derive_lines
 
@@ -94,7 +96,7 @@ def write_derivation(
         from symgrad.render.json import derived_data, dumped
 
         return dumped(derived_data(program, formulas, derive_lines(program, formulas)[1]))
-    return PAGE_WRITERS[style](derivation_page(program, formulas, order), **options)
+    return PAGE_WRITERS[style](derivation_page(program, formulas, order, remarks), **options)
 
 
 def plans_text(expression: str, plans: Sequence[JacobianPlan], assumed: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,12 @@ from symgrad.backward import Backward, derive_backward
 from symgrad.backward.line_templates import ProgramForm, prove_program_form
 from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
-from symgrad.language import ParsedProgram, arguments, expand_composites, find_inputs, read_program
+from symgrad.language import OUTPUTS, Value, arguments, expand_composites
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
 from symgrad.numeric.vector_products import Pull
 from symgrad.oracles import ask_torch, check_reading
 from symgrad.program import Program
-from symgrad.question import torch_expression
+from symgrad.question import read_once, text_inputs, torch_expression
 from symgrad.testing.candidates import Candidate, Seeds, Variation
 from symgrad.testing.trial_seeds import shaken_pull
 from symgrad.tracing import Capture, capture
@@ -196,11 +196,12 @@ def program_at_values(
     text: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]
 ) -> tuple[Program, Values]:
     """One expression; inputs that it does not mention are options of the candidate, or nothing flows to them."""
-    mentioned = find_inputs(text, {**arrays, **scalars})
+    mentioned = text_inputs(text, {**arrays, **scalars})
     numbers = {name: value for name, value in scalars.items() if name in mentioned}
     known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
     known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | dict.fromkeys(numbers, ())
-    reading = read_expression(text, tuple(known.items()), tuple(numbers.items()))
+    spoken = {n: Value.of(n, value) for n, value in {**arrays, **numbers}.items() if n in mentioned}
+    reading = read_once(text, known, None, OUTPUTS, (), spoken)
     given = {**arrays, **{name: np.asarray(value) for name, value in numbers.items()}, **reading.made}
     missing = [t.name for t in reading.program.inputs if t.name not in given]
     if missing:
@@ -213,14 +214,6 @@ def program_at_values(
         if found is not None:
             check_reading(reading.program, inputs, out, found)
     return reading.program, values
-
-
-@lru_cache(maxsize=256)
-def read_expression(
-    text: str, shapes: tuple[tuple[str, tuple[Any, ...]], ...], numbers: tuple[tuple[str, Any], ...]
-) -> ParsedProgram:
-    """A text at some shapes, read once: a test-suite checks the same formula again and again."""
-    return read_program(text, shapes=dict(shapes), scalars=dict(numbers))
 
 
 def reference_from_capture(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[str]) -> DerivedReference:

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
-from symgrad.language import arguments, exact_array, find_inputs
+from symgrad.language import arguments, exact_array
 from symgrad.numeric import Array, as_float
+from symgrad.question import text_inputs
 from symgrad.testing.candidates import (
     PLAIN,
     Candidate,
@@ -144,7 +145,7 @@ def parameters_of(function: Any, expression: Any, given: Collection[str], wrt: S
     )
     if texts is None:
         return {n: p for n, p in every.items() if n not in given}
-    mentioned = frozenset().union(*(find_inputs(text, {*every, *given}) for text in texts if isinstance(text, str)))
+    mentioned = frozenset().union(*(text_inputs(text, {*every, *given}) for text in texts if isinstance(text, str)))
     return {n: p for n, p in every.items() if n not in given and (n in mentioned or n in (wrt or ()))}
 
 

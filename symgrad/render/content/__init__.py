@@ -65,14 +65,15 @@ MOST_STEPS = 12
 ROOM = Room(others="in section 3")
 
 
-def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1) -> Page:
+def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1, remarks: Sequence[str] = ()) -> Page:
     """Forward, Jacobian and pullback of every input, for every size; of ``order`` 2 the second derivatives' lines."""
     lines, teller = derive_lines(program, derived)
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(program_title(program)),), tuple(facts),
         (*gradient_listing(program, lines, derived), *where_it_holds(program), *renamed_note(program),
-         *created_tensors_note(program), *data_inputs_note(program, [d.name for d in derived])),
+         *created_tensors_note(program), *data_inputs_note(program, [d.name for d in derived]),
+         *(Paragraph((f"{remark}.",)) for remark in remarks)),
         (*derivatives(teller, derived), derived_pullbacks(teller, derived, lines),
          *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
     )  # fmt: skip

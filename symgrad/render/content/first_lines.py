@@ -6,17 +6,18 @@ the user's, defined by another line here, or named in words with the place where
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.backward import LONG, Backward, Line
 from symgrad.closed_form import assign_form
-from symgrad.errors import SourceText, SymgradError
 from symgrad.explanation import Explanation
 from symgrad.explanation.notable import listed
 from symgrad.indexing.symbols import mentions
-from symgrad.language.pasted_script import parse_pasted_script, seed_argument, strip_console_prompts
+from symgrad.language.pasted_script import ASKS, FLAG, PARAMETERS, strip_console_prompts
 from symgrad.program import UNNAMED, Program
 from symgrad.render.content.forward import ERROR
 from symgrad.render.content.speaker import speaker_of
@@ -169,23 +170,25 @@ GRADIENT = "gradient computation"
 
 def raised_first(explanation: Explanation) -> Iterator[Block]:
     """What torch raises when a script that was pasted runs, and where; or that the script has no backward."""
-    typed = "" if explanation.text is None else explanation.text.typed
+    typed = "" if explanation.text is None else textwrap.dedent(strip_console_prompts(explanation.text.typed))
     try:
-        script = parse_pasted_script(SourceText(typed))
-    except SymgradError:  # an index equation is no script
+        body = ast.parse(typed).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # an index equation is no script
         return
-    say, call, count = speaker_of(explanation.program), script.backward, explanation.output.size
+    say, count = speaker_of(explanation.program), explanation.output.size
+    calls = (node for part in body for node in ast.walk(part) if isinstance(node, ast.Call))
+    call = next((c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == ASKS), None)
     if call is None:
-        if script.leaves and script.statements[-1].target not in script.leaves:
+        if any(word in typed and word not in ast.unparse(body[-1]) for word in (FLAG, PARAMETERS[0])):
             yield say.paragraph("This script has no `backward()`: running it computes no gradient. Below is what "
                                 "`out.backward(v)` would compute.")  # fmt: skip
         return
-    if not explanation.refused and (count == 1 or seed_argument(call) is not None):
+    seeds = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "gradient")]
+    if not explanation.refused and (count == 1 or any(ast.unparse(seed) != "None" for seed in seeds)):
         return
-    number = typed.count("\n", 0, call.span[0]) + 1
     back = not explanation.refused or GRADIENT in explanation.refused  # else an earlier line raises
-    line = strip_console_prompts(typed).split("\n")[number - 1].strip()
-    where: Words = (f" at line {number}, ", Code(line)) if back else ()
+    line = typed.split("\n")[call.lineno - 1].strip()
+    where: Words = (f" at line {call.lineno}, ", Code(line)) if back else ()
     yield Paragraph(("torch raises an error", *where, ":"), alarm=True)
     yield Listing(f"RuntimeError: {explanation.refused}" if explanation.refused else ERROR)
     if explanation.refused:

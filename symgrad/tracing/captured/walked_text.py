@@ -18,6 +18,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import sympy as sp
 import torch
 
 from symgrad.backward.page_names import rename_results
@@ -28,8 +29,9 @@ from symgrad.language.literals import RANDOM
 from symgrad.numeric import Array, forward
 from symgrad.numeric.exact import as_float
 from symgrad.ops.complex_pairs import complex_notes
+from symgrad.ops.lookup import role_entry
 from symgrad.oracles.typed_text import nearly_equal, to_pairs
-from symgrad.program import Number, Own, free_name
+from symgrad.program import Apply, Number, Own, Role, Tensor, free_name
 from symgrad.reference import (
     ReferenceResult,
     TextRejected,
@@ -50,6 +52,8 @@ RANKS, LENGTH, MOST = ((2, 0), (1, 1), (0, 2), (3, 3)), 3, 64
 DRAWN = "NumPy's generator draws the random numbers of these lines, with the seeds 0, 1, 2, …"
 SHORT = 8
 """Numbers that are written out."""
+SCOPES = (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""What has names of its own."""
 WHOLE = ("int", "long", "index", "indices")
 """Words of what Python and torch say of a decimal number where a whole one belongs."""
 
@@ -66,6 +70,7 @@ def free_names(text: str, named: Collection[str] = ()) -> tuple[str, ...]:
     except (UnsupportedText, SyntaxError, RecursionError):  # `return` outside of a function
         return tuple(named)
     made = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    made = made.difference(read_before_assigned(ast.parse(whole)))
     made = {*made, *ALONE, *LIBRARIES, *vars(builtins)}.difference(named)
     read, tables = set[str](), [top]
     while tables:
@@ -80,9 +85,37 @@ def free_names(text: str, named: Collection[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n.id for n in words if n.id in named or not is_allowed_word(n.id)))
 
 
+def read_before_assigned(tree: ast.Module) -> set[str]:
+    """The names that a text reads before it assigns them, as x of ``x = x + 1``, where it is no function's own."""
+    found, assigned = set[str](), set[str]()
+
+    def visit(node: ast.AST) -> None:
+        parts = [*ast.iter_child_nodes(node)]
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) if name not in assigned:
+                found.add(name)
+            case ast.Name(id=name):
+                assigned.add(name)
+            case _ if isinstance(node, SCOPES):
+                parts = []
+            case ast.Assign(targets=targets, value=value):
+                parts = [value, *targets]
+            case ast.AugAssign(target=ast.Name(id=name)) if name not in assigned:
+                found.add(name)
+            case ast.For(target=target, iter=over, body=body):
+                parts = [over, target, *body]
+        for part in parts:
+            visit(part)
+
+    visit(tree)
+    return found
+
+
 @dataclass(frozen=True)
 class WalkedText:
     """A text, the ``numbers`` of names in it, its inputs of truth values, its complex ones, and names for its output.
+
+    Its ``leaves`` are the inputs that torch may not overwrite: all, unless given.
 
     Its methods raise `UnsupportedText` where the walk goes no further, and `TextRejected` with the words of Python or
     torch, where one of them refuses a line.
@@ -93,6 +126,7 @@ class WalkedText:
     truths: frozenset[str]
     pairs: frozenset[str]
     wishes: tuple[str, ...]
+    leaves: frozenset[str] | None = None
 
     def choose_sizes(self, wanted: Mapping[str, Sequence[int | str] | None]) -> dict[str, tuple[int, ...]]:
         """A shape for each input: as ``wanted``, else the first number of axes, all of one length, that torch takes."""
@@ -139,22 +173,34 @@ class WalkedText:
 
     def walked(self, given: Mapping[str, torch.Tensor]) -> ParsedProgram:
         """One walk, its value held against torch's own: a text may write where autograd does not see it."""
-        leaves = {n: t.clone().requires_grad_(t.is_floating_point() or t.is_complex()) for n, t in given.items()}
+        moving = {n for n, t in given.items() if t.is_floating_point() or t.is_complex()}
+        moving &= moving if self.leaves is None else self.leaves
+        leaves = {n: t.clone().requires_grad_(n in moving) for n, t in given.items()}
         draws: list[Array] = []
 
         def draw(name: str, arguments: Sequence[Any], shape: tuple[int, ...]) -> Array:
             draws.append(draw_numbers(name, arguments, shape, len(draws)))
             return draws[-1]
 
-        output = self.run(leaves, draw=draw).output
+        result = self.run(leaves, draw=draw)
+        output = result.output
         if not isinstance(output, torch.Tensor):
             raise UnsupportedText("it gives no tensor")
         captured, seed = self.capture(given, draws)
         if captured.complexes - self.pairs or any(map(captured.boxed, captured.wanted)):
             raise UnsupportedText("a step of it has no derivation here")
         program = relabel_program(captured.single(), captured.labels)
-        if not program.steps:
+        read, size = {tensor.name for tensor in program.inputs}, sp.Integer
+        unread = (Tensor(n, tuple(map(size, to_pairs(t).shape))) for n, t in given.items() if n not in read)
+        program = replace(program, inputs=(*program.inputs, *unread))
+        if program.output in given:
             raise UnsupportedText("it computes nothing")
+        if not any(tensor.name in given or tensor.name in captured.wanted for tensor in program.inputs):
+            raise UnsupportedText("its output depends on no tensor that requires a gradient")
+        if not program.steps:  # made under no_grad
+            out = Tensor(free_name(("out",), {tensor.name for tensor in program.inputs}), program.out.shape)
+            last = Apply(role_entry(Role.HANDS_ON).operation, (program.output,), (), out)
+            program = replace(program, steps=(last,), output=out.name)
         made = {t.name: np.asarray(captured.arrays[t.name]) for t in program.inputs if t.name not in given}
         inputs = {**{name: to_pairs(tensor).numpy() for name, tensor in given.items()}, **made}
         found = forward(program, {tensor.name: as_float(inputs[tensor.name]) for tensor in program.inputs})
@@ -172,6 +218,7 @@ class WalkedText:
             seed=None if seed is None else (self.seed_code(), to_pairs(seed.detach()).numpy()),
             numbers=self.numbers,
             draws=tuple(draws),
+            rounded=result.kept,
         )
 
     def capture(self, given: Mapping[str, torch.Tensor], draws: Sequence[Array]) -> tuple[Capture, Any]:

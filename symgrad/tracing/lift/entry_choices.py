@@ -7,6 +7,7 @@ torch does with its arguments is what is said.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ from symgrad.tracing.record.trace import Node
 
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 """What positions are held in."""
+MOST_PIECES = 12
+"""Pieces, over all axes, beyond which what is written is chosen by a mask."""
 
 
 def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
@@ -107,7 +110,8 @@ def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | 
     """
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
-        return lifter(basics.reshape, source, tuple(places.shape), called=name)
+        same = name is None and tuple(places.shape) == shape
+        return source if same else lifter(basics.reshape, source, tuple(places.shape), called=name)
     order = find_permutation(places, shape)
     if order is not None:
         return lifter(basics.permute, source, order, called=name)
@@ -165,13 +169,46 @@ def lift_gather(lifter: LiftContext, source: Ref, places: Array, name: str | Non
     return lifter(basics.reshape, lifter(basics.gather, flat, 0, index), tuple(places.shape), called=name)
 
 
-def lift_overwrite(lifter: LiftContext, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
-    """``old`` with the entries of ``new`` where ``places`` is not -1."""
-    if (places >= 0).all():
+def lift_overwrite(
+    lifter: LiftContext, old: Ref, new: Ref | float, places: Array, name: str | None, chosen: bool = False
+) -> Ref:
+    """``old`` with the entries of ``new``, or one number, where ``places`` is not -1, be they ``chosen`` by a mask."""
+    mask = places >= 0
+    if mask.all() and isinstance(new, Ref):
         return lift_selection(lifter, new, places, name)
-    spread = lift_gather(lifter, new, np.maximum(places, 0), None)
-    mask = lifter.data("written", (places >= 0))
-    return lifter(basics.where, mask, spread, old, called=name)
+    used = [np.unique(at) for at in np.nonzero(mask)] if mask.ndim else []
+    block = np.ix_(*used)
+    pieces = sum(1 + np.count_nonzero(np.diff(at) > 1) for at in used)
+    if chosen or not mask[block].all() or not 0 < pieces <= MOST_PIECES:
+        spread = lift_gather(lifter, new, np.maximum(places, 0), None) if isinstance(new, Ref) else new
+        return lifter(basics.where, lifter.data("written", mask), spread, old, called=name)
+    if isinstance(new, Ref):
+        part = lift_selection(lifter, new, places[block], None)
+    else:
+        before = lift_selection(lifter, old, np.arange(places.size).reshape(places.shape)[block], None)
+        part = lifter(basics.add, lifter(basics.zeros_like, before), new)
+    return lift_block(lifter, old, part, used, name)
+
+
+def lift_block(
+    lifter: LiftContext, old: Ref, new: Ref, used: Sequence[Array], name: str | None = None, axis: int = 0
+) -> Ref:
+    """``old`` with ``new`` at the places ``used`` of each axis: pieces of both, one behind the other."""
+    left = [int(size) - len(at) for size, at in zip(old.shape, used, strict=False)][axis:]
+    if not any(left):
+        return new
+    if not left[0]:
+        return lift_block(lifter, old, new, used, name, axis + 1)
+    pieces, at = list[Ref](), used[axis].tolist()
+    for inside, (first, *rest) in itertools.groupby(range(int(old.shape[axis])), at.__contains__):
+        count = len(rest) + 1
+        piece = None if inside and not any(left[1:]) else lifter(basics.narrow, old, axis, first, count)
+        if inside:
+            part = new if count == len(at) else lifter(basics.narrow, new, axis, at.index(first), count)
+            piece = part if piece is None else lift_block(lifter, piece, part, used, None, axis + 1)
+        assert piece is not None
+        pieces.append(piece)
+    return lifter(basics.cat, pieces, axis, called=name)
 
 
 def find_permutation(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:

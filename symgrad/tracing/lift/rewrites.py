@@ -188,16 +188,16 @@ def lift_setitem(lifter: LiftContext, node: Node) -> Last:
     places = np.full(int(np.prod(node.shape, dtype=object)), -1, dtype=np.int64)
     places[read.reshape(-1)] = np.arange(read.size)
     refs = lifter.refs_in((target, value))
-    source = refs.get(id(value))
-    if source is None:
-        dtype = np.float64 if node.held.is_floating_point() else np.int64
-        source = lifter.data("value", np.full(read.shape, value, dtype=dtype))
-    elif tuple(source.shape) != tuple(sp.Integer(n) for n in read.shape):
+    source = refs.get(id(value), value)
+    if isinstance(source, Ref) and tuple(source.shape) != tuple(sp.Integer(n) for n in read.shape):
         extra = len(source.shape) - read.ndim
         if extra > 0:
             source = lifter(basics.reshape, source, tuple(source.shape[extra:]))
         source = lifter(basics.expand, source, tuple(read.shape))
-    return done(lift_overwrite(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)))
+    keys = plain_key if isinstance(plain_key, tuple) else (plain_key,)
+    masked = any(isinstance(part, torch.Tensor) and part.dtype is torch.bool for part in keys)
+    old, where = refs[id(target)], places.reshape(node.shape)
+    return done(lift_overwrite(lifter, old, source, where, lifter.wish(node), masked))
 
 
 def lift_empty_result(lifter: LiftContext, node: Node) -> Ref:
