@@ -79,6 +79,10 @@ def test_many_inputs_of_no_shape_take_few_tries() -> None:
 
 
 def test_positions_are_whole_numbers_where_python_wants_them() -> None:
+    loss = symgrad.explain(
+        "h = x.exp().add_(x)\nF.cross_entropy(x - h.detach(), y)", x=[[1.0, 2.0], [0.5, 3.0]], y=[0, 1]
+    )
+    assert set(loss.gradients) == {"x"}
     found = symgrad.explain("def pick(t, at): return t[at]\npick(x, i)", x=[1.0, 2.0, 4.0], i=[2, 0, 2])
     assert found.passed
     assert found.gradients["x"].value.tolist() == [1, 0, 2]
@@ -169,7 +173,8 @@ def test_a_backward_is_checked_against_a_text_that_is_run() -> None:
 @pytest.mark.parametrize(("text", "gradients"), [
     ("x = x * 2; x[0] = 1; x", {"x": [0, 2]}), ("x = x * a\nfor k in range(2): x = x + a * k\nx", {"x": [5, 7], "a": [4, 5]}),
     ("x, a = a, x\na = a.clone()\na.mul_(x)\na", {"x": [5, 7], "a": [3, 4]}), ("with torch.no_grad():\n    y = x * 2\ny.sum()", {"x": [0, 0]}),
-    ("with torch.no_grad(): y = x * a\ny", {"x": [0, 0], "a": [0, 0]}),
+    ("with torch.no_grad(): y = x * a\ny", {"x": [0, 0], "a": [0, 0]}), ("from math import pi as p\nfor k in range(2): y = x * k\ny + 0 * p", {"x": [1, 1]}),
+    ("def g(t): return t * 2\ngs = [g, g]\ny = gs[0](gs[1](x))\ny", {"x": [4, 4]}), ("import torch as t\nif True: y = t.sin(x) * 0\ny", {"x": [0, 0]}),
 ])  # fmt: skip
 def test_an_input_may_be_assigned_to_and_its_gradient_may_be_0(text: str, gradients: dict[str, list[float]]) -> None:
     numbers = {"x": [3, 4], "a": [5, 7]}

@@ -26,7 +26,7 @@ from symgrad.language.syntax_tree import (
     Script,
     dotted_name,
 )
-from symgrad.notation.tree import Name, SyntaxNode, rebuild_node, walk
+from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find, has_role, role_entry
@@ -264,12 +264,13 @@ def unwrap_variable(statement: PythonStatement) -> PythonStatement:
 
 
 def read_inplace_option(node: SyntaxNode) -> SyntaxNode:
-    """``node`` without ``inplace=False``; refused is a call that writes over a tensor, ``h.add_(1)``."""
+    """``node`` without ``inplace=False``; refused is a call that overwrites a tensor that has a name."""
     if not isinstance(node, PythonCall):
         return node
     told = [k for k in node.keywords if k.name == INPLACE]
     word = out_of_place_name(node.function)
-    if word or any(k.value != Literal(False) for k in told):
+    own = any(isinstance(part, Binary) for part in node.positional[:1])
+    if word or (any(k.value != Literal(False) for k in told) and not own):
         hint = f"h = h.{word}(…)" if word else f"leave {INPLACE} out"
         raise NotationError(OVERWRITES.format("this call"), span=node.span, hints=(hint, RUN))
     return replace(node, keywords=tuple(k for k in node.keywords if k not in told)) if told else node

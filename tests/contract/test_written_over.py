@@ -147,6 +147,7 @@ def test_what_torch_refuses_to_overwrite_is_refused_in_its_words(text: str) -> N
 SAME = [
     ("h = x * a; h += a; h", "h = x * a; h = h + a; h"),
     ("h = x * a; h *= 2; h -= x; h.exp()", "h = x * a; h = h * 2; h = h - x; h.exp()"),
+    ("F.relu(x * a, inplace=True)", "F.relu(x * a)"),
     ("n = 2; n += 1; x * n", "n = 2; n = n + 1; x * n"),
 ]
 

@@ -96,7 +96,10 @@ def read_before_assigned(tree: ast.Module) -> set[str]:
                 found.add(name)
             case ast.Name(id=name):
                 assigned.add(name)
+            case ast.alias(name=name, asname=alias):
+                assigned.add(alias or name.partition(".")[0])
             case _ if isinstance(node, SCOPES):
+                assigned.add(getattr(node, "name", ""))
                 parts = []
             case ast.Assign(targets=targets, value=value):
                 parts = [value, *targets]
@@ -157,7 +160,7 @@ class WalkedText:
             return self.walked(given)
         except TextRejected as error:
             whole = {n: torch.as_tensor(np.array(a)) for n, a in known.items() if np.asarray(a).dtype.kind in "iu"}
-            if not whole or not any(word in str(error) for word in WHOLE):
+            if not whole or not any(word in str(error).lower() for word in WHOLE):
                 raise
             return self.walked({**given, **whole})
 
