@@ -838,6 +838,25 @@ def test_a_changed_constant_has_as_many_digits_as_tell() -> None:
     assert compare_outlines(scaled("0.30000000000000004"), scaled("0.3")) == ("0.3 instead of 0.30000000000000004",)
 
 
+def test_a_name_inside_of_a_function_is_not_that_of_another_tensor_outside(tmp_path):
+    """A library that arranges axes called whatever it was given ``x.reshape(shape)``."""
+    session, _ = play(
+        tmp_path,
+        """
+w, x, u = torch.randn(4, 3, requires_grad=True), torch.ones(2), torch.arange(12.0)
+def grid(x):
+    return x.reshape(3, 4)
+def turned(x):
+    return x.T.contiguous().reshape(-1)
+(grid(u) @ w).sum().backward()
+(turned(torch.ones(2, 4))[:4] @ w * x.sum()).sum().backward()
+""",
+    )
+    first, second = (" ".join([*call.program, *call.notes, *call.told.forms.values()]) for call in session.calls)
+    assert "u.reshape(3, 4) @ w" in first
+    assert "x.reshape" not in first + second
+
+
 def test_what_autocast_rounds_is_called_after_what_it_is(tmp_path):
     session, told = play(
         tmp_path,

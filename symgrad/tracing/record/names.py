@@ -46,7 +46,7 @@ def name_nodes(
             names[id(node)] = own
     names = {**name_assigned(order, outside, given), **names}
     if given:
-        names = {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names), **names}
+        names = {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names, in_sight), **names}
     words = {key: name for key, name in in_sight.items() if not name.replace(".", "").isdigit()}  # not nn.Sequential's
     inside = {
         **name_as_read(order, torch_place),
@@ -165,13 +165,13 @@ def name_module_results(order: Sequence[Node], in_sight: Mapping[int, str]) -> d
     return found
 
 
-def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str]) -> dict[int, str]:
+def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str], sight: Mapping[int, str]) -> dict[int, str]:
     """Names of data that nobody assigned: the text that reads it, or ``seed`` for the weights of a gradient."""
     found: dict[int, str] = {}
     for node in order:
         if node.kind == "data" and id(node) not in names and node.where is not None:
             name = read_name_expression(text_at(node.where) or "", node.parts)
-            if name is not None:
+            if name is not None and not names_another(name, node, sight):
                 found[id(node)] = name
         if node.gradient is not None:
             for weight in node.gradient.weights:
@@ -295,6 +295,13 @@ def read_backward_call(where: SourceLine) -> tuple[str | None, str | None]:
     first, second, *_ = [*(frames.source_segment(part, text) for part in parts), None, None]
     plain = not parts or isinstance(parts[0], (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
     return first if plain else f"({first})", second
+
+
+def names_another(name: str | None, node: Node, in_sight: Mapping[int, str]) -> bool:
+    """Whether the x of ``x.reshape(shape)`` is what a library's function was given, and the script has another x."""
+    owner, base = re.split(r"[.\[]", name or "")[0], node.held._base
+    entries = base is None and "[" in (name or "")  # a copy of entries has no base
+    return owner in in_sight.values() and not entries and in_sight.get(id(base)) != owner
 
 
 def parse_one(text: str) -> ast.expr | None:

@@ -24,7 +24,7 @@ from symgrad.tracing.lift import WRITTEN
 from symgrad.tracing.lift.boxes import format_change
 from symgrad.tracing.lift.call_sweeps import OVERFLOWS, settle_singular
 from symgrad.tracing.record.frames import source_segment
-from symgrad.tracing.record.names import called_name_at, parse_one, text_at
+from symgrad.tracing.record.names import called_name_at, names_another, parse_one, read_name_expression, text_at
 from symgrad.tracing.record.trace import Node, as_numbers, holds_same_numbers
 from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import list_names
@@ -213,7 +213,7 @@ def explain_nameless_inputs(call: Findings) -> list[str]:
         own = None if node is None else names.get(id(node))
         passed = isinstance(own, Suggested) and own.isidentifier()  # called as the line that reads it does
         if label in read and (passed or (OURS.fullmatch(label) and (own is None or WRITTEN.fullmatch(own)))):
-            words = describe_data(node, label, np.asarray(program.arrays[tensor.name]), known)
+            words = describe_data(node, label, np.asarray(program.arrays[tensor.name]), known, call.scene.sight)
             if words:
                 said.setdefault(words, []).append(label)
     parts = []
@@ -223,21 +223,25 @@ def explain_nameless_inputs(call: Findings) -> list[str]:
     return ["; ".join(parts)] if parts else []
 
 
-def describe_data(node: Node | None, label: str, array: Array, known: Mapping[str, Array]) -> str:
+def describe_data(
+    node: Node | None, label: str, array: Array, known: Mapping[str, Array], sight: Mapping[int, str]
+) -> str:
     """``X @ E.T``, ``zeros``, ``X.transpose(0, 1)``; empty where nothing is known."""
-    text = None if node is None else quote_making_text(node)
+    text = None if node is None else quote_making_text(node, sight)
     if text is not None:
         return text
+    base = None if node is None else node.held._base
+    known = {**known, sight[id(base)]: as_numbers(base)} if id(base) in sight else known
     alike = {found for name, other in known.items() if (found := write_as_part(name, other, array)) is not None}
     numbers = describe_values(array, label)
     return alike.pop() if len(alike) == 1 and not numbers else numbers
 
 
-def quote_making_text(node: Node) -> str | None:
+def quote_making_text(node: Node, sight: Mapping[int, str]) -> str | None:
     """The text that made a tensor; of what a call made inside, that it was made there."""
     text = None if node.where is None or not node.made_by else text_at(node.where)
     tree = parse_one(text or "")
-    if node.where is None or tree is None:
+    if node.where is None or tree is None or names_another(read_name_expression(text or "", ()), node, sight):
         return None
     quoted = truncate_end(source_segment(tree, text or ""), LONGEST)
     if called_name_at(node.where) in (None, node.made_by.rpartition(".")[2]):
