@@ -484,3 +484,10 @@ def test_what_stays_broadcasts_or_is_counted_is_written_as_torch_takes_it(
     got = dict(zip(named, found if isinstance(found, tuple) else (found,), strict=True))
     for name, gradient in zip([n for n in leaves if n != "n"], expected, strict=True):
         assert_same(gradient, got[name], what=name)
+
+
+def test_the_docstring_of_a_text_of_several_lines_has_them_below_one_another() -> None:
+    text = "h = x @ w\nfor n in range(2):\n    h = h * (n + 2)\nh.relu()"
+    tree = ast.parse(symgrad.export(text, shapes={"x": (2, 3), "w": (3, 2)}))
+    (kind,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert text in str(ast.get_docstring(kind)).replace("\n    ", "\n")

@@ -77,8 +77,12 @@ def choose_function_name(wish: str | None, program: Program, parts: Passes) -> s
 
 def describe_module(told: ExportSource) -> list[str]:
     """The docstring, in lines: the title, the formulas, where they do not hold."""
-    first, *more = textwrap.wrap(" ".join(told.title.split()) or told.name, WIDTH - len(STEP))
+    written = [line.rstrip() for line in told.title.strip().splitlines() if line.strip()]
+    title = " ".join(told.title.split()) if len(written) < 2 else ""
+    first, *more = textwrap.wrap(title or told.name, WIDTH - len(STEP))
     lines = [first.replace("\\", "/"), *more]
+    if not title and written:  # a text of several lines
+        lines += ["", *(f"    {line}" for line in written)]
     if told.formulas:
         lines += ["", *(f"    {text}" for text in told.formulas)]
     notes = (*told.lines.provisos, *(f"{remark}." for remark in told.remarks))
