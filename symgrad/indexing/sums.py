@@ -70,7 +70,7 @@ def put_in(body: Expr, places: Mapping[Index, Expr]) -> Expr:
             node for node in body.atoms(sp.Mul) if any(f.xreplace(places) == 0 for f in node.args if is_condition(f))
         ]
         body = body.xreplace(dict.fromkeys(out, sp.S.Zero))
-    return body.xreplace(places)
+    return relabel(body, places)
 
 
 def is_condition(factor: Expr) -> bool:
