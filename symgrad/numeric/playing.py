@@ -254,7 +254,7 @@ def shares(found: Array, others: Iterable[object]) -> bool:
 def in_type(array: Array) -> Array:
     """Whole numbers as they are, everything else in float64."""
     found = np.asarray(array)
-    return found if np.issubdtype(found.dtype, np.integer) else as_float(found)
+    return found if found.dtype.kind in "iu" else as_float(found)
 
 
 def evaluate_with_positions(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
