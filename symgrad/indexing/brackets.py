@@ -15,22 +15,12 @@ from collections.abc import Iterator, Sequence
 
 import sympy as sp
 
-from symgrad.indexing.symbols import Expr, Index, free_indices
+from symgrad.indexing.symbols import Expr, Index, Stepped, free_indices
 from symgrad.shapes import Shape, Size
 
 STRICT = (sp.Lt, sp.Gt)
 ORDERS = (*STRICT, sp.Le, sp.Ge)
 """Conditions that say which of two is larger."""
-
-
-class Stepped(sp.Function):
-    """A whole number, not below 0, that changes in steps only: its derivative is 0 between the edges."""
-
-    is_integer = True
-    is_nonnegative = True
-
-    def _eval_derivative(self, symbol: Expr) -> Expr:
-        return sp.S.Zero
 
 
 class Bracket(Stepped):

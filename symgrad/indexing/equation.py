@@ -36,6 +36,7 @@ from symgrad.indexing.symbols import (
     is_access,
     name_of,
     over,
+    unevaluated,
 )
 from symgrad.shapes import Shape, Size
 
@@ -110,8 +111,10 @@ def rebuilt_like(node: Expr, args: Sequence[Expr]) -> Expr:
         numbers = 1 if node.args[0].is_Number else 0
         return node._new_rawargs(*args[:numbers], *sorted(args[numbers:], key=_in_order))
     if isinstance(node, sp.KroneckerDelta):
-        return sp.KroneckerDelta(*sorted(args, key=default_sort_key), evaluate=False)
-    if isinstance(node, (Relational, Bracket, sp.Pow, sp.Mod, sp.floor)) or _keeps_its_sign(node):
+        return unevaluated(sp.KroneckerDelta, *sorted(args, key=default_sort_key))
+    if isinstance(node, (Bracket, sp.Mod, sp.floor)) or _keeps_its_sign(node):
+        return unevaluated(node.func, *args)
+    if isinstance(node, (Relational, sp.Pow)):
         return node.func(*args, evaluate=False)
     if isinstance(node, (sp.Sum, sp.Product)):
         return over(node.func, *args)

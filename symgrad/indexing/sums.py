@@ -26,7 +26,7 @@ from symgrad.indexing.brackets import (
     whole_gap,
 )
 from symgrad.indexing.equation import relabel
-from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, is_access, over
+from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, is_access, over, unevaluated
 from symgrad.shapes import Size
 
 
@@ -182,7 +182,7 @@ def delta(first: Expr, second: Expr) -> Expr:
             return sp.S.Zero
         if low == high == 0:
             return sp.S.One
-    return sp.KroneckerDelta(*sorted((first, second), key=default_sort_key), evaluate=False)
+    return unevaluated(sp.KroneckerDelta, *sorted((first, second), key=default_sort_key))
 
 
 def contracted_sum(body: Expr, indices: Sequence[Index]) -> Expr:

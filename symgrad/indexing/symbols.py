@@ -92,6 +92,22 @@ class Scalar(sp.Function):
         return sp.S.Zero
 
 
+class Stepped(sp.Function):
+    """A whole number, not below 0, that changes in steps only: its derivative is 0 between the edges."""
+
+    is_integer = True
+    is_nonnegative = True
+
+    def __new__(cls, *args: Any, evaluate: bool = True) -> Expr:
+        """What `eval` makes of it, or it as it stands."""
+        own = [sp.sympify(a, strict=True) for a in args]
+        found = cls.eval(*own) if evaluate else None
+        return unevaluated(cls, *own) if found is None else found
+
+    def _eval_derivative(self, symbol: Expr) -> Expr:
+        return sp.S.Zero
+
+
 def name_of(entry: Expr) -> str:
     """The name of the tensor that an access reads."""
     return str(entry.args[0].name if isinstance(entry, Scalar) else entry.base.label.name)
@@ -143,6 +159,11 @@ def over(kind: type[Expr], body: Expr, *limits: Expr) -> Expr:
     node = sp.Expr.__new__(kind, body, *limits)
     node.is_commutative = True
     return node
+
+
+def unevaluated(kind: type[Expr], *args: Expr) -> Expr:
+    """A function of ``args`` as it stands; SymPy would make, for each, the set of how many arguments it may have."""
+    return sp.Expr.__new__(kind, *args)
 
 
 @lru_cache(maxsize=2048)
