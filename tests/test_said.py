@@ -117,7 +117,7 @@ def test_a_reason_that_is_none_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path
     """`stays the same whatever x is`, of what is flat here alone; `J is not 0`, of one that is."""
     assert not explained(ONE, check=False)
     assert not told(ONE, tmp_path)
-    monkeypatch.setattr("symgrad.explanation.reasons.flat", lambda *of: False)
+    monkeypatch.setattr("symgrad.explanation.reasons.moving_places", lambda *of: (0,))
     monkeypatch.setattr(Vanishing, "_still", lambda *of: True)
     assert any("stays the same whatever x is" in said for said in told(ONE, tmp_path))
     monkeypatch.setattr(sys.modules["symgrad.explanation.singular"], "stands_still", lambda *of: False)

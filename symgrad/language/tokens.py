@@ -50,9 +50,8 @@ INSTEAD = {
     "lambda": "write the returned expression alone: x**3",
     **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
     **dict.fromkeys(("and", "or", "not"), "(x > 0) & (x < 1), | and ~"),
-    **dict.fromkeys(
-        ("def", "return", "class", "while", "for", "in"), "write the lines that compute, one after the other"
-    ),
+    **dict.fromkeys(("def", "return", "class", "while", "in"), "write the lines that compute, one after the other"),
+    "for": "write the lines that compute, or a list entry by entry: [x[0], x[1]]",
     "with": "h.detach() is a tensor without a gradient",
     "del": "leave it out: a name that no line uses changes nothing",
 }
