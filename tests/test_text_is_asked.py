@@ -36,7 +36,6 @@ VERSION = torch.__version__.partition("+")[0]
 OUTCOMES: dict[str, tuple[TextOutcome, bool, str]] = {
     "x@a": (TextOutcome.EQUAL, True, f"Equal to torch {VERSION} in every entry."),
     "F.softmax(x, dim=-1)": (TextOutcome.EQUAL, True, f"Equal to torch {VERSION} in every entry"),
-    "y = x; y.mul_(2)": (TextOutcome.REFUSED, False, "PyTorch rejects this code: a leaf Variable that requires grad"),
     "y = x.exp(); y.mul_(2); y": (TextOutcome.REFUSED, False, "PyTorch rejects this code: one of the variables needed for gradient"),
     "softmax(x)": (TextOutcome.REFUSED, True, "PyTorch rejects this code: softmax() missing 1 required positional arguments: \"dim\""),
     "layer_norm(x)": (TextOutcome.REFUSED, True, "PyTorch rejects this code: layer_norm() missing 1 required positional argument"),

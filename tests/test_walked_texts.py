@@ -200,3 +200,16 @@ def test_what_a_console_shows_is_run_as_it_was_typed() -> None:
     found = symgrad.explain(">>> y = x * 3\n>>> y[0] = 1\n>>> y.sum()\ntensor(…)", x=[1, 2])
     assert found.gradients["x"].value.tolist() == [0, 3]
     assert ">>>" not in found.to_text()
+
+
+def test_what_a_cast_may_share_is_not_overwritten() -> None:
+    """``y.float()`` is y itself, or a copy: the type of the user's tensor says which."""
+    for text in (
+        "y = x * 2; z = y.float(); y.mul_(2); z * y",
+        "y = x * 2; z = y.float(); z[0] = 1; z * y",
+    ):
+        with pytest.raises(symgrad.SymgradError, match="overwrit"):
+            symgrad.explain(text, x=[1.0, 2.0])
+    found = symgrad.explain("h = (x * 2).float(); h[0] = 0; h * x", x=[1.0, 2.0])
+    assert_same([0.0, 8.0], found.output, what="what nothing else shares")
+    assert found.passed

@@ -154,6 +154,7 @@ class ReferenceInterpreter(ExpressionEvaluator):
             raise UnsupportedText("it is nested too deep") from error
         if not isinstance(self.last, (torch.Tensor, np.ndarray, np.generic)):
             raise UnsupportedText("it gives no tensor")
+        self.caller.refuse_shared_casts()
         for name, value in self.names.items():  # what has become a leaf since it was bound
             self.mark(name, value)
         return ReferenceResult(self.last, self.leaves, self.seed, tuple(dict.fromkeys(self.caller.kept)))

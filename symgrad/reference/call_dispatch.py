@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import torch
@@ -87,13 +88,22 @@ Draw = Callable[[str, Sequence[Any], tuple[int, ...]], Any]
 class TorchCaller:
     """Calls what a text calls; ``draws`` are the random numbers that are handed in, ``kept`` casts that kept digits.
 
-    Where none are left, ``draw`` makes some.
+    Where none are left, ``draw`` makes some. ``cast`` are what those casts were given and gave, with their versions:
+    whether the two share entries depends on the type that the user's tensor has.
     """
 
     budget: Budget
     draws: list[Any]
     draw: Draw | None = None
     kept: list[str] = field(default_factory=list)
+    cast: list[tuple[tuple[Any, int], ...]] = field(default_factory=list)
+
+    def refuse_shared_casts(self) -> None:
+        """Refuse a text that overwrites one side of such a cast while the other is there."""
+        for pair in self.cast:
+            alive = [(tensor, version) for known, version in pair if (tensor := known()) is not None]
+            if len(alive) == 2 and any(tensor._version != version for tensor, version in alive):
+                raise UnsupportedText("a tensor is overwritten that a cast may share with another")
 
     def attribute(self, owner: Any, word: str) -> Any:
         """``owner.word``."""
@@ -197,7 +207,9 @@ class TorchCaller:
         types = {a for a in (*args, *kwargs.values()) if isinstance(a, torch.dtype)}
         if owner.dtype is torch.float64 and (name in LOWER or (name in ("to", "type") and types & LESS)):
             self.kept.append(name)
-            return self.counted(torch.clone, [owner], {}, name)
+            found = self.counted(torch.clone, [owner], {}, name)
+            self.cast.append(tuple((ref(tensor), tensor._version) for tensor in (owner, found)))
+            return found
         if name == "float" and not owner.dtype.is_floating_point:
             bound = torch.Tensor.double
         return self.counted(bound, [owner, *args], kwargs, name)
