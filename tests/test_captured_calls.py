@@ -413,3 +413,15 @@ def test_a_call_of_many_operations_is_taken_apart():
     program = capture(lambda x: net(x)[0][-1], torch.ones(120, 1, 1, dtype=torch.float64))
     assert not program.black_boxes
     assert len(program.operations) > 400
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_what_is_picked_may_be_nothing(size: int, count: int) -> None:
+    """Of one entry there is no pair: the gradient is 0, and it comes by the calls that are planned, too."""
+    x = torch.arange(size, dtype=torch.float64).requires_grad_()
+    out = torch.combinations(x, count)
+    v = torch.arange(out.numel(), dtype=torch.float64).reshape(out.shape) + 1
+    found = capture(lambda x: torch.combinations(x, count), x).pullback(v.numpy())
+    (right,) = torch.autograd.grad(out, x, v, allow_unused=True) if out.requires_grad else (None,)
+    assert_same(torch.zeros(size) if right is None else right, found["x"], what=f"{count} of {size}")

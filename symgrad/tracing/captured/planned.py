@@ -154,7 +154,14 @@ class PreparedSweep:
         reached = [str(s.arguments[n]) for s in steps for n in self.sweep.places.get(s.result.name, ())]
         sources = tuple(dict.fromkeys(source for source in reached if source not in between))
         parts, found = self.chain.slot(), {}
-        self.chain.append(lambda cotangent: dict(self.sweep.call(last, cotangent)), (cotangent.place,), parts)
+
+        def pulled(cotangent: Array) -> dict[str, Array]:
+            arrived = dict(self.sweep.call(last, cotangent))
+            if not arrived.keys() >= {*sources}:  # of nothing, nothing is asked
+                raise BadlyScaled
+            return arrived
+
+        self.chain.append(pulled, (cotangent.place,), parts)
         for source in sources:
             place = self.chain.slot()
             self.chain.append(itemgetter(source), (parts,), place)
