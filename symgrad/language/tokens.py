@@ -51,7 +51,7 @@ INSTEAD = {
     **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
     **dict.fromkeys(("and", "or", "not"), "(x > 0) & (x < 1), | and ~"),
     **dict.fromkeys(("def", "return", "class", "while", "in"), "write the lines that compute, one after the other"),
-    "for": "write the lines that compute, or a list entry by entry: [x[0], x[1]]",
+    "for": "write the lines that compute, one after the other; a list entry by entry: [x[0], x[1]]",
     "with": "h.detach() is a tensor without a gradient",
     "del": "leave it out: a name that no line uses changes nothing",
 }
