@@ -28,7 +28,7 @@ from symgrad.backward.trees import fill_slots
 from symgrad.calculus import reverse_sweep
 from symgrad.entries import readings as vocabulary
 from symgrad.language.input_names import UsedNames
-from symgrad.numeric import playing, symbols_and_digits
+from symgrad.numeric import playing, symbols_and_digits, vector_products
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
 from symgrad.shapes import SlotSymbol
@@ -585,3 +585,25 @@ def test_what_runs_a_script_is_not_in_its_sight(monkeypatch, tmp_path) -> None:
     run_script(str(script), [])
     assert "x" in looked
     assert "tmp_path" not in looked
+
+
+NET = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), {norm}torch.nn.Tanh(), torch.nn.Linear(4, 2))
+net(torch.randn(5, 3)).pow(2).mean().backward()
+"""
+
+
+@pytest.mark.parametrize("norm", ["", "torch.nn.LayerNorm(4), "])
+def test_a_call_that_is_told_is_swept_back_once(norm, monkeypatch, tmp_path) -> None:
+    """The gradients that are compared with torch's and the cotangents of the lines are of one sweep to the leaves."""
+    swept, own = [], vector_products.Pull.back
+    monkeypatch.setattr(
+        vector_products.Pull, "back", lambda self, *args, **told: swept.append(self) or own(self, *args, **told)
+    )
+    (tmp_path / "net.py").write_text(NET.format(norm=norm), encoding="utf-8")
+    (event,) = run_script(str(tmp_path / "net.py"), []).calls
+    assert all(leaf.agrees for leaf in event.leaves)
+    assert all(line.value is not None for line in event.told.source.lines if line.shape is not None)
+    assert sum(len(sweep.wanted) >= len(event.leaves) for sweep in swept) == 1

@@ -715,7 +715,7 @@ def test_only_gradients_that_may_be_rounding_are_swept_to_once_more(tmp_path, mo
     asked, pull = [], agreement.pull_recording
 
     def counted(program, seeds, wanted=None, **told):
-        asked.extend([[program.labels[name] for name in wanted or ()]] if "taken" in told else [])
+        asked.extend([[program.labels[name] for name in wanted or ()]] if {*told} & {"hook", "values"} else [])
         return pull(program, seeds, wanted, **told)
 
     monkeypatch.setattr(agreement, "pull_recording", counted)

@@ -31,12 +31,15 @@ from symgrad.errors import InputError
 from symgrad.language.expand import expand_steps, expansion_script
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.forward_pass import MOST_HELD, check_entries, compute
-from symgrad.numeric.vector_products import push_values
+from symgrad.numeric.vector_products import Taken, numeric_pullback, push_values
 from symgrad.ops import entry_named
 from symgrad.ops.lookup import has_role
-from symgrad.program import Program, Role
+from symgrad.program import Apply, Program, Role
 
-__all__ = ["LONG", "Backward", "ForwardMode", "Line", "derive_backward", "derive_double_backward", "derive_pushforward"]
+__all__ = [
+    "LONG", "Backward", "ForwardMode", "Line", "derive_backward", "derive_double_backward", "derive_pushforward",
+    "take_with_opened",
+]  # fmt: skip
 
 Pull = Callable[[Program, Values, Sequence[str], Backward], Mapping[str, Array]]
 """vᵀJ in numbers, by tensors of a program that lines belong to."""
@@ -112,6 +115,35 @@ def add_opened_values(program: Program, wider: Program, values: Values) -> Value
     for step in steps:
         compute(step, wider, arrays)
     return values.with_arrays({name: array for name, array in arrays.items() if name not in values.arrays})
+
+
+def take_with_opened(
+    recorded: Program, opened: Program, values: Values, names: Collection[str], taken: Taken
+) -> tuple[list[str], Taken] | None:
+    """How a sweep over the steps as they were ``recorded`` gives the cotangents of ``names`` of the ``opened`` program.
+
+    Of which tensors it is asked, and what takes them: a cotangent inside of what was opened follows from that of its
+    result. None where something inside is read elsewhere, too, or was merged with something.
+    """
+    known, parts, inside = {t.name for t in recorded.tensors()}, dict[str, tuple[Apply, ...]](), list[Apply]()
+    for step in opened.steps:
+        inside.append(step)
+        if step.result.name in known:
+            parts[step.result.name], inside = tuple(inside[:-1]), []
+    own = {step.result.name: end for end, steps in parts.items() for step in steps}
+    read = ((name, own.get(step.result.name, step.result.name)) for step in opened.steps for name in step.tensors)
+    if inside or not known <= opened.by_name.keys() or any(own.get(name, end) != end for name, end in read):
+        return None
+
+    def take(name: str, cotangent: Array) -> None:
+        if name in names:
+            taken(name, cotangent)
+        inner = [step.result.name for step in reversed(parts.get(name, ())) if step.result.name in names]
+        found = numeric_pullback(replace(opened, output=name), values, cotangent, inner) if inner else {}
+        for own in inner:
+            taken(own, found[own])
+
+    return [name for name in known if name in names or parts.get(name)], take
 
 
 def find_unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:

@@ -75,6 +75,10 @@ def _unfolded(step: Apply, program: Program, values: Values, cotangent: Array, p
     return evaluated(local_pullback(form.key, place), form, values, {SEED: cotangent, **numbers})
 
 
+Taken = Callable[[str, Array], None]
+"""What is given each cotangent by name, as soon as nothing more is added to it."""
+
+
 @dataclass(eq=False)
 class Pull:
     """A sweep back to ``wanted``, for as many seeds as are given: what a step reads is asked once.
@@ -114,9 +118,7 @@ class Pull:
             found[step.result.name] = step
         return tuple(found.values())
 
-    def back(
-        self, seeds: Mapping[str, Array], every: bool = False, taken: Callable[[str, Array], None] | None = None
-    ) -> dict[str, Array]:
+    def back(self, seeds: Mapping[str, Array], every: bool = False, taken: Taken | None = None) -> dict[str, Array]:
         """vᵀJ for each of ``wanted``; with ``every``, of each tensor on the way: else what reached it is let go.
 
         ``taken`` is given each as soon as nothing more is added to it, and then it is let go, too.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.backward import Backward, derive_backward
+from symgrad.backward import Backward, derive_backward, take_with_opened
 from symgrad.backward.line_templates import prove_program_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
@@ -24,7 +24,7 @@ from symgrad.language import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
-from symgrad.numeric.vector_products import push_numbers
+from symgrad.numeric.vector_products import Taken, push_numbers
 from symgrad.ops.complex_pairs import complex_notes
 from symgrad.program import Program
 from symgrad.render import WRITERS
@@ -165,15 +165,21 @@ class Capture(RecordedProgram, Listed):
         seeds: Mapping[str, Array],
         wanted: Sequence[str],
         ones: bool,
-        reader: Callable[[Backward], Callable[[str, Array], None]] | None = None,
+        reader: Callable[[Backward], Taken] | None = None,
+        sweep: Callable[[Sequence[str], Taken], Any] | None = None,
     ) -> Backward:
         """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written.
 
-        What a ``reader`` makes of the lines is given their numbers one by one, by tensor; they are not kept then.
+        What a ``reader`` makes of the lines is given their numbers one by one, by tensor; they are not kept then. They
+        come from a ``sweep`` that is made anyway, where that can be.
         """
 
         def numbers(program: Program, values: Values, names: Sequence[str], lines: Backward) -> Mapping[str, Array]:
             taken = None if reader is None else reader(lines)
+            asked = taken and sweep and take_with_opened(self.recording, program, values, names, taken)
+            if sweep is not None and asked:
+                sweep(*asked)
+                return {}
             return pull_recording(self, seeds, names, program=program, values=values, taken=taken)
 
         return self._lines(wanted, ones=ones, pull=numbers, complexes=self.complexes)

@@ -9,7 +9,7 @@ runs the program again, is as far from the derived gradient in single precision,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -21,6 +21,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import forward
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import Values, compute
+from symgrad.numeric.vector_products import Taken
 from symgrad.ops.lookup import entry_of
 from symgrad.oracles.comparisons import Check, judge, skipped
 from symgrad.oracles.forms import symmetric_part
@@ -58,6 +59,7 @@ class Judge:
         self.program, self.seeds, self.kinds = program, seeds, kinds
         self.terms: dict[str, float] = {}
         self.derived: dict[str, Array] = {}
+        self.pulled = False
         self.open: dict[str, Array] = {}
         self._doubtful: set[str] = set()
         self.chosen: dict[str, str] = {}
@@ -68,11 +70,21 @@ class Judge:
         self._drawn: dict[int, dict[str, float]] = {}
         self._moved: dict[int, dict[str, float]] = {}
 
-    def pull(self, *watchers: Callable[..., Any]) -> dict[str, Array]:
-        """vᵀJ for everything that is wanted, and where it has no number to agree on."""
-        program = self.program
-        seen = (*watchers, term_size_watcher(program.arrays, self.terms))
-        self.derived = pull_recording(program, self.seeds, seen=seen, noted=self.chosen)
+    def pull(
+        self, watchers: Sequence[Callable[..., Any]], between: Sequence[str] = (), taken: Taken | None = None
+    ) -> dict[str, Array]:
+        """vᵀJ for all that is wanted, and where it has no number to agree on; cotangents ``between`` are ``taken``."""
+        program, found = self.program, dict[str, Array]()
+
+        def finished(name: str, cotangent: Array) -> None:
+            if name in program.wanted:
+                found[name] = cotangent
+            if taken is not None and name in between:
+                taken(name, cotangent)
+
+        seen, names = (*watchers, term_size_watcher(program.arrays, self.terms)), (*program.wanted, *between)
+        pull_recording(program, self.seeds, names, seen=seen, noted=self.chosen, taken=finished)
+        self.derived, self.pulled = {name: found[name] for name in program.wanted}, True
         plain = pull_recording(program, self.seeds, origins=None) if self.chosen else self.derived
         self.open = {name: ~np.isfinite(as_float(part)) for name, part in plain.items()}
         for name, part in plain.items() if self.chosen else ():

@@ -7,6 +7,7 @@ outputs, and for each leaf the derived vᵀJ beside torch's own.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,15 +112,17 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
         from symgrad.render.program_drawing import CotangentSums
 
         drawn = [CotangentSums()]
-    judge.pull(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn)
+    sweep = partial(judge.pull, [births(born), flow.seen, *([] if repeated else [met.seen]), *drawn])
+    ones = len(scene.seeds) == 1 and scene.seeds[0] is None
+    unit = max((precision_of(kind)[1] for kind in judge.kinds.values()), default=0)
+    told = StoryLines() if repeated else make_lines(program, seeds, ones, asked, unit, sweep)
+    if not judge.pulled:
+        sweep()
     scene.passed = flow.small_of(scene.order, lifted.refs)
     lost = is_lost_to_zero_weights(program, born)
     real = explain_extended_gradients(program, seeds, judge.kinds) if born and not lost else None
     open_as = "lost to 0·∞" if lost else "out of range" if real is not None else ""
     few = len(targets) <= HANDFUL or bool(scene.watch.only)
-    ones = len(scene.seeds) == 1 and scene.seeds[0] is None
-    unit = max((precision_of(kind)[1] for kind in judge.kinds.values()), default=0)
-    told = StoryLines() if repeated else make_lines(program, seeds, ones, asked, unit)
     rows = [
         make_leaf_row(scene, judge, name, tensor, true, few and not repeated, flow, open_as, told)
         for name, (tensor, true) in targets.items()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -31,6 +31,7 @@ from symgrad.indexing.equation import replace_accesses
 from symgrad.indexing.symbols import Expr, access, is_access, names_read
 from symgrad.numeric.exact import Array, as_float, euclidean, furthest
 from symgrad.numeric.playing import evaluate, in_type
+from symgrad.numeric.vector_products import Taken
 from symgrad.program import Apply
 from symgrad.reference import run_reference
 from symgrad.reference.bounds import TextRejected, UnsupportedText
@@ -69,7 +70,7 @@ class LineEvaluation:
         self.kept: dict[str, Array] = {}
         self.wrong: set[str] = set()
 
-    def begin(self, lines: Backward) -> Callable[[str, Array], None]:
+    def begin(self, lines: Backward) -> Taken:
         """Take the lines; what takes the numbers of each tensor that they belong to."""
         program, self.lines = self.program, lines
         self.numbers = dict(zip(lines.inputs, (program.arrays.get(t.name) for t in lines.source.inputs), strict=True))

@@ -126,8 +126,13 @@ def drop_large_value(line: Line) -> Line:
     return line if line.value is None or np.size(line.value) <= KEPT else replace(line, value=None)
 
 
-def make_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7) -> StoryLines:
-    """The lines of one call; of a long program only if that call was ``asked`` for. ``unit``: of torch's rounding."""
+def make_lines(
+    program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7, sweep: Any = None
+) -> StoryLines:
+    """The lines of one call; of a long program only if that call was ``asked`` for. ``unit``: of torch's rounding.
+
+    ``sweep`` is one that is made of the call anyway, as `Capture.backward_by` takes it.
+    """
     steps = len(program.recording.steps)
     if steps > MOST_STEPS and not asked:
         one = Setting("run", value="--call N")
@@ -135,7 +140,7 @@ def make_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         return StoryLines(warning=what)
     held = LineEvaluation(program, seeds, unit)
     try:
-        program.backward_by(seeds, program.wanted, ones, held.begin)
+        program.backward_by(seeds, program.wanted, ones, held.begin, sweep)
     except SymgradError as error:
         return StoryLines(warning=f"the backward cannot be shown line by line: {error.problem}")
     found, withheld = held.without_others()
