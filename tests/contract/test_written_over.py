@@ -75,14 +75,19 @@ def by_torch(text: str, leaf: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("text", [*TAKEN, *SHARED])
-def test_what_is_written_over_is_what_torch_has(text: str) -> None:
+def assert_as_torch(text: str) -> None:
+    """The value and the gradient of the lines are torch's."""
     leaf = torch.tensor(X, dtype=torch.float64, requires_grad=True)
     out = by_torch(text, leaf)
     found = symgrad.explain(text, check=False, x=X)
     assert_same(out.detach(), found.output, what=text)
     assert_same(torch.autograd.grad(out.sum(), leaf)[0], found.gradients["x"].value, what=text)
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("text", [*TAKEN, *SHARED])
+def test_what_is_written_over_is_what_torch_has(text: str) -> None:
+    assert_as_torch(text)
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -170,8 +175,4 @@ SHARES = [
 
 @pytest.mark.parametrize("text", SHARES)
 def test_what_a_name_shares_is_overwritten_under_every_name(text: str) -> None:
-    leaf = torch.tensor(X, dtype=torch.float64, requires_grad=True)
-    out = by_torch(text, leaf)
-    found = symgrad.explain(text, check=False, x=X)
-    assert_same(out.detach(), found.output, what=text)
-    assert_same(torch.autograd.grad(out.sum(), leaf)[0], found.gradients["x"].value, what=text)
+    assert_as_torch(text)
