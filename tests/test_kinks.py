@@ -123,7 +123,7 @@ def met(op: Op, at: float, shift: float = 0.0) -> tuple[Program, Mapping[str, Ar
     values, seed = forward(program, inputs), np.ones(program.numbers(program.out.shape))
     names = [name for name, _ in example.shapes if name not in op.data]
     passages: list[ties.Passage] = []
-    numeric_pullback(program, values, seed, names, lambda *of: passages.append(ties.Passage(*of[:3])))
+    numeric_pullback(program, values, seed, names, lambda *of: passages.append(ties.Passage(*of)))
     found = [*ties.ties(program, values, passages, lambda name, change: {name: change})]
     found += ties.switches(program, values, seed, names, passages)
     return program, inputs, found

@@ -214,7 +214,7 @@ def kinks_page(ops: Sequence[Op]) -> SitePage:
             f"| {' | '.join(AT_EDGES)} |",
             "|---" * len(AT_EDGES) + "|",
         ]
-        lines += [f"| `{r.text}` | {r.at} | {r.by} | {r.here:.4g} | {r.torch:.4g} |" for r in rules]
+        lines += [f"| `{text}` | {at} | {own.by} | {own.here:.4g} | {own.torch:.4g} |" for text, at, own in rules]
     return SitePage(PurePosixPath("kinks.md"), "\n".join(lines))
 
 

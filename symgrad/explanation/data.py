@@ -23,7 +23,7 @@ from symgrad.explanation.evidence import may_be_rounding, with_rounding_marked
 from symgrad.explanation.formulas import Entry, entry_story, find_definitions
 from symgrad.explanation.given import Given, Seed, Writers, Written
 from symgrad.explanation.jacobian import Hessian, Jacobian
-from symgrad.explanation.singular import Singular
+from symgrad.explanation.singular import Passage, Singular
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.definitions import NamedEquation
 from symgrad.indexing.symbols import Expr
@@ -225,13 +225,12 @@ class Explanation(Written):
         ops = [op for step in self.program.steps if (op := entry_of(step.op)) is not None]
         if self.out_of_range or all(op.smooth and not is_non_differentiable(op) for op in ops):
             return ()
-        from symgrad.explanation.kinks import Passage
         from symgrad.explanation.ties import switches, ties
 
         met: list[Passage] = []
         program, values, names = self.program, self.values, tuple(self.gradients)
         weights = as_float(self.seed)
-        numeric_pullback(program, values, weights, names, lambda *of: met.append(Passage(*of[:3])))
+        numeric_pullback(program, values, weights, names, lambda *of: met.append(Passage(*of)))
 
         def back(name: str, change: Array) -> Mapping[str, Array]:
             return numeric_pullback(replace(program, output=name), values, change, names)

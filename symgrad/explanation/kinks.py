@@ -8,19 +8,18 @@ places where steps tie, `counting` finds by halving a few at which a change matt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from symgrad.entries.spec import Example
 from symgrad.errors import UnsupportedError
 from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch
 from symgrad.oracles.numerical import ONE_SIDED, lies_between, same_slope
-from symgrad.oracles.torch_rules import own_numbers
+from symgrad.oracles.torch_rules import OwnNumber, own_numbers
 from symgrad.program import Apply, Program
 
 STEP, STEP_LEAVES = 1e-7, 1e-5
@@ -90,31 +89,16 @@ def _limit(beside: float, nearer: float) -> float:
     return float(np.copysign(np.inf, nearer)) if abs(nearer) > 2 * abs(beside) else beside
 
 
-@dataclass(frozen=True)
-class EdgeRule:
-    """∂L/∂x₀ by one operand of ``text`` where there is no derivative: what the equation gives, and torch's number."""
-
-    op: str
-    text: str
-    at: str
-    by: str
-    here: float
-    torch: float
-
-
-def edges_of(op: Op) -> Iterator[EdgeRule]:
-    """What torch does at each edge of ``op``, by each operand for which that is its own choice."""
+def edges_of(op: Op) -> Iterator[tuple[str, str, OwnNumber]]:
+    """At each edge of ``op``, in the first example where torch has numbers of its own: text, point and each number."""
     for edge in op.limits.edges:
-        fitting = [e for e in op.examples if {*edge} <= {n for n, _ in e.shapes}]
-        yield from next((found for e in fitting if (found := list(_rules(op, edge, e)))), [])
-
-
-def _rules(op: Op, edge: Mapping[str, float], example: Example) -> Iterator[EdgeRule]:
-    """`edges_of` for one edge and one example: a row for each operand."""
-    program = read_program(example.text, shapes=dict(example.shapes)).program
-    at = ", ".join(f"{n} = {value:g}" for n, value in edge.items())
-    for own in own_numbers(program, edge, [n for n, _ in example.shapes if n not in op.data]):
-        yield EdgeRule(op.name, example.text, at, own.by, own.here, own.torch)
+        at = ", ".join(f"{n} = {value:g}" for n, value in edge.items())
+        for example in (e for e in op.examples if {*edge} <= {n for n, _ in e.shapes}):
+            program = read_program(example.text, shapes=dict(example.shapes)).program
+            found = [*own_numbers(program, edge, [n for n, _ in example.shapes if n not in op.data])]
+            yield from ((example.text, at, own) for own in found)
+            if found:
+                break
 
 
 def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: float) -> float:
@@ -192,15 +176,6 @@ class Tie:
             return f"symgrad takes {_digits(self.here)}"
         taken = f"torch {self.version} takes {_digits(self.torch)}"
         return taken if same_slope(self.torch, self.here) else f"{taken}, symgrad {_digits(self.here)}"
-
-
-@dataclass(frozen=True, eq=False)
-class Passage:
-    """What came back to a step, and the place among its arguments to which it was pulled."""
-
-    step: Apply
-    place: int
-    weights: Array
 
 
 def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bool]) -> list[Place]:

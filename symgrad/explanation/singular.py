@@ -40,8 +40,8 @@ STEP, CLOSE, TRIED = 1e-6, 1e-3, 200
 
 
 @dataclass(frozen=True, eq=False)
-class Birth:
-    """A step whose pullback by its argument at ``place`` made something that is not finite of finite weights."""
+class Passage:
+    """What came back to a step, and what its pullback by the argument at ``place`` made of it."""
 
     step: Apply
     place: int
@@ -59,12 +59,12 @@ class Birth:
         return self.weights.shape == self.result.shape and not self.weights[self.places].any()
 
 
-def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
-    """A watcher for the sweep that notes where what is not finite is born."""
+def births(found: list[Passage]) -> Callable[[Apply, int, Array, Array], None]:
+    """A watcher for the sweep that notes where what is not finite is born: of weights that are."""
 
     def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
         if is_finite(weights).all() and not is_finite(part).all():
-            found.append(Birth(step, place, as_float(weights), as_float(part)))
+            found.append(Passage(step, place, as_float(weights), as_float(part)))
 
     return seen
 
@@ -81,7 +81,7 @@ class Singular:
     steps: Array
     torch: Array | None
     without_value: tuple[Place, ...]
-    births: tuple[Birth, ...] = field(default=())
+    births: tuple[Passage, ...] = field(default=())
     entries: bool = False
 
     @property
@@ -89,7 +89,7 @@ class Singular:
         """Where the derivative is larger than any float."""
         return np.asarray(~self.standing.void & np.isinf(self.standing.mathematics) & self.entries)
 
-    def born(self, where: Array) -> tuple[Birth, ...]:
+    def born(self, where: Array) -> tuple[Passage, ...]:
         """The births that can be those of some entries: what has their shape is not finite at one of them."""
         return tuple(b for b in self.births if b.places.shape != where.shape or (b.places & where).any())
 
@@ -147,7 +147,7 @@ def find_singular(
         known = left & confirmed(program, values, weights, name, torch, left, alone=True)  # 0**y at y = 2 is 0 near by
         mathematics = np.where(known, torch, mathematics)
     mathematics = np.where(unsure & ~held, np.nan, mathematics)
-    found: list[Birth] = []
+    found: list[Passage] = []
     numeric_pullback(program, values, seed, [name], births(found))
     places = tuple(nonzero_places(lacking))
     by_sympy = entries is not None

@@ -17,7 +17,8 @@ from symgrad.calculus import depending
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import nonzero_places
-from symgrad.explanation.kinks import TRIED, Passage, Place, Tie, counting
+from symgrad.explanation.kinks import TRIED, Place, Tie, counting
+from symgrad.explanation.singular import Passage
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback, unit_at
 from symgrad.ops import entry_of
 from symgrad.oracles import Text, ask_torch

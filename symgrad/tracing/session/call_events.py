@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import Setting, SymgradError, UnsupportedError
-from symgrad.explanation.singular import Birth, births
+from symgrad.explanation.singular import Passage, births
 from symgrad.numeric.exact import as_float
 from symgrad.ops.complex_pairs import complex_notes
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
@@ -102,7 +102,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
     repeated = like is not None
     if not repeated:
         earlier[:] = [*earlier[1 - KEPT :], (scene.number, outline)]
-    born: list[Birth] = []
+    born: list[Passage] = []
     flow = zero_reasons.GradientFlow()
     seeds = scene.weights(lifted)
     judge = Judge(program, seeds, scene.types(lifted))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.explanation.singular import Birth
+from symgrad.explanation.singular import Passage
 from symgrad.numeric import Values
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import compute, forward_from
@@ -60,7 +60,7 @@ def explain_nonfinite(call: Findings) -> list[str]:
     ]
 
 
-def real_gradients_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
+def real_gradients_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Passage]) -> list[str]:
     """The gradients that step by step are nan, without the parts that weigh 0; nothing where one of them counts."""
 
     def left_out(step: Apply, place: int, weights: Array, result: Array) -> Array:
@@ -77,7 +77,7 @@ def real_gradients_note(program: Capture, seeds: Mapping[str, Array], found: Seq
     return [f"  Mathematically, {' and '.join(told)}."] if told else []
 
 
-def infinity_times_zero_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Birth]) -> list[str]:
+def infinity_times_zero_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Passage]) -> list[str]:
     """Which step makes nan of an infinity that was born behind it: its own slope is 0 there."""
     turned: list[Apply] = []
 
@@ -111,13 +111,13 @@ def first_nonfinite_value(program: Capture) -> list[str]:
     return []
 
 
-def nonfinite_operand(program: Capture, birth: Birth) -> tuple[tuple[int, ...], float]:
+def nonfinite_operand(program: Capture, birth: Passage) -> tuple[tuple[int, ...], float]:
     """The first entry of what a step read at which its part is not finite, and its value."""
     at = tuple(int(i) for i in np.argwhere(~np.isfinite(birth.result))[0])
     return at, float(as_float(program.arrays[str(birth.step.arguments[birth.place])])[at])
 
 
-def responsible_entry(program: Capture, birth: Birth) -> tuple[str, tuple[int, ...], float]:
+def responsible_entry(program: Capture, birth: Passage) -> tuple[str, tuple[int, ...], float]:
     """The entry that has to be another number for the step's part to be finite: that of x in 1 / x, not what is above.
 
     Where none that lies at the same place is, the entry that the part belongs to.
@@ -137,7 +137,7 @@ def responsible_entry(program: Capture, birth: Birth) -> tuple[str, tuple[int, .
     return own, at, value
 
 
-def step_with_operands(program: Capture, birth: Birth, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+def step_with_operands(program: Capture, birth: Passage, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
     """The step's value and part with other numbers in some of its operands; what cannot be computed is no number."""
     step, recording, known = birth.step, program.recording, {**program.arrays, **arrays}
     nothing = np.full(birth.result.shape, np.nan)
@@ -151,7 +151,7 @@ def step_with_operands(program: Capture, birth: Birth, arrays: Mapping[str, Arra
     return as_float(known[step.result.name]), as_float(found[birth.place])
 
 
-def describe_birth(program: Capture, birth: Birth) -> list[str]:
+def describe_birth(program: Capture, birth: Passage) -> list[str]:
     """One birth in words."""
     step = birth.step
     first, _ = nonfinite_operand(program, birth)
@@ -181,13 +181,13 @@ def describe_birth(program: Capture, birth: Birth) -> list[str]:
     return [found, nothing, *suggest_safe_operand(program, birth, source)]
 
 
-def is_lost_to_zero_weights(program: Capture, found: Sequence[Birth]) -> bool:
+def is_lost_to_zero_weights(program: Capture, found: Sequence[Passage]) -> bool:
     """Whether what is not finite came of weights of 0 alone, at entries with which no result moves."""
     counted = (affects_result(program, b) or affects_result_beside(program, b) for b in found if b.of_nothing)
     return bool(found) and all(birth.of_nothing for birth in found) and not any(counted)
 
 
-def affects_result_beside(program: Capture, birth: Birth) -> bool:
+def affects_result_beside(program: Capture, birth: Passage) -> bool:
     """Whether a result moves with the entry where what the step reads is another number: as with log(x) in x·log(x)."""
     source, at, _ = responsible_entry(program, birth)
     moved = {}
@@ -205,7 +205,7 @@ def affects_result_beside(program: Capture, birth: Birth) -> bool:
     return affects_result(program, birth, beside)
 
 
-def affects_result(program: Capture, birth: Birth, values: Values | None = None) -> bool:
+def affects_result(program: Capture, birth: Passage, values: Values | None = None) -> bool:
     """Whether a result moves with the step's entry: a weight may be 0 only by convention, as that of relu at 0.
 
     Where that cannot be tried it may.
@@ -226,7 +226,7 @@ def affects_result(program: Capture, birth: Birth, values: Values | None = None)
     )
 
 
-def suggest_safe_operand(program: Capture, birth: Birth, source: str) -> list[str]:
+def suggest_safe_operand(program: Capture, birth: Passage, source: str) -> list[str]:
     """What to write so that nothing is lost, where a `where` or a `masked_fill` behind the step does not choose it.
 
     Said only if it was tried here: with that, the part of the step is finite and every result is what it was.
@@ -257,7 +257,7 @@ def suggest_safe_operand(program: Capture, birth: Birth, source: str) -> list[st
     return []
 
 
-def is_safe_operand(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
+def is_safe_operand(program: Capture, birth: Passage, source: str, safe: Array) -> bool:
     """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
     value, part = step_with_operands(program, birth, {source: safe})
     if not np.isfinite(part).all():

@@ -18,7 +18,7 @@ import torch
 
 from symgrad.errors import UnsupportedError
 from symgrad.explanation.kinks import Tie
-from symgrad.explanation.singular import Birth
+from symgrad.explanation.singular import Passage
 from symgrad.numeric.exact import Array, as_float
 from symgrad.render.numbers import MOST, format_array, format_digits, format_nested_array
 from symgrad.tracing.captured import Capture
@@ -227,7 +227,7 @@ class Findings:
     told: StoryLines
     letter: str
     repeated: bool
-    born: Sequence[Birth]
+    born: Sequence[Passage]
     real: Sequence[str] | None
     ties: Sequence[Tie]
     closed: Sequence[str]

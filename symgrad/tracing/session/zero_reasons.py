@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.explanation.kinks import Passage, Tie
+from symgrad.explanation.kinks import Tie
 from symgrad.explanation.notable import undetached
 from symgrad.explanation.reasons import Vanishing
+from symgrad.explanation.singular import Passage
 from symgrad.explanation.ties import LARGEST, switches, ties
 from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, as_float
@@ -54,7 +55,7 @@ class KinkPassages:
         size = max(np.size(weights), np.size(result))
         if op is not None and not op.smooth and size <= LARGEST and self.entries + size <= ENTRIES:
             self.entries += size
-            self.met.append(Passage(step, place, weights))
+            self.met.append(Passage(step, place, weights, result))
 
 
 def find_kinks(program: Capture, seeds: Mapping[str, Array], met: KinkPassages) -> list[Tie]:
