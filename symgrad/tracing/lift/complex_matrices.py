@@ -28,11 +28,6 @@ def blocks_to_complex(real: Any) -> Any:
     return torch.complex(first.select(-2, 0), first.select(-2, 1))
 
 
-def apply_to_blocks(function: Any) -> Any:
-    """The same function of the blocks."""
-    return lambda p, z, *rest: blocks_to_complex(p(function, complex_to_blocks(z), *rest))
-
-
 def with_integer(function: Any) -> Any:
     """What torch calls ``…_ex``: the result, and an integer."""
     return lambda p, z, *rest, check_errors=False, **named: (
@@ -40,15 +35,18 @@ def with_integer(function: Any) -> Any:
     )  # fmt: skip
 
 
-@definition(also=("inv",))
 def inverse(p: Expansion, z: Any) -> Any:
     """That of the blocks."""
     return blocks_to_complex(p(torch.linalg.inv, complex_to_blocks(z)))
 
 
-for word in ("matrix_exp", "matrix_power"):
-    definition(word)(apply_to_blocks(getattr(torch.linalg, word)))
 definition("inv_ex")(with_integer(inverse))
+
+
+@definition()
+def matrix_exp(p: Expansion, z: Any) -> Any:
+    """That of the blocks."""
+    return blocks_to_complex(p(torch.linalg.matrix_exp, complex_to_blocks(z)))
 
 
 @definition(also=("pinverse",))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from traceback import walk_stack, walk_tb
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -49,10 +50,7 @@ def is_internal_frame(frame: FrameType) -> bool:
 
 def user_frame() -> FrameType | None:
     """The innermost frame of the user's code."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_internal_frame(frame):
-        frame = frame.f_back
-    return frame
+    return next((frame for frame, _ in walk_stack(sys._getframe(1)) if not is_internal_frame(frame)), None)
 
 
 def current_position() -> SourceLine:
@@ -167,14 +165,10 @@ def instruction_range(code: CodeType, at: int) -> Span:
 
 def locate_error(error: BaseException) -> tuple[SourceLine, str] | None:
     """The user's line in which an error was raised inside a call of torch's, and in which function; None in torch."""
-    trace, found = error.__traceback__, None
-    while trace is not None:
-        if not is_internal_frame(trace.tb_frame):
-            found = trace
-        trace = trace.tb_next
-    if found is None:
+    users = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__) if not is_internal_frame(frame)]
+    if not users:
         return None
-    code, line = found.tb_frame.f_code, found.tb_lineno
+    code, line = users[-1]
     return SourceLine(code.co_filename, line, linecache.getline(code.co_filename, line).strip()), code.co_qualname
 
 
@@ -192,12 +186,11 @@ def frames_of_watched_script(start: FrameType | None) -> Iterator[FrameType]:
     """`frames` up to where the outermost recording began: what calls a capture in a watched script is the script's."""
     around: list[FrameType] = []
     last: int | None = None
-    while start is not None:
-        if not is_internal_frame(start):
-            around.append(start)
-        elif id(start.f_code) in STARTS:
+    for frame, _ in () if start is None else walk_stack(start):
+        if not is_internal_frame(frame):
+            around.append(frame)
+        elif id(frame.f_code) in STARTS:
             last = len(around)
-        start = start.f_back
     yield from around[:last]
 
 
@@ -325,17 +318,14 @@ def called_by_symgrad() -> bool:
 
 def find_torch_variables(*names: str) -> tuple[Any, ...] | None:
     """What these variables hold in the nearest function of torch's that runs and has them all."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame, _ in walk_stack(sys._getframe(1)):
         if is_internal_file(frame.f_code.co_filename) and set(names) <= frame.f_locals.keys():
             return tuple(frame.f_locals[name] for name in names)
-        frame = frame.f_back
     return None
 
 
 def called_by_torch() -> bool:
     """Whether torch itself, and not the user's line, is what runs: an optimiser that reads ``.grad``."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename.startswith(HERE) or frame.f_code.co_name == MARK):
-        frame = frame.f_back
-    return frame is None or is_internal_file(frame.f_code.co_filename)
+    codes = (frame.f_code for frame, _ in walk_stack(sys._getframe(1)))
+    outside = next((code for code in codes if not (code.co_filename.startswith(HERE) or code.co_name == MARK)), None)
+    return outside is None or is_internal_file(outside.co_filename)

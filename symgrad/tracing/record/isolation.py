@@ -243,14 +243,12 @@ def _call_directly(function: Any, arguments: Any, keywords: Any) -> Any:
 def strip_traceback(trace: TracebackType | None) -> list[TracebackType]:
     """The entries of a traceback that would be there if nobody had watched."""
     found: list[TracebackType] = []
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        below = trace.tb_next
+    for entry in _chain(trace):
+        code, below = entry.tb_frame.f_code, entry.tb_next
         if code is HANDLING and below is not None and below.tb_frame.f_code.co_filename.startswith(OURS):
             found[-1:] = []  # the function that asked for its handler: it stands again below
         elif not _is_observer_frame(code):
-            found.append(trace)
-        trace = below
+            found.append(entry)
     return found
 
 

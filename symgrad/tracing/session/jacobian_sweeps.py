@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -73,16 +74,14 @@ class JacobianSweep:
 
 def find_jacobian_sweep(scene: Scene) -> JacobianSweep | None:
     """What this call is one sweep of; None where it stands for itself."""
-    frame: FrameType | None = sys._getframe(1)
     within = False
-    while frame is not None:
+    for frame, _ in walk_stack(sys._getframe(1)):
         name = frame.f_code.co_name
         within |= name == INNER
         if name in TORCHS and frame.f_code.co_filename.endswith(TORCHS[name]):
             above = frame.f_back.f_code.co_name if frame.f_back is not None else ""
             sweep = read_torch_sweep(scene, above if above in CHECKS else name, frame)
             return sweep if sweep is None or above not in CHECKS else replace(sweep, within=within)
-        frame = frame.f_back
     return read_script_sweep(scene)
 
 
