@@ -51,7 +51,7 @@ from symgrad.question import (
     text_inputs,
     torch_expression,
 )
-from symgrad.render import WRITERS
+from symgrad.render import write
 
 
 def explain(
@@ -155,7 +155,7 @@ def explain_values(
             reading.source.text, program, inputs, chosen, names_wanted(wrt, program), conventions=reading.conventions,
             assumptions=(*assumptions_of(reading, inputs, chosen), *(downstream.assumptions if downstream else ())),
             hints=(*(downstream.hints if downstream else ()), *hints_of(reading, inputs, chosen)),
-            downstream=downstream, expanded=expand, writers=WRITERS, text=torch_expression(expression, reading, here),
+            downstream=downstream, expanded=expand, writers=write, text=torch_expression(expression, reading, here),
             remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())), check=check,
         )  # fmt: skip
     except InputError as error:
@@ -176,7 +176,7 @@ def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: 
     if arguments.require_flag(check, "check"):
         return explain(expression, wrt=[wrt], shapes=shapes, check=True, **values).gradients[wrt].jacobian
     question = ask(expression, values, shapes)
-    return jacobian_of(question.program, names_wanted((wrt,), question.program)[0], question.values, WRITERS)
+    return jacobian_of(question.program, names_wanted((wrt,), question.program)[0], question.values, write)
 
 
 def plans(
@@ -185,7 +185,7 @@ def plans(
     """What the Jacobians of ``expression`` would be, before any is computed, and what was assumed about sizes."""
     question = ask(expression, values, shapes)
     names = names_wanted(arguments.require_names(wrt, "wrt"), question.program)
-    found = (jacobian_of(question.program, name, question.values, WRITERS).plan() for name in names)
+    found = (jacobian_of(question.program, name, question.values, write).plan() for name in names)
     return tuple(found), assumptions_of(question.reading, ())
 
 
@@ -258,7 +258,7 @@ def hessian(
         out_shape = program.numbers(program.out.shape)
         weights = resolve_seed(None if seed is None else parse_given_value(seed, "the seed"), None, out_shape)
         named_by_user(weights, out_shape)
-        return second_of(program, question.values, weights, first, last, WRITERS)
+        return second_of(program, question.values, weights, first, last, write)
     found = explain_values(expression, values, seed=seed, wrt=(wrt, second), shapes=shapes, check=check, order=2)
     return found.hessian(wrt, second)
 
@@ -334,7 +334,7 @@ def _explain_loss(
         then, later, given, seed, ("out",), check=check,
         assumptions=[f"for the loss, {', '.join(said)}"] if (said := assumptions_of(reading, own)) else [],
         hints=[Setting("let", g.name) for g in own if not g.value_given],
-        remarks=reading.remarks, writers=WRITERS, text=torch_expression(then, reading, late),
+        remarks=reading.remarks, writers=write, text=torch_expression(then, reading, late),
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from symgrad.ops import FAMILIES, Example, Op
 from symgrad.oracles.torch_rules import torch_rules
 from symgrad.program import Program
 from symgrad.question import torch_expression
-from symgrad.render import WRITERS
+from symgrad.render import write
 from symgrad.render.content import derivatives, derive_lines, derived_pullbacks, explanation_page
 from symgrad.render.content.proof import second_order_section
 from symgrad.render.content.speaker import join_words, size_text
@@ -215,7 +215,7 @@ def worked(op: Op, example: Example, check: bool) -> Explanation:
     seed = Seed(sample_seed(program.numbers(program.out.shape)), "given", "1, 2, 3, …")
     names = [t.name for t in program.inputs]
     text = torch_expression(example.text, reading, {})
-    return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS, text=text)
+    return build(example.text, program, inputs, seed, names, check=check, writers=write, text=text)
 
 
 def worked_story(op: Op, example: Example, check: bool, structure: str = "") -> tuple[Explanation, str]:

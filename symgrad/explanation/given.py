@@ -45,18 +45,8 @@ class Seed:
     closed_form: str | None = None
 
 
-@dataclass(frozen=True)
-class Writers:
-    """How an explanation is written, handed in from above: the data does not know its renderers."""
-
-    text: Callable[..., str]
-    markdown: Callable[..., str]
-    latex: Callable[..., str]
-    json: Callable[..., str]
-    svg: Callable[..., str]
-    html: Callable[..., str]
-    notebook: Callable[..., str]
-    matrix: Callable[..., str]
+Writers = Callable[..., str]
+"""What writes an explanation or a Jacobian in a style, handed in from above: the data does not know its renderers."""
 
 
 def only_read(program: Program) -> tuple[str, ...]:
@@ -81,33 +71,44 @@ def wanted_by_itself(program: Program) -> tuple[str, ...]:
     return tuple(name for name in names if name not in read) or names
 
 
-def written_by(writers: Writers | None) -> Writers:
-    """The writers, which only what is built beside the public functions lacks."""
-    if writers is None:
-        raise bug("an explanation without writers")
-    return writers
-
-
-class Written:
-    """What can be written; the class that inherits it has the field ``writers``."""
+class Rendered:
+    """What notebooks show; the class that inherits it has the field ``writers``."""
 
     writers: Writers | None
 
+    def _repr_html_(self) -> str:
+        return self._write("notebook")
+
+    def _repr_markdown_(self) -> str:
+        return self._write("markdown")
+
+    def _repr_latex_(self) -> str:
+        return self._write("latex")
+
+    def _write(self, style: str, *given: Any, **options: Any) -> str:
+        if self.writers is None:  # built beside the public functions
+            raise bug("an explanation without writers")
+        return self.writers(self, style, *given, **options)
+
+
+class Written(Rendered):
+    """What can be written in every form."""
+
     def to_text(self, **options: Any) -> str:
         """For a terminal; ``width``, ``color`` and ``entry`` as `symgrad.render.to_text` takes them."""
-        return self._writers.text(self, **options)
+        return self._write("text", **options)
 
     def to_markdown(self, **options: Any) -> str:
         """As Markdown with LaTeX formulas."""
-        return self._writers.markdown(self, **options)
+        return self._write("markdown", **options)
 
     def to_latex(self, **options: Any) -> str:
         """As a LaTeX fragment."""
-        return self._writers.latex(self, **options)
+        return self._write("latex", **options)
 
     def to_json(self, **options: Any) -> str:
         """As JSON, by the schema in ``docs/reference/json.md``."""
-        return self._writers.json(self, **options)
+        return self._write("json", **options)
 
     def to_svg(self, wrt: str | None = None, *, program: bool = False) -> str:
         """v × J = vᵀJ as a picture, for the input ``wrt`` (the first one by default), with one column's sum.
@@ -115,21 +116,8 @@ class Written:
         With ``program``, the steps instead, and how long the cotangent is that comes back on each way.
         """
         name = None if wrt is None else arguments.require_name(wrt, "wrt")
-        return self._writers.svg(self, name, program=arguments.require_flag(program, "program"))
+        return self._write("svg", name, program=arguments.require_flag(program, "program"))
 
     def to_html(self, **options: Any) -> str:
         """As a page for a browser, in one file, whose numbers can be edited; needs ``symgrad[pages]``."""
-        return self._writers.html(self, **options)
-
-    def _repr_html_(self) -> str:
-        return self._writers.notebook(self)
-
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
-
-    def _repr_latex_(self) -> str:
-        return self.to_latex()
-
-    @property
-    def _writers(self) -> Writers:
-        return written_by(self.writers)
+        return self._write("html", **options)

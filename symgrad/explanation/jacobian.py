@@ -18,7 +18,7 @@ from symgrad.calculus import jacobian_formulas
 from symgrad.errors import InputError
 from symgrad.explanation.claims import Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence, is_rounding, may_be_rounding, shape_size, with_rounding_marked
-from symgrad.explanation.given import Writers, written_by
+from symgrad.explanation.given import Rendered, Writers
 from symgrad.explanation.jacobian_plan import LARGEST_DENSE, JacobianPlan, planned
 from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Equation, Index, fresh_axes
@@ -69,7 +69,7 @@ def jacobian_of(program: Program, name: str, values: Values, writers: Writers) -
 
 
 @dataclass(frozen=True, eq=False)
-class Jacobian:
+class Jacobian(Rendered):
     """∂out/∂x: rows are the entries of out, columns those of x, both row by row (torch's convention).
 
     ``formula`` is ∂out[axes]/∂x[inner] in SymPy, for every size, or None when it would be too long to read;
@@ -259,21 +259,12 @@ class Jacobian:
 
     def to_svg(self) -> str:
         """A picture of the matrix: entry by entry where it is small, as where its entries are where it is large."""
-        return written_by(self.writers).matrix(self, "svg")
+        return self._write("svg")
 
     def __repr__(self) -> str:
         rows, columns = self.shape
         out = self.program.output
         return f"<Jacobian {rows}×{columns}: a row for each entry of {out}, a column for each of {self.name}>"
-
-    def _repr_html_(self) -> str:
-        return written_by(self.writers).matrix(self, "html")
-
-    def _repr_markdown_(self) -> str:
-        return written_by(self.writers).matrix(self, "markdown")
-
-    def _repr_latex_(self) -> str:
-        return written_by(self.writers).matrix(self, "latex")
 
     def _too_large(self, what: str, limit: int, instead: str) -> InputError:
         rows, columns = self.shape

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-from symgrad.explanation import Explanation, Jacobian, JacobianPlan, Writers
+from symgrad.explanation import Explanation, Jacobian, JacobianPlan
 from symgrad.explanation.formulas import Derived
 from symgrad.language import arguments
 from symgrad.notebook import preformatted
 from symgrad.program import Program
 from symgrad.render.page import Equations, Listing, Page, Picture
 
-__all__ = ["WRITERS", "schema", "to_html", "to_json", "write_derivation"]
+__all__ = ["schema", "to_html", "to_json", "write", "write_derivation"]
 
 
 @dataclass(frozen=True)
@@ -126,10 +126,10 @@ def explanation_html(explanation: Explanation) -> str:
 
 
 def jacobian_in(jacobian: Jacobian, style: str) -> str:
-    """∂out/∂x in one of ``html``, ``markdown``, ``latex`` and ``svg``."""
+    """∂out/∂x in one of ``notebook``, ``markdown``, ``latex`` and ``svg``."""
     if style == "svg":
         return matrix_picture(jacobian)
-    if style == "html":
+    if style == "notebook":
         return image_tag(matrix_picture(jacobian))
     from symgrad.render.content.jacobian_matrix import jacobian_blocks
     from symgrad.render.content.teller import teller_of
@@ -152,5 +152,12 @@ def picture(explanation: Explanation, name: str | None = None, *, program: bool 
     return program_picture(explanation) if program else product_picture(explanation, name)
 
 
-WRITERS = Writers(to_text, to_markdown, to_latex, to_json, picture, to_html, explanation_html, jacobian_in)
-"""How explanations are written: what `symgrad.explanation` is handed, because it does not know its renderers."""
+STYLES: Mapping[str, Callable[..., str]] = {
+    "text": to_text, "markdown": to_markdown, "latex": to_latex, "json": to_json, "svg": picture, "html": to_html,
+    "notebook": explanation_html,
+}  # fmt: skip
+
+
+def write(found: Explanation | Jacobian, style: str, *given: Any, **options: Any) -> str:
+    """What `symgrad.explanation` is handed, because it does not know its renderers."""
+    return jacobian_in(found, style) if isinstance(found, Jacobian) else STYLES[style](found, *given, **options)

@@ -27,7 +27,7 @@ from symgrad.numeric.exact import as_float
 from symgrad.numeric.vector_products import Taken, push_numbers
 from symgrad.ops.complex_pairs import complex_notes
 from symgrad.program import Program
-from symgrad.render import WRITERS
+from symgrad.render import write
 from symgrad.tracing.captured.planned import SweepCache
 from symgrad.tracing.captured.step_text import (
     RecordedProgram,
@@ -234,7 +234,7 @@ class Capture(RecordedProgram, Listed):
             derived.claims,
             np.shape(self.arrays[program.output]),
             np.shape(self.arrays[own]),
-            WRITERS,
+            write,
         )
 
     def explain(
@@ -272,7 +272,7 @@ class Capture(RecordedProgram, Listed):
             chosen,
             check=check,
             conventions=complex_notes(spoken),
-            writers=WRITERS,
+            writers=write,
         )
         return found if order == 1 else with_hessians(found)
 
