@@ -44,10 +44,14 @@ MOST_TERMS = 8
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one cell: ``text`` in a picture, the ``symbol`` where all are short, and the colour, if any."""
+    """What stands in one cell: ``text`` in a picture, the ``symbol`` where all are short, the number, and the colour.
+
+    Some have no colour.
+    """
 
     text: str
     symbol: str
+    number: str
     colour: str | None
 
 
@@ -122,10 +126,11 @@ def cells_of(jacobian: Jacobian) -> Cells:
             return None
         signed = value and value == value and not isinstance(value, Rounding)
         colour = SIGNS[1 if value > 0 else -1] if signed else None
+        number = numbers.signed(value)
         if symbol is None:
-            return Cell(numbers.brief(value, digits), "", colour)
+            return Cell(numbers.brief(value, digits), "", number, colour)
         return Cell(
-            symbol.text if plain else numbers.brief(value, digits), symbol.text if short else "",
+            symbol.text if plain else numbers.brief(value, digits), symbol.text if short else "", number,
             colours[symbol.expression] if copies else colour,
         )  # fmt: skip
 

@@ -43,15 +43,6 @@ from symgrad.render.page import CodeLine, Formula, Page, text_of
 from symgrad.render.program_drawing import program_picture
 
 
-@dataclass(frozen=True)
-class Square:
-    """One cell of J: its symbol where that is short, its number, and its colour; a zero everywhere has none."""
-
-    symbol: str
-    number: str
-    colour: str
-
-
 @dataclass(frozen=True, eq=False)
 class Panel:
     """The product by one input; ``picture`` in the place of ``rows`` where they are many.
@@ -64,7 +55,7 @@ class Panel:
     name: str
     notation: str
     shape: tuple[int, int]
-    rows: tuple[tuple[str, tuple[Square | None, ...]], ...]
+    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
     columns: tuple[str, ...]
     heads: tuple[str, ...]
     row_block: int
@@ -98,21 +89,11 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     if not is_drawn_entrywise(jacobian):
         picture = inline_picture(product_picture(explanation, gradient.name), f"product-{gradient.name}")
         return Panel(gradient.name, notation, (rows, columns), (), (), (), 0, 0, 0, picture)
-    found, dense, formula = cells_of(jacobian), jacobian.shown(), jacobian.formula
     symbols = symbols_in(jacobian)
-    in_numbers = symbols is None or reads_positions(formula)
+    in_numbers = symbols is None or reads_positions(jacobian.formula)
     copies = () if in_numbers else copied_from(symbols)
-
-    def square(cell: Cell | None, value: Any) -> Square | None:
-        number = numbers.signed(value)
-        if cell is None:
-            return None
-        symbol = "" if in_numbers or cell.symbol == number else cell.symbol
-        return Square(symbol, number, cell.colour or "")
-
-    squares = [tuple(map(square, row, numbers_in)) for row, numbers_in in zip(found, dense, strict=True)]
     return Panel(
-        gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, squares, strict=True)),
+        gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, cells_of(jacobian), strict=True)),
         jacobian.column_labels, short_labels(jacobian), *block_sizes(jacobian), lit_column(jacobian), None,
         None if copies else (SIGNS[1], SIGNS[-1]), in_numbers, colour_legend(copies),
     )  # fmt: skip
