@@ -9,7 +9,7 @@ from symgrad import derive, explain
 from symgrad.functions import sign
 from symgrad.render import write_derivation as written_derived
 from symgrad.render.arrange import absolutes, ordered_fraction
-from symgrad.render.formula_alphabets import formula_text
+from symgrad.render.formula import formula_text
 from symgrad.render.letters import Names
 from tests.compare import assert_same
 

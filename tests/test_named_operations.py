@@ -57,7 +57,8 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
         ),
     },
     "how functions of SymPy are set": {
-        "render/formula": "cos cosh exp floor log max mean sigmoid sin sinh softmax tan tanh var",
+        "render/formula.py": "floor max mean sigmoid softmax var",
+        "render/latex_alphabet.py": "cos cosh exp floor log sin sinh tan tanh",
         "render/html/formula_trees.py": (
             "abs acos acosh asin asinh atan atan2 atanh cos cosh erf exp floor log max prod sigmoid sign sin "
             "sinh softplus sum tan tanh"

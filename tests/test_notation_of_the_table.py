@@ -29,7 +29,7 @@ from symgrad.numeric import Values, as_float, evaluate
 from symgrad.ops import equation_functions
 from symgrad.program import Program
 from symgrad.render.content.teller import Teller, naming_teller
-from symgrad.render.formula_alphabets import formula_text
+from symgrad.render.formula import formula_text
 from symgrad.render.letters import Names, choose_names
 from symgrad.render.page import Formula, Ready
 from symgrad.shapes import Shape, Sizes

@@ -38,7 +38,8 @@ from symgrad.render import (
     write_derivation as written_derived,
 )
 from symgrad.render.content import explanation_page
-from symgrad.render.formula_alphabets import Unicode, formula_latex, formula_text
+from symgrad.render.formula import Unicode, formula_text
+from symgrad.render.latex_alphabet import formula_latex
 from symgrad.render.letters import Names, choose_names
 from symgrad.render.markup import page_latex, page_markdown
 from symgrad.render.text import page_text

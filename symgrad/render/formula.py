@@ -1,14 +1,12 @@
-"""From a SymPy index expression to one line, whatever the alphabet: the walk and the brackets.
+"""From a SymPy index expression to one line: the walk, the brackets, and the alphabet of the terminal.
 
-Comes in: an expression and the `Names` in scope. Goes out: text. `Formula` is both together, as the page
-holds it; the two alphabets (`symgrad.render.formula_alphabets`) say how each kind of node looks, this walk says
-what it is made of and where brackets are needed. Σ reaches to the end of its product, so that it stands last
-or in brackets.
+Comes in: an expression and the `Names` in scope. Goes out: ``Σ_k v[p,k]·a[q,k]``, ``δ_ip·a[q,k]``, ``[x[p] > 0]``. The
+walk says what a node is made of and where brackets are needed; how each kind of node looks another alphabet says
+otherwise (`symgrad.render.latex_alphabet`). Σ reaches to the end of its product, so that it stands last or in brackets.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -19,10 +17,12 @@ from symgrad.closed_form.rewriting.shorthands import Centred, Mean, Softmax, Sta
 from symgrad.functions import high
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
+from symgrad.language.arguments import format_entry_name
 from symgrad.notation.meaning import RELATIONS as SIGNS
+from symgrad.notation.read_write import HIGH
 from symgrad.render import arrange, numbers
 from symgrad.render.arrange import Shown
-from symgrad.render.letters import Names
+from symgrad.render.letters import Names, loose_names
 
 ADD, OPEN, MULTIPLY, POWER, ATOM = range(5)
 """How tightly a text holds together; OPEN is Σ, which takes all that follows it."""
@@ -37,11 +37,13 @@ TINY = 1000
 Text = tuple[str, int]
 
 
-class Printer(ABC):
-    """The walk over an expression; subclasses are alphabets."""
+class Unicode:
+    """The walk over an expression, and one line of Unicode; another alphabet is a subclass."""
 
-    def write(self, expression: Expr, names: Names) -> str:
-        """``expression`` on one line; x[0,0] is not x00 beside x[i,0]."""
+    def write(self, expression: Expr, names: Names | Sequence[Index]) -> str:
+        """``expression`` under ``names``, or with p, q, r, s for the given indices; x[0,0] is not x00 beside x[i,0]."""
+        if not isinstance(names, Names):
+            names = loose_names(expression, names)
         if names.compact:
             indexed = {name_of(a) for a in accesses(expression) if not all(i.is_Integer for i in indices_of(a))}
             names = replace(names, compact=names.compact - indexed)
@@ -213,13 +215,13 @@ class Printer(ABC):
 
     # The alphabet ---------------------------------------------------------------------------------------
 
-    times: str
-    minus: str
-    sigma: str
-    pi: str
-    iverson: str
-    round: str
-    fences: ClassVar[Mapping[str, str]]
+    times = "·"
+    minus = "−"
+    sigma = "Σ"
+    pi = "Π"
+    iverson = "[{}]"
+    round = "({})"
+    fences: ClassVar[Mapping[str, str]] = {"Abs": "|{}|", "floor": "⌊{}⌋"}
     signs: ClassVar[Mapping[str, str]] = {}
     below = "<"
 
@@ -235,37 +237,57 @@ class Printer(ABC):
         """A word used as an operator."""
         return name
 
-    @abstractmethod
     def number(self, value: Any) -> Text:
-        """A plain number."""
+        """A minus sign makes it a term."""
+        text = numbers.text(value)
+        return (text.replace("-", "−"), ADD) if text.startswith("-") else (text, MULTIPLY if "/" in text else ATOM)
 
-    @abstractmethod
     def access(self, node: Expr, names: Names) -> str:
-        """An entry of a tensor."""
+        """``x[p,q]``, ``x01``, ``x``."""
+        name = names.name(name_of(node))
+        digits = entry_digits(node, names)
+        at = [self.node(index, names)[0] for index in indices_of(node)]
+        return f"{name}{digits}" if digits else format_entry_name(name, at)
 
-    @abstractmethod
     def divided(self, parts: arrange.Fraction, names: Names) -> Text:
-        """What is above a line over what is below it."""
+        """Spaces around the line where one side has some."""
+        above, binds = self.factors(parts.above, names, last_open=False)
+        above = above if binds >= MULTIPLY else self.bracketed(above)
+        below, binds = self.factors(parts.below, names, last_open=True)
+        if len(parts.below) > 1 or binds < OPEN or (binds == MULTIPLY):
+            below = self.bracketed(below)
+            binds = ATOM
+        line = " / " if " " in above + below else "/"
+        return f"{above}{line}{below}", OPEN if binds == OPEN else MULTIPLY
 
-    @abstractmethod
-    def raised(self, base: str, exponent: Expr, names: Names) -> str:
-        """A base with an exponent."""
-
-    @abstractmethod
     def root(self, base: Expr, names: Names) -> Text:
-        """A square root."""
+        """√x."""
+        text, binds = self.node(base, names)
+        return f"√{text if binds == ATOM else self.bracketed(text)}", POWER
 
-    @abstractmethod
+    def raised(self, base: str, exponent: Expr, names: Names) -> str:
+        """x², x^(y − 1)."""
+        if exponent.is_Integer:
+            return f"{base}{str(exponent).translate(HIGH)}"
+        return f"{base}^{self.inside(exponent, ATOM, names)}"
+
     def pair(self, first: str, second: str) -> str:
-        """1 where two indices are equal."""
+        """δ_ip, δ_{k2,q} where a letter is not enough."""
+        return f"δ_{first}{second}" if len(first + second) == 2 else f"δ_{{{first},{second}}}"
 
-    @abstractmethod
     def function(self, name: str, arguments: Sequence[Expr], names: Names, along: Sequence[Index]) -> str:
-        """A function by name."""
+        """tanh(x), softmax_i(x)."""
+        over = f"_{''.join(names.letter(i) for i in along)}" if along else ""
+        return f"{name}{over}({', '.join(self.node(a, names)[0] for a in arguments)})"
 
-    @abstractmethod
     def over(self, sign: str, letters: Sequence[str], text: str) -> str:
-        """A big operator over indices."""
+        """Σ_k, Σ_{i,k}."""
+        plain = len(letters) == 1 and "<" not in letters[0]
+        return f"{sign}_{letters[0] if plain else '{' + ','.join(letters) + '}'} {text}"
+
+
+UNICODE = Unicode()
+formula_text = UNICODE.write
 
 
 def power_of_ten(number: Expr) -> int | None:

@@ -30,7 +30,8 @@ from symgrad.render.content.answer import kink_sentence
 from symgrad.render.content.jacobian_matrix import countable, left_of
 from symgrad.render.content.one_entry import gradient_of, jacobian_column
 from symgrad.render.content.teller import Teller, naming_teller, teller_of
-from symgrad.render.formula_alphabets import formula_latex, formula_text
+from symgrad.render.formula import formula_text
+from symgrad.render.latex_alphabet import formula_latex
 from symgrad.render.letters import Names
 
 VERSION = 1

@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.render import numbers
-from symgrad.render.formula_alphabets import GREEK
+from symgrad.render.latex_alphabet import GREEK
 from symgrad.render.page import EquationRow, Grid, Math, Words, number_math
 
 MOST_ROWS, MOST_COLUMNS = 12, 12

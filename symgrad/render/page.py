@@ -14,15 +14,8 @@ from typing import Any, Protocol
 from symgrad.indexing.symbols import Expr, leaves_exceed
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
-from symgrad.render.formula_alphabets import (
-    LATEX,
-    UNICODE,
-    escape_name,
-    formula_latex,
-    formula_text,
-    label_latex,
-    name_latex,
-)
+from symgrad.render.formula import UNICODE, formula_text
+from symgrad.render.latex_alphabet import LATEX, escape_name, formula_latex, label_latex, name_latex
 from symgrad.render.letters import Names
 
 LEAVES_A_SIGN = 2

@@ -16,11 +16,13 @@ import sympy as sp
 from symgrad.closed_form import assign_form
 from symgrad.explanation.given import only_read
 from symgrad.program import Program
-from symgrad.render.formula_alphabets import SUBSCRIPTS, formula_text, name_latex
+from symgrad.render.formula import formula_text
+from symgrad.render.latex_alphabet import name_latex
 from symgrad.render.letters import Letters, letters_of
 from symgrad.render.page import Code, Math, Paragraph, Ready, Words
 from symgrad.shapes import Size
 
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 DOTS = Ready("…", r"\cdots")
 PLUS = Ready(" + ", " + ")
 

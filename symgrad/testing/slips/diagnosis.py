@@ -22,7 +22,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, numeric_pullback, unit_at
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Program, Role
-from symgrad.render.formula_alphabets import formula_text
+from symgrad.render.formula import formula_text
 from symgrad.testing.bench import Trial
 from symgrad.testing.references import DerivedReference
 from symgrad.testing.slips import LINEAR, Case, Slip, later_slips, seed_slips, shift_slips

@@ -24,7 +24,7 @@ from symgrad.indexing import Bracket, Equation, Index, instantiate
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
 from symgrad.numeric import as_float
 from symgrad.oracles.forms import evaluate_text
-from symgrad.render.formula_alphabets import formula_text
+from symgrad.render.formula import formula_text
 from symgrad.shapes import Size
 from symgrad.testing.slips import Case, Slip
 

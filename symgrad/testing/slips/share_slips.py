@@ -22,7 +22,7 @@ from symgrad.closed_form.form import find_views
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import accesses, is_access, name_of
 from symgrad.numeric import Array, unit_at
-from symgrad.render.formula_alphabets import formula_text
+from symgrad.render.formula import formula_text
 from symgrad.testing.bench import Trial, largest_at, six_digits
 from symgrad.testing.references import DerivedReference
 from symgrad.testing.slips import Case, Made, Slip, intermediate_values

@@ -1,8 +1,8 @@
-r"""Index formulas in their two alphabets: one line of Unicode, and LaTeX.
+r"""Index formulas and names in LaTeX, for math mode.
 
-Comes in: an expression and its names. Goes out: ``Σ_k v[p,k]·a[q,k]``, ``δ_ip·a[q,k]``, ``[x[p] > 0]``, or
-``\sum_{k} v_{pk} \, a_{qk}``, ``\delta_{ip}``, ``\left[x_{p} > 0\right]``. In LaTeX braces and ``\left``/``\right``
-balance for every expression; no ``|`` is written, so that a formula may stand in a Markdown table.
+Comes in: an expression and its names. Goes out: ``\sum_{k} v_{pk} \, a_{qk}``, ``\delta_{ip}``,
+``\left[x_{p} > 0\right]``. Braces and ``\left``/``\right`` balance for every expression; no ``|`` is written, so that a
+formula may stand in a Markdown table.
 """
 
 from __future__ import annotations
@@ -12,82 +12,9 @@ from typing import Any, ClassVar
 
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
-from symgrad.language.arguments import format_entry_name
-from symgrad.notation.read_write import HIGH
 from symgrad.render import arrange, numbers
-from symgrad.render.formula import ADD, ATOM, MULTIPLY, OPEN, POWER, Printer, Text, entry_digits
-from symgrad.render.letters import Names, loose_names
-
-SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-
-
-def formula_text(expression: Expr, names: Names | Sequence[Index]) -> str:
-    """``expression`` on one line of Unicode, under ``names`` or with p, q, r, s for the given indices."""
-    return UNICODE.write(expression, names if isinstance(names, Names) else loose_names(expression, names))
-
-
-class Unicode(Printer):
-    """The alphabet of the terminal."""
-
-    times = "·"
-    minus = "−"
-    sigma = "Σ"
-    pi = "Π"
-    iverson = "[{}]"
-    round = "({})"
-    fences: ClassVar = {"Abs": "|{}|", "floor": "⌊{}⌋"}
-
-    def number(self, value: Any) -> Text:
-        """A minus sign makes it a term."""
-        text = numbers.text(value)
-        return (text.replace("-", "−"), ADD) if text.startswith("-") else (text, MULTIPLY if "/" in text else ATOM)
-
-    def access(self, node: Expr, names: Names) -> str:
-        """``x[p,q]``, ``x01``, ``x``."""
-        name = names.name(name_of(node))
-        digits = entry_digits(node, names)
-        at = [self.node(index, names)[0] for index in indices_of(node)]
-        return f"{name}{digits}" if digits else format_entry_name(name, at)
-
-    def divided(self, parts: arrange.Fraction, names: Names) -> Text:
-        """Spaces around the line where one side has some."""
-        above, binds = self.factors(parts.above, names, last_open=False)
-        above = above if binds >= MULTIPLY else self.bracketed(above)
-        below, binds = self.factors(parts.below, names, last_open=True)
-        if len(parts.below) > 1 or binds < OPEN or (binds == MULTIPLY):
-            below = self.bracketed(below)
-            binds = ATOM
-        line = " / " if " " in above + below else "/"
-        return f"{above}{line}{below}", OPEN if binds == OPEN else MULTIPLY
-
-    def root(self, base: Expr, names: Names) -> Text:
-        """√x."""
-        text, binds = self.node(base, names)
-        return f"√{text if binds == ATOM else self.bracketed(text)}", POWER
-
-    def raised(self, base: str, exponent: Expr, names: Names) -> str:
-        """x², x^(y − 1)."""
-        if exponent.is_Integer:
-            return f"{base}{str(exponent).translate(HIGH)}"
-        return f"{base}^{self.inside(exponent, ATOM, names)}"
-
-    def pair(self, first: str, second: str) -> str:
-        """δ_ip, δ_{k2,q} where a letter is not enough."""
-        return f"δ_{first}{second}" if len(first + second) == 2 else f"δ_{{{first},{second}}}"
-
-    def function(self, name: str, arguments: Sequence[Expr], names: Names, along: Sequence[Index]) -> str:
-        """tanh(x), softmax_i(x)."""
-        over = f"_{''.join(names.letter(i) for i in along)}" if along else ""
-        return f"{name}{over}({', '.join(self.node(a, names)[0] for a in arguments)})"
-
-    def over(self, sign: str, letters: Sequence[str], text: str) -> str:
-        """Σ_k, Σ_{i,k}."""
-        plain = len(letters) == 1 and "<" not in letters[0]
-        return f"{sign}_{letters[0] if plain else '{' + ','.join(letters) + '}'} {text}"
-
-
-UNICODE = Unicode()
-
+from symgrad.render.formula import ADD, ATOM, MULTIPLY, Text, Unicode
+from symgrad.render.letters import Names
 
 BACK = ("v_", "g_")
 """What the names of gradients on their way back begin with."""
@@ -100,11 +27,6 @@ GREEK = {
     "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta",
     "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
 }  # fmt: skip
-
-
-def formula_latex(expression: Expr, names: Names | Sequence[Index]) -> str:
-    """``expression`` in LaTeX, for math mode, under ``names`` or with p, q, r, s for the given indices."""
-    return LATEX.write(expression, names if isinstance(names, Names) else loose_names(expression, names))
 
 
 def name_latex(name: str) -> str:
@@ -132,7 +54,7 @@ def escape_name(name: str) -> str:
     return "".join(f"{{\\{GREEK[c]}}}" if c in GREEK else r"\_" if c == "_" else c for c in name)
 
 
-class Latex(Printer):
+class Latex(Unicode):
     """The alphabet of the printed page."""
 
     times = r" \, "
@@ -219,3 +141,4 @@ class Latex(Printer):
 
 
 LATEX = Latex()
+formula_latex = LATEX.write
