@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from symgrad.render.html.formula_trees import MOST_ENTRIES, editable_inputs, pag
 from symgrad.render.html.pieces import environment, inline_picture, need_packages
 from symgrad.render.jacobian_picture import (
     SIGNS,
-    Cell,
     cells_of,
     colour_legend,
     copied_from,
@@ -43,79 +41,46 @@ from symgrad.render.page import CodeLine, Formula, Page, text_of
 from symgrad.render.program_drawing import program_picture
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """The product by one input; ``picture`` in the place of ``rows`` where they are many.
+def panel(explanation: Explanation, gradient: Gradient) -> dict[str, Any]:
+    """The product by one input: J as rows of cells under its columns, or the ``picture`` where they are many.
 
-    ``heads`` is what stands over the columns: without the name of the input where that is long.
-    It is ``signed`` where colours tell positive from negative entries, with those; ``legend`` says what they mean.
-    Where J stands ``in_numbers`` other inputs can make a zero of a number, and of a zero a number.
+    ``heads`` is what stands over the columns: without the name of the input where that is long. It is ``signed`` where
+    colours tell positive from negative entries, with those. Where J stands ``in_numbers`` other inputs can make a zero
+    of a number, and of a zero a number.
     """
-
-    name: str
-    notation: str
-    shape: tuple[int, int]
-    rows: tuple[tuple[str, tuple[Cell | None, ...]], ...]
-    columns: tuple[str, ...]
-    heads: tuple[str, ...]
-    row_block: int
-    column_block: int
-    lit: int
-    picture: Any
-    signed: tuple[str, str] | None = None
-    in_numbers: bool = False
-    legend: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """A tensor as tables of numbers, one for each of its matrices; entries by their place in row-major order."""
-
-    name: str
-    shape: tuple[int, ...]
-    tables: tuple[tuple[str, tuple[tuple[tuple[int, str, str], ...], ...]], ...]
-
-    @property
-    def wide(self) -> int:
-        """The characters of the longest number."""
-        return max((len(value) for _, rows in self.tables for row in rows for _, _, value in row), default=0)
-
-
-def panel(explanation: Explanation, gradient: Gradient) -> Panel:
-    """The product by one input."""
     jacobian = gradient.jacobian
-    (rows, columns), notation = jacobian.shape, jacobian.structure.notation
-    notation = structure_math(notation, explanation.program.sizes).text if notation else ""
     if not is_drawn_entrywise(jacobian):
         picture = inline_picture(product_picture(explanation, gradient.name), f"product-{gradient.name}")
-        return Panel(gradient.name, notation, (rows, columns), (), (), (), 0, 0, 0, picture)
-    symbols = symbols_in(jacobian)
+        return {"name": gradient.name, "lit": 0, "picture": picture}
+    symbols, notation = symbols_in(jacobian), jacobian.structure.notation
     in_numbers = symbols is None or reads_positions(jacobian.formula)
     copies = () if in_numbers else copied_from(symbols)
-    return Panel(
-        gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, cells_of(jacobian), strict=True)),
-        jacobian.column_labels, short_labels(jacobian), *block_sizes(jacobian), lit_column(jacobian), None,
-        None if copies else (SIGNS[1], SIGNS[-1]), in_numbers, colour_legend(copies),
-    )  # fmt: skip
+    row_block, column_block = block_sizes(jacobian)
+    return {
+        "name": gradient.name, "lit": lit_column(jacobian), "picture": None, "columns": jacobian.column_labels,
+        "notation": structure_math(notation, explanation.program.sizes).text if notation else "",
+        "rows": [*zip(jacobian.row_labels, cells_of(jacobian), strict=True)], "heads": short_labels(jacobian),
+        "row_block": row_block, "column_block": column_block, "in_numbers": in_numbers,
+        "signed": None if copies else (SIGNS[1], SIGNS[-1]), "legend": colour_legend(copies),
+    }  # fmt: skip
 
 
-def sheet(name: str, array: Array) -> Sheet:
-    """One tensor as tables."""
-    values = np.asarray(array, dtype=object)
-    if not values.size:
-        return Sheet(name, values.shape, ())
-    if values.ndim < 2:
-        values = values.reshape(1, -1)
-    places, flat = np.arange(values.size).reshape(values.shape), values.reshape(-1)
-    shape = tuple(np.shape(array))
+def sheet(name: str, array: Array) -> dict[str, Any]:
+    """A tensor as a table of numbers for each of its matrices; entries by their place in row-major order.
+
+    It is as ``wide`` as the characters of the longest number.
+    """
+    values, shape = np.asarray(array, dtype=object), tuple(np.shape(array))
+    values = values.reshape(1, -1) if values.ndim < 2 else values
+    places, flat = np.arange(values.size).reshape(values.shape), [*map(numbers.text, values.flat)]
     tables = []
-    for at in np.ndindex(*values.shape[:-2]):
+    for at in np.ndindex(*values.shape[:-2]) if values.size else ():
         rows = tuple(
-            tuple((n, format_entry_name(name, np.unravel_index(n, shape)), numbers.text(flat[n])) for n in row)
+            tuple((n, format_entry_name(name, np.unravel_index(n, shape)), flat[n]) for n in row)
             for row in places[at].tolist()
         )
         tables.append((format_entry_name(name, at) if at else "", rows))
-    return Sheet(name, shape, tuple(tables))
+    return {"name": name, "shape": shape, "tables": tables, "wide": max(map(len, flat), default=0)}
 
 
 def to_html(
