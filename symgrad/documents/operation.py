@@ -77,11 +77,11 @@ def article_of(op: Op, check: bool = True) -> Article:
         *drawn[:1],
     )
     sections = explanation_page(story).sections
+    given = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in story.inputs)
+    heading: Words = ("An example: ", Code(story.expression), *([f" with {given}"] if given else []))
+    refused = (f"Not with {story.inputs[0].name} {size_text(TWO_BY_THREE)}: {reason}.",) if reason else None
     parts = (
-        Section(
-            ("An example: ", *example_words(story)),
-            (*refusal_note(story, reason), *worked_number_blocks(story), *drawn[1:]),
-        ),
+        Section(heading, (*([Paragraph(refused)] if refused else []), *worked_number_blocks(story), *drawn[1:])),
         second_section(story),
         torch_part(story),
         Section(("Proof",), tuple(readable_blocks(sections[4].blocks, example.text))),
@@ -227,18 +227,6 @@ def worked_story(op: Op, example: Example, check: bool, structure: str = "") -> 
         if other == example:
             raise
         return worked(op, example, check), error.problem
-
-
-def example_words(story: Explanation) -> Words:
-    """softmax(x), x 2×3."""
-    given = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in story.inputs)
-    return (Code(story.expression), *((f" with {given}",) if given else ()))
-
-
-def refusal_note(story: Explanation, reason: str) -> Iterator[Block]:
-    """What was said of an input of 2×3, where the example has none."""
-    if reason:
-        yield Paragraph((f"Not with {story.inputs[0].name} {size_text(TWO_BY_THREE)}: {reason}.",))
 
 
 def worked_number_blocks(story: Explanation) -> Iterator[Block]:

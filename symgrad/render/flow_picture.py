@@ -188,7 +188,8 @@ def draw_way(drawing: Drawing, labels: list[Label], placed: PaperLayout, way: Fl
     drawing.add(
         "path", d=route(back), class_="flow", stroke_width=f"{thickness(way.length, longest):.3g}", **dashed
     )  # fmt: skip
-    drawing.add("path", d=arrow_head(x1 + 1, end[1]), class_="head")
+    x, y = x1 + 1, end[1]
+    drawing.add("path", d=f"M{x:g} {y:g} L{x + 9:g} {y - 5:g} L{x + 9:g} {y + 5:g} Z", class_="head")
     if lanes:
         x, y = lanes[len(lanes) // 2]
         labels.append((x + WIDE / 2, y + middle + GAP + 16, "middle", three_digits(way.length)))
@@ -222,11 +223,6 @@ def route(points: Sequence[Point]) -> str:
         bent = f"C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} "
         path.append(f"{bent if y1 != y2 else 'L'}{x2:g} {y2:g}")
     return " ".join(path)
-
-
-def arrow_head(x: float, y: float) -> str:
-    """The head of an arrow that points to the left."""
-    return f"M{x:g} {y:g} L{x + 9:g} {y - 5:g} L{x + 9:g} {y + 5:g} Z"
 
 
 def draw_stub(
@@ -299,8 +295,3 @@ def draw_curve(drawing: Drawing, flow: FlowGraph) -> None:
     drawing.reach(left + wide, top + tall)
     drawing.text(left, top + tall + 24, f"{made[0]}, the first operation", size=12)
     drawing.text(left + wide, top + tall + 24, f"{made[-1]}, the last", size=12, anchor="end")
-
-
-def ways_of(readers: Sequence[tuple[str, str]], lengths: Mapping[tuple[str, str], float]) -> tuple[FlowEdge, ...]:
-    """One way for each pair of a tensor and who reads it."""
-    return tuple(FlowEdge(a, b, lengths.get((a, b))) for a, b in dict.fromkeys(readers))

@@ -17,8 +17,8 @@ from symgrad.numeric import Array, as_float, euclidean, term_sizes
 from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.program import Apply, Program, free_name
 from symgrad.render.content.teller import teller_of
-from symgrad.render.flow_layout import BAND, FlowGraph, Station
-from symgrad.render.flow_picture import flow_picture, ways_of
+from symgrad.render.flow_layout import BAND, FlowEdge, FlowGraph, Station
+from symgrad.render.flow_picture import flow_picture
 
 TITLE = "The program, and the gradients that flow back through it"
 BELOW = "grey: forward; red: the gradient on its way back, with its norm"
@@ -113,11 +113,12 @@ def draw_program(
         made = text if own else step.called
         stations.append(Station(called[step.result.name], made, shape_text(shape_of(step.result.name), "a number")))
     known = {station.name for station in stations}
-    readers = [(called[name], called[step.result.name]) for step in told for name in step.tensors]
+    readers = dict.fromkeys((called[name], called[step.result.name]) for step in told for name in step.tensors)
     renamed = {(called[a], called[b]): value for (a, b), value in lengths.items()}
+    ways = tuple(FlowEdge(*way, renamed.get(way)) for way in readers if set(way) <= known)
     ends, all_seeds = list(seeds), np.concatenate([np.ravel(as_float(s)) for s in seeds.values()])
     return flow_picture(FlowGraph(
-        TITLE, BELOW, tuple(stations), ways_of([w for w in readers if set(w) <= known], renamed),
+        TITLE, BELOW, tuple(stations), ways,
         called[ends[0]] if ends else "", seed, euclidean(all_seeds), band,
     ))  # fmt: skip
 

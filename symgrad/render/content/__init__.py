@@ -11,6 +11,7 @@ import itertools
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 
 from symgrad.backward import Backward, derive_backward
 from symgrad.calculus import flows
@@ -121,18 +122,13 @@ def derived_pullbacks(teller: Teller, derived: Sequence[Derived], lines: Backwar
 
 def program_title(program: Program) -> str:
     """The program as one line: ``out = x @ a``; where the text states its output by an equation, that."""
-    last = next((step.op for step in program.steps if step.result.name == program.output), None)
-    return last.text if isinstance(last, Stated) else f"{program.output} = {source_of(program)}"
-
-
-def source_of(program: Program) -> str:
-    """The program as one expression, if that is short."""
-    if not program.steps or len(program.steps) > MOST_STEPS:
-        return "…"
-    try:
-        return SourceWriter(program).step(next(s for s in program.steps if s.result.name == program.output))[0]
-    except NoForm:
-        return "…"
+    last, source = next((step for step in program.steps if step.result.name == program.output), None), "…"
+    if last is not None and isinstance(last.op, Stated):
+        return last.op.text
+    if last is not None and len(program.steps) <= MOST_STEPS:
+        with suppress(NoForm):
+            source = SourceWriter(program).step(last)[0]
+    return f"{program.output} = {source}"
 
 
 def derive_lines(program: Program, derived: Sequence[Derived]) -> tuple[Backward | None, Teller]:

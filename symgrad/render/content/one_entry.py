@@ -17,7 +17,7 @@ from symgrad.render.arrange import reading
 from symgrad.render.content.forward import forward_equations, heading
 from symgrad.render.content.jacobian_matrix import jacobian_blocks, jacobian_equation
 from symgrad.render.content.proof import proof_section
-from symgrad.render.content.pullback import entry_rows, formula_blocks
+from symgrad.render.content.pullback import entry_rows, sweep_blocks
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.singular_words import singular_blocks
 from symgrad.render.content.teller import Teller
@@ -56,6 +56,7 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
     moving = say("Which outputs depend on {it}: one column of {J}", it=it)
     moves = Section(moving, tuple(_column(teller, explanation, gradient, at)))
     place = tensor_label(f"{name}.grad", [str(i) for i in at])
+    rules = gradient.form.rules if gradient.form else ()
     rows = tuple(entry_rows(teller, gradient, story, in_full=True, whole=True))
     total: list[Block] = [
         say.paragraph(
@@ -64,7 +65,7 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
             it=it,
             place=place,
         ),
-        *formula_blocks(teller, gradient),
+        *sweep_blocks(teller, name, gradient.sweep, gradient.closed_form, set(), rules),
         Equations(rows or (EquationRow((place, number_math(story.total))),)),
         *singular_blocks(teller, gradient),
     ]

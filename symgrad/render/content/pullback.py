@@ -135,12 +135,6 @@ def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     yield Grids((Grid(Ready("as one variable", r"\text{as one variable}"), other),))
 
 
-def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
-    """What needs no numbers of one gradient."""
-    rules = gradient.form.rules if gradient.form else ()
-    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, set(), rules)
-
-
 def sweep_blocks(
     teller: Teller,
     name: str,
