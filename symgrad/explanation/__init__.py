@@ -63,11 +63,6 @@ __all__ = [
 PAIRS = "Complex tensors are shown as pairs (re, im), on one more axis of size 2"
 
 
-def no_form() -> tuple[None, None]:
-    """No closed form, and no check of one."""
-    return None, None
-
-
 def build(
     expression: str,
     program: Program,
@@ -107,7 +102,7 @@ def build(
         else:
             checks, met = (), find_singular(program, values, weights, numeric[name], name, derived.sweep, None)
         if derived.jacobian == 0 and not is_finite(values[program.output]).all():
-            matrix, prove = replace(matrix, told=()), no_form  # it is 0 only because nothing is left of it here
+            matrix, prove = replace(matrix, told=()), lambda: (None, None)  # 0 only because nothing is left of it
         gradients[name] = Gradient(
             name, prove, derived.sweep, without_fractions(numeric[name]), matrix, checks, program,
             values.with_arrays({program.seed: weights}), None if proofs and proofs.lost else met,

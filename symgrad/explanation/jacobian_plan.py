@@ -115,10 +115,11 @@ class JacobianPlan:
         rows, columns = self.shape
         most = "" if self.exact else "at most "
         share = self.nonzeros / max(rows * columns, 1)
+        of_all = f"{share:.3g}" if share < 0.001 else f"{100 * share:.3g} %"
         lines = [
             f"∂{self.output}/∂{self.name}  {shape_text(self.out_shape)} by {shape_text(self.in_shape)}",
             f"  matrix      {rows:,} × {columns:,}",
-            f"  nonzeros    {most}{self.nonzeros:,}{_share(share)}",
+            f"  nonzeros    {most}{self.nonzeros:,}{'' if share in (0, 1) else f', {of_all} of all'}",
             f"  structure   {self.structure}",
             f"  dense       {in_bytes(self.bytes_dense)}{self._beyond('dense')}",
             f"  sparse      {most}{in_bytes(self.bytes_sparse)}{self._beyond('sparse')}",
@@ -190,10 +191,6 @@ def in_bytes(count: int) -> str:
     while float(f"{value:.3g}") >= 1000 and unit < len(UNITS) - 1:
         value, unit = value / 1000, unit + 1
     return f"{value:.3g} {UNITS[unit]}"
-
-
-def _share(share: float) -> str:
-    return "" if share in (0, 1) else f", {share:.3g} of all" if share < 0.001 else f", {100 * share:.3g} % of all"
 
 
 SMALL = (4, 5, 6, 3, 2)

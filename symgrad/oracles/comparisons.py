@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -183,18 +182,7 @@ def compare_some(
 Place = tuple[int, ...]
 
 
-class Judged(Protocol):
-    """What came of a comparison so far."""
-
-    @property
-    def passed(self) -> bool | None:
-        """Whether the two agree; None where that cannot be told."""
-
-
-Found = TypeVar("Found", bound=Judged)
-
-
-def judge(found: Found, reasons: Iterable[Callable[[Found], Found]]) -> Found:
+def judge(found: Check, reasons: Iterable[Callable[[Check], Check]]) -> Check:
     """``found`` with the first reason that explains a difference; as it is where there is none, or no reason holds."""
     for reason in reasons:
         if found.passed is not False:

@@ -13,7 +13,7 @@ import io
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -122,11 +122,6 @@ LAYOUTS = (
     MemoryLayout("at an offset in its storage", at_an_offset),
     MemoryLayout("channels last", lambda a: ordered(a, (0, 2, 3, 1)), lambda a: a.ndim == 4),
 )  # fmt: skip
-
-
-def possible_layouts(array: Array) -> Iterator[MemoryLayout]:
-    """The layouts that an array of this shape can have."""
-    yield from (layout for layout in LAYOUTS if array.size > 1 and layout.fits(array))
 
 
 @dataclass

@@ -66,8 +66,9 @@ class LineWatch:
     held: list[Any] = field(default_factory=list)
 
     def called(self, frame: FrameType, event: str, argument: Any) -> Any:
-        """A function of the user's is followed, others are not."""
-        if event != "call" or len(self.steps) >= MOST or not is_traced(frame.f_code):
+        """A function of the user's, of more than an expression, is followed; others are not."""
+        own = frame.f_code.co_name != "<lambda>" and is_user_file(frame.f_code.co_filename)
+        if event != "call" or len(self.steps) >= MOST or not own:
             return None
         self.known[frame] = {}
         self.look(frame, None)
@@ -121,11 +122,6 @@ class LineWatch:
         self.steps.append(WatchedStep((*place, count), text, np.array(numbers), reads))
         if self.at == (*place, count) and self.put is not None:
             self.done = overwrite_tensor(value, self.put, self.held)
-
-
-def is_traced(code: CodeType) -> bool:
-    """Whether a function is one of the user's, of more than an expression."""
-    return code.co_name != "<lambda>" and is_user_file(code.co_filename)
 
 
 @lru_cache(maxsize=1024)
