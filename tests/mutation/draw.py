@@ -14,7 +14,6 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +22,27 @@ import parso
 from cosmic_ray.mutating import mutate_code
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("backward", "calculus", "closed_form", "indexing", "language", "numeric", "tracing")
 OPERATORS = re.compile(
     r"core/(ReplaceBinaryOperator_(Add|Sub|Mul|Div|FloorDiv|Mod)_(Add|Sub|Mul|Div|FloorDiv)$"
     r"|ReplaceComparisonOperator|ReplaceUnaryOperator|NumberReplacer|AddNot"
     r"|ReplaceTrueWithFalse|ReplaceFalseWithTrue|ReplaceAndWithOr|ReplaceOrWithAnd)"
 )
 """Signs, comparisons, constants and conditions; not ``|``, which mostly stands in annotations."""
-SAFEGUARDS = re.compile(r"\b(strict|frozen)=False")
+SAFEGUARDS = re.compile(r"\b(strict|frozen)=False|\bmaxsize=\d")
 """What only guards against a mistake in the code around it: without it the program does the same."""
 
 
-@cache
-def places(path: Path) -> tuple[tuple[str, int], ...]:
-    """Cosmic-ray's operators that fit somewhere in a file, and which of the places it is."""
-    tree = parso.parse(path.read_text(encoding="utf-8"))
-    found = []
-    for name in sorted(plugins.operator_names()):
-        if OPERATORS.match(name):
-            operator = plugins.get_operator(name)()
-            count = sum(len(list(operator.mutation_positions(node))) for node in nodes(tree))
-            found += [(name, number) for number in range(count)]
-    return tuple(found)
+def places(path: Path) -> list[dict[str, int]]:
+    """Where cosmic-ray's operators fit in a file: by operator, the how manieth of its places each is."""
+    found: dict[tuple[str, int], dict[str, int]] = {}
+    known = [(name, plugins.get_operator(name)()) for name in plugins.operator_names() if OPERATORS.match(name)]
+    counts = dict.fromkeys((name for name, _ in known), 0)
+    for node in nodes(parso.parse(path.read_text(encoding="utf-8"))):
+        for name, operator in known:
+            for _ in operator.mutation_positions(node):
+                found.setdefault((name.split("_")[0], id(node)), {})[name] = counts[name]
+                counts[name] += 1
+    return list(found.values())
 
 
 def nodes(node: parso.tree.NodeOrLeaf) -> Iterator[parso.tree.NodeOrLeaf]:
@@ -74,18 +72,15 @@ def changed(path: Path, operator: str, number: int) -> dict[str, Any] | None:
 
 
 def drawn(count: int, generator: random.Random) -> list[dict[str, Any]]:
-    """So many changes: the packages in turn, a file by its length, a kind of change, a place, each at random."""
+    """So many changes: each place in symgrad is as likely as any other, and there each of the operators that fit."""
+    files = sorted((ROOT / "symgrad").rglob("*.py"))
+    every = [(path, place) for path in files for place in places(path)]
     found: list[dict[str, Any]] = []
     while len(found) < count:
-        files = sorted((ROOT / "symgrad" / PACKAGES[len(found) % len(PACKAGES)]).rglob("*.py"))
-        (path,) = generator.choices(files, weights=[f.stat().st_size for f in files])
-        kinds: dict[str, list[tuple[str, int]]] = {}
-        for operator, number in places(path):
-            kinds.setdefault(operator.split("_")[0], []).append((operator, number))
-        if kinds:
-            change = changed(path, *generator.choice(kinds[generator.choice(sorted(kinds))]))
-            if change is not None and change not in found:
-                found.append(change)
+        path, operators = generator.choice(every)
+        change = changed(path, *generator.choice(sorted(operators.items())))
+        if change is not None and change not in found:
+            found.append(change)
     return found
 
 

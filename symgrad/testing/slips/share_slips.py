@@ -135,7 +135,7 @@ def scale_slips(case: Case) -> Iterator[Slip]:
         return
     at = largest_at(np.abs(trial.expected))
     factor = float(trial.got[at] / trial.expected[at])
-    if factor == 0 or abs(factor - 1) < 1e-3:
+    if not 0 < abs(factor) < np.inf or abs(factor - 1) < 1e-3:  # NaN has no factor either
         return
     known = {round(factor), 1 / round(1 / factor) if abs(1 / factor) > 0.5 else factor}
     nearest = min(known, key=lambda k: abs(k - factor))
