@@ -94,6 +94,7 @@ def test_positions_are_whole_numbers_where_python_wants_them() -> None:
     ("assert x.ndim == 9\nx", "AssertionError"), ("if True:\n    y = x @ x\ny", "size of tensor|cannot be multiplied"), ("x;x;", "it computes nothing"),
     ("def f(t): return softmaks(t)\nf(x)", "softmaks is not known here"), ("x.sum().backward()\ny = x * 2", "after backward"),
     ("def f(t): return t\nf(x).backward()\nf(x).backward()", "more than once"), ("x.data.mul_(2)\nassert True\nx * x", "autograd does not see"),
+    ("return x * 2", "outside a function"), ("assert True\nx\nbreak", "outside a loop"),
 ])  # fmt: skip
 def test_what_cannot_be_run_is_refused_with_the_reason(text: str, told: str) -> None:
     with pytest.raises(symgrad.SymgradError, match=told):

@@ -67,19 +67,19 @@ class BackwardReached(Exception):
     """The text calls backward: what follows changes no output."""
 
 
-class LoopLeft(Exception):
+class LoopLeft(TextRejected):
     """``break``; ``continue`` where the loop goes ``on``."""
 
     def __init__(self, on: bool) -> None:
-        super().__init__()
+        super().__init__("'break' or 'continue' outside a loop")
         self.on = on
 
 
-class FunctionLeft(Exception):
+class FunctionLeft(TextRejected):
     """``return``."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__()
+        super().__init__("'return' outside a function")
         self.value = value
 
 
@@ -210,6 +210,8 @@ class ReferenceInterpreter(ExpressionEvaluator):
             case ast.Try(body=body, orelse=orelse, finalbody=finalbody):
                 try:
                     self.statements([*body, *orelse])
+                except (FunctionLeft, LoopLeft):
+                    raise
                 except TextRejected as error:
                     raise UnsupportedText("an exception that the text catches") from error
                 finally:

@@ -72,9 +72,7 @@ class RecordedProgram:
     def place(self, name: str) -> str:
         """`` (line 4)``, `` (model.py:4)`` in another file than the one that asks; empty where it is not known."""
         where = self.lines.get(arguments.require_name(name, "name"))
-        if where is None:
-            return ""
-        return f" (line {where.line})" if self.file in ("", where.file) else f" ({where.short})"
+        return "" if where is None else f" ({where.seen_from(self.file or where.file)})"
 
     @property
     def inputs(self) -> tuple[str, ...]:

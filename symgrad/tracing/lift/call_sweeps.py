@@ -151,7 +151,7 @@ def agree_up_to_rounding(first: Array, second: Array) -> Array:
 def computing_dtypes(origin: CallOrigin) -> set[str]:
     """The types that a call computes in, by torch's names."""
     call = origin.box.call
-    return {real_precision(node.held.dtype) for node in call.nodes()} | ({"bfloat16"} if call.autocast else set())
+    return {real_precision(node.held.dtype) for node in call.nodes} | ({"bfloat16"} if call.autocast else set())
 
 
 def differs_by_rounding(first: Array, second: Array, kinds: set[str]) -> Array:

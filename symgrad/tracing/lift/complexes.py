@@ -218,7 +218,7 @@ def touches_complex(node: Node) -> bool:
     if call is None or call.spelling.endswith(".apply"):
         return False
     word = call.spelling.rpartition(".")[2]
-    return is_complex(node) or any(map(is_complex, call.nodes())) or (word in TRANSFORMS and ".fft." in call.spelling)
+    return is_complex(node) or any(map(is_complex, call.nodes)) or (word in TRANSFORMS and ".fft." in call.spelling)
 
 
 # The way in -----------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     """
     call = node.maker
     word = plain_word(call.spelling)
-    nodes = [n for n in call.nodes() if n.carries]
+    nodes = [n for n in call.nodes if n.carries]
     if word not in CHOICES or len(nodes) != 1:
         raise Refused("")
     (source,) = nodes
@@ -52,7 +52,7 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     if places.shape != node.shape or places.min() < 0:
         raise Refused("")
     ref, name = lifter.refs[id(source)], lifter.wish(node)
-    return pick_one_per_row(lifter, node, ref, places, name) or lift_selection(lifter, ref, places, name, call.nodes())
+    return pick_one_per_row(lifter, node, ref, places, name) or lift_selection(lifter, ref, places, name, call.nodes)
 
 
 def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array, name: str | None) -> Ref | None:
@@ -60,7 +60,7 @@ def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array
     rows, columns = source.shape if len(source.shape) == 2 else (0, 1)
     if places.shape != (int(rows),) or not np.array_equal(places // int(columns), np.arange(int(rows))):
         return None
-    own = find_equal_index_tensor(lifter, places % int(columns), node.maker.nodes())
+    own = find_equal_index_tensor(lifter, places % int(columns), node.maker.nodes)
     if own is None:
         return None
     lifter.asked_numbers = True
@@ -72,7 +72,7 @@ def has_ties(node: Node) -> bool:
     """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
     if plain_word(node.maker.spelling) not in RANKED:
         return False
-    return any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes() if n.carries)
+    return any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes if n.carries)
 
 
 def probe_indices(node: Node, source: Node) -> Array:

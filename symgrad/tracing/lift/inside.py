@@ -112,7 +112,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
             self.forget(args[0])
         if writes and given[0].carries and not tracked:
             raise Refused("inside it torch.no_grad() overwrites a tensor that has a gradient")
-        follows = tracked and word not in NEW and any(n.carries for n in call.nodes())
+        follows = tracked and word not in NEW and any(n.carries for n in call.nodes)
         for index, tensor in enumerate(made):
             carries = follows and (tensor.is_floating_point() or tensor.is_complex())
             held = tensor.detach().clone()
@@ -183,7 +183,7 @@ def lift_expansion(lifter: LiftContext, node: Node, definition: Definition | Non
     end = ends[node.index] if node.index < len(ends) else None
     if end is None or not end.carries:
         raise Refused("inside it the gradient is lost")
-    outer = {id(n) for n in call.nodes()}
+    outer = {id(n) for n in call.nodes}
     inner = [n for n in upstream_nodes([end], outer) if id(n) not in outer and n.carries]
     inner.sort(key=lambda n: order.get(id(n), 0))  # as it ran
     if not has_nan(node.held) and any(has_nan(n.held) for n in inner):

@@ -250,7 +250,7 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
         raise Refused(f"{plain_spelling(call.spelling)} {UNKNOWN}")
     if op.traits.gathers and any(
         n.kind == "data" and not n.held.is_floating_point() and n.held.numel() and int(n.held.min()) < 0
-        for n in call.nodes()
+        for n in call.nodes
     ):
         raise Refused("")  # places counted from the end: `by_index_probe` counts them from the front
     return bench.apply_op(op, spelling, gather_tensor_list(op, arguments), keywords, bench.wish(node))

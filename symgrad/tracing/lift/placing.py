@@ -31,7 +31,7 @@ ANOTHER = "torch's backward passes on the gradient of the overwritten entries, n
 def lift_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
     """Entries of one tensor written over another's: which ones, its own J says."""
     call = node.maker
-    read = [n for n in call.nodes() if n.held.is_floating_point()]
+    read = [n for n in call.nodes if n.held.is_floating_point()]
     if len(read) != 2 or read[0] is not call.arguments[0] or not read[1].held.numel():
         raise Refused("")
     old, new = read

@@ -203,9 +203,7 @@ def lift_setitem(lifter: LiftContext, node: Node) -> Last:
 def lift_empty_result(lifter: LiftContext, node: Node) -> Ref:
     """A result without entries, or one of tensors without entries: its Jacobian has no rows, or no columns."""
     call = node.maker
-    if call.spelling.endswith(".apply") or (
-        node.held.numel() and any(n.held.numel() for n in call.nodes() if n.carries)
-    ):
+    if call.spelling.endswith(".apply") or (node.held.numel() and any(n.held.numel() for n in call.nodes if n.carries)):
         raise Refused("")
     return lifter.data(lifter.wish(node) or "empty", node.value())
 
@@ -296,7 +294,7 @@ def input_gradient(lifter: LiftContext, found: Argument | None, ref: Ref) -> Ref
 def refuse_silent_write(node: Node) -> None:
     """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
     call = node.maker
-    late = [n for n in call.nodes() if (n.behind or n.exchanged) is not None and not is_value_restored(n)]
+    late = [n for n in call.nodes if (n.behind or n.exchanged) is not None and not is_value_restored(n)]
     itself = node.behind is not None and not is_value_restored(node)
     if (late or itself) and is_saved_for_backward(call, node.index, late, itself):
         where = next(at for n in (*late, node) if (at := n.behind or n.exchanged) is not None)

@@ -185,7 +185,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
                     random, in_place=writes, number=self.recorder.calls)  # fmt: skip
         made = list(tensors_in(result))
         call.results, self.recorder.calls = len(made), self.recorder.calls + 1
-        follows = torch.is_grad_enabled() and word not in NEW and any(n.carries for n in call.nodes())
+        follows = torch.is_grad_enabled() and word not in NEW and any(n.carries for n in call.nodes)
         writes = writes and torch.Tag.inplace_view not in func.tags  # squeeze_ and its like write no number
         if writes:
             self.forget({storage_of(t) for t in made}, follows)
@@ -194,7 +194,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
                 node = Node("call", tensor, 0, call.where, call, index, owner=WeakTensor(tensor))
             else:
                 node = Node("data", tensor, 0, call.where, owner=WeakTensor(tensor))
-            read = () if writes or len(made) > 1 else call.nodes()
+            read = () if writes or len(made) > 1 else call.nodes
             node.made_by, node.made_of = call.spelling, only_source(read)
             found = self.come_back(tensor, node, read)
             if writes:
@@ -262,4 +262,4 @@ def matches_torch_graph(tensor: Any, node: Node) -> bool:
     """Whether torch's graph leads from a tensor to as many others as its call read with a gradient."""
     assert node.call is not None
     ways = () if tensor.grad_fn is None else tensor.grad_fn.next_functions
-    return sum(function is not None for function, _ in ways) == sum(n.carries for n in node.call.nodes())
+    return sum(function is not None for function, _ in ways) == sum(n.carries for n in node.call.nodes)

@@ -158,6 +158,8 @@ LEVELS = 6
 """How many levels above itself a Python function of torch may name in a warning."""
 FIRST: list[CodeType] = []
 """What runs the program that is watched: below it nothing is the program's."""
+REBUILT: dict[CodeType, FunctionType] = {}
+"""Functions of torch's by their codes, each made once."""
 HANDLING: CodeType = handle_torch_function.__code__
 TEMPLATE: CodeType = (lambda function, arguments, keywords: function(*arguments, **keywords)).__code__
 
@@ -217,20 +219,9 @@ def override_check(function: Any, frame: FrameType) -> Any:
     if isinstance(around, FunctionType) and around.__code__ is inner.f_code:
         return around  # with its defaults
     own = str(function.__globals__.get("__name__", "")).partition(".")[0] == TORCH
-    return function if own or inner.f_code.co_freevars else function_of_code(inner.f_code)(inner.f_globals)
-
-
-@lru_cache(maxsize=1024)
-def function_of_code(code: CodeType) -> Callable[[Any], FunctionType]:
-    """The function of a code, the same one each time."""
-    found: list[FunctionType] = []
-
-    def function(names: Any) -> FunctionType:
-        if not found:
-            found.append(FunctionType(code, names))
-        return found[0]
-
-    return function
+    if own or inner.f_code.co_freevars:
+        return function
+    return REBUILT.setdefault(inner.f_code, FunctionType(inner.f_code, inner.f_globals))
 
 
 def _call_directly(function: Any, arguments: Any, keywords: Any) -> Any:

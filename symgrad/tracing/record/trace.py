@@ -69,6 +69,10 @@ class SourceLine:
         """``train.py:12``."""
         return f"{self.file.rpartition('/')[2]}:{self.line}"
 
+    def seen_from(self, file: str) -> str:
+        """``line 12`` in the file itself, ``train.py:12`` in another."""
+        return f"line {self.line}" if self.file == file else self.short
+
 
 @dataclass(frozen=True, eq=False)
 class ModuleCall:
@@ -116,19 +120,15 @@ class TorchCall:
     observation: Any = None
     forward: tuple[Node | None, ...] = ()
 
+    @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes it read, in order."""
-        return self._read
+        """The nodes it read, in order: looked for once, since they are asked for some twenty times."""
+        return tuple(instances_in((self.arguments, self.keywords), Node))
 
     @cached_property
     def operands(self) -> tuple[Node, ...]:
         """The nodes it read, each once."""
-        return tuple({id(node): node for node in self._read}.values())
-
-    @cached_property
-    def _read(self) -> tuple[Node, ...]:
-        """Looked for once: they are asked for some twenty times."""
-        return tuple(instances_in((self.arguments, self.keywords), Node))
+        return tuple({id(node): node for node in self.nodes}.values())
 
 
 @dataclass(eq=False)
@@ -249,7 +249,7 @@ class Node:
 
     def sources(self) -> tuple[Node, ...]:
         """What it was computed from."""
-        return self.call.nodes() if self.call is not None else self.parents
+        return self.call.nodes if self.call is not None else self.parents
 
 
 def holds_same_numbers(first: Any, second: Any) -> bool:

@@ -119,7 +119,7 @@ class TransformTrace:
         where = frames.user_line(self.number)
         arguments, keywords = given
         call = TorchCall(func, known.spelling, arguments, keywords, where, results=len(made), number=self.number)
-        sources = list(call.nodes())
+        sources = list(call.nodes)
         follows = plain_word(known.spelling) not in NEW and any(n.carries for n in sources)
         for index, tensor in enumerate(made):
             if why and follows:

@@ -75,12 +75,8 @@ def list_without_gradient(names: Sequence[str]) -> str:
 
 def describe_graph_break(cut: GraphBreak, name: str, where: SourceLine | None, call: SourceLine) -> str:
     """``the path was cut in line 4 by .detach(); line 5 made loss a new leaf``; other files than the call's by name."""
-
-    def place(of: SourceLine) -> str:
-        return f"line {of.line}" if of.file == call.file else of.short
-
-    said = f"the path was cut in {place(cut.where)} by {cut.how}"
-    return said if where is None else f"{said}; {place(where)} made {name} a new leaf"
+    said = f"the path was cut in {cut.where.seen_from(call.file)} by {cut.how}"
+    return said if where is None else f"{said}; {where.seen_from(call.file)} made {name} a new leaf"
 
 
 def explain_missing_gradients(call: Findings) -> list[str]:
@@ -127,7 +123,7 @@ def explain_unread_results(call: Findings) -> Iterator[str]:
     recorder.asides = [aside for aside in left if aside not in gone]
     for aside in gone:
         if any(id(source()) in reached for source in aside.sources):
-            where = f"line {aside.where.line}" if aside.where.file == call.scene.where.file else aside.where.short
+            where = aside.where.seen_from(call.scene.where.file)
             yield (
                 f"the result of {aside.spelling} ({where}) is not used, so its backward never runs; whatever should "
                 "get a gradient through it has to be computed from its result"

@@ -75,7 +75,7 @@ def name_previous_writer(scene: Scene, tensors: list[Any]) -> str:
             return "earlier lines"
         if (where.file, where.line) == (scene.where.file, scene.where.line):
             return "this line before"
-        return f"line {where.line}" if where.file == scene.where.file else where.short
+        return str(where.seen_from(scene.where.file))
 
     places = {place(tensor) for tensor in tensors}
     return places.pop() if len(places) == 1 else "earlier lines"

@@ -183,7 +183,7 @@ def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> l
     first: dict[int, tuple[int, int]] = {}
     for node in order:
         if node.call is not None:
-            for place, source in enumerate(node.call.nodes()):
+            for place, source in enumerate(node.call.nodes):
                 first[id(source)] = min(first.get(id(source), (node.call.number, place)), (node.call.number, place))
     return sorted(leaves, key=lambda pair: first.get(id(pair[0]), (0, 0)))
 

@@ -23,7 +23,6 @@ from symgrad.tracing.record.isolation import Caller, caller_with_frames, preserv
 from symgrad.tracing.record.patching import OptimizerSteps, has_no_numbers, record_calls
 from symgrad.tracing.record.spelling import BackwardArgs, backward_outputs, materialize_iterators
 from symgrad.tracing.record.trace import SourceLine, as_numbers, tensors_in
-from symgrad.tracing.record.transforms import DerivativeRequest
 from symgrad.tracing.session import jacobian_sweeps, no_gradient, remarks, second_derivatives
 from symgrad.tracing.session.call_events import explain_call, remember_call, unexplained_event
 from symgrad.tracing.session.history import UNCHANGED, History
@@ -160,14 +159,8 @@ class WatchedRun(History):
 
     def refused(self, given: BackwardArgs, error: Exception) -> None:
         """A call that torch refused while the recorder rested: told by torch's own graph."""
-        leaves = graph_leaves(given.outputs)
-        ends, wanted = ([self.recorder.node_of(t) for t in some] for some in (given.outputs, leaves))
-        found = DerivativeRequest(
-            "torch.autograd", given.kind, torch.autograd.grad, outputs=tuple(ends), wrt=tuple(wanted)
-        )
-        found.sight = frame_names.names_in_sight(frames.user_frame())
-        scene = Scene(self, given, frames.user_line(), found, recorded=False)
-        scene.leaves = [*zip(wanted, leaves, strict=True)]
+        scene = Scene(self, given, frames.user_line(), recorded=False)
+        scene.leaves = [(self.recorder.node_of(tensor), tensor) for tensor in graph_leaves(given.outputs)]
         self.say(self.told_by(scene, None, error))
 
     def nested(self, given: BackwardArgs) -> None:
