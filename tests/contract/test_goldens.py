@@ -26,6 +26,7 @@ from tests.networks import LENET
 GOLDEN = Path(__file__).parent / "golden"
 STORIES = sorted((GOLDEN / "run").glob("*.txt"))
 ANSWERS = sorted((GOLDEN / "answers").glob("*.txt"))
+PRINTED = sorted((GOLDEN / "python").glob("*.txt"))
 
 
 def assert_kept(path: Path, found: str, before: str = "") -> None:
@@ -42,7 +43,7 @@ def steady(text: str) -> str:
     if text.startswith("<!DOCTYPE html>"):
         text = re.sub(r"(?s)<(script|style)\b.*?</\1>", "", text).replace("><", ">\n<")
     text = re.sub(r"\d+\.\d{6,}(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
-    text = re.sub(r" \(largest difference \S+ of the largest entry\)", "", text)  # in its last digits
+    text = re.sub(r" \(largest difference \S+( of the largest entry)?\)", "", text)  # in its last digits
     return re.sub(r'(torch:? "?)\d+\.\d+\.\d+|("torch": ")\d+\.\d+\.\d+', r"\1\2VERSION", text)
 
 
@@ -64,6 +65,14 @@ def test_what_commands_print(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
         ran = CliRunner(env={"COLUMNS": "100"}).invoke(main, shlex.split(command), catch_exceptions=False)
         told += f"$ symgrad {command}\n{f'exit {ran.exit_code}: ' if ran.exit_code else ''}{steady(ran.output)}\n"
     assert_kept(path, told)
+
+
+@pytest.mark.parametrize("path", PRINTED, ids=lambda path: path.stem)
+def test_what_lines_of_python_print(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lines, a line of dashes, and what they print."""
+    source, dashes, _ = path.read_text(encoding="utf-8").partition("-----\n")
+    exec(compile(source, path.name, "exec"), {})
+    assert_kept(path, steady(capsys.readouterr().out), source + dashes)
 
 
 REFUSED = [

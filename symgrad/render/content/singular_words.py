@@ -232,7 +232,7 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
     if found.why == "J":
         when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
         because = "`{name}.grad` is {zero}: every entry of {J} is 0 {when}{where}."
-        return say(because, name=name, zero=zero, when=when, where=where and f": {where}")
+        return say(because, name=name, zero=zero.removesuffix(","), when=when, where=where and f": {where}")
     equal = len({numbers.text(v) for v in without_fractions(explanation.seed).reshape(-1)}) == 1
     if found.everywhere is None:
         why = "The weighted rows cancel each other out."
