@@ -63,7 +63,7 @@ def given(name: str) -> tuple[Function, list[torch.Tensor], Capture, torch.Tenso
     return function, values, capture(function, *values), seed, [*torch.autograd.grad(out, leaves, seed)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(3, alone=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_whatever_is_asked_of_a_program_is_torchs(name: str) -> None:
     function, values, program, seed, expected = given(name)
@@ -82,7 +82,7 @@ def test_whatever_is_asked_of_a_program_is_torchs(name: str) -> None:
         assert_same(rows.reshape(seed.numel(), -1), program.jacobian(label).dense(), what=f"J by {label} of {name}")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(3, alone=2)
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "slope of a solution"])  # its g has no line
 def test_the_lines_of_a_program_run(name: str) -> None:
     _, values, program, seed, expected = given(name)

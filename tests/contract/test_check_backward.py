@@ -63,7 +63,7 @@ def test_goldens_are_written() -> None:
     )
 
 
-@pytest.mark.one_in(96, alone=8)
+@pytest.mark.one_in(96, alone=12)
 @pytest.mark.parametrize("candidate", named(EVERY_WRONG))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""
@@ -77,7 +77,7 @@ def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
         assert told == golden
 
 
-@pytest.mark.one_in(16, alone=3)
+@pytest.mark.one_in(16, alone=6)
 @pytest.mark.parametrize("candidate", named(EVERY_RIGHT))
 def test_no_right_backward_is_accused(candidate: Candidate) -> None:
     """And something was compared."""

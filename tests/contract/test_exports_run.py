@@ -109,7 +109,7 @@ TEXTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(4, alone=2)
+@pytest.mark.one_in(4, alone=4)
 @pytest.mark.parametrize("known", [True, False], ids=["shapes", "open"])
 @pytest.mark.parametrize("place", range(len(TEXTS)), ids=[text for text, _ in TEXTS])
 def test_what_is_exported_of_a_text_is_torchs(place: int, known: bool) -> None:
@@ -154,7 +154,7 @@ OPEN = (
 )  # fmt: skip
 
 
-@pytest.mark.one_in(6, alone=2)
+@pytest.mark.one_in(6, alone=3)
 @pytest.mark.parametrize("text", OPEN)
 def test_a_line_for_any_size_holds_at_small_sizes_or_says_where(text: str) -> None:
     """At 1, 2, 3 and 7: a size at which the text means other steps is refused by the source, with what it takes."""

@@ -53,7 +53,7 @@ def on_terminal(columns: int, *command: str) -> list[str]:
     return b"".join(found).decode().replace("\x1b[K", "\r").replace("\r\n", "\n").split("\n")
 
 
-@pytest.mark.one_in(9, alone=2)
+@pytest.mark.one_in(9, alone=4)
 @pytest.mark.parametrize("columns", [40, 60, 80])
 @pytest.mark.parametrize(
     "command",

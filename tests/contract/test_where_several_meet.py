@@ -340,6 +340,7 @@ def candidate(forward, backward):
     return Own.apply
 
 
+@pytest.mark.one_in(4, alone=4)
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
 @pytest.mark.parametrize("cast", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("factor", [2, 3, 6, 0.75, 5, 7, 9])

@@ -84,7 +84,7 @@ def assert_as_torch(text: str) -> None:
     assert_same(torch.autograd.grad(out.sum(), leaf)[0], found.gradients["x"].value, what=text)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(2, alone=2)
 @pytest.mark.parametrize("text", [*TAKEN, *SHARED])
 def test_what_is_written_over_is_what_torch_has(text: str) -> None:
     assert_as_torch(text)
@@ -111,7 +111,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(2, alone=2)
 @pytest.mark.parametrize("text", KEPT)
 def test_a_page_is_equal_to_torch_only_where_torch_runs_what_is_written(text: str) -> None:
     """Where a step before needs what is written over, torch stops, and what replaced it was said to be equal to it."""
