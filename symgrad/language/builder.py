@@ -120,9 +120,11 @@ class StepBuilder:
             if name not in self.used and name not in self.kept:
                 return name
 
-    def claim(self, name: str) -> str:
-        """``name`` if it is free, else ``name_2``, ``name_3``, … ."""
-        return self.used.first_free(name, self.kept)
+    def claim(self, name: str | None = None) -> str:
+        """``name`` if it is free, else ``name_2``, ``name_3``, …, or a `fresh_name`: it is taken from here on."""
+        found = self.fresh_name() if name is None else self.used.first_free(name, self.kept)
+        self.used.add(found)
+        return found
 
     def apply(
         self,
@@ -244,8 +246,7 @@ class StepBuilder:
         name: str | None,
     ) -> Ref:
         """Append a step."""
-        result = self.fresh_name() if name is None else self.claim(name)
-        self.used.add(result)
+        result = self.claim(name)
         frozen = tuple(sorted((key, make_hashable(value)) for key, value in options.items()))
         self.steps.append(Apply(op.operation, arguments, frozen, Tensor(result, shape), span))
         return Ref(result, shape)
@@ -269,7 +270,6 @@ class StepBuilder:
         self.used.free((ref.name,))
         self.count -= 1
         self.steps[-1] = replace(last, result=replace(last.result, name=self.claim(name)))
-        self.used.add(self.steps[-1].result.name)
         return replace(ref, name=self.steps[-1].result.name)
 
     def settled(self, letters: Mapping[Size, Size]) -> tuple[Apply, ...]:

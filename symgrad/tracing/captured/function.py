@@ -104,12 +104,12 @@ def capture_function(
     leaves = {id(t): name for name, t in names_in_closure(fn, args, kwargs)}
     order = upstream_nodes([*declared, *ends])
     for node in order:
-        tensor = node.owner() if node.owner is not None else None
+        tensor = node.owner()
         if node.kind in ("leaf", "data") and tensor is not None and id(tensor) in leaves:
             labels.setdefault(id(node), leaves[id(tensor)])
     names = name_nodes(order, labels, leaves, outside=asked)
     for node in order:
-        if node.owner is not None and node.owner() is not None:
+        if node.owner() is not None:
             node.keep()  # somebody holds the tensor and may write into it later: the program stays what it is
     lifted = Lifter(names).lift(ends, declared)
     wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")

@@ -152,7 +152,6 @@ class LiftContext(ABC):
         if not said and label in self.users:
             label = free_name((label,), {*self.users, *self.builder.used})
         name = self.builder.claim(identifier(label))
-        self.builder.used.add(name)
         ref = Ref(name, tuple(sp.Integer(int(n)) for n in np.shape(array)))
         self.builder.inputs[name] = ref.shape
         self.inputs.append(ref)
@@ -237,7 +236,6 @@ class LiftContext(ABC):
             label = None
         if label and UNNAMED.fullmatch(self.labels.get(ref.name, "")) and UNNAMED.fullmatch(ref.name):
             own = self.builder.claim(identifier(label))
-            self.builder.used.add(own)
             self.labels[ref.name] = self.shown(own, label)  # made before it was known to be what has this name
         self.labels.setdefault(ref.name, self.shown(ref.name, label))
         if node.where is not None:
@@ -264,9 +262,8 @@ class LiftContext(ABC):
         for other in read:
             if other.changed:
                 other.tensor()
-        name = self.builder.claim(self.wish(node) or self.builder.fresh_name())
+        name = self.builder.claim(self.wish(node))
         ref = Ref(name, tuple(sp.Integer(n) for n in np.shape(node.value())))
-        self.builder.used.add(name)
         arguments = tuple(self.refs[id(n)].name for n in read)
         first = next((other for other, box in self.boxes.items() if box.call is call), name)
         options = ((OPTION, locate_custom_call(call, node.index, read, first)),) if call.slots else ()

@@ -47,6 +47,7 @@ from symgrad.tracing.record.spelling import plain_spelling, plain_word
 from symgrad.tracing.record.trace import (
     ASIDE,
     COMPILED,
+    NOBODY,
     UNCOMPILED,
     UNRECORDED,
     Node,
@@ -164,7 +165,7 @@ class Lifter(LiftContext):
 
     def hooked(self, node: Node) -> None:
         """``node`` as what it was computed as, and the hooks behind it."""
-        before = replace(node, hooks=None, passage=None, owner=None)
+        before = replace(node, hooks=None, passage=None, owner=NOBODY)
         self.keep.append(before)
         self.node(before)
         call = TorchCall(
@@ -313,8 +314,7 @@ def apply_autocast(lifter: LiftContext, node: Node) -> Iterator[None]:
 def cast_operand(lifter: LiftContext, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
     """``ref`` in half precision; a weight that several calls read is cast once, as autocast does."""
     if (ref.name, word) not in lifter.casts:
-        name = lifter.builder.claim(f"{word}_{len(lifter.casts) + 1}")
-        found = lifter(role_entry(Role.HANDS_ON), ref, called=name)
+        found = lifter(role_entry(Role.HANDS_ON), ref, called=f"{word}_{len(lifter.casts) + 1}")
         label_rounded(lifter, found, ref, word)
         lifter.arrays[found.name] = as_numbers(operand.tensor().to(node.held.dtype))
         lifter.casts[ref.name, word] = found

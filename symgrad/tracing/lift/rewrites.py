@@ -56,9 +56,8 @@ def name_outputs_separately(lifter: LiftContext, outputs: Sequence[Ref]) -> tupl
     """The names of the outputs; one that is returned twice has a name, and so a seed, for each time."""
     names: list[str] = []
     for ref in outputs:
-        own = ref.name in names
-        free = None if UNNAMED.fullmatch(ref.name) else lifter.builder.claim(ref.name)
-        again = lifter(role_entry(Role.HANDS_ON), ref, called=free) if own else ref
+        called = None if UNNAMED.fullmatch(ref.name) else ref.name
+        again = lifter(role_entry(Role.HANDS_ON), ref, called=called) if ref.name in names else ref
         names.append(again.name)
     return tuple(names)
 
@@ -245,11 +244,8 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
         wishes[ref.name] = wish or f"{letter}_{ref.name}"
 
     def called(tensor: str | None) -> str:
-        if tensor is None:
-            return str(builder.fresh_name())
-        name = builder.claim(wishes.get(tensor, f"{letter}_{tensor}"))
-        builder.used.add(name)
-        if tensor not in wishes:
+        name = builder.claim(None if tensor is None else wishes.get(tensor, f"{letter}_{tensor}"))
+        if tensor is not None and tensor not in wishes:
             lifter.cotangents[name] = (letter, tensor)
         return name
 
@@ -257,7 +253,6 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
     for step in steps:
         builder.steps.append(step)
         lifter.orders[step.result.name] = order
-        builder.used.add(step.result.name)
         evaluate_step(step, lifter.arrays)
     return [input_gradient(lifter, found.get(ref.name), ref) for ref in inputs]
 
@@ -307,7 +302,7 @@ def refuse_silent_write(node: Node) -> None:
 
 def is_value_restored(node: Node) -> bool:
     """Whether the tensor holds again what it held when the call read it, as gradcheck leaves its inputs."""
-    tensor = node.owner() if node.owner is not None else None
+    tensor = node.owner()
     return tensor is not None and tensor.shape == node.held.shape and holds_same_numbers(tensor.detach(), node.held)
 
 

@@ -154,8 +154,7 @@ def instantiate_template(lifter: LiftContext, node: Node, template: CallTemplate
     places = {name: refs[id(operands[n])] for name, n in template.given.items()}
     for step, _ in template.steps:
         own = step.result.name
-        new = builder.claim(wish) if wish and own == template.last else builder.fresh_name()
-        builder.used.add(new)
+        new = builder.claim(wish if own == template.last else None)
         places[own] = Ref(new, step.result.shape)
         if own in template.told and own != template.last:
             lifter.labels[new] = new

@@ -19,7 +19,7 @@ from torch.utils.weak import WeakIdRef, WeakTensorKeyDictionary
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import SHARING
 from symgrad.tracing.record.spelling import plain_word
-from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, holds_same_numbers, real_precision
+from symgrad.tracing.record.trace import NOBODY, Node, SourceLine, TorchCall, holds_same_numbers, real_precision
 
 SOME = 8
 """References that are kept before the dead among them are looked for."""
@@ -262,9 +262,9 @@ DEEPEST = 3
 """Indices behind each other that are remembered."""
 
 
-def only_source(sources: Sequence[Node]) -> weakref.ref[Any] | None:
+def only_source(sources: Sequence[Node]) -> Callable[[], Any]:
     """The tensor of the only source, if that is data."""
-    return sources[0].owner if len(sources) == 1 and not sources[0].carries else None
+    return sources[0].owner if len(sources) == 1 and not sources[0].carries else NOBODY
 
 
 def find_data_view(call: TorchCall, made: Any, index: int) -> tuple[Node, str] | None:

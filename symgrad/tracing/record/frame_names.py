@@ -306,7 +306,7 @@ def name_cloned_buffers(order: Sequence[Node], in_sight: Mapping[int, str]) -> d
     """Names of data that is a copy of a tensor in sight and still equal to it: a buffer that a layer cloned."""
     found: dict[int, str] = {}
     for node in order:
-        source = node.made_of() if node.made_of is not None and node.kind == "data" else None
+        source = node.made_of() if node.kind == "data" else None
         if source is None or id(source) not in in_sight or source.shape != node.held.shape:
             continue
         op = find(node.made_by)

@@ -95,7 +95,7 @@ def expect_gradient(
     outputs = tuple(recorder.node_of(t) for t in given.outputs)
     weights = tuple(None if t is None else recorder.node_of(t) for t in given.passed)
     if given.asked is None:
-        owned = [n.owner() for n in upstream_nodes(list(outputs)) if n.kind == "leaf" and n.owner is not None]
+        owned = [n.owner() for n in upstream_nodes(list(outputs)) if n.kind == "leaf"]
         tensors = [t for t in owned if t is not None]
     else:
         tensors = list(given.asked)
@@ -138,7 +138,7 @@ def note_results(recorder: NodeTable, asked: PendingGradient, result: Any) -> No
 
 def record_lost_history(recorder: NodeTable, gradient: RecordedGradient, tensor: Any, where: SourceLine) -> None:
     """A gradient without a history, though one was asked for: a constant, or a backward of the user's own lost it."""
-    given = [node.owner() for node in gradient.weights if node is not None and node.owner is not None]
+    given = [node.owner() for node in gradient.weights if node is not None]
     leaves = find_upstream_leaves(list(gradient.outputs))
     if any(tensor is own for own in given) or not leaves:
         return
@@ -207,7 +207,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
         self.lies[id(node)] = node, own, read
         while len(read) == 1:
             (before,) = read
-            owner = None if before.owner is None else before.owner()
+            owner = before.owner()
             nowhere = before, () if owner is None else memory_layout(owner), ()
             _, found, read = self.lies.get(id(before), nowhere)
             if found[:1] != own[:1] or before.carries != node.carries:
@@ -239,12 +239,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
         for tensor, node in self.known.values():
             if node.version is not None:
                 node.held, node.version = tensor.detach(), version(tensor)
-            if (
-                node.kind == "call"
-                and node.owner is not None
-                and node.owner() is tensor
-                and not matches_torch_graph(tensor, node)
-            ):
+            if node.kind == "call" and node.owner() is tensor and not matches_torch_graph(tensor, node):
                 node.notes.append(f"a value comes from {self.title}, which changed the graph outside the recording")
         for tensor in tensors_in(result):
             if id(tensor) in self.known and self.known[id(tensor)][1].carries == tensor.requires_grad:

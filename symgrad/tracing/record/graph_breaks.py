@@ -63,7 +63,7 @@ class CustomForward:
     def leave(self, recorder: Any) -> None:
         """Outside of it, what the user kept of it is data: there torch knows nothing of how it was made."""
         for node in self.data:
-            tensor = None if node.owner is None else node.owner()
+            tensor = node.owner()
             if tensor is not None and recorder.nodes.get(tensor) is node:
                 recorder.register(tensor, replace(node, detached=None, past=None, inner=bool(recorder.forwards)))
 
@@ -107,7 +107,8 @@ def leaves_upstream_of(node: Node) -> tuple[Any, ...]:
     """Those of one node, kept with each on the way: a loop that takes out numbers in each turn walks each step once."""
     for known in upstream_nodes([node], ends=lambda known: known.leaves is not None):
         if known.leaves is None:
-            known.leaves = (known.owner,) if known.kind == "leaf" and known.owner else union_leaves(known.sources())
+            leaf = known.kind == "leaf" and known.owner() is not None
+            known.leaves = (known.owner,) if leaf else union_leaves(known.sources())
     return node.leaves or ()
 
 

@@ -65,8 +65,7 @@ def name_nodes(
 
 def own_name(node: Node, in_sight: Mapping[int, str]) -> str | None:
     """What the tensor itself is called."""
-    tensor = node.owner() if node.owner is not None else None
-    return None if tensor is None else in_sight.get(id(tensor))
+    return in_sight.get(id(node.owner()))
 
 
 Place = Callable[[Node], SourceLine | None]

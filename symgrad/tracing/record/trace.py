@@ -25,22 +25,19 @@ UNSEEN = (
     "values"
 )
 """What is said of a write that no version counter counts."""
-
 BEHIND = "a saved tensor was modified through .data, which autograd does not detect: its backward uses the new values"
 """What is said of a write that another counter counts."""
-
 UNRECORDED = (
     "a gradient comes from something that was not recorded: torch.compile, torch.jit, torch.func, a second backward, "
     "another thread, a tensor class with a __torch_dispatch__, or a value made before recording began"
 )
 """What is said of a tensor that nobody saw being made."""
-
 COMPILED, ASIDE, UNCOMPILED = "CompiledFunctionBackward", "while recording was off", "TORCH_COMPILE_DISABLE=1"
 """The node that torch.compile puts into the graph, and what in front of a command leaves the compiler out."""
-
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 """The precision of either part."""
-
+NOBODY: Callable[[], Any] = type(None)
+"""Answers None, as a reference does whose tensor is gone."""
 Span = tuple[tuple[int, int], tuple[int, int]]
 """Line and column where a part of a text begins, and where it ends."""
 
@@ -133,7 +130,7 @@ class TorchCall:
 
 @dataclass(eq=False)
 class Node:
-    """One value of one tensor.
+    """One value of one tensor, which ``owner`` gives as long as it lives.
 
     ``kind`` is ``leaf`` (a gradient can be stored here), ``call`` (``call`` made it, as its result ``index``),
     ``overwrite`` (the first of ``parents`` with entries of the second put in, where ``places`` says), ``shift``
@@ -160,7 +157,7 @@ class Node:
     parents: tuple[Node, ...] = ()
     places: Array | None = None
     cut: GraphBreak | None = None
-    owner: weakref.ref[Any] | None = None
+    owner: Callable[[], Any] = NOBODY
     whole: bool = False
     notes: list[str] = field(default_factory=list)
     destroyed: SourceLine | None = None
@@ -175,7 +172,7 @@ class Node:
     inner: bool = False
     parts: tuple[str, ...] = ()
     made_by: str = ""
-    made_of: weakref.ref[Any] | None = None
+    made_of: Callable[[], Any] = NOBODY
     passed: tuple[tuple[ModuleCall, int | str], ...] = ()
     view: tuple[Node, str] | None = None
     hooks: weakref.ref[Any] | None = None

@@ -178,7 +178,7 @@ def failed_event(scene: Scene, names: dict[int, str], error: Exception) -> CallE
     if lifted is not None:
         program = scene.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
         shown, asked = list_folded_program(program), {*map(id, scene.asked or ())}
-        named = [n for n, node in lifted.nodes.items() if node.owner is not None and id(node.owner()) in asked]
+        named = [n for n, node in lifted.nodes.items() if id(node.owner()) in asked]
         roles = describe_roles(scene, program, program.wanted if scene.asked is None else named) if shown else ()
     reasons = scene.sensor.refused(error) or failures.explain_failure(scene, lifted, program, error)
     if not scene.recorded:

@@ -300,7 +300,7 @@ def list_unreached_inputs(scene: Scene, nameless: bool = True) -> str:
 
     Those without a name count only if the ``nameless`` do: inside a transform they stand for others.
     """
-    reached = {id(n.owner()) for n in scene.order if n.owner is not None and n.owner() is not None}
+    reached = {id(n.owner()) for n in scene.order}
     asked = [t for t in scene.asked or () if nameless or id(t) in scene.sight]
     lost = [scene.sight.get(id(t), "an input") for t in asked if id(t) not in reached]
     return f"there is no path from {list_names(list(dict.fromkeys(lost)))} to {output_name(scene)}" if lost else ""

@@ -111,7 +111,7 @@ def read_script_sweep(scene: Scene) -> JacobianSweep | None:
         whole = node
     else:
         return None
-    tensor = whole.owner() if whole.owner is not None else None
+    tensor = whole.owner()
     inputs = scene.asked or tuple(t for _, t in scene.leaves)
     if tensor is None or tensor.numel() < 2 or not inputs:
         return None

@@ -205,7 +205,7 @@ def through_gradient_note(scene: Scene, name: str, v: str, summed: str) -> Itera
     if len(made) != 1 or len(made[0].gradient.outputs) != 1 or made[0].gradient.outputs[0].shape:
         return
     (inner,) = made
-    tensor = inner.owner() if inner.owner is not None else None
+    tensor = inner.owner()
     if tensor is None or asked[0] in upstream_nodes(tuple(scene.nodes), {id(inner)}):
         return
     by, own = (scene.sight.get(id(t), word) for t, word in ((scene.leaves[0][1], "its input"), (tensor, "a gradient")))

@@ -38,7 +38,7 @@ def make_last_call(scene: Scene) -> LastCall:
     found = []
     for node in {id(n): n for call in scene.order for n in (call, *call.sources())}.values():
         if node.cut is not None:
-            tensor = node.owner() if node.owner is not None else None
+            tensor = node.owner()
             new = node.kind == "leaf"
             found.append((node.cut, scene.sight.get(id(tensor), "it") if new else "", node.where if new else None))
     return LastCall(
@@ -62,7 +62,7 @@ def explain_new_leaf(scene: Scene, node: Node) -> str | None:
     lost = [name for name, reached in behind if not reached]
     if behind and not lost:
         return None
-    tensor = node.owner() if node.owner is not None else None
+    tensor = node.owner()
     who = list_without_gradient(lost or ["what it was computed from"])
     return f"{who}: {describe_graph_break(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
 
@@ -87,7 +87,7 @@ def explain_missing_gradients(call: Findings) -> list[str]:
     buffers = frame_names.find_buffers(frames.user_frame())  # a module's: nobody expects a gradient
     for name, node in lifted.nodes.items():
         if node.kind == "data" and node.cut is None and scene.kind != "grad":
-            tensor = node.owner() if node.owner is not None else None
+            tensor = node.owner()
             moves = node.held.is_floating_point() or node.held.is_complex()
             known = id(node) in name_nodes([node], {}, scene.sight) and id(tensor) not in buffers
             if tensor is not None and known and moves and tensor.dim() and not tensor.requires_grad:
@@ -177,7 +177,7 @@ def explain_computed_tensor(
 ) -> str:
     """What a computed tensor is instead of a leaf, and what would be one."""
     name = names.get(id(tensor)) or "it"
-    owners = [source.owner() for source in upstream_nodes([node]) if source.kind == "leaf" and source.owner is not None]
+    owners = [source.owner() for source in upstream_nodes([node]) if source.kind == "leaf"]
     nameless = not any(id(owner) in names for owner in owners)
     made = f" in line {node.where.line}" if node.where is not None else ""
     if (earlier := filled.get(name)) is not None:

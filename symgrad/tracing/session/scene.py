@@ -69,7 +69,7 @@ class Scene:
         self.sight = frame_names.names_in_sight(frames.user_frame()) if found is None else {**found.sight}
         self.passed: Mapping[Any, Array] = {}
         self.asked = given.asked
-        owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
+        owned = [(n, n.owner()) for n in self.order if n.kind == "leaf"]
         self.leaves: list[tuple[Node, Any]] = sort_as_read([(n, t) for n, t in owned if t is not None], self.order)
         if found is not None:
             self.leaves = [(node, node.held) for node in found.wrt]
@@ -85,7 +85,7 @@ class Scene:
 
     def as_read(self, ends: Sequence[Node], tensors: Sequence[Any]) -> list[Node]:
         """The nodes of ``tensors`` as they were when what leads to ``ends`` read them."""
-        read = {id(n.owner()): n for n in upstream_nodes(ends) if n.owner is not None}
+        read = {id(n.owner()): n for n in upstream_nodes(ends)}
         return [read.get(id(t)) or self.watch.recorder.node_of(t) for t in tensors]
 
     def observe(self) -> list[Observation]:

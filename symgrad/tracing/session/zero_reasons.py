@@ -211,7 +211,7 @@ class GradientFlow:
         """What reached small tensors that are no leaves and are still there."""
         found: MutableMapping[Any, Array] = notes_by_tensor()
         for node in order:
-            tensor = node.owner() if node.owner is not None and node.kind != "leaf" else None
+            tensor = node.owner() if node.kind != "leaf" else None
             name = refs[id(node)].name if id(node) in refs else ""
             if tensor is not None and name in self.small:
                 found[tensor] = self.small[name]
