@@ -147,70 +147,54 @@ def one_at_most(least: int) -> Test:
 
 
 def blocks(lead: int) -> Test:
-    """Nothing across the first axes, which output and input have in common."""
+    """Nothing across the first axes, which output and input have in common, with more than one place."""
+    return lambda e: shape_size(e.out_shape[:lead]) > 1 and in_blocks(e, lead, 0) is not None
+
+
+def same_blocks(lead: int, trail: int, text: str | None, as_row: bool, several: bool = True) -> Test:
+    """I ⊗ M ⊗ I: one block for all places of the first and the last axes, that of the notation, if there is one.
+
+    Without ``several`` they have one place, and J is M.
+    """
 
     def holds(e: Evidence) -> bool:
-        return shared(e, lead) and all(not np.any(np.delete(parts, at, axis=0)) for at, parts in in_blocks(e, lead))
-
-    return holds
-
-
-def same_blocks(lead: int, text: str | None, as_row: bool) -> Test:
-    """I ⊗ M: the same block for every place of the first axes, and that of the notation, if there is one."""
-    return lambda e: blocks(lead)(e) and on_the_diagonal(e, lead, text, as_row)
-
-
-def one_block(lead: int, text: str, as_row: bool) -> Test:
-    """M, as the notation has it: the first axes have one place."""
-    return lambda e: shape_size(e.out_shape[:lead]) == 1 and on_the_diagonal(e, lead, text, as_row)
-
-
-def on_the_diagonal(e: Evidence, lead: int, text: str | None, as_row: bool) -> bool:
-    """The blocks on the diagonal are the same, and that of the notation."""
-    seen: dict[int, list[Array]] = {}
-    for (r, _), (at, parts) in zip(e.rows, in_blocks(e, lead), strict=True):
-        seen.setdefault(r % shape_size(e.out_shape[lead:]), []).append(parts[at])
-    return is_block(e, seen, text, as_row, e.out_shape[lead:], e.in_shape[lead:])
-
-
-def same_columns(trail: int, text: str | None, as_row: bool) -> Test:
-    """M ⊗ I: nothing across the last axes, the same for every place of theirs."""
-
-    def holds(e: Evidence) -> bool:
-        kept = e.out_shape[len(e.out_shape) - trail :]
-        size = shape_size(kept)
-        if kept != e.in_shape[len(e.in_shape) - trail :] or size < 2:
-            return False
+        rows, columns = (shape[lead : len(shape) - trail] for shape in (e.out_shape, e.in_shape))
+        places = shape_size(e.out_shape) // shape_size(rows)
+        found = in_blocks(e, lead, trail) if (places > 1) is several else None
         seen: dict[int, list[Array]] = {}
-        for r, row in e.rows:
-            table = row.reshape(-1, size)
-            if np.any(np.delete(table, r % size, axis=1)):
-                return False
-            seen.setdefault(r // size, []).append(table[:, r % size])
-        rest = e.out_shape[: len(e.out_shape) - trail], e.in_shape[: len(e.in_shape) - trail]
-        return is_block(e, seen, text, as_row, *rest)
+        for place, row in found or ():
+            seen.setdefault(place, []).append(row)
+        if found is None or not all(e.same(row, same[0]) for same in seen.values() for row in same[1:]):
+            return False
+        value = e.value_of(text) if text else None
+        if value is None:
+            return not text
+        # A vector stands for a column, a transposed one for a row: what is written may not be laid out otherwise.
+        laid_out = value[None, :] if as_row and value.ndim == 1 else value[:, None] if value.ndim == 1 else value
+        if laid_out.shape != (shape_size(rows), shape_size(columns)):
+            return False
+        return all(e.same(same[0], laid_out[place]) for place, same in seen.items())
 
     return holds
 
 
-def is_block(
-    e: Evidence, seen: dict[int, list[Array]], text: str | None, as_row: bool,
-    rows: tuple[int, ...], columns: tuple[int, ...],
-) -> bool:  # fmt: skip
-    """Rows of one block that were seen in several places are the same there, and those of the notation."""
-    if not all(e.same(row, found[0]) for found in seen.values() for row in found[1:]):
-        return False
-    if not text:
-        return True
-    value = e.value_of(text)
-    if value is None:
-        return False
-    shape = (shape_size(rows), shape_size(columns))
-    # A vector stands for a column, a transposed one for a row: what is written may not be laid out otherwise.
-    laid_out = value[None, :] if as_row and value.ndim == 1 else value[:, None] if value.ndim == 1 else value
-    if laid_out.shape != shape:
-        return False
-    return all(e.same(found[0], laid_out[r]) for r, found in seen.items())
+def in_blocks(e: Evidence, lead: int, trail: int) -> list[tuple[int, Array]] | None:
+    """For each row its place in its block, and its entries there; None where another block's can be nonzero.
+
+    A block is a place of the first axes and one of the last, which output and input have in common.
+    """
+    parts = [(s[:lead], s[lead : len(s) - trail], s[len(s) - trail :]) for s in (e.out_shape, e.in_shape)]
+    if parts[0][::2] != parts[1][::2]:
+        return None
+    high, wide = ([shape_size(part) for part in own] for own in parts)
+    found = []
+    for r, row in e.rows:
+        first, place, last = np.unravel_index(r, high)
+        own = row.reshape(wide)[first, :, last]
+        if np.count_nonzero(own) < np.count_nonzero(row):
+            return None
+        found.append((int(place), own))
+    return found
 
 
 def every_entry(e: Evidence) -> bool:
@@ -228,15 +212,3 @@ def none_answers_to_all(e: Evidence) -> bool:
 def sum_of(first: Expr, one: Test, second: Expr, other: Test) -> Test:
     """The two parts of a sum of formulas, each with a test of its own."""
     return lambda e: e.whole and one(replace(e, formula=first)) and other(replace(e, formula=second))
-
-
-def shared(e: Evidence, lead: int) -> bool:
-    """Whether output and input have their first axes in common, with more than one place."""
-    return e.out_shape[:lead] == e.in_shape[:lead] and shape_size(e.out_shape[:lead]) > 1
-
-
-def in_blocks(e: Evidence, lead: int) -> list[tuple[int, Array]]:
-    """For each row its place along the first axes, and the row cut at theirs."""
-    height = max(shape_size(e.out_shape[lead:]), 1)
-    width = max(shape_size(e.in_shape[lead:]), 1)
-    return [(r // height, row.reshape(-1, width)) for r, row in e.rows]

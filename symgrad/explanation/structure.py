@@ -151,12 +151,12 @@ def _equal_blocks(
         size = sp.Mul(*(i.size for i in outer[:lead]))
         shown = _laid_out(notation, row)
         says = f"one block {shown} per {one} of {name}, zeros elsewhere"
-        yield tested("kronecker", f"I({size}) ⊗ {shown}", says, tests.same_blocks(lead, notation, row))
+        yield tested("kronecker", f"I({size}) ⊗ {shown}", says, tests.same_blocks(lead, 0, notation, row))
         says = f"every output can depend on every entry of {name}"
-        whole = tests.both(tests.one_block(lead, notation, row), tests.every_entry)
+        whole = tests.both(tests.same_blocks(lead, 0, notation, row, several=False), tests.every_entry)
         yield tested("dense", shown, says, whole)
     says = f"the same block for every {one} of {name}, zeros elsewhere"
-    yield tested("kronecker", "", says, tests.same_blocks(lead, None, row))
+    yield tested("kronecker", "", says, tests.same_blocks(lead, 0, None, row))
 
 
 def _multiples(
@@ -175,8 +175,8 @@ def _multiples(
     notation, row = _block(program, rest, outer[:above], inner[:left]), not above
     if notation:
         text = f"{_laid_out(notation, row)} ⊗ I({sp.Mul(*(i.size for i in outer[above:]))})"
-        yield tested("kronecker", text, says, tests.same_columns(trail, notation, row))
-    yield tested("kronecker", "", says, tests.same_columns(trail, None, row))
+        yield tested("kronecker", text, says, tests.same_blocks(0, trail, notation, row))
+    yield tested("kronecker", "", says, tests.same_blocks(0, trail, None, row))
 
 
 def _rest(name: str, terms: Sequence[DeltaTerm]) -> Iterator[Claim]:
