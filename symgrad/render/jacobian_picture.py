@@ -21,7 +21,6 @@ from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS, block_sizes, symbols_of
 from symgrad.render.content.speaker import size_text, structure_math
-from symgrad.render.content.teller import teller_of
 from symgrad.render.drawing import PALETTE, WIDE, Drawing
 from symgrad.render.numbers import count_noun
 from symgrad.render.page import Formula
@@ -114,7 +113,7 @@ def cells_of(jacobian: Jacobian) -> Cells:
 
     None is an entry that is always 0, as far as that is known. What is 0 here, or no number, has no colour of a sign.
     """
-    symbols, dense = symbols_in(jacobian), jacobian.shown()
+    symbols, dense = symbols_of(jacobian), jacobian.shown()
     known = [cell for row in symbols or () for cell in row if cell is not None]
     short = all(cell.fits(LONGEST) for cell in known)
     plain = short and not any(cell.expression.has(Bracket) for cell in known)
@@ -139,13 +138,6 @@ def cells_of(jacobian: Jacobian) -> Cells:
 
 
 Symbols = tuple[tuple[Formula | None, ...], ...]
-
-
-def symbols_in(jacobian: Jacobian) -> Symbols | None:
-    """The entries in symbols; None is an entry that is always zero, and no matrix where there is no formula."""
-    if jacobian.formula is None:
-        return None
-    return symbols_of(teller_of(jacobian.program), jacobian)
 
 
 def copied_from(symbols: Symbols | None) -> tuple[str, ...]:
@@ -244,7 +236,7 @@ def draw_matrix(
 def draw_legend(drawing: Drawing, jacobian: Jacobian, table: MatrixLayout) -> None:
     """What the colours mean, below all, where there are any."""
     if any(cell is not None and cell.colour for row in table.cells for cell in row):
-        legend = colour_legend(copied_from(symbols_in(jacobian)))
+        legend = colour_legend(copied_from(symbols_of(jacobian)))
         drawing.lines(LEFT, drawing.height + 22, legend, size=LABEL, kind="soft")
 
 

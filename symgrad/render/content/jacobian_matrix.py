@@ -17,7 +17,7 @@ from symgrad.indexing.symbols import Expr, is_access
 from symgrad.indexing.symbols import number as size_in_numbers
 from symgrad.render.arrange import reading
 from symgrad.render.content.speaker import structure_math
-from symgrad.render.content.teller import Teller
+from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.letters import Names
 from symgrad.render.page import (
     Block,
@@ -172,7 +172,7 @@ def _explicit(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     dense = jacobian.shown()
     whole = jacobian.formula
     short = whole is not None and terms_written(whole, jacobian.values.sizes) <= MOST_TERMS
-    symbols = symbols_of(teller, jacobian) if short else None
+    symbols = symbols_of(jacobian, teller) if short else None
     possible = np.full(jacobian.shape, symbols is None)  # without entries in symbols nobody knows which are always 0
     if symbols is not None:
         possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)
@@ -211,9 +211,14 @@ _numbered: WeakKeyDictionary[Jacobian, dict[tuple[object, ...], list[Expr]]] = W
 """The entries of a Jacobian at numbered places, row by row: the page and its picture ask for the same."""
 
 
-def symbols_of(teller: Teller, jacobian: Jacobian) -> tuple[tuple[Formula | None, ...], ...] | None:
-    """Every entry in symbols, None where it is 0 whatever the numbers; nothing where they divide by 0 here."""
-    assert jacobian.formula is not None
+def symbols_of(jacobian: Jacobian, teller: Teller | None = None) -> tuple[tuple[Formula | None, ...], ...] | None:
+    """Every entry in symbols, None where it is 0 whatever the numbers.
+
+    Nothing where there is no formula, or they divide by 0 here. Without a ``teller`` tensors have their own names.
+    """
+    if jacobian.formula is None:
+        return None
+    teller = teller or teller_of(jacobian.program)
     formula = teller.in_numbers(jacobian.formula)
     names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
     names = names.ordered(list(reading(formula, names)))

@@ -21,7 +21,7 @@ from symgrad.numeric import Array, as_float, reads_positions
 from symgrad.program import Program, Stated
 from symgrad.render import numbers
 from symgrad.render.content import explanation_page
-from symgrad.render.content.jacobian_matrix import block_sizes
+from symgrad.render.content.jacobian_matrix import block_sizes, symbols_of
 from symgrad.render.content.speaker import structure_math
 from symgrad.render.content.teller import teller_of
 from symgrad.render.html.formula_trees import MOST_ENTRIES, editable_inputs, page_data
@@ -35,7 +35,6 @@ from symgrad.render.jacobian_picture import (
     lit_column,
     product_picture,
     short_labels,
-    symbols_in,
 )
 from symgrad.render.page import CodeLine, Formula, Page, text_of
 from symgrad.render.program_drawing import program_picture
@@ -52,7 +51,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> dict[str, Any]:
     if not is_drawn_entrywise(jacobian):
         picture = inline_picture(product_picture(explanation, gradient.name), f"product-{gradient.name}")
         return {"name": gradient.name, "lit": 0, "picture": picture}
-    symbols, notation = symbols_in(jacobian), jacobian.structure.notation
+    symbols, notation = symbols_of(jacobian), jacobian.structure.notation
     in_numbers = symbols is None or reads_positions(jacobian.formula)
     copies = () if in_numbers else copied_from(symbols)
     row_block, column_block = block_sizes(jacobian)
