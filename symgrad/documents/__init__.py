@@ -25,6 +25,7 @@ from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation.kinks import Kink, edges_of, kink_of
 from symgrad.files import write_whole
 from symgrad.ops import COMPOUNDS, GROUPS, Op, belongs_to, close_spellings, find, operations
+from symgrad.render.markup import pipe_table
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -91,10 +92,11 @@ def table_lines(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
     """How the table is read, its rows, and the calls that are several of them."""
     yield from (HOW_TO_READ, "", *by_family(ops, page))
     yield from ("## Calls", "", "Several of the operations one after the other, or several results:", "")
-    yield from ("| call | spelled | in words |", "| --- | --- | --- |")
+    rows = []
     for call in dict.fromkeys(COMPOUNDS.values()):  # torch's inner names are not what users write
         spelled = [f"`{s}`" for s, entry in COMPOUNDS.items() if entry is call and not s.startswith("aten.")]
-        yield f"| `{escape_bars(call.usage)}` | {', '.join(spelled)} | {escape_bars(call.says)} |"
+        rows.append([f"`{call.usage}`", ", ".join(spelled), call.says])
+    yield pipe_table(["call", "spelled", "in words"], rows, "---")
 
 
 HOW_TO_READ = """\
@@ -130,13 +132,13 @@ def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
         yield from (f"## {group}", "")
         inside = [op for op in ops if belongs_to(op.name, families)]
         for family, rows in groupby(sorted(inside, key=family_of), key=family_of):
-            row, *others = rows
-            yield from (f"### {family.capitalize()}", "", family_says(row), "")
-            yield from ("| operation | equation | in words |", "| --- | --- | --- |")
-            for op in (row, *others):
-                link = f"[`{op.name}`]({page(op)})`{escape_bars(parameters_text(op))}`"
-                yield f"| {link} | {'<br>'.join(operation_definitions(op))} | {escape_bars(op.summary)} |"
-            yield ""
+            members = [*rows]
+            yield from (f"### {family.capitalize()}", "", family_says(members[0]), "")
+            cells = []
+            for op in members:
+                link = f"[`{op.name}`]({page(op)})`{parameters_text(op)}`"
+                cells.append([link, "<br>".join(operation_definitions(op)), op.summary])
+            yield from (pipe_table(["operation", "equation", "in words"], cells, "---"), "")
 
 
 def parameters_text(op: Op) -> str:
@@ -152,14 +154,9 @@ def parameters_text(op: Op) -> str:
 
 def operation_definitions(op: Op) -> Iterator[str]:
     """The definition, and the ones under other options."""
-    yield f"`{escape_bars(op.definition)}`"
+    yield f"`{op.definition}`"
     for condition, equation in op.variants.items():
-        yield f"{condition_words(condition)}: `{escape_bars(equation)}`"
-
-
-def escape_bars(text: str) -> str:
-    """Text inside a table: a bar would end the cell."""
-    return text.replace("|", "\\|")
+        yield f"{condition_words(condition)}: `{equation}`"
 
 
 HEADING = ("operation", "at", "left", "right", "symgrad", "torch")
@@ -199,22 +196,15 @@ def kinks_page(ops: Sequence[Op]) -> SitePage:
     """The table as a page."""
     found = list(kinks_of(ops))
     version = next((k.version for k in found if k.version), "(not installed)")
-    lines = ["# Kinks", "", LEAD.format(version=version), "", f"| {' | '.join(HEADING)} |", "|---" * len(HEADING) + "|"]
-    for kink in found:
-        text, *numbers = kink_cells(kink)
-        lines.append(f"| `{text}` | {' | '.join(numbers)} |")
-    rules = [rule for op in ops for rule in edges_of(op)]
-    if rules:
-        lines += [
-            "",
-            "## Without a derivative",
-            "",
-            "\n".join([EDGES, *edge_margin_sentences(ops)]),
-            "",
-            f"| {' | '.join(AT_EDGES)} |",
-            "|---" * len(AT_EDGES) + "|",
-        ]
-        lines += [f"| `{text}` | {at} | {own.by} | {own.here:.4g} | {own.torch:.4g} |" for text, at, own in rules]
+    rows = [[f"`{text}`", *numbers] for text, *numbers in map(kink_cells, found)]
+    lines = ["# Kinks", "", LEAD.format(version=version), "", pipe_table(HEADING, rows, "---")]
+    edges = [
+        [f"`{text}`", at, own.by, f"{own.here:.4g}", f"{own.torch:.4g}"]
+        for op in ops for text, at, own in edges_of(op)
+    ]  # fmt: skip
+    if edges:
+        said = "\n".join([EDGES, *edge_margin_sentences(ops)])
+        lines += ["", "## Without a derivative", "", said, "", pipe_table(AT_EDGES, edges, "---")]
     return SitePage(PurePosixPath("kinks.md"), "\n".join(lines))
 
 

@@ -148,7 +148,7 @@ def markdown_table(block: Table) -> str:
     return pipe_table(heading, rows, ":--")
 
 
-def pipe_table(heading: list[str], rows: list[list[str]], align: str) -> str:
+def pipe_table(heading: Sequence[str], rows: Iterable[Sequence[str]], align: str) -> str:
     """A Markdown table."""
     lines = [heading, [align] * len(heading), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
