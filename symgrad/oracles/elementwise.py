@@ -57,10 +57,10 @@ class Elementwise:
     """The explicit formulas of one program at one point."""
 
     @no_deeper()
-    def __init__(self, program: Program, values: Values, digits: int = DIGITS) -> None:
+    def __init__(self, program: Program, values: Values) -> None:
         self.program = program
         self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
-        self.point = EvaluationPoint({}, digits)
+        self.point = EvaluationPoint({})
         self.entries: dict[str, Array] = {}
         self._terms = 0
         self.made_of: dict[Place, set[Place]] = {}
@@ -80,7 +80,7 @@ class Elementwise:
         symbol = self.entries[name][at]
         if symbol is None:
             symbol = self.entries[name][at] = sp.Dummy(f"{name}{at}", real=True)
-            self.point.known[symbol] = to_sympy(self.values[name][at], self.point.digits)
+            self.point.known[symbol] = to_sympy(self.values[name][at])
         return symbol
 
     def _all_of(self, name: str) -> Array:
@@ -254,17 +254,6 @@ class Elementwise:
                     result[row, column] = float(as_number(self.point.value(sp.diff(slope, b))))
         return result
 
-    @no_deeper()
-    def of(self, equation: Equation) -> Array:
-        """Every entry of an equation about the program, its tensors written out in the inputs: a number each."""
-        shape = tuple(number(axis.size, self.values.sizes) for axis in equation.axes)
-        result = np.empty(shape)
-        for at in np.ndindex(*shape):
-            places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
-            self._met = set()
-            result[at] = float(as_number(self.point.value(self._scalar(equation.right, places, ()))))
-        return result
-
     def beyond(self, row: int) -> str:
         """Why nothing can be said of one row: what on the way to its output real numbers have otherwise than floats.
 
@@ -332,11 +321,11 @@ def is_step(node: Expr) -> bool:
     )
 
 
-def to_sympy(value: Any, digits: int = DIGITS) -> Expr:
+def to_sympy(value: Any) -> Expr:
     """A number as SymPy has it."""
     if isinstance(value, Fraction):
         return sp.Rational(value.numerator, value.denominator)
-    return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), digits)
+    return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), DIGITS)
 
 
 def count_nodes(expression: Expr, limit: int) -> int:

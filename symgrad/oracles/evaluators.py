@@ -199,20 +199,19 @@ def bits_of(value: Expr) -> int:
     return max(int(value.p).bit_length(), int(value.q).bit_length()) if value.is_Rational else 1
 
 
-def shorten_power(base: Expr, exponent: Expr, digits: int = DIGITS) -> list[Expr]:
+def shorten_power(base: Expr, exponent: Expr) -> list[Expr]:
     """Base and exponent of a power, as decimals where all its digits would be too many."""
     if not (base.is_number and exponent.is_number):
         return [base, exponent]
     long = abs(exponent) > LARGEST_POWER or abs(exponent) * bits_of(base) > MOST_BITS
-    return [base.evalf(digits) if long else base, exponent]
+    return [base.evalf(DIGITS) if long else base, exponent]
 
 
 class EvaluationPoint:
-    """The numbers of some symbols; every subformula is evaluated once, to so many ``digits``."""
+    """The numbers of some symbols; every subformula is evaluated once, to `DIGITS`."""
 
-    def __init__(self, numbers: Mapping[Expr, Expr], digits: int = DIGITS) -> None:
+    def __init__(self, numbers: Mapping[Expr, Expr]) -> None:
         self.known: dict[Expr, Expr] = dict(numbers)
-        self.digits = digits
         self._alike: dict[Hashable, tuple[Expr, tuple[Expr, ...]]] = {}
         self._slopes: dict[tuple[Expr, Expr], Expr] = {}
 
@@ -224,7 +223,7 @@ class EvaluationPoint:
         met: dict[Expr, int] = {}
         alike, letters = self._alike.setdefault(with_symbols_numbered(formula, met), (formula, tuple(met)))
         numbers = {letter: self.known[symbol] for letter, symbol in zip(letters, met, strict=True)}
-        point = self if alike is formula else EvaluationPoint(numbers, self.digits)
+        point = self if alike is formula else EvaluationPoint(numbers)
         found = []
         for place in map(met.get, symbols):
             if place is not None and (alike, letters[place]) not in self._slopes:
@@ -244,18 +243,18 @@ class EvaluationPoint:
 
     def _value(self, node: Expr) -> Expr:
         if not node.args:
-            return node.evalf(self.digits) if node.is_NumberSymbol else sp.nan if node is sp.zoo else node
+            return node.evalf(DIGITS) if node.is_NumberSymbol else sp.nan if node is sp.zoo else node
         parts = [self.value(a) for a in node.args]
         if any(part is sp.nan for part in parts):
             return sp.nan
         if node.is_Pow:
-            parts = shorten_power(parts[0], parts[1], self.digits)
+            parts = shorten_power(parts[0], parts[1])
         asked = parts[1:] if node.is_Pow else [] if isinstance(node, EASY) else parts
         if any(part.is_Float and abs(part) > FARTHEST for part in asked):
             return sp.nan
         try:
             found = node.func(*parts)
-            found = found if found.is_Number and bits_of(found) <= MOST_BITS else found.evalf(self.digits)
+            found = found if found.is_Number and bits_of(found) <= MOST_BITS else found.evalf(DIGITS)
         except (TypeError, ValueError, OverflowError):
             return sp.nan
         return found if found.is_Number and found.is_extended_real else sp.nan  # δ(0), a jump's slope, is none
