@@ -142,11 +142,6 @@ class DifferenceReference:
     said: str
     tolerance: float
 
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """The inputs that it has a Jacobian for."""
-        return tuple(self.jacobians)
-
     def pull(self, seeds: Seeds) -> dict[str, Array]:
         """vᵀJ by every input."""
         return {

@@ -17,6 +17,7 @@ from itertools import combinations
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.trees import rewrite_tree
 from symgrad.calculus.local_derivatives import SEED
 from symgrad.closed_form.writing.sum_writers import SUMS
 from symgrad.errors import SymgradError
@@ -80,26 +81,15 @@ def parse_closed_form(text: str) -> ast.Module:
     return ast.parse(text.replace("; ", "\n"))
 
 
-class NodeSwap(ast.NodeTransformer):
-    """One node in the place of another."""
-
-    def __init__(self, old: ast.AST, new: ast.AST) -> None:
-        self.old, self.new = old, new
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        """What stands there afterwards."""
-        return self.new if node is self.old else self.generic_visit(node)
-
-
 def variants(text: str, rows: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
     """The kind, a text with one of its parts replaced, and the clause."""
     tree = parse_closed_form(text)
     plain = ast.unparse(tree)
     for old, new, kind, said in rows(tree):
-        NodeSwap(old, new).visit(tree)
+        rewrite_tree(tree, lambda node, old=old, new=new: new if node is old else node)  # type: ignore[misc]  # as below
         if ast.unparse(tree) != plain:
             yield kind, "; ".join(map(ast.unparse, tree.body)), said
-        NodeSwap(new, old).visit(tree)
+        rewrite_tree(tree, lambda node, old=old, new=new: old if node is new else node)  # type: ignore[misc]  # a default binds
 
 
 def transpose_operand(tree: ast.Module, ranks: Mapping[str, int], kind: str) -> Rows:
