@@ -44,7 +44,7 @@ def steady(text: str) -> str:
         text = re.sub(r"(?s)<(script|style)\b.*?</\1>", "", text).replace("><", ">\n<")
     text = re.sub(r"\d+\.\d{6,}(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
     text = re.sub(r" \(largest difference \S+( of the largest entry)?\)", "", text)  # in its last digits
-    return re.sub(r'(torch:? "?)\d+\.\d+\.\d+|("torch": ")\d+\.\d+\.\d+', r"\1\2VERSION", text)
+    return re.sub(r'(torch:?\s+"?)\d+\.\d+\.\d+|("torch": ")\d+\.\d+\.\d+', r"\1\2VERSION", text)
 
 
 def read_of(page: str) -> str:
