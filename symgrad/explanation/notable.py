@@ -125,12 +125,17 @@ def read_again(name: str, counts: Array) -> Iterator[str]:
         yield f"{name}[{at}] is read {'twice' if most == 2 else f'{most} times'}, so its {most} weights add up"
 
 
+def reads_at_places(step: Apply) -> bool:
+    """Whether a step reads a tensor where another one says."""
+    op = entry_of(step.op) if isinstance(step.op, str) else None
+    return op is not None and bool(op.data) and len(step.tensors) > 1
+
+
 def picked_again(program: Program, values: Values, seed: Array, names: Sequence[str]) -> Iterator[str]:
     """Entries of inputs that the one step that reads them picks several times, each with a weight of its own."""
     for name in names:
         step, *others = program.readers.get(name, ()) or (None,)
-        op = None if step is None or others or not isinstance(step.op, str) else entry_of(step.op)
-        if step is None or op is None or not op.data or len(step.tensors) < 2:
+        if step is None or others or not reads_at_places(step):
             continue
         picked = step.result.name
         weights = seed if picked == program.output else numeric_pullback(program, values, seed, [picked])[picked]

@@ -17,7 +17,7 @@ from symgrad.backward.groups import is_move
 from symgrad.backward.simplify.factors import strip_transpose
 from symgrad.backward.trees import replace_names
 from symgrad.errors import SymgradError
-from symgrad.explanation.notable import mean_in_words, means, read_again
+from symgrad.explanation.notable import mean_in_words, means, read_again, reads_at_places
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
@@ -111,7 +111,8 @@ def repeated_reads_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]
     for row in rows:
         name, selects = own[row.name], "selection" in row.jacobian
         readers = program.recording.readers.get(name, ())
-        looks_up = len(readers) == 1 and any(program.arrays[n].dtype.kind == "i" for n in readers[0].tensors)
+        looks_up = len(readers) == 1 and reads_at_places(readers[0])
+        looks_up = looks_up and any(program.arrays[n].dtype.kind == "i" for n in readers[0].tensors)
         if not (selects or looks_up):
             continue
         end = program.ends[0] if selects else readers[0].result.name
