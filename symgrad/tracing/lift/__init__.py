@@ -126,20 +126,20 @@ def explain_refusal(error: Exception) -> str:
     return first.partition(". ")[0]
 
 
-@dataclass
+@dataclass(eq=False)
 class LiftedProgram:
-    """A program in the making, and the values that belong to it.
+    """A program in the making, and the values that belong to it; ``outputs`` and ``program`` are there once it is made.
 
     ``labels`` gives inputs and steps the names that the user knows them by; ``nodes`` are the inputs' nodes;
     ``lines`` says where a step was written, ``spellings`` what was called there.
     """
 
-    outputs: tuple[str, ...]
-    program: Program
-    arrays: dict[str, Array]
-    boxes: dict[str, Any]
-    labels: dict[str, str]
-    nodes: dict[str, Node]
+    outputs: tuple[str, ...] = ()
+    program: Program = field(init=False)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    boxes: dict[str, Any] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
     lines: dict[str, SourceLine] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
     refs: dict[int, Ref] = field(default_factory=dict)

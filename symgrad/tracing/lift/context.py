@@ -31,6 +31,7 @@ from symgrad.tracing.lift import (
     RESERVED,
     UNNAMED,
     WRITTEN,
+    LiftedProgram,
     Refusals,
     Refused,
     bind_entry_arguments,
@@ -39,9 +40,9 @@ from symgrad.tracing.lift import (
     identifier,
     to_operand,
 )
-from symgrad.tracing.lift.boxes import CallOrigin, UnderivedCall, locate_custom_call, observe_opaque
+from symgrad.tracing.lift.boxes import UnderivedCall, locate_custom_call, observe_opaque
 from symgrad.tracing.lift.values import evaluate_step, find_difference, is_constant_array, lowest_dtype, reads_own_value
-from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested
+from symgrad.tracing.record.trace import Node, TorchCall, map_nested
 
 Ran = tuple[tuple[Node | None, ...], dict[int, int]]
 """The results of a call whose inside was looked at, and when each node there was made."""
@@ -75,7 +76,7 @@ class RecordingBuilder(StepBuilder):
         return found
 
 
-class LiftContext(ABC):
+class LiftContext(LiftedProgram, ABC):
     """What is lifted so far; ``names`` gives nodes the names that the user knows them by.
 
     Nodes whose identities are in ``stops`` are inputs, whatever they were computed from. ``turning``: the phases of
@@ -83,24 +84,17 @@ class LiftContext(ABC):
     """
 
     def __init__(self, names: Mapping[int, str], stops: Collection[int] = (), turning: bool = True) -> None:
+        super().__init__()
         self.names, self.stops = dict(names), stops
         self.suggested: dict[str, str] = {}
         self.users = frozenset(re.findall(r"(?<![\w.])\w+", " ".join(names.values())))
-        self.arrays: dict[str, Array] = {}
         self.builder = RecordingBuilder(self.arrays, self.data)
-        self.refs: dict[int, Ref] = {}
         self.inputs: list[Ref] = []
-        self.boxes: dict[str, UnderivedCall] = {}
-        self.labels: dict[str, str] = {}
-        self.nodes: dict[str, Node] = {}
-        self.lines: dict[str, SourceLine] = {}
-        self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
         self.inside: dict[tuple[int, int, bool], Ran] = {}
         self.within: list[Node] = []
         self.phases: dict[int, list[Node]] | None = {} if turning else None
-        self.origins: dict[str, CallOrigin] = {}
         self.casts: dict[tuple[str, str], Ref] = {}
         self.own: set[str] = set()
         self.asked_numbers = False

@@ -69,26 +69,15 @@ class Lifter(LiftContext):
         for node in self.order:
             if id(node) not in self.refs:
                 self.node(node)
-        ends = rewrites.name_outputs_separately(self, [self.refs[id(node)] for node in outputs])
+        self.outputs = ends = rewrites.name_outputs_separately(self, [self.refs[id(node)] for node in outputs])
         read = {*ends, *(n for s in self.builder.steps for n in (*s.tensors, *(own for _, own in s.beside)))}
         asked = {self.refs[id(node)].name for node in declared}
         inputs = tuple(Tensor(ref.name, ref.shape) for ref in self.inputs if ref.name in read | asked)
-        program = Program(inputs, tuple(self.builder.steps), ends[-1])
-        lifted = LiftedProgram(
-            ends,
-            program,
-            self.arrays,
-            self.boxes,
-            assign_labels(program, ends, self.labels, self.cotangents, self.suggested),
-            self.nodes,
-            self.lines,
-            self.spellings,
-            self.refs,
-            self.origins,
-        )
-        if complex_definitions.phases_matter(lifted, self.phases or {}):
+        self.program = Program(inputs, tuple(self.builder.steps), ends[-1])
+        self.labels = assign_labels(self.program, ends, self.labels, self.cotangents, self.suggested)
+        if complex_definitions.phases_matter(self, self.phases or {}):
             return Lifter(self.names, self.stops, turning=False).lift(outputs, declared)
-        return lifted
+        return self
 
     def node(self, node: Node) -> None:
         """One node, whose sources are lifted already."""

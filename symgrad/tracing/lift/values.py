@@ -99,8 +99,10 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
     origins |= {inner: origins[name] for inner, name in owner.items() if name in origins}
     lines = {**{inner: lifted.lines[name] for inner, name in owner.items() if name in lifted.lines}, **lifted.lines}
     labels = assign_labels(whole, lifted.outputs, lifted.labels, {}, {})
-    found = replace(lifted, program=whole, arrays=arrays, labels=labels, lines=lines, origins=origins)
-    return found, why_whole(lifted.program)
+    stays = why_whole(lifted.program)
+    lifted.program, lifted.arrays, lifted.labels = whole, arrays, labels
+    lifted.lines, lifted.origins = lines, origins
+    return lifted, stays
 
 
 def composite_agrees(torchs: Array, steps: Sequence[Array]) -> bool:
