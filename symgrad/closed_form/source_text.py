@@ -239,10 +239,10 @@ class SourceWriter:
         return result
 
     def method_options(self, step: Apply, told: list[str]) -> list[str]:
-        """The options of a method as ``told``, without names where none before is left out and none a truth value."""
+        """What a method is told, without names where it takes options alone, all from the first, and no truth value."""
         op, given, own = entry_named(step.op), self.options(step), dict(step.options)
         names = [name for name in op.signature.parameters if name not in op.operands][: len(given)]
-        if {*names} != {*given} or any(isinstance(own[name], bool) for name in names):
+        if len(step.arguments) > 1 or {*names} != {*given} or any(isinstance(own[name], bool) for name in names):
             return told
         texts = [given[name].removeprefix(f"{name}=") for name in names]
         several = len(texts) == 1 and names != ["dim"] and texts[0].startswith("(")
