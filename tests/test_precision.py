@@ -14,7 +14,7 @@ import symgrad
 from symgrad.tracing import run_script
 from symgrad.tracing.lift import values
 from symgrad.tracing.session import agreement
-from symgrad.tracing.session.agreement import PrecisionRuns
+from symgrad.tracing.session.agreement import Judge
 from symgrad.tracing.story.session_pages import event_text
 
 
@@ -24,30 +24,30 @@ def normal(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture
-def given() -> tuple[PrecisionRuns, dict[str, np.ndarray]]:
+def given() -> tuple[Judge, dict[str, np.ndarray]]:
     """A program that ran in single precision, and torch's gradients there."""
     torch.manual_seed(0)
     leaves = [torch.randn(*shape, requires_grad=True) for shape in ((3, 2, 9, 9), (4, 2, 3, 3))]
     captured = symgrad.capture(normal, *(leaf.detach() for leaf in leaves))
     torchs = torch.autograd.grad(normal(*leaves), leaves)
-    precision = PrecisionRuns(captured, {captured.ends[0]: np.ones(())})
-    return precision, {name: g.numpy().astype(float) for name, g in zip(captured.wanted, torchs, strict=True)}
+    judge = Judge(captured, {captured.ends[0]: np.ones(())}, {})
+    return judge, {name: g.numpy().astype(float) for name, g in zip(captured.wanted, torchs, strict=True)}
 
 
 @pytest.mark.parametrize(("factor", "explained"), [(1.0, True), (1.0004, False), (2.0, False)])
 def test_a_gradient_is_explained_if_torch_gives_it_again(given, factor: float, explained: bool) -> None:
     """What a hook made of it is no rounding."""
-    precision, torchs = given
+    judge, torchs = given
     for name, got in torchs.items():
-        assert precision.explains(name, got * factor) == explained
+        assert judge.is_torch_rounding(name, got * factor) == explained
 
 
 def test_a_wrong_derivative_is_not_explained_by_rounding(given, monkeypatch: pytest.MonkeyPatch) -> None:
-    precision, torchs = given
-    own, double, single = precision.runs
-    monkeypatch.setattr(precision, "runs", ({name: 1.0001 * part for name, part in own.items()}, double, single))
+    judge, torchs = given
+    own, double, single = judge.precision_runs
+    monkeypatch.setattr(judge, "precision_runs", ({name: 1.0001 * part for name, part in own.items()}, double, single))
     for name, got in torchs.items():
-        assert not precision.explains(name, got)
+        assert not judge.is_torch_rounding(name, got)
 
 
 SCRIPT = """
@@ -69,7 +69,7 @@ def test_a_script_is_told_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(values, "PRECISION", {**values.PRECISION, "float32": (1e-9, 1e-12)})
     monkeypatch.setattr(agreement.Judge, "noise", nothing)
     if not asked:
-        monkeypatch.setattr(PrecisionRuns, "explains", lambda self, name, got: False)
+        monkeypatch.setattr(Judge, "is_torch_rounding", lambda self, name, got: False)
     path, told = tmp_path / "script.py", list[str]()
     path.write_text(SCRIPT, encoding="utf-8")
     session = run_script(str(path), [], tell=lambda event: told.append(" ".join(event_text(event).split())))

@@ -16,7 +16,7 @@ import torch
 
 from symgrad.errors import InputError, seed_apart
 from symgrad.functions import PRIMITIVES
-from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
+from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives, Put
 from symgrad.numeric.exact import Array
 from symgrad.tracing.captured.planned import LibrarySweepCache, find_function
 
@@ -116,24 +116,17 @@ def reduce_with_torch(function: str, axes: tuple[int, ...]) -> Play:
     return lambda array: array.sum(axes) if function == "sum" else array.amax(axes)
 
 
-@dataclass(frozen=True, eq=False)
-class ScatterRows:
+class ScatterRows(Put):
     """Row by row, each term added at its place; one that lies outside is left out."""
 
-    length: int
-
     def __call__(self, terms: Any, places: Any) -> Any:
-        """For places that are given with the terms."""
-        inside = (places >= 0) & (places < self.length)
-        return self.put(places.clamp(0, self.length - 1), torch.where(inside, terms, torch.zeros_like(terms)))
+        """For places that are given with the terms, of which nothing is asked: they may be many."""
+        return self.put(places, (places >= 0) & (places < self.length), terms)
 
-    def knowing(self, places: Any) -> Play:
-        """For places that stay the same: whether they lie inside is asked once."""
-        inside = bool(((places >= 0) & (places < self.length)).all())
-        return partial(self.put, places) if inside else lambda terms: self(terms, places)
-
-    def put(self, places: Any, terms: Any) -> Any:
-        """Each term at its place, which lies inside."""
+    def put(self, places: Any, inside: Any, terms: Any) -> Any:
+        """Each term at its place, those outside left out."""
+        if inside is not None:
+            places, terms = places.clamp(0, self.length - 1), torch.where(inside, terms, torch.zeros_like(terms))
         return terms.new_zeros((terms.shape[0], self.length)).scatter_add(1, places, terms)
 
 

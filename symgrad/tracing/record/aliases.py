@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from types import EllipsisType
+from types import EllipsisType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -242,16 +242,13 @@ def notes_by_tensor() -> Any:
     return WeakTensorKeyDictionary(ref_type=TensorKey)
 
 
-class WeakrefWithoutObserver:
-    """The module ``weakref`` without what the observer refers to."""
+def foreign_weakrefs(tensor: Any) -> list[Any]:
+    """The weak references to a tensor but the observer's own."""
+    return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(weakref, name)
 
-    @staticmethod
-    def getweakrefs(tensor: Any) -> list[Any]:
-        """Those of others."""
-        return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]
+WEAKREF = SimpleNamespace(**{**vars(weakref), "getweakrefs": foreign_weakrefs})
+"""The module ``weakref`` without what the observer refers to."""
 
 
 # What data is read of ------------------------------------------------------------------------------------

@@ -50,6 +50,10 @@ NO_DIGIT = 0.5
 """From what difference on no digit of torch's gradient is right."""
 LOTS = 4
 """How often weights are drawn: by one lot, much may cancel as well."""
+SHRINKS = 1e-3
+"""What is left of a difference in double precision, at most, if single precision made it."""
+ALIKE = 10.0
+"""How many times as far from double precision a script may be as the same program run again in single precision."""
 
 
 class Judge:
@@ -66,7 +70,6 @@ class Judge:
         self.rules: dict[str, str] = {}
         self.coarse: dict[str, float] = {}
         self.rough: dict[str, float] = {}
-        self.precision = PrecisionRuns(program, seeds)
         self._drawn: dict[int, dict[str, float]] = {}
         self._moved: dict[int, dict[str, float]] = {}
 
@@ -109,8 +112,8 @@ class Judge:
             return False
         kind = self.kinds.get(name, "float64")
         if size > self.floor(name) or name in self._doubtful:  # torch has no digit of it, doubles may have
-            if self.precision.runs is not None:
-                size, kind = largest_entry(as_float(self.precision.runs[0][name])), "float64"
+            if self.precision_runs is not None:
+                size, kind = largest_entry(as_float(self.precision_runs[0][name])), "float64"
             elif self.kind(name) != "float64" and name not in self._doubtful:
                 return False
         return any(free is None or size <= cancellation_floor(free, kind) for free in self.free(name))
@@ -179,7 +182,7 @@ class Judge:
         check = judge(held(0.0), [by_noise])
         error, some = check.max_error or 0.0, np.any(own[~self.open[name]]) if got.shape == own.shape else own.any()
         near = check.passed and (error <= max(tolerance, SHOWN) or self.rounding(name) or not some)
-        if not near and kind == "float32" and self.precision.explains(name, np.where(self.open[name], 0.0, got)):
+        if not near and kind == "float32" and self.is_torch_rounding(name, np.where(self.open[name], 0.0, got)):
             if error > NO_DIGIT and some:
                 self._doubtful.add(name)
                 self._drawn.clear()
@@ -255,6 +258,35 @@ class Judge:
             return dict.fromkeys(names, 0.0)
         return found
 
+    @cached_property
+    def precision_runs(self) -> tuple[Mapping[str, Array | None], ...] | None:
+        """The gradients in double precision, derived and by torch, and torch's in single precision.
+
+        None where a step is a black box, several outputs have seeds, or torch does not run it.
+        """
+        program = self.program
+        if program.boxes or len(set(program.ends)) != 1:
+            return None
+        whole = replace(program.recording, output=program.ends[0])
+        given = {tensor.name: as_float(program.arrays[tensor.name]) for tensor in whole.inputs}
+        seed = as_float(self.seeds[program.ends[0]])
+        try:
+            own = CallwisePull(whole, forward(whole, given), program.wanted).back(self.seeds)
+            double, single = (run_torch(whole, given, seed, program.wanted, k) for k in ("float64", "float32"))
+        except (SymgradError, RuntimeError, ValueError, TypeError):
+            return None
+        return None if double is None or single is None else (own, double.gradients, single.gradients)
+
+    def is_torch_rounding(self, name: str, got: Array) -> bool:
+        """Whether the difference of ``got`` from the derived gradient by one tensor is rounding of torch's."""
+        if self.precision_runs is None or any(run.get(name) is None for run in self.precision_runs):
+            return False
+        own, double, single = (as_float(run[name]) for run in self.precision_runs)
+        if not own.shape == double.shape == got.shape:
+            return False
+        left, here, again = (float(np.abs(a - double).max(initial=0)) for a in (own, got, single))
+        return bool(np.isfinite([left, here, again]).all()) and left <= SHRINKS * here and here <= ALIKE * again
+
 
 def nudge_matrix(array: Array, lots: np.random.Generator) -> Array:
     """A matrix moved by about its last digits, a square one as a symmetric one."""
@@ -307,42 +339,3 @@ def total_at(origin: CallOrigin, name: str, at: tuple[int, ...], cotangent: Arra
         return float(np.sum(as_float(cotangent) * result.reshape(np.shape(cotangent))))
 
     return total
-
-
-SHRINKS = 1e-3
-"""What is left of a difference in double precision, at most, if single precision made it."""
-ALIKE = 10.0
-"""How many times as far from double precision a script may be as the same program run again in single precision."""
-
-
-class PrecisionRuns:
-    """One call's gradients in double precision, derived and by torch, and torch's in single precision."""
-
-    def __init__(self, program: Capture, seeds: Mapping[str, Array]) -> None:
-        self.program, self.seeds = program, seeds
-
-    @cached_property
-    def runs(self) -> tuple[Mapping[str, Array | None], ...] | None:
-        """The three; None where a step is a black box, several outputs have seeds, or torch does not run it."""
-        program = self.program
-        if program.boxes or len(set(program.ends)) != 1:
-            return None
-        whole = replace(program.recording, output=program.ends[0])
-        given = {tensor.name: as_float(program.arrays[tensor.name]) for tensor in whole.inputs}
-        seed = as_float(self.seeds[program.ends[0]])
-        try:
-            own = CallwisePull(whole, forward(whole, given), program.wanted).back(self.seeds)
-            double, single = (run_torch(whole, given, seed, program.wanted, k) for k in ("float64", "float32"))
-        except (SymgradError, RuntimeError, ValueError, TypeError):
-            return None
-        return None if double is None or single is None else (own, double.gradients, single.gradients)
-
-    def explains(self, name: str, got: Array) -> bool:
-        """Whether the difference of ``got`` from the derived gradient by one tensor is rounding of torch's."""
-        if self.runs is None or any(run.get(name) is None for run in self.runs):
-            return False
-        own, double, single = (as_float(run[name]) for run in self.runs)
-        if not own.shape == double.shape == got.shape:
-            return False
-        left, here, again = (float(np.abs(a - double).max(initial=0)) for a in (own, got, single))
-        return bool(np.isfinite([left, here, again]).all()) and left <= SHRINKS * here and here <= ALIKE * again

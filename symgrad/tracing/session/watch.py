@@ -18,7 +18,7 @@ import torch
 
 from symgrad.render.numbers import format_array
 from symgrad.tracing.record import frame_names, frames
-from symgrad.tracing.record.aliases import WeakrefWithoutObserver
+from symgrad.tracing.record.aliases import WEAKREF
 from symgrad.tracing.record.isolation import Caller, caller_with_frames, preserve_global_state
 from symgrad.tracing.record.patching import OptimizerSteps, has_no_numbers, record_calls
 from symgrad.tracing.record.spelling import BackwardArgs, backward_outputs, materialize_iterators
@@ -64,7 +64,7 @@ class WatchedRun(History):
         self.recorder.originals = {value: getattr(home, word) for home, word, value in those}
         stand_in = self.recorder.stand_ins.put(
             *those,
-            (torch.utils, "weakref", WeakrefWithoutObserver()),
+            (torch.utils, "weakref", WEAKREF),
             (torch._C, "_swap_tensor_impl", self.recorder.swap),
         )
         with stand_in, Interception(self).standing(), self.steps.unrecorded():
