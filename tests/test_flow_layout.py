@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from symgrad.render.flow_layout import MOST, FlowEdge, FlowGraph, FlowLayout, Station, lay_out
+from symgrad.render.flow_layout import MOST, FlowEdge, FlowGraph, FlowLayout, Station, lay_out, slots
 from symgrad.render.flow_picture import flow_picture
 
 GATES = " ".join(f"a{g}=x,w{g} b{g}=h,u{g} c{g}=a{g},b{g} {g}=c{g}" for g in "ifgo")
@@ -37,9 +37,9 @@ def crossing(laid: FlowLayout) -> int:
     parts = []
     for way in laid.flow.ways:
         if laid.same_band(way):
-            slots = laid.slots(way)
+            chain = slots(laid.column, way)
             columns = range(laid.column[way.source], laid.column[way.target])
-            parts += [(c, laid.row[a], laid.row[b]) for c, (a, b) in zip(columns, pairwise(slots), strict=True)]
+            parts += [(c, laid.row[a], laid.row[b]) for c, (a, b) in zip(columns, pairwise(chain), strict=True)]
     return sum(a[0] == b[0] and (a[1] - b[1]) * (a[2] - b[2]) < 0 for a, b in combinations(parts, 2))
 
 

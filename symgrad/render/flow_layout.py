@@ -74,10 +74,6 @@ class FlowLayout:
         """Whether a way is drawn from one end to the other."""
         return self.column[way.source] // self.flow.band == self.column[way.target] // self.flow.band
 
-    def slots(self, way: FlowEdge) -> list[Slot]:
-        """Its two stations, and its lanes between them."""
-        return slots(self.column, way)
-
 
 def lay_out(flow: FlowGraph) -> FlowLayout:
     """Inputs that are far from a reader stand beside it too; beside every reader, where fewer ways cross so."""

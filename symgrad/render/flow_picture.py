@@ -14,7 +14,7 @@ from itertools import pairwise
 from symgrad.explanation.evidence import Rounding
 from symgrad.render import numbers
 from symgrad.render.drawing import Drawing, truncate_start
-from symgrad.render.flow_layout import MOST, FlowEdge, FlowGraph, FlowLayout, Slot, Station, lay_out
+from symgrad.render.flow_layout import MOST, FlowEdge, FlowGraph, FlowLayout, Slot, Station, lay_out, slots
 from symgrad.render.wrapping import truncate_end
 
 WIDE, HIGH, ACROSS, DOWN = 126, 48, 198, 92
@@ -97,7 +97,7 @@ class PaperLayout:
         name = way.source if leaving else way.target
         same = [w for w in self.laid.flow.ways if name == (w.source if leaving else w.target)]
         near = [w for w in same if self.laid.same_band(w)]
-        near.sort(key=lambda w: self.laid.row[self.laid.slots(w)[1 if leaving else -2]])
+        near.sort(key=lambda w: self.laid.row[slots(self.laid.column, w)[1 if leaving else -2]])
         above = int(len(near) < len(same))
         return near.index(way) + above if way in near else 0, len(near) + above
 
@@ -175,7 +175,7 @@ def draw_station(drawing: Drawing, station: Station, x: float, y: float) -> None
 def draw_way(drawing: Drawing, labels: list[Label], placed: PaperLayout, way: FlowEdge, longest: float) -> None:
     """The way there, thin and grey, and below it the way back; its length goes among the labels."""
     (x1, y1, gap1), (x2, y2, gap2) = placed.port(way, True), placed.port(way, False)
-    lanes = [placed.at(slot) for slot in placed.laid.slots(way)[1:-1]]
+    lanes = [placed.at(slot) for slot in slots(placed.laid.column, way)[1:-1]]
     middle = HIGH / 2 - GAP / 2
     there = [(x1, y1), *((x + side, y + middle) for x, y in lanes for side in (0, WIDE)), (x2 - 2, y2)]
     drawing.add("path", d=route(there), class_="way")

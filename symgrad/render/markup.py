@@ -8,7 +8,7 @@ Comes in: a `Page`. Goes out: Markdown with formulas between dollars, in which `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from symgrad.render import mathmode
@@ -47,7 +47,7 @@ class Markup:
     listing: Callable[[str], str]
     remarks: Callable[[Remarks], str]
     picture: Callable[[Picture], str]
-    equations: Callable[[Sequence[EquationRow]], list[str]]
+    equations: Callable[[Sequence[EquationRow]], Iterator[tuple[str, Words]]]
     matrix: Callable[[Matrix], str]
     table: Callable[[Table], str]
 
@@ -65,7 +65,8 @@ class Markup:
         if isinstance(block, Both):
             return self.blocks(block.apart)
         if isinstance(block, Equations):
-            return self.equations(block.rows)
+            told = self.equations(block.rows)
+            return [part for formula, remark in told for part in (self.display(formula), self.words(remark)) if part]
         if isinstance(block, Grids):
             return [self.display(formula) for grid in block.grids for formula in mathmode.grid_formulas(grid)]
         if isinstance(block, Remarks):
@@ -127,12 +128,6 @@ def markdown_picture(block: Picture) -> str:
     return f"![{truncate_end(alt, LONGEST_ALT)}]({block.name}.svg)"
 
 
-def markdown_equations(rows: Sequence[EquationRow]) -> list[str]:
-    """Equations, and each remark below its row."""
-    told = mathmode.formulas_with_remarks(rows)
-    return [part for formula, remark in told for part in (MARKDOWN.display(formula), MARKDOWN.words(remark)) if part]
-
-
 def markdown_matrix(block: Matrix) -> str:
     """A table with labelled rows and columns."""
     rows = [
@@ -173,8 +168,8 @@ def protect_latex(latex: str) -> str:
 MARKDOWN = Markup(
     plain=escape_markdown, code=markdown_code, inline=lambda part: f"${protect_latex(part.latex)}$",
     display=lambda latex: f"$$\n{protect_latex(latex)}\n$$", strong="**{}**", listing="```text\n{}\n```".format,
-    remarks=markdown_remarks, picture=markdown_picture, equations=markdown_equations, matrix=markdown_matrix,
-    table=markdown_table,
+    remarks=markdown_remarks, picture=markdown_picture, equations=mathmode.formulas_with_remarks,
+    matrix=markdown_matrix, table=markdown_table,
 )  # fmt: skip
 
 # LaTeX ----------------------------------------------------------------------------------------------
@@ -217,19 +212,11 @@ def latex_code(text: str) -> str:
     return typewriter(text) if len(text) <= LONG else typewriter(text).replace("(", "(\\allowbreak{}")
 
 
-def latex_equations(rows: Sequence[EquationRow]) -> list[str]:
+def latex_equations(rows: Sequence[EquationRow]) -> Iterator[tuple[str, Words]]:
     """Equations under one another, short remarks beside them and long ones below."""
-    parts: list[str] = []
-    lines: list[str] = []
-    for row in rows:
-        lines += mathmode.equation_lines(row, WIDE, PAGE)
-        length = sum(len(part.text) + 3 for part in row.parts) + len(text_of(row.remark))
-        if row.remark and length <= WIDE:
-            lines[-1] += f" \\qquad \\text{{{LATEX_PAGE.words(row.remark)}}}"
-        elif row.remark:
-            parts += [LATEX_PAGE.display(mathmode.aligned_environment(lines)), LATEX_PAGE.words(row.remark)]
-            lines = []
-    return [*parts, LATEX_PAGE.display(mathmode.aligned_environment(lines))] if lines else parts
+    return mathmode.formulas_with_remarks(
+        rows, PAGE, WIDE, lambda remark: f" \\qquad \\text{{{LATEX_PAGE.words(remark)}}}"
+    )
 
 
 def latex_matrix(block: Matrix) -> str:

@@ -9,7 +9,7 @@ displayed, rather too many than too few.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.latex_alphabet import GREEK
-from symgrad.render.page import EquationRow, Grid, Math, Words, number_math
+from symgrad.render.page import EquationRow, Grid, Math, Words, number_math, text_of
 
 MOST_ROWS, MOST_COLUMNS = 12, 12
 """Rows and columns of an array that are printed."""
@@ -98,13 +98,19 @@ def aligned_environment(lines: list[str]) -> str:
     return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 
 
-def formulas_with_remarks(rows: Sequence[EquationRow], room: float = ROOM) -> Iterator[tuple[str, Words]]:
-    """Rows without remarks as one formula; a remark stands below its row."""
+def formulas_with_remarks(
+    rows: Sequence[EquationRow], room: float = ROOM, wide: int = WIDE, beside: Callable[[Words], str] | None = None
+) -> Iterator[tuple[str, Words]]:
+    """Rows without remarks as one formula; a remark stands below its row, a short one as ``beside`` writes it."""
     lines: list[str] = []
     for place, row in enumerate(rows, start=1):
-        lines += equation_lines(row, room=room)
-        if row.remark or place == len(rows):
-            yield aligned_environment(lines), row.remark
+        lines += equation_lines(row, wide, room)
+        remark, length = row.remark, sum(len(part.text) + 3 for part in row.parts) + len(text_of(row.remark))
+        if remark and beside is not None and length <= wide:
+            lines[-1] += beside(remark)
+            remark = ()
+        if remark or place == len(rows):
+            yield aligned_environment(lines), remark
             lines = []
 
 
