@@ -299,6 +299,10 @@ def jacobian_data(jacobian: Jacobian, names: Names) -> Data:
 
 def nonzero_entries(jacobian: Jacobian) -> list[list[Any]]:
     """[row, column, value] of every entry that is not 0."""
+    rows, columns = jacobian.shape
+    if rows * columns <= MOST_ENTRIES:  # exact where they are
+        dense = jacobian.dense()
+        return [[int(r), int(c), numbers.data(dense[r, c])] for r, c in np.argwhere(dense != 0)]
     found = jacobian.entries
     places = zip(found.rows.tolist(), found.columns.tolist(), found.values.tolist(), strict=True)
     return [[r, c, numbers.data(value)] for r, c, value in places if value != 0]
