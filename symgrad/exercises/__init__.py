@@ -36,7 +36,7 @@ from symgrad.explanation.formulas import Shapes
 from symgrad.language import arguments, format_definition
 from symgrad.notebook import Listed
 from symgrad.numeric import Values
-from symgrad.testing.bench import Trial, format_distinct
+from symgrad.testing.bench import Trial, format_distinct, largest_at
 from symgrad.testing.slips.diagnosis import find_cause
 from symgrad.testing.trial_seeds import Weights
 
@@ -148,8 +148,7 @@ class Exercise(Listed):
         worst = max(
             trials, key=lambda t: float(np.where(np.isfinite(t.expected), t.gaps(t.expected), 0).max(initial=0))
         )
-        at = np.unravel_index(int(np.argmax(np.where(worst.off, worst.gaps(worst.expected), -1))), worst.expected.shape)
-        where = tuple(int(i) for i in at)
+        where = largest_at(np.where(worst.off, worst.gaps(worst.expected), -1))
         wanted, found = format_distinct(float(worst.expected[where]), float(worst.got[where]))
         label, seed = arguments.format_entry_name(f"{self.name}.grad", where), seed_text(worst.weights)
         entry = f"with {self.explanation.program.seed} = {seed}, {label} is {wanted}, not {found}"
