@@ -7,7 +7,7 @@ why nothing flows back, from the program alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -42,7 +42,7 @@ class DeltaTerm:
     value: Expr
     whole: Expr
 
-    def without(self, axes: range) -> Expr:
+    def without(self, axes: Collection[int]) -> Expr:
         """The product without the deltas of some output axes."""
         return sp.Mul(self.value, *self.conditions, *(d for axis, d in self.deltas.items() if axis not in axes))
 
@@ -132,51 +132,43 @@ def _blocks(
 ) -> Iterator[Claim]:
     """I ⊗ M or M ⊗ I, where the paired axes stand first or last and M does not mention them; else one block each."""
     lead = min(_count_tied(t, zip(range(len(outer)), range(len(inner)), strict=False)) for t in terms)
-    rest = sp.Add(*(t.without(range(lead)) for t in terms))
-    if not free_indices(rest) & {*outer[:lead], *inner[:lead]}:
-        yield from _equal_blocks(program, name, outer, inner, rest, lead)
-    yield from _multiples(program, outer, inner, terms)
+    yield from _equal_blocks(program, name, outer, inner, terms, lead, 0)
+    backwards = [*zip(reversed(range(len(outer))), reversed(range(len(inner))), strict=False)]
+    if trail := min(_count_tied(t, backwards) for t in terms):
+        yield from _equal_blocks(program, name, outer, inner, terms, 0, trail)
     if lead:
         says = f"block-diagonal: one block per {_unit(len(inner) - lead)} of {name}, zeros elsewhere"
         yield tested("block-diagonal", "", says, tests.blocks(lead))
 
 
 def _equal_blocks(
-    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], rest: Expr, lead: int
-) -> Iterator[Claim]:
-    """I ⊗ M; M itself where there is one block."""
-    one, row = _unit(len(inner) - lead), not outer[lead:]
-    notation = _block(program, rest, outer[lead:], inner[lead:])
-    if notation:
-        size = sp.Mul(*(i.size for i in outer[:lead]))
-        shown = _laid_out(notation, row)
-        says = f"one block {shown} per {one} of {name}, zeros elsewhere"
-        yield tested("kronecker", f"I({size}) ⊗ {shown}", says, tests.same_blocks(lead, 0, notation, row))
-        says = f"every output can depend on every entry of {name}"
-        whole = tests.both(tests.same_blocks(lead, 0, notation, row, several=False), tests.every_entry)
-        yield tested("dense", shown, says, whole)
-    says = f"the same block for every {one} of {name}, zeros elsewhere"
-    yield tested("kronecker", "", says, tests.same_blocks(lead, 0, None, row))
-
-
-def _multiples(
-    program: Program, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[DeltaTerm]
-) -> Iterator[Claim]:
-    """M ⊗ I."""
-    backwards = [*zip(reversed(range(len(outer))), reversed(range(len(inner))), strict=False)]
-    trail = min(_count_tied(t, backwards) for t in terms)
-    above, left = len(outer) - trail, len(inner) - trail
-    rest = sp.Add(*(t.without(range(above, len(outer))) for t in terms))
-    if not trail or free_indices(rest) & {*outer[above:], *inner[left:]}:
+    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[DeltaTerm],
+    lead: int, trail: int,
+) -> Iterator[Claim]:  # fmt: skip
+    """I ⊗ M for the first axes, M ⊗ I for the last ones; M itself where there is one block."""
+    rows, columns = (axes[lead : len(axes) - trail] for axes in (outer, inner))
+    paired = [*outer[:lead], *outer[len(outer) - trail :]]
+    rest = sp.Add(*(t.without([outer.index(axis) for axis in paired]) for t in terms))
+    if free_indices(rest) & {*paired, *inner[:lead], *inner[len(inner) - trail :]}:
         return
-    across = "entries along the last axis do not mix" if trail == 1 else "entries along the last axes do not mix"
-    across = "columns do not mix" if trail == 1 and len(inner) == 2 else across
-    says = f"every block is a multiple of an identity: {across}"
-    notation, row = _block(program, rest, outer[:above], inner[:left]), not above
+    notation, row, one = _block(program, rest, rows, columns), not rows, _unit(len(inner) - lead)
+    shown, identity = _laid_out(notation, row), f"I({sp.Mul(*(axis.size for axis in paired))})"
+    if trail:
+        along = "columns" if len(inner) == 2 else "entries along the last axis"
+        across = along if trail == 1 else "entries along the last axes"
+        says = same = f"every block is a multiple of an identity: {across} do not mix"
+    else:
+        says, same = (
+            f"{block} of {name}, zeros elsewhere"
+            for block in (f"one block {shown} per {one}", f"the same block for every {one}")
+        )
     if notation:
-        text = f"{_laid_out(notation, row)} ⊗ I({sp.Mul(*(i.size for i in outer[above:]))})"
-        yield tested("kronecker", text, says, tests.same_blocks(0, trail, notation, row))
-    yield tested("kronecker", "", says, tests.same_blocks(0, trail, None, row))
+        text = f"{shown} ⊗ {identity}" if trail else f"{identity} ⊗ {shown}"
+        yield tested("kronecker", text, says, tests.same_blocks(lead, trail, notation, row))
+    if notation and not trail:
+        whole = tests.both(tests.same_blocks(lead, 0, notation, row, several=False), tests.every_entry)
+        yield tested("dense", shown, f"every output can depend on every entry of {name}", whole)
+    yield tested("kronecker", "", same, tests.same_blocks(lead, trail, None, row))
 
 
 def _rest(name: str, terms: Sequence[DeltaTerm]) -> Iterator[Claim]:
