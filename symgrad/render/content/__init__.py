@@ -45,7 +45,7 @@ from symgrad.render.content.proof import (
 from symgrad.render.content.pullback import pullback_section, sweep_blocks
 from symgrad.render.content.seed import seed_formula_blocks, seed_section
 from symgrad.render.content.singular_words import rows_without_value
-from symgrad.render.content.speaker import created_tensors_note, data_inputs_note, join_words, renamed_note, size_text
+from symgrad.render.content.speaker import join_words, program_notes, size_text
 from symgrad.render.content.teller import Teller, gradient_formula, naming_teller, teller_of
 from symgrad.render.page import (
     Block,
@@ -72,8 +72,8 @@ def derivation_page(program: Program, derived: Sequence[Derived], order: int = 1
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(program_title(program)),), tuple(facts),
-        (*gradient_listing(program, lines, derived), *where_it_holds(program), *renamed_note(program),
-         *created_tensors_note(program), *data_inputs_note(program, [d.name for d in derived]),
+        (*gradient_listing(program, lines, derived), *where_it_holds(program),
+         *program_notes(program, [d.name for d in derived]),
          *(Paragraph((f"{remark}.",)) for remark in remarks)),
         (*derivatives(teller, derived), derived_pullbacks(teller, derived, lines),
          *([second_lines(teller, [d.name for d in derived])] if order == 2 else [])),
@@ -286,8 +286,6 @@ def _lead(explanation: Explanation, *, hints: bool) -> Iterator[Block]:
         if later is not None and name in {t.name for t in later.program.inputs} and flows(later.program, name):
             words = ("The loss uses ", Code(name), " directly as well as through out. This page leaves out what that ")
             yield Paragraph((*words, "direct use adds to ", Code(f"{name}.grad"), "."))
-    yield from renamed_note(explanation.program)
-    yield from created_tensors_note(explanation.program)
-    yield from data_inputs_note(explanation.program, explanation.gradients)
+    yield from program_notes(explanation.program, explanation.gradients)
     if explanation.conventions:
         yield Paragraph(("; ".join(said.removesuffix(".") for said in explanation.conventions), "."))

@@ -208,8 +208,11 @@ class Speaker:
         return Ready(f"{self.v.text}∘{self.out.text}", f"{self.v.latex} \\circ {self.out.latex}")
 
 
-def renamed_note(program: Program) -> Iterator[Paragraph]:
-    """What is called otherwise on this page than on others because something else has its name: v is an input."""
+def program_notes(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
+    """What has another name here than on other pages, where v is an input; what the text makes; what is only read.
+
+    The inputs that are positions, classes or a mask are told where their gradients are not ``shown``; constants are.
+    """
     ours, usual, taken = letters_of(program), Letters(), program.names | program.spoken
     what = (
         (usual.seed, ours.seed, "the seed of backward"),
@@ -220,17 +223,9 @@ def renamed_note(program: Program) -> Iterator[Paragraph]:
     told = [f"{word} is called {name}, since {wish} is taken" for wish, name, word in what if wish in taken - {name}]
     if told:
         yield Paragraph((f"On this page {'; '.join(told)}.",))
-
-
-def created_tensors_note(program: Program) -> Iterator[Paragraph]:
-    """The tensors that the text makes itself."""
     for name, own in program.made.items():
         drawn = "" if own.seed is None else f", drawn once with NumPy's generator, seed {own.seed}"
         yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}, a constant: it gets no gradient."))
-
-
-def data_inputs_note(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
-    """The inputs that are positions, classes or a mask, where nobody asked for their gradients; constants are said."""
     read = [name for name in only_read(program) if name not in shown and name not in program.made]
     if read:
         many = len(read) > 1
