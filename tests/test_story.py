@@ -857,6 +857,26 @@ def turned(x):
     assert "x.reshape" not in first + second
 
 
+def test_data_that_a_library_arranged_is_called_after_the_scripts(tmp_path):
+    """It was called ``x.reshape(shape)``, by names that the user did not write."""
+    home = tmp_path / "site-packages"
+    home.mkdir()
+    (home / "arranging.py").write_text("def arrange(x, shape):\n    return x.reshape(shape)\n")
+    session, told = play(
+        tmp_path,
+        f"""
+import sys
+sys.path.append({str(home)!r})
+from arranging import arrange
+u, w = torch.arange(12.0), torch.randn(3, requires_grad=True)
+(arrange(u, (4, 3)) * w).sum().backward()
+F.mse_loss(arrange(u + 1, (4, 3)) * w, torch.zeros(4, 3)).backward()
+""",
+    )
+    assert "u.reshape(4, 3) * w" in " ".join(session.calls[0].program)
+    assert "x.reshape" not in "".join(told)
+
+
 def test_what_autocast_rounds_is_called_after_what_it_is(tmp_path):
     session, told = play(
         tmp_path,

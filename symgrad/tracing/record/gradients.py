@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -20,7 +20,7 @@ from symgrad.reference.bounds import UncompiledMode
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import WeakTensor, detached_node, only_source, storage_of, version
 from symgrad.tracing.record.graph_breaks import find_upstream_leaves
-from symgrad.tracing.record.isolation import Guard, suppress_warnings
+from symgrad.tracing.record.isolation import suppress_warnings
 from symgrad.tracing.record.patching import has_no_numbers
 from symgrad.tracing.record.spelling import BackwardArgs, describe_function, spell_aten_operation
 from symgrad.tracing.record.trace import (
@@ -41,22 +41,6 @@ HISTORYLESS = (
     "whose result has no history: a constant, or made of what forward computed and kept on ctx; inputs that "
     "ctx.save_for_backward keeps have one"
 )
-
-
-class NodeTable(Protocol):
-    """What a recorder knows of tensors: the nodes of their present values, and how many calls there were."""
-
-    guard: Guard
-    calls: int
-
-    def node_of(self, tensor: Any) -> Node:
-        """The node of a tensor's present value."""
-
-    def knows(self, tensor: Any) -> bool:
-        """Whether that value has a node."""
-
-    def register(self, tensor: Any, node: Node) -> None:
-        """Give it one."""
 
 
 @dataclass(eq=False)
@@ -85,7 +69,7 @@ PendingGradient = tuple[str, RecordedGradient, Sequence[Any]]
 
 
 def expect_gradient(
-    recorder: NodeTable, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any
+    recorder: Any, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any
 ) -> PendingGradient | None:
     """What a call will give, if that can be differentiated again."""
     kind = CALLS[spelling]
@@ -111,7 +95,7 @@ def read_grad(tensors: Sequence[Any]) -> list[Any]:
         return [tensor.grad for tensor in tensors]
 
 
-def note_hook(recorder: NodeTable, tensor: Any) -> None:
+def note_hook(recorder: Any, tensor: Any) -> None:
     """A hook was put on the present value of ``tensor``; it is not held, since it may hold the tensor itself."""
     if has_no_numbers([tensor]):
         return
@@ -121,7 +105,7 @@ def note_hook(recorder: NodeTable, tensor: Any) -> None:
     node.hooked = (*node.hooked, frames.user_line())
 
 
-def note_results(recorder: NodeTable, asked: PendingGradient, result: Any) -> None:
+def note_results(recorder: Any, asked: PendingGradient, result: Any) -> None:
     """Give what a call gave its nodes: what was returned, or what stands in ``.grad`` now."""
     (kind, gradient, tensors), where = asked, frames.user_line(recorder.calls)
     recorder.calls += 1
@@ -136,7 +120,7 @@ def note_results(recorder: NodeTable, asked: PendingGradient, result: Any) -> No
         recorder.register(tensor, node)
 
 
-def record_lost_history(recorder: NodeTable, gradient: RecordedGradient, tensor: Any, where: SourceLine) -> None:
+def record_lost_history(recorder: Any, gradient: RecordedGradient, tensor: Any, where: SourceLine) -> None:
     """A gradient without a history, though one was asked for: a constant, or a backward of the user's own lost it."""
     given = [node.owner() for node in gradient.weights if node is not None]
     leaves = find_upstream_leaves(list(gradient.outputs))
@@ -152,7 +136,7 @@ def record_lost_history(recorder: NodeTable, gradient: RecordedGradient, tensor:
 class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
     """The operations of one call of a transformed function, called ``title``, in the order in which they ran."""
 
-    def __init__(self, recorder: NodeTable, title: str) -> None:
+    def __init__(self, recorder: Any, title: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
         self.recorder, self.title = recorder, title
         self.known: dict[int, tuple[Any, Node]] = {}

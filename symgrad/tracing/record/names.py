@@ -168,7 +168,7 @@ def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str], sight:
     """Names of data that nobody assigned: the text that reads it, or ``seed`` for the weights of a gradient."""
     found: dict[int, str] = {}
     for node in order:
-        if node.kind == "data" and id(node) not in names and node.where is not None:
+        if node.kind == "data" and id(node) not in names and node.where is not None and not node.where.in_library:
             name = read_name_expression(text_at(node.where) or "", node.parts)
             if name is not None and not names_another(name, node, sight):
                 found[id(node)] = name

@@ -66,6 +66,11 @@ class SourceLine:
         """``train.py:12``."""
         return f"{self.file.rpartition('/')[2]}:{self.line}"
 
+    @property
+    def in_library(self) -> bool:
+        """Whether it is an installed package's, whose names are none of the user's."""
+        return "-packages/" in self.file
+
     def seen_from(self, file: str) -> str:
         """``line 12`` in the file itself, ``train.py:12`` in another."""
         return f"line {self.line}" if self.file == file else self.short

@@ -24,7 +24,13 @@ from symgrad.tracing.lift import WRITTEN
 from symgrad.tracing.lift.boxes import format_change
 from symgrad.tracing.lift.call_sweeps import OVERFLOWS, settle_singular
 from symgrad.tracing.record.frames import source_segment
-from symgrad.tracing.record.names import called_name_at, names_another, parse_one, read_name_expression, text_at
+from symgrad.tracing.record.names import (
+    called_name_at,
+    names_another,
+    parse_one,
+    read_name_expression,
+    text_at,
+)
 from symgrad.tracing.record.trace import Node, as_numbers, holds_same_numbers
 from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import list_names
@@ -239,7 +245,7 @@ def describe_data(
 
 def quote_making_text(node: Node, sight: Mapping[int, str]) -> str | None:
     """The text that made a tensor; of what a call made inside, that it was made there."""
-    text = None if node.where is None or not node.made_by else text_at(node.where)
+    text = None if node.where is None or not node.made_by or node.where.in_library else text_at(node.where)
     tree = parse_one(text or "")
     if node.where is None or tree is None or names_another(read_name_expression(text or "", ()), node, sight):
         return None
