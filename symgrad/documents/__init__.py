@@ -137,7 +137,8 @@ def by_family(ops: Sequence[Op], page: Callable[[Op], str]) -> Iterator[str]:
             cells = []
             for op in members:
                 link = f"[`{op.name}`]({page(op)})`{parameters_text(op)}`"
-                cells.append([link, "<br>".join(operation_definitions(op)), op.summary])
+                others = (f"{condition_words(condition)}: `{equation}`" for condition, equation in op.variants.items())
+                cells.append([link, "<br>".join([f"`{op.definition}`", *others]), op.summary])
             yield from (pipe_table(["operation", "equation", "in words"], cells, "---"), "")
 
 
@@ -150,13 +151,6 @@ def parameters_text(op: Op) -> str:
     """
     parameters = (p.replace(annotation=p.empty) for p in op.signature.parameters.values())
     return str(inspect.Signature(list(parameters)))
-
-
-def operation_definitions(op: Op) -> Iterator[str]:
-    """The definition, and the ones under other options."""
-    yield f"`{op.definition}`"
-    for condition, equation in op.variants.items():
-        yield f"{condition_words(condition)}: `{equation}`"
 
 
 HEADING = ("operation", "at", "left", "right", "symgrad", "torch")

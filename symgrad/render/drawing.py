@@ -41,8 +41,8 @@ WIDE = 0.62
 """The width of a character, of its size."""
 LEAST = 7.0
 """The smallest letters; what does not fit in them is cut, and whole where one points at it."""
-EDGE = 20
-"""What a page leaves out at the left of a picture, which there stands below words."""
+LEFT, TOP, EDGE = 24, 30, 20
+"""The margins; what a page leaves out at the left of a picture, which there stands below words."""
 ACROSS = 1100
 """Characters of a line of words, times their size."""
 
@@ -91,14 +91,14 @@ class Drawing:
             self.text(x, y, line, size=size, kind=kind, bold=bold)
         return y
 
-    def headed(self, x: float, y: float, title: str, below: str = "") -> float:
+    def headed(self, title: str, below: str = "") -> float:
         """What stands above the picture, ``title`` and a line ``below`` it; the last baseline.
 
         A page says it in its own letters, which go on in the next line, and leaves it out of the picture.
         """
         begun = len(self.body)
-        y = self.lines(x, y, title, size=17, bold=True)
-        y = self.lines(x, y + 22, below, kind="soft") if below else y
+        y = self.lines(LEFT, TOP, title, size=17, bold=True)
+        y = self.lines(LEFT, y + 22, below, kind="soft") if below else y
         self.caption, self.body[begun:] = self.body[begun:], []
         self.head, self.head_width, self.width = y + 10, self.width, 0.0
         return y

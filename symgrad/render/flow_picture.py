@@ -13,14 +13,14 @@ from itertools import pairwise
 
 from symgrad.explanation.evidence import Rounding
 from symgrad.render import numbers
-from symgrad.render.drawing import Drawing, truncate_start
+from symgrad.render.drawing import LEFT, TOP, Drawing, truncate_start
 from symgrad.render.flow_layout import MOST, FlowEdge, FlowGraph, FlowLayout, Slot, Station, lay_out, slots
 from symgrad.render.wrapping import truncate_end
 
 WIDE, HIGH, ACROSS, DOWN = 126, 48, 198, 92
 """A station, and from one to the next."""
-LEFT, TOP, STUB = 24, 30, 58
-"""Margins; a way that goes on in another band is drawn as two ends of this length."""
+STUB = 58
+"""A way that goes on in another band is drawn as two ends of this length."""
 GAP, BEND = 11, 42
 """From a way to what flows back on it, where there is room; how far a way goes on straight before it bends."""
 VANISHED = 1e-6
@@ -36,7 +36,7 @@ CURVE = "upwards: the norm of the gradient with respect to each result; to the r
 def flow_picture(flow: FlowGraph) -> str:
     """The picture as SVG."""
     drawing = Drawing()
-    drawing.headed(LEFT, TOP, flow.title, CURVE if len(flow.stations) > MOST else flow.below)
+    drawing.headed(flow.title, CURVE if len(flow.stations) > MOST else flow.below)
     if len(flow.stations) > MOST:
         draw_curve(drawing, flow)
     else:

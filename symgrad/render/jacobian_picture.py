@@ -21,7 +21,7 @@ from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS, block_sizes, symbols_of
 from symgrad.render.content.speaker import size_text, structure_math
-from symgrad.render.drawing import PALETTE, WIDE, Drawing
+from symgrad.render.drawing import LEFT, PALETTE, WIDE, Drawing
 from symgrad.render.numbers import count_noun
 from symgrad.render.page import Formula
 
@@ -29,7 +29,6 @@ SIDE, HIGH, BASE = 46, 40, 25
 """The least width of a cell, its height, and where the text in it stands."""
 NUMBER, LABEL = 14, 12
 """The size of what stands in a cell, and of what stands beside and above cells."""
-LEFT, TOP = 24, 30
 LARGE, BINS = 480, 240
 """The longer side of a large matrix on the page, and the most rows and columns of its raster."""
 SIGNS = {1: PALETTE[0], -1: PALETTE[1]}
@@ -71,7 +70,7 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     heading = f"{given} weighs the rows of J, and the weighted rows add up to {chosen}.grad"
     shapes = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in explanation.inputs)
     below = f"{explanation.expression.strip()}, with {shapes}, {out} {size_text(explanation.output.shape)}"
-    top = drawing.headed(LEFT, TOP, heading, below) + 34
+    top = drawing.headed(heading, below) + 34
     rows, columns = jacobian.shape
     if not is_drawn_entrywise(jacobian):
         told = draw_density(drawing, jacobian, top)
@@ -95,7 +94,7 @@ def is_drawn_entrywise(jacobian: Jacobian) -> bool:
 def matrix_picture(jacobian: Jacobian) -> str:
     """J alone."""
     drawing = Drawing()
-    top = drawing.headed(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}") + 34 + label_room(jacobian)
+    top = drawing.headed(f"∂{jacobian.program.output}/∂{jacobian.name}") + 34 + label_room(jacobian)
     if is_drawn_entrywise(jacobian):
         table = MatrixLayout.of(jacobian)
         told = draw_matrix(drawing, jacobian, table, top)
