@@ -32,7 +32,7 @@ Place = tuple[str, tuple[int, ...]]
 """One entry of a tensor."""
 
 READ = "·read"
-"""What ends the name of a tensor that an operation only reads."""
+"""What ends the name of a tensor where an operation only reads it: its entries are numbers there, not symbols."""
 SMALLEST = float(np.finfo(float).smallest_subnormal)
 LARGEST = 1500
 """Nodes times entries beyond which the explicit formulas are not formed."""
@@ -59,7 +59,7 @@ class Elementwise:
     @no_deeper()
     def __init__(self, program: Program, values: Values) -> None:
         self.program = program
-        self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
+        self.values = values.with_arrays({f"{name}{READ}": array for name, array in values.arrays.items()})
         self.point = EvaluationPoint({})
         self.entries: dict[str, Array] = {}
         self._terms = 0
@@ -301,16 +301,11 @@ def as_number(found: Expr) -> Fraction | float:
     return float(found) or float(sp.sign(found)) * SMALLEST
 
 
-def read_only(name: str) -> str:
-    """What a tensor is called where an operation only reads it: its entries are numbers there, not symbols."""
-    return f"{name}{READ}"
-
-
 def definition(step: Apply, program: Program) -> Equation:
     """The index equation of ``step``, operands to which nothing flows back apart from the others."""
     form = standard(step, program)
     places = {operand_name(n) for n in range(len(step.arguments)) if is_data_argument(step.op, n)}
-    names = {n: read_only(a) if n in places else a for n, a in form.names.items()}
+    names = {n: f"{a}{READ}" if n in places else a for n, a in form.names.items()}
     return instantiate(derive_local(form.key).equation, names, form.sizes)
 
 

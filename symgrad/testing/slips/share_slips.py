@@ -313,16 +313,9 @@ def factor_slips(case: Case) -> Iterator[Slip]:
     shape = case.trials[0].expected.shape
     for tensor, called, array in intermediate_values(case.formula) if len(case.formula.programs) == 1 else ():
         varies = array.size > 1 and np.isfinite(array).all() and np.ptp(array) != 0
-        if not (varies and broadcasts_into(array.shape, shape)):
+        pairs = zip(array.shape[::-1], shape[::-1], strict=False)
+        if not varies or array.ndim > len(shape) or any(small not in (1, size) for small, size in pairs):
             continue
         for factor, missing in ((array, f"1/{tensor}"), (1 / np.where(array == 0, np.nan, array), tensor)):
             said = f"the factor {missing} is missing{called}"
             yield Slip("missing_factor", said, lambda t, f=factor: t.expected * f)  # type: ignore[misc]  # a default binds
-
-
-def broadcasts_into(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether a factor of shape ``small`` leaves the shape as it is."""
-    try:
-        return np.broadcast_shapes(small, shape) == shape
-    except ValueError:
-        return False
