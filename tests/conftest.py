@@ -19,20 +19,31 @@ Python's search for cycles rests while the tests are collected, leaves alone wha
 is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time. At the
 end it rests as well: Python would look through all that was derived twice more, and it is freed with the process.
 
+A worker has a core of its own, so it loads the libraries with one thread each: more would wait for those of the others.
+And SymPy, which keeps the last 1,000 answers of each of its functions, keeps 30,000 in a process that derives for
+minutes. Commands that tests start have neither.
+
 Commands that tests start run on the work tree, as the tests do, from whatever folder. Nothing is kept for later runs, nor
 known from earlier ones: the folder for that is the developer's own.
 """
 
 import gc
+import importlib
 import os
 from collections.abc import Generator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from unittest.mock import patch
 from zlib import crc32
 
 import pytest
 from _pytest.mark import deselect_by_mark
 from hypothesis import settings
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    with patch.dict(os.environ, {"OMP_NUM_THREADS": "1", "SYMPY_CACHE_SIZE": "30000"}):
+        for library in ("numpy", "sympy", "torch"):
+            importlib.import_module(library)
 
 # No deadline in either: the first example pays for SymPy's caches, and workers share the cores.
 settings.register_profile("main", derandomize=True, deadline=None, print_blob=True)
