@@ -12,7 +12,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -168,17 +168,11 @@ def _is_query_only(name: str) -> bool:
     module, _, word = name.rpartition(".")
     if name == "Tensor.grad.__set__":
         return True
-    if name.startswith("Tensor.") and hasattr_getter(word):
+    if name.startswith("Tensor.") and not callable(getattr(torch.Tensor, word, len)):  # a property
         return word not in PROPERTIES
     return word in ("backward", "register_hook", "retain_grad", "item", "tolist", "size", "dim", "numel", "stride",
                     "is_contiguous", "_set_grad_enabled", "__len__", "__repr__", "__format__", "__hash__") or (
         module.endswith("autograd"))  # fmt: skip
-
-
-@cache
-def hasattr_getter(word: str) -> bool:
-    """Whether ``Tensor.word`` is a property."""
-    return not callable(getattr(torch.Tensor, word, len))
 
 
 def unchecked(function: Any) -> Callable[..., Any] | None:

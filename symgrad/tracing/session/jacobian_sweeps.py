@@ -20,6 +20,7 @@ import torch
 
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.ties import Local, apart
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.patterns import measured
 from symgrad.ops.lookup import entry_of
@@ -279,7 +280,7 @@ def explain_kink_within_step(program: Capture, step: float) -> Iterator[str]:
             if not bool(apart(np.array(low), np.array(high)).any()) or abs(low - high) < 1e3 * step * max(1, abs(low)):
                 continue
             quotient = float((local.out(unit) - local.out(-unit)) / (2 * step))
-            entry = f"{program.labels[name]}[{','.join(map(str, at))}]" if at else program.labels[name]
+            entry = format_entry_name(program.labels[name], at)
             share = (quotient - low) / (high - low)
             yield (
                 f"{entry} = {format_digits(float(array[at]))} is within eps of a kink: the quotient reaches over it "

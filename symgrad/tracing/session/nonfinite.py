@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.explanation.singular import Passage
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Values
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward_pass import compute, forward_from
@@ -162,7 +163,7 @@ def describe_birth(program: Capture, birth: Passage) -> list[str]:
         shape = np.shape(program.arrays[source])
         at = tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))
     name, number = program.labels.get(source, source), format_digits(float(birth.result[first]))
-    entry = f"{name}[{','.join(map(str, at))}]" if at else name
+    entry = format_entry_name(name, at)
     place = f"{format_step(program, step)}{program.place(step.result.name)}, at {entry} = {format_digits(value)}"
     found = f"{number} first appears in the backward of {place}"
     weighed = birth.weights.shape != birth.result.shape or birth.weights[first] != 0

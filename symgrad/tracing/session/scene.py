@@ -19,6 +19,7 @@ import torch
 from symgrad.errors import UnsupportedError
 from symgrad.explanation.kinks import Tie
 from symgrad.explanation.singular import Passage
+from symgrad.language.arguments import format_entry_name
 from symgrad.numeric.exact import Array, as_float
 from symgrad.render.numbers import MOST, format_array, format_digits, format_nested_array
 from symgrad.tracing.captured import Capture
@@ -271,11 +272,9 @@ def write_weighted_sum(seeds: tuple[Any, ...], names: Sequence[str], letter: str
         return f": L = Σ {letter}·{name}" + (", the sum" if array.size and (array == 1).all() else "")
     terms = []
     for at in np.ndindex(*array.shape):
-        entry = f"{name}[{','.join(map(str, at))}]" if at else name
-        value = float(array[at])
-        if value == 0:
-            continue  # an entry that does not count
-        terms.append(entry if value == 1 else f"{format_digits(value)}·{entry}")
+        entry, value = format_entry_name(name, at), float(array[at])
+        if value:  # another entry does not count
+            terms.append(entry if value == 1 else f"{format_digits(value)}·{entry}")
     return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
 
 
