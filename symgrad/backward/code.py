@@ -22,7 +22,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
 
-from symgrad.backward.trees import Tree, chain_operators, copy_tree, rewrite_tree
+from symgrad.backward.trees import Tree, called_word, chain_operators, copy_tree, rewrite_tree
 from symgrad.closed_form import tidy_exponents, write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
@@ -81,8 +81,7 @@ def compare_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
 def condition_of_call(call: ast.Call) -> ast.expr | None:
     """The argument by which a call chooses: m of ``where(m, a, b)`` and ``x.masked_fill(m, 0)``."""
     own = isinstance(call.func, ast.Attribute)
-    word = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-    op = SPELLINGS.get(word)
+    op = SPELLINGS.get(called_word(call.func))
     if op is None or op.traits.where_like is None:
         return None
     place = op.traits.where_like[0] - own

@@ -28,7 +28,7 @@ from functools import cache, lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.trees import build_fraction, rewrite_tree, split_fraction
+from symgrad.backward.trees import build_fraction, called_word, rewrite_tree, split_fraction
 from symgrad.closed_form import write_condition
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
@@ -125,7 +125,7 @@ def may_be_nonfinite(node: ast.expr) -> bool:
     """Whether something may have no finite value: it is divided by a tensor, not a count, or a function ends there."""
     below = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
     called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
-    return any(map(may_be_zero, below)) or any(has_bounded_domain(ast.unparse(f).rpartition(".")[2]) for f in called)
+    return any(map(may_be_zero, below)) or any(has_bounded_domain(called_word(f)) for f in called)
 
 
 @cache
@@ -163,7 +163,7 @@ def is_always_finite(text: str) -> bool:
 def is_finite_node(node: ast.AST) -> bool:
     """Whether one node of a text makes nothing infinite or undefined."""
     if isinstance(node, ast.Call):
-        entry = find(node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func))
+        entry = find(called_word(node.func))
         return entry is not None and not entry.domain and not entry.limits.edges
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Mod, ast.FloorDiv)):
         return isinstance(node.right, ast.Constant) and bool(node.right.value)

@@ -20,6 +20,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.backward.line_data import LineOrigin
+from symgrad.backward.trees import called_word
 from symgrad.errors import SourceText, SymgradError
 from symgrad.files import in_use, keep, recall
 from symgrad.language.parser import parse_script
@@ -149,8 +150,7 @@ def is_own_language(text: str) -> bool:
     except (SymgradError, SyntaxError, ValueError):
         return False
     nodes = [node for part in (*definitions, last) for node in ast.walk(part)]
-    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
-    names = {call.attr if isinstance(call, ast.Attribute) else ast.unparse(call) for call in calls}
+    names = {called_word(node.func) for node in nodes if isinstance(node, ast.Call)}
     whole = isinstance(last, ast.Expr) and all(isinstance(part, ast.Assign) for part in definitions)
     return whole and all(name in BESIDE or find(name) is not None for name in names)
 

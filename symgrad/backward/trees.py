@@ -66,6 +66,11 @@ def owner_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def called_word(function: ast.expr) -> str:
+    """The last name of what is called: sum, of ``x.sum`` and ``torch.sum``."""
+    return function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+
+
 def items_of(node: ast.Subscript) -> list[ast.expr]:
     """What stands between the brackets of an index."""
     return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

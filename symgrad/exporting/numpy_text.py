@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 
-from symgrad.backward.trees import owner_name, replace_names
+from symgrad.backward.trees import called_word, owner_name, replace_names
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.module import ExportSource, add_imports, check_shapes, describe_module, join_functions
@@ -132,7 +132,7 @@ class TorchToArrays(ast.NodeTransformer):
         """A function or a method, by its last name."""
         function = node.func
         owned = isinstance(function, ast.Attribute) and not self.is_module(function.value)
-        name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+        name = called_word(function)
         plain = [self.visit(argument) for argument in (*([function.value] if owned else []), *node.args)]  # type: ignore[attr-defined]  # what has an owner is an attribute
         options = {str(k.arg): self.visit(k.value) for k in node.keywords}
         if name == "pad" and not options and len(plain) == 2:

@@ -16,7 +16,7 @@ from symgrad.backward.code import MODULES, shorten_expression
 from symgrad.backward.line_data import Backward, Line
 from symgrad.backward.simplify.broadcasting import is_tensor_free, is_zero
 from symgrad.backward.simplify.concat import PAD
-from symgrad.backward.trees import is_full_slice, is_new_axis, items_of, owner_name
+from symgrad.backward.trees import called_word, is_full_slice, is_new_axis, items_of, owner_name
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
 from symgrad.ops.complex_pairs import KEPT
@@ -119,7 +119,7 @@ class ComplexRewriter:
             owner, kind = self.plain(function.value)
             function, kinds, word = ast.Attribute(owner, function.attr), [*kinds, kind], function.attr
         else:
-            word = ast.unparse(function).rpartition(".")[2]
+            word = called_word(function)
         if word == CONJUGATE:
             return ast.Call(ast.Attribute(given[0][0], "conj"), [], []), kinds[0]
         keywords = [ast.keyword(k.arg, self.untouched(k.value)) for k in node.keywords]
