@@ -8,7 +8,8 @@ scripts ask here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -177,10 +178,12 @@ class Evidence:
             return None
 
 
-def elsewhere(program: Program, values: Values, only: str | None = None) -> Iterator[Values]:
+def elsewhere(
+    program: Program, values: Values, only: str | None = None, widths: Sequence[float] = ()
+) -> Iterator[Values]:  # fmt: skip
     """Other points with the same sizes: far from the given one, or near it where the operations allow no more.
 
-    With ``only``, that input alone moves.
+    With ``only``, that input alone moves; with ``widths`` so far, too, and to small whole numbers: some alike, some 0.
     """
     if any(entry_of(step.op) is None for step in program.steps):  # a black box: nothing is known of it elsewhere
         return
@@ -188,18 +191,14 @@ def elsewhere(program: Program, values: Values, only: str | None = None) -> Iter
     free = [t.name for t in program.inputs if only in (None, t.name) and t.name in able]
     drawn = [{n: generator.uniform(-2, 2, size=np.shape(values[n])) for n in free} for _ in range(ELSEWHERE)]
     drawn[-1] = {name: np.abs(array) for name, array in drawn[-1].items()}
-    yield from with_moved(program, values, drawn)
-    yield from nearby_points(values, program, free)
-
-
-def with_moved(program: Program, values: Values, drawn: Iterable[Mapping[str, Array]]) -> Iterator[Values]:
-    """The forward pass with other numbers for some inputs, wherever there is one."""
+    lots = np.random.default_rng(23)
+    drawn += [{n: lots.uniform(-width, width, np.shape(values[n])) for n in free} for width in widths if free]
+    drawn += [{n: lots.integers(-2, 3, np.shape(values[n])).astype(float) for n in free}] if widths and free else []
     given = {t.name: values[t.name] for t in program.inputs}
     for moved in drawn:
-        try:
+        with suppress(SymgradError, ValueError, ArithmeticError):
             yield forward(program, {**given, **moved})
-        except (SymgradError, ValueError, ArithmeticError):
-            continue
+    yield from nearby_points(values, program, free)
 
 
 def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:

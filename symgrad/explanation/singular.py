@@ -9,16 +9,16 @@ weighted rows cancel; what rounding leaves is measured by the terms that were ad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from symgrad.calculus import Sweep, moving
+from symgrad.calculus import Sweep
 from symgrad.errors import SymgradError
-from symgrad.explanation.evidence import elsewhere, is_rounding, nonzero_places, with_moved
+from symgrad.explanation.evidence import elsewhere, is_rounding, nonzero_places
 from symgrad.numeric import (
     Array,
     Values,
@@ -29,7 +29,6 @@ from symgrad.numeric import (
     numeric_pullback,
     term_sizes,
 )
-from symgrad.ops import entry_of
 from symgrad.oracles.comparisons import Comparison, Standing
 from symgrad.oracles.digits import Lost, PreciseGradients
 from symgrad.program import Apply, Program
@@ -308,7 +307,7 @@ def rounding_alone(point: Point, name: str, weights: Array, found: Array) -> boo
 def everywhere(point: Point, name: str, seed: Array) -> bool | None:
     """Whether vᵀJ is 0 too where ``name`` has other entries; None where too few other points can be reached."""
     program, values, tried = point.program, point.values, 0
-    for there in (*elsewhere(program, values, name), *far_and_near(program, values, name)):
+    for there in elsewhere(program, values, name, SPREADS):
         if np.array_equal(as_float(there[name]), as_float(values[name])):
             continue
         found = as_float(numeric_pullback(program, there, seed, [name])[name])
@@ -320,13 +319,3 @@ def everywhere(point: Point, name: str, seed: Array) -> bool | None:
             return False
         tried += bool(still)
     return True if tried >= ENOUGH else None
-
-
-def far_and_near(program: Program, values: Values, name: str) -> Iterator[Values]:
-    """Points where ``name`` has entries of other sizes, and small whole numbers: some of them alike, some 0."""
-    if any(entry_of(step.op) is None for step in program.steps) or name not in moving(program):
-        return
-    generator, shape = np.random.default_rng(23), np.shape(values[name])
-    drawn = [generator.uniform(-width, width, size=shape) for width in SPREADS]
-    drawn.append(generator.integers(-2, 3, size=shape).astype(float))
-    yield from with_moved(program, values, [{name: array} for array in drawn])
