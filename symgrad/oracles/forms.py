@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import islice, product
+from itertools import product
 
 import numpy as np
 import sympy as sp
@@ -108,6 +108,30 @@ class FormQuestion:
     values: Values = field(compare=False, repr=False)
     seed: Array = field(compare=False, repr=False)
 
+    def points(self) -> Iterator[tuple[str, Values, Array]]:
+        """The point, one near it and some at other sizes, each with weights; made one by one, as they may be large."""
+        generator, free, values = np.random.default_rng(1), moving(self.program), self.values
+        yield AT_THE_POINT, values, np.asarray(self.seed)
+        for where, some in (
+            (NEAR_IT, nearby_points(values, self.program, free) if is_small(values) else ()),
+            (RESIZED, resized_points(values, self.program, free)),
+        ):
+            for own in some if self.elsewhere else ():
+                found = own.with_arrays({name: own[known] for name, known in self.held})
+                shape = np.shape(found[self.program.output]) if np.ndim(self.seed) else ()
+                yield where, found, np.asarray(generator.integers(-4, 5, size=shape))
+
+    def at(self, where: str, found: Values, weights: Array) -> Check:
+        """The text against the index formula at one point."""
+        program, equation = self.program, self.sweep.equation
+        inputs = {t.name: found[t.name] for t in program.inputs}
+        weights = weights if all(map(is_exact, inputs.values())) else as_float(weights)
+        known = {program.seed: weights, program.output: found[program.output], **inputs}
+        written = as_float(reader_of(self.lowered)(self.text, known))
+        arrays = {**found.arrays, program.seed: weights}
+        raw = as_float(evaluate(equation, arrays, found.sizes))
+        return compare(NAME, raw, guard_zeros(equation, arrays, found, raw, written) if where == RESIZED else written)
+
 
 def fingerprint_numbers(values: Values, seed: Array) -> str:
     """A short text that differs where numbers, types, names or sizes do."""
@@ -122,48 +146,18 @@ def fingerprint_numbers(values: Values, seed: Array) -> str:
 def _checked(asked: FormQuestion) -> tuple[str, Check]:
     """The check that failed and where, or the one at the point."""
     checks: list[Check] = []
-    read_back, text, program = reader_of(asked.lowered), asked.text, asked.program
-    points = _points(program, asked.values, asked.seed, dict(asked.held))
-    for where, found, weights in points if asked.elsewhere else islice(points, 1):
-        difference = difference_at_sizes(program, found) if where == RESIZED else ""
+    for where, found, weights in asked.points():
+        difference = difference_at_sizes(asked.program, found) if where == RESIZED else ""
         if difference:
             sizes = ", ".join(f"{size} = {number}" for size, number in found.sizes.items())
             return where, Check(NAME, None, False, note=f"it does not hold for {sizes}: {difference}")
         try:
-            checks.append(_at(text, program, asked.sweep, found, weights, read_back, where == RESIZED))
+            checks.append(asked.at(where, found, weights))
         except SymgradError as error:
             return UNREAD, Check(NAME, None, False, note=f"{UNREAD}: {error.problem}")
         if not checks[-1].passed:
             return where, checks[-1]
     return AT_THE_POINT, checks[0]
-
-
-def _points(
-    program: Program, values: Values, seed: Array, held: Mapping[str, str]
-) -> Iterator[tuple[str, Values, Array]]:
-    """The point, one near it and some at other sizes, each with weights; made one by one, as they may be large."""
-    generator, free = np.random.default_rng(1), moving(program)
-    yield AT_THE_POINT, values, np.asarray(seed)
-    for where, some in (
-        (NEAR_IT, nearby_points(values, program, free) if is_small(values) else ()),
-        (RESIZED, resized_points(values, program, free)),
-    ):
-        for own in some:
-            found = own.with_arrays({name: own[known] for name, known in held.items()})
-            shape = np.shape(found[program.output]) if np.ndim(seed) else ()
-            yield where, found, np.asarray(generator.integers(-4, 5, size=shape))
-
-
-def _at(
-    text: str, program: Program, sweep: Sweep, found: Values, weights: Array, read_back: Read, resized: bool
-) -> Check:
-    """``text`` against the index formula at one point."""
-    inputs = {t.name: found[t.name] for t in program.inputs}
-    weights = weights if all(map(is_exact, inputs.values())) else as_float(weights)
-    written = as_float(read_back(text, {program.seed: weights, program.output: found[program.output], **inputs}))
-    arrays = {**found.arrays, program.seed: weights}
-    raw = as_float(evaluate(sweep.equation, arrays, found.sizes))
-    return compare(NAME, raw, guard_zeros(sweep.equation, arrays, found, raw, written) if resized else written)
 
 
 def guard_zeros(equation: Equation, arrays: Mapping[str, Array], values: Values, raw: Array, written: Array) -> Array:
