@@ -14,7 +14,6 @@ import inspect
 import os
 import re
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
@@ -30,6 +29,7 @@ from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import detached_node, version
 from symgrad.tracing.record.frame_names import argument_names, names_in_closure
+from symgrad.tracing.record.isolation import exception_line
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.patching import record_calls
@@ -236,13 +236,11 @@ def import_user_module(name: str, form: str) -> Any:
 
 def format_user_error(error: BaseException) -> tuple[str, ...]:
     """An exception in a line, and the user's line that it came from."""
-    first = (str(error).splitlines() or [""])[0]
-    frames = traceback.extract_tb(error.__traceback__)
-    places = [f for f in frames if not f.filename.startswith("<") and "/site-packages/" not in f.filename]
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 -- compared with frames' file names
-    own = [f for f in places if not f.filename.startswith(ours) and "/importlib/" not in f.filename]
-    where = (f"{own[-1].filename.rpartition('/')[2]}:{own[-1].lineno}: {own[-1].line}",) if own else ()
-    return (f"{type(error).__name__}: {first}", *where)
+    inner = frames.locate_error(error)
+    return (
+        exception_line(error),
+        *([] if inner is None or not inner[0].text else [f"{inner[0].short}: {inner[0].text}"]),
+    )
 
 
 # The arguments --------------------------------------------------------------------------------------------

@@ -164,11 +164,11 @@ def instruction_range(code: CodeType, at: int) -> Span:
 
 
 def locate_error(error: BaseException) -> tuple[SourceLine, str] | None:
-    """The user's line in which an error was raised inside a call of torch's, and in which function; None in torch."""
+    """The user's line in which an error was raised, and in which function; a library's where no line is the user's."""
     users = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__) if not is_internal_frame(frame)]
     if not users:
         return None
-    code, line = users[-1]
+    code, line = [*users[-1:], *(user for user in users if "site-packages" not in user[0].co_filename)][-1]
     return SourceLine(code.co_filename, line, linecache.getline(code.co_filename, line).strip()), code.co_qualname
 
 

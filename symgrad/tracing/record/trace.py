@@ -69,7 +69,7 @@ class SourceLine:
     @property
     def in_library(self) -> bool:
         """Whether it is an installed package's, whose names are none of the user's."""
-        return "-packages/" in self.file
+        return "site-packages" in self.file or "dist-packages" in self.file
 
     def seen_from(self, file: str) -> str:
         """``line 12`` in the file itself, ``train.py:12`` in another."""
