@@ -76,6 +76,11 @@ x, w = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
 (x.mean() + w.sum()).backward()
 """
 """A gradient with one number everywhere is a tensor."""
+DEFINED = """import torch
+x = torch.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
+torch.linalg.eigvalsh(x).sum().backward()
+"""
+"""The closed form names the eigenvectors first, so it is no line."""
 
 
 BOX = """import torch
@@ -90,7 +95,9 @@ x = torch.tensor([1.0, 2.0], requires_grad=True)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("source", [ROWS, SPOKEN, NUMBERS, BOX], ids=["rows", "spoken", "numbers", "box"])
+@pytest.mark.parametrize(
+    "source", [ROWS, SPOKEN, NUMBERS, DEFINED, BOX], ids=["rows", "spoken", "numbers", "defined", "box"]
+)
 def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
     template_cache.TEMPLATES.clear()
     ear = pasted(source, tmp_path)

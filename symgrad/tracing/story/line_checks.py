@@ -118,7 +118,7 @@ class LineEvaluation:
         if len(program.ends) == 1 and lines.letter == program.recording.seed and not program.complexes:
             with suppress(SymgradError):
                 alone = program.closed_form(program.labels[own], longest=longest)
-        if alone is not None:
+        if alone is not None and "; " not in alone:  # a form with a definition is no line
             return line.text if self.strays(replace(line, code=alone), value) else alone
         return line.text
 
