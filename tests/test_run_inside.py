@@ -328,6 +328,15 @@ BEYOND = {
 }
 
 
+@pytest.mark.parametrize(("first", "entries"), [("sqrt(x)", "1 of 2 "), ('(x * float("nan"))', "")])
+def test_what_stood_in_grad_before_is_not_undefined_in_the_next_call(tmp_path, first, entries):
+    source = f"x = torch.tensor([0.0, 1.0], requires_grad=True)\n{first}.sum().backward()\n(x * 2).sum().backward()\n"
+    _, _, second = told(tmp_path, f"from torch import sqrt\n{source}").rpartition("(x * 2).sum().backward()")
+    assert f"{entries}not finite in .grad before" in " ".join(second.split())
+    assert "undefined" not in second
+    assert "overflows" not in second
+
+
 @pytest.mark.parametrize(("source", "kind", "number"), BEYOND.values(), ids=BEYOND)
 def test_what_torch_does_not_reach_is_no_missing_derivative(tmp_path, source, kind, number):
     story = told(tmp_path, source)

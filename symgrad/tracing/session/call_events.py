@@ -196,9 +196,11 @@ def make_leaf_row(
     program = judge.program
     jacobian = describe_leaf_jacobian(program, name) if formulas else format_jacobian_size(program, name)
     form = told.forms.get(program.labels[name])
-    before = scene.before.get(id(tensor)) if scene.kind == "backward" else None
-    added = as_float(judge.derived[name])
-    found = judge.verdict(name, None if true is None else as_numbers(true), before)
+    kept = scene.before.get(id(tensor)) if scene.kind == "backward" else None
+    before, added = None if kept is None else as_numbers(kept), as_float(judge.derived[name])
+    found = judge.verdict(name, None if true is None else as_numbers(true), kept)
+    if before is not None and not (stood := np.isfinite(before)).all() and not np.any(judge.open[name] & stood):
+        lost = "not finite in .grad before"
     error, agrees = found.max_error, found.passed
     boxed = program.boxed(name)
     if boxed and agrees:
@@ -215,7 +217,7 @@ def make_leaf_row(
         tuple(tensor.shape),
         jacobian,
         form,
-        None if before is None else as_numbers(before),
+        before,
         added,
         last,
         error,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from symgrad.backward import Backward as Lines
 from symgrad.backward import Line
 from symgrad.errors import Setting
@@ -295,7 +293,7 @@ def format_agreement(leaf: Leaf) -> str:
     if not leaf.undefined:
         return "= torch"
     what = leaf.lost or ("torch overflows" if leaf.overflows else "undefined here")
-    count = int(np.prod(leaf.shape, dtype=object))
+    count = leaf.added.size  # of a complex tensor both parts count
     return what if leaf.undefined == count else f"= torch, {leaf.undefined} of {count} {what}"
 
 
