@@ -416,9 +416,11 @@ def test_what_is_explained_again_is_neither_derived_nor_proven_again(monkeypatch
 
     first = ask([1.0, 2.0, 4.0])
     proofs: list[str] = []
-    own = forms._at
+    own = forms.FormQuestion.at
     monkeypatch.setattr(line_templates, "find_closed_form", lambda *_: pytest.fail("derived again"))
-    monkeypatch.setattr(forms, "_at", lambda text, *rest: (proofs.append(text), own(text, *rest))[1])
+    monkeypatch.setattr(
+        forms.FormQuestion, "at", lambda asked, *point: (proofs.append(asked.text), own(asked, *point))[1]
+    )
     assert ask([1.0, 2.0, 4.0]).gradients["x"].closed_form == first.gradients["x"].closed_form
     assert proofs == []
     assert ask([1.0, 2.0, 3.0]).passed  # other numbers: the same form, proven at them
