@@ -8,6 +8,7 @@ drawn in every run; ``pytest -m night tests/test_singular_programs.py`` draws 20
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -328,6 +329,15 @@ def test_second_derivatives_that_nights_found(number: int) -> None:
     its digits as H does; two sums over one letter are two; H jumps on a kink, and what jumps is no quotient's limit.
     """
     ran(higher_is_fair, range(number, number + 1), depth=2, among=FINITE)
+
+
+def test_a_tower_of_powers_is_refused_by_its_size_and_not_by_the_depth_of_the_stack() -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(100_000)  # as some libraries do: mpmath works out e to 10³⁰⁰ digits as deep as it may
+    try:
+        ran(higher_is_fair, range(1219, 1220), depth=2, among=FINITE)
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @pytest.mark.night
