@@ -352,7 +352,8 @@ def test_the_page_appears_as_one_types(server: int) -> None:
         assert found.complaints == []  # a refusal is an answer, and no error of the page
         page.locator("[name=expression]").fill("tanh(x)*y")
         page.locator("[name=let]").fill("x=[0.5,1]; y=[2,3]")
-        frame.locator(".answer", has_text="y.grad").wait_for(timeout=90_000)
+        frame.locator(".answer", has_text="y.grad").wait_for(timeout=90_000)  # perhaps still the one without values
+        page.locator("#link[href*='let=x']").wait_for(state="attached", timeout=90_000)
         link = page.locator("#link").get_attribute("href")
         again = Opened(chromium.new_context().new_page())
         other = again.open(f"http://127.0.0.1:{server}{link}")  # the link holds it all
