@@ -173,17 +173,12 @@ FORMULA = Care(
 """What is shown: functions of indices stay formulas, too."""
 
 
-LARGEST = 600_000
+LARGEST, USUAL = 600_000, 500
 """Terms of all sums of a program, over how many times more digits than `USUAL` they have: more take over a second."""
-
-USUAL = 500
 
 FUNCTION = 60
 """Terms that an entry of a function counts for, and with n times `USUAL` digits n² times as many: exp of 5,000 digits
 takes mpmath 12 ms, exp of 200,000 takes it 17 s."""
-
-BITS = math.log2(10)
-"""Of a digit."""
 
 CHOSEN = "≈"
 
@@ -307,7 +302,7 @@ class Digits:
         """A function of entries that takes long; of e¹⁰⁰⁰ it needs the digits in front of the point, too."""
         entries, own = math.prod(np.broadcast_shapes(*map(np.shape, arrays))), max(1, mpmath.mp.dps / USUAL)
         sizes = (abs(entry) for array in arrays for entry in np.asarray(array, dtype=object).flat)
-        front = max((mpmath.mag(size) / BITS for size in sizes if 0 < size < mpmath.inf), default=0)
+        front = max((mpmath.mag(size) * math.log10(2) for size in sizes if 0 < size < mpmath.inf), default=0)
         self.spend(FUNCTION * entries * max(own, front / USUAL) ** 2 / own)
         return function(*arrays)
 
