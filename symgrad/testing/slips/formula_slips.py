@@ -86,10 +86,15 @@ def variants(text: str, rows: Callable[[ast.Module], Rows]) -> Iterator[tuple[st
     tree = parse_closed_form(text)
     plain = ast.unparse(tree)
     for old, new, kind, said in rows(tree):
-        rewrite_tree(tree, lambda node, old=old, new=new: new if node is old else node)  # type: ignore[misc]  # as below
+        rewrite_tree(tree, partial(put_in_place, old, new))
         if ast.unparse(tree) != plain:
             yield kind, "; ".join(map(ast.unparse, tree.body)), said
-        rewrite_tree(tree, lambda node, old=old, new=new: old if node is new else node)  # type: ignore[misc]  # a default binds
+        rewrite_tree(tree, partial(put_in_place, new, old))
+
+
+def put_in_place(old: ast.expr, new: ast.expr, node: ast.expr) -> ast.expr:
+    """One node in the place of another."""
+    return new if node is old else node
 
 
 def transpose_operand(tree: ast.Module, ranks: Mapping[str, int], kind: str) -> Rows:

@@ -16,6 +16,7 @@ from symgrad.backward import Backward, Line
 from symgrad.calculus import flowing
 from symgrad.errors import Setting, SymgradError
 from symgrad.numeric.exact import Array, euclidean
+from symgrad.numeric.vector_products import Taken
 from symgrad.render.numbers import KEPT, format_digits
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift import autocast_method, rounding_method
@@ -127,8 +128,9 @@ def drop_large_value(line: Line) -> Line:
 
 
 def make_lines(
-    program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7, sweep: Any = None
-) -> StoryLines:
+    program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7,
+    sweep: Callable[[Sequence[str], Taken], Any] | None = None,
+) -> StoryLines:  # fmt: skip
     """The lines of one call; of a long program only if that call was ``asked`` for. ``unit``: of torch's rounding.
 
     ``sweep`` is one that is made of the call anyway, as `Capture.backward_by` takes it.
