@@ -43,6 +43,7 @@ from symgrad.question import (
     given_values,
     known_shapes,
     names_wanted,
+    one_at_a_time,
     parse_given_value,
     read_once,
     read_text,
@@ -100,24 +101,16 @@ def explain(
     return replace(found, forward=arguments.require_flag(forward, "forward"))
 
 
+@one_at_a_time
 def explain_values(
-    expression: str,
-    values: Mapping[str, Any],
-    *,
-    seed: Any = None,
-    wrt: str | Sequence[str] | None = None,
-    then: str | None = None,
-    shapes: Shapes | None = None,
-    check: bool = True,
-    expand: bool = False,
-    order: int = 1,
-) -> Explanation:
+    expression: str, values: Mapping[str, Any], *, seed: Any = None, wrt: str | Sequence[str] | None = None,
+    then: str | None = None, shapes: Shapes | None = None, check: bool = True, expand: bool = False, order: int = 1,
+) -> Explanation:  # fmt: skip
     """`explain` with the values in a mapping, for inputs that are called ``seed`` or ``check``."""
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
-    values = arguments.require_values(values)
     wrt, then = arguments.require_names(wrt, "wrt"), None if then is None else arguments.require_text(then, "then")
     check, expand = arguments.require_flag(check, "check"), arguments.require_flag(expand, "expand")
-    order = arguments.require_order(order)
+    values, order = arguments.require_values(values), arguments.require_order(order)
     weights = None if seed is None else parse_given_value(seed, "the seed")
     own, later = text_inputs(expression, {*values, *shapes}), frozenset() if then is None else find_inputs(then, values)
     given = given_by_name(values, own | later)
@@ -201,6 +194,7 @@ def vjp(
     return explain(expression, wrt=[wrt], seed=seed, shapes=shapes, check=check, **values).gradients[wrt].value
 
 
+@one_at_a_time
 def derive(
     expression: str, *, wrt: str | Sequence[str] | None = None, shapes: Shapes | None = None, expand: bool = False
 ) -> tuple[Program, tuple[Derived, ...]]:
@@ -317,8 +311,9 @@ def _explain_loss(
     known |= known_shapes(late, {}) | {"out": out_shape} | {n: g.value.shape for n, g in shared.items()}
     names = find_inputs(then)
     if "out" not in names:
-        hint = Setting("then", value="sum((out-y)**2)")
-        raise InputError("then has to be computed from out", found=(then,), hints=(hint,))
+        raise InputError(
+            "then has to be computed from out", found=(then,), hints=(Setting("then", value="sum((out-y)**2)"),)
+        )
     here = {n: s for n, s in known.items() if n in names}
     reading = read_program(then, shapes=here, output=LOSSES, spoken=program.names - {"out"}, scalars=scalars_of(late))
     later = reading.program
@@ -329,9 +324,8 @@ def _explain_loss(
     made = {**reading.made, **{name: g.value for name, g in shared.items()}}
     given = [shared.get(g.name, g) for g in given_values(later, late, shapes, made)]
     own = [g for g in given if g.name not in shared]
-    seed = Seed(np.ones((), dtype=np.int64), "scalar", "1")
     return build(
-        then, later, given, seed, ("out",), check=check,
+        then, later, given, Seed(np.ones((), dtype=np.int64), "scalar", "1"), ("out",), check=check,
         assumptions=[f"for the loss, {', '.join(said)}"] if (said := assumptions_of(reading, own)) else [],
         hints=[Setting("let", g.name) for g in own if not g.value_given],
         remarks=reading.remarks, writers=write, text=torch_expression(then, reading, late),

@@ -10,9 +10,11 @@ import importlib.util
 import math
 import textwrap
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from threading import RLock
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -48,11 +50,14 @@ from symgrad.oracles import Text
 from symgrad.program import Program
 from symgrad.shapes import fill_sizes
 
+P = ParamSpec("P")
+R = TypeVar("R")
 KEPT = 256
 """Readings that are kept."""
 OTHERS = ((-2.5, 3.1), (2.5, -3.1))
 """Between which numbers inputs lie where lines are run that have to compute the same whatever they are."""
 _READINGS: OrderedDict[str, ParsedProgram] = OrderedDict()
+_ONE_TEXT = RLock()
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,22 @@ class ParsedQuestion:
         return Values(Later(self.program, lambda: {g.name: g.value for g in self.inputs}), self.program.sizes)
 
 
+def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, called by one thread at a time.
+
+    A text that has to be run is recorded under filters of warnings and modes of torch's that all threads share; and
+    `ast.parse` of Python 3.11 fails at times where two threads parse at once (SystemError, "recursion depth mismatch").
+    """
+
+    @wraps(function)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _ONE_TEXT:
+            return function(*args, **kwargs)
+
+    return alone
+
+
+@one_at_a_time
 def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> ParsedQuestion:
     """The question about ``expression`` alone; raises `SymgradError`."""
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
