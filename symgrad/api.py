@@ -205,7 +205,7 @@ def derive(
     >>> [step.op for step in derive("silu(x)", expand=True)[0].steps]
     ['neg', 'exp', 'add', 'div', 'mul']
     """
-    expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
+    shapes = arguments.require_shapes(shapes)
     program = read_text(expression, shapes, symbolic=True).program
     program = expand_composites(program) if arguments.require_flag(expand, "expand") else program
     return program, derive_only(program, names_wanted(arguments.require_names(wrt, "wrt"), program), shapes)

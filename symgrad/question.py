@@ -172,6 +172,7 @@ def typed_lines(text: str) -> str:
 
 def read_text(text: str, shapes: Shapes | None, symbolic: bool = False) -> ParsedProgram:
     """`read_program`, or, with a remark, what the text did where it has to be run to be read, whatever the numbers."""
+    text = arguments.require_text(text, "the expression")
     try:
         return replace(read_program(text, shapes=shapes, symbolic=symbolic), remarks=())
     except SymgradError as error:
