@@ -157,7 +157,7 @@ REFUSED = [
     ("out[i] = i[i]", "i is an index here, not a tensor", "i[i]"),
     ("out[i] = d[i] where d = x[i]", "where defines d", "d[i]"),
     ("out[i] = d where d = d + x[i]", "d is defined by itself", "d"),
-    ("out[i] = x[i]·size(x, 3)", "x has 1 axes here, and none with the number 3", "size(x, 3)"),
+    ("out[i] = x[i]·size(x, 3)", "x has no axis 3 here", "size(x, 3)"),
     ("out[i] = x[i]·size(y, 0)", "the equation reads no tensor y", "size(y, 0)"),
     ("out[i] = x[…,i]·y[…,…]", "… occurs once among the indices", "y[…,…]"),
     ("out[i] = δ_{i,jj}·x[i]", "δ has two indices", "δ_{i,jj}"),

@@ -162,7 +162,7 @@ def parse_float(value: object) -> float:
         return -words[word[1:]] if word[0] == "-" else words[word.lstrip("+")]
     if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool):
         return float(value)
-    raise NotationError("float takes a number, or 'inf', '-inf', 'nan'", found=(repr(value),))
+    raise NotationError("float takes a number, or 'inf', '-inf', 'nan'", found=(repr(value),) * isinstance(value, str))
 
 
 def apply_to_constant(name: str, value: Number) -> Number:

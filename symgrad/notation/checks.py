@@ -135,7 +135,8 @@ class NameChecker:
         if not word.least <= given <= word.most:
             takes = f"{word.least}" if word.least == word.most else f"{word.least} to {word.most}"
             hints = (f"over an index: {node.function}_j x[j]",) if node.function in BIG else ()
-            raise NotationError(f"{node.function} takes {takes} here, and gets {given}", span=node.span, hints=hints)
+            told = f"{node.function} takes {takes} {'argument' if takes == '1' else 'arguments'}, and gets {given}"
+            raise NotationError(told, span=node.span, hints=hints)
         for place in sorted(word.numbers & frozenset(range(given))):
             if not all(
                 isinstance(part, (tree.Number, tree.Negative, tree.Binary)) for part in tree.walk(node.arguments[place])

@@ -238,6 +238,11 @@ def classify_names(statement: tree.IndexEquation, functions: Mapping[str, Equati
                 bare.setdefault(node.name, node)
         elif isinstance(node, tree.ScalarCall):
             check.call(node)
+    if not any(isinstance(slot, tree.Dots) for slot in statement.slots):
+        for node in tree.walk(statement.right):
+            if isinstance(node, tree.Dots):
+                hints = (f"{statement.name}[…, …]", "a letter for each of these axes, and Σ over it")
+                raise NotationError("… is not among the indices of the result", span=node.span, hints=hints)
     for name, node in bare.items():
         if name in tensors:
             raise NotationError(f"{name} is a tensor: give indices", span=node.span, hints=(f"{name}[i]",))
@@ -271,6 +276,6 @@ def check_size_axes(statement: tree.IndexEquation, tensors: Mapping[str, AccessP
             axes = pattern.axes
             if node.axis is not None and not (-axes <= node.axis < (axes if not pattern.more else 0)):
                 raise NotationError(
-                    f"{node.name} has {axes} axes here, and none with the number {node.axis}", span=node.span,
+                    f"{node.name} has no axis {node.axis} here", span=node.span,
                     hints=("axes are counted from 0, or from the end: −1",),
                 )  # fmt: skip

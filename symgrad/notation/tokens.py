@@ -6,6 +6,7 @@ pattern of names lists its characters, because Python counts the ² of d² among
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -136,6 +137,8 @@ def check_equation_number(word: str, following: str, span: Span) -> None:
         )
     if len(word) > DIGITS and word.isdigit():
         raise NotationError(f"an integer of {len(word)} digits is too long", span=span, hints=(f"at most {DIGITS}",))
+    if math.isinf(float(word)):
+        raise NotationError(f"{word} is larger than any float", span=span)
 
 
 def unknown_character_error(character: str, span: Span) -> NotationError:
@@ -149,6 +152,7 @@ def unknown_character_error(character: str, span: Span) -> NotationError:
     )
 
 
+OPENING = ("(", "[", "{", "⟨", "⌊")
 CLOSING = (")", "]", "}", "⟩", "⌋")
 DEPTH = 60
 """Brackets, powers and sums may be nested this deep."""
@@ -256,13 +260,18 @@ class TokenCursor:
             hints = FAR
         elif earlier is not None and earlier.word == "," and token.word == "=":
             hints = OPTIONS
-        elif token.word in CLOSING and token.kind != "end" and not hints:
+        elif token.word in CLOSING and token.kind != "end" and not hints and not self.open_brackets():
             hints = ("leave it out: no bracket is open here",)
         elif token.word == ",":
             hints = ("one value for each entry: separate statements by ;, put definitions after where",)
         if token.kind == "end":
             problem = "the equation ends too early"
         return self.refusal(problem, token.span, hints)
+
+    def open_brackets(self) -> int:
+        """How many brackets are open before the next token."""
+        words = [token.word for token in self.tokens[: self.place]]
+        return sum(word in OPENING for word in words) - sum(word in CLOSING for word in words)
 
     def side_by_side(self, before: Token, token: Token) -> tuple[Hint, ...]:
         """What would do where ``token`` follows ``before`` with nothing between."""
