@@ -10,7 +10,7 @@ the way in (a shell, Python, the fields of the local page, a directive): `for_fr
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -268,3 +268,10 @@ def file_or_cell_name(path: str) -> str:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     cell = shell.compile.format_code_name(path) if shell is not None else None
     return cell[1] if cell else Path(path).name
+
+
+def close_names(word: str, names: Iterable[str], count: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Of some names those that somebody may have meant by one that is none, at most ``count``."""
+    from difflib import get_close_matches  # which is asked for only where something is wrong
+
+    return get_close_matches(word, list(names), n=count, cutoff=cutoff)

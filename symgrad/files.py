@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -109,7 +108,7 @@ def writable_file(path: Path) -> Path | None:
 
 def replace_whole(place: Path, text: str) -> None:
     """Write beside ``place`` and move it there; who may read and write it stays as it was."""
-    beside = place.parent / f".symgrad-{secrets.token_hex(6)}"
+    beside = place.parent / f".symgrad-{os.urandom(6).hex()}"
     try:
         with beside.open("x", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

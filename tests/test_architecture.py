@@ -234,8 +234,8 @@ def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "most"),
     [
-        ("explain x@a --no-check", 200),
-        pytest.param("explain x@a", 208, marks=pytest.mark.slow),
+        ("explain x@a --no-check", 183),
+        pytest.param("explain x@a", 191, marks=pytest.mark.slow),
         pytest.param("run script.py", 256, marks=pytest.mark.slow),
     ],
 )

@@ -35,7 +35,6 @@ from symgrad.language.input_names import candidate_ranks, find_names
 from symgrad.language.parser import parse_script
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.ops import GROUPS, TABLE, Op
-from symgrad.ops.lookup import role_entry
 from tests import torch_programs, torch_side
 from tests.cases import cases
 from tests.sampling import draw_inputs
@@ -65,8 +64,8 @@ def rows() -> dict[str, Row]:
     with pytest.MonkeyPatch.context() as patch:
         for module, name, other in ((mechanism, "op", noted), (mechanism, "register", same), (spec, "register", same)):
             patch.setattr(module, name, other)
-        for family in sorted(itertools.chain.from_iterable(GROUPS.values()), key=lambda family: family.__name__):
-            place = importlib.util.find_spec(family.__name__)
+        for family in sorted(itertools.chain.from_iterable(GROUPS.values())):
+            place = importlib.util.find_spec(f"symgrad.ops.{family}")
             assert place is not None
             assert place.loader is not None
             place.loader.exec_module(importlib.util.module_from_spec(place))
@@ -161,12 +160,13 @@ def instead(op: Op) -> Iterator[None]:
     """Another entry in the place of the one of its name."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TABLE, op.name, op)
-        for spelling, own in list(spec.SPELLINGS.items()):
-            if own.name == op.name:
-                patch.setitem(spec.SPELLINGS, spelling, op)
-        role_entry.cache_clear()
+        for registry in (spec.SPELLINGS, spec.ROLES):
+            for word in [word for word, own in registry.items() if own.name == op.name]:
+                patch.setitem(registry, word, op)
+        if op.traits.role is None:
+            for role in [role for role, own in spec.ROLES.items() if own is op]:
+                patch.delitem(spec.ROLES, role)
         yield
-    role_entry.cache_clear()
 
 
 def near(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int, ...]]]:

@@ -5,15 +5,19 @@ The texts on the left are symgrad's to read; those on the right are run by torch
 
 from __future__ import annotations
 
+import itertools
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import symgrad
+from symgrad import ops
 from symgrad.errors import SymgradError
 from symgrad.ops import TABLE, find, operations
+from symgrad.ops.lookup import ATTRIBUTES
 from tests import torch_side
 from tests.compare import assert_same
 from tests.sampling import random_seed, seed_of
@@ -62,6 +66,26 @@ NAMES = [
 
 def test_no_operation_has_vanished() -> None:
     assert [name for name in NAMES if name not in TABLE] == []
+
+
+def test_the_files_of_the_table_are_named_and_read_in_their_order() -> None:
+    """Whichever operation was asked for first: here those that texts have most were."""
+    rows = {
+        path.stem
+        for path in Path(ops.__file__).parent.glob("*.py")
+        if "symgrad.entries.equations" in path.read_text("utf-8")
+    }
+    assert sorted(itertools.chain.from_iterable(ops.GROUPS.values())) == sorted(rows)
+    assert sorted(ops.FILES[0]) == sorted(f"symgrad.ops.{family}" for family in rows)
+    assert list(dict.fromkeys(ops.FAMILIES[name] for name in TABLE)) == ops.FILES[0]
+    assert list(dict.fromkeys(ops.FAMILIES[op.name] for op in ops.SPELLINGS.values())) == ops.FILES[0]
+    assert list(dict.fromkeys(ops.COMPOUNDS.source[name] for name in ops.COMPOUNDS)) == ops.COMPOUNDS.files
+    with pytest.raises(KeyError):
+        TABLE["nothing"]
+
+
+def test_attributes_are_the_entries_whose_template_says_so() -> None:
+    assert tuple(op.name for op in TABLE.values() if op.spelling.template == f"{{}}.{op.name}") == ATTRIBUTES
 
 
 def test_every_entry_says_what_it_is() -> None:

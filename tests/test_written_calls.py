@@ -10,7 +10,7 @@ import pytest
 
 from symgrad.errors import InputError, SymgradError
 from symgrad.language import read_program
-from symgrad.ops import COMPOUND_SPELLINGS, COMPOUNDS, TABLE
+from symgrad.ops import COMPOUNDS, TABLE
 from symgrad.ops.calls.call_texts import define_call, last_step_of_text
 from symgrad.ops.calls.registry import CALLED
 from symgrad.ops.lookup import has_role
@@ -87,7 +87,6 @@ def test_a_call_that_is_written_is_one_like_the_others() -> None:
     )
     compound = COMPOUNDS.pop("torch.twice_less")
     del CALLED["twice_less"]
-    COMPOUND_SPELLINGS.discard("torch.twice_less")
     assert compound.usage == "twice_less(x, y, *, by=1) → a, b"
     assert compound.says == "2·x less a number; and y."
     applied: Any = lambda entry, *operands: (entry, *operands)  # noqa: E731 a name for what is handed over

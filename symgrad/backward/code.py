@@ -25,7 +25,7 @@ from typing import TypeVar
 from symgrad.backward.trees import Tree, called_word, chain_operators, copy_tree, rewrite_tree
 from symgrad.closed_form import tidy_exponents, write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
-from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
+from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.program import Program
 
 IMPORTS = {"math.": "import math", "torch.": "import torch", "F.": "import torch.nn.functional as F"}
@@ -58,7 +58,7 @@ def find_function_home(name: str) -> str:
     ['torch.softmax', 'F.one_hot', 'torch.inverse', 'torch.linalg.cholesky']
     """
     own = SPELLINGS[name].spellings if name in SPELLINGS else ()
-    every = (*own, *sorted(SPELLINGS), *sorted(COMPOUND_SPELLINGS))
+    every = (*own, *sorted(SPELLINGS), *sorted(COMPOUNDS))
     places = [s for s in every if s.startswith(("torch.", "F.")) and s.rpartition(".")[2] == name]
     places.sort(key=lambda place: (place not in own, not place.startswith("torch.linalg.")))  # torch.cholesky is dated
     if not places and name in SPELLINGS:

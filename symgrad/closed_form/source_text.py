@@ -32,10 +32,9 @@ from symgrad.closed_form.number_text import (
     write_size,
 )
 from symgrad.errors import SymgradError
-from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops import entry_named
 from symgrad.ops.calls.call_texts import INFIX, PREFIX, sign_of
-from symgrad.ops.lookup import has_role
+from symgrad.ops.lookup import ATTRIBUTES, has_role
 from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.shapes import Size, SizeMismatch, Sizes
 

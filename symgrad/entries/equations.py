@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, ParamSpec, cast
 
+from symgrad.entries import file_being_imported
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, EquationAlongAxes, LossReading
 from symgrad.entries.indexed import Axes, EquationOnAxes, IndexedEquation
 from symgrad.entries.operands import Domain, Fits, broadcast_all, common_shape, parse_fit_pattern, reals
@@ -30,7 +31,6 @@ from symgrad.entries.spec import (
     SavedForBackward,
     Spelling,
     Traits,
-    family_being_imported,
     keep_options_as_given,
     no_alignment,
     register,
@@ -73,7 +73,7 @@ def read_when_used(read: Callable[P, Op]) -> Callable[P, Op]:
         call: str, equation: str, summary: str = "", home: Sequence[str] = NUMPY, also: str = "", **facts: Any
     ) -> Op:
         later = partial(cast("Callable[..., Op]", read), call, equation, summary, home, also, **facts)
-        if not family_being_imported():
+        if not file_being_imported():
             return register(later())
         name = call.partition("(")[0]
         known = {"traits": Traits(**facts_of(Traits, facts)), "spelling": Spelling(**facts_of(Spelling, facts))}

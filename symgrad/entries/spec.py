@@ -8,13 +8,12 @@ derivative reads, and traits of the operation.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import FrameType
 from typing import Any
 
+from symgrad.entries import Registry
 from symgrad.entries.operands import Domain, reals
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
@@ -306,32 +305,29 @@ class Op(HasSignature):
         return f"<operation {self.name}: {self.definition}>"
 
 
-TABLE: dict[str, Op] = {}
-SPELLINGS: dict[str, Op] = {}
-COMPOUND_SPELLINGS: set[str] = set()
-"""What `symgrad.ops.calls` spells: known to those who suggest a name."""
-FAMILIES: dict[str, str] = {}
+FILES: tuple[list[str], list[str]] = ([], [])
+"""The files of the table, in its order and in that in which a name is looked for in them (`symgrad.ops`)."""
+TABLE: Registry[Op] = Registry(*FILES)
+SPELLINGS: Registry[Op] = Registry(*FILES)
+ROLES: Registry[Op] = Registry(*FILES)
+"""The one entry of a role that a step is made with, by the role's name."""
+FAMILIES = TABLE.source
 """The module of the table that an entry stands in, by its name; empty for one that was made elsewhere."""
-
-
-def family_being_imported() -> str:
-    """The module of the table whose top level is running: an entry is made there, through whatever helpers."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "<module>":
-        frame = frame.f_back
-    module = "" if frame is None else str(frame.f_globals["__name__"])
-    return module if module.startswith("symgrad.ops.") else ""
+COMPOUNDS: Registry[Any] = Registry([], [])
+"""What `symgrad.ops.calls` spells: known to those who suggest a name."""
 
 
 def register(op: Op) -> Op:
     """Put ``op`` into the table under its name and every spelling."""
-    if op.name in TABLE:
+    if op.name in TABLE.entered:
         raise AssertionError(f"symgrad bug: operation {op.name!r} is defined twice")
     TABLE[op.name] = op
-    FAMILIES[op.name] = family_being_imported()
+    if op.traits.role is not None:
+        ROLES[op.traits.role.name] = op
     for spelling in (op.name, *op.spellings):
-        if SPELLINGS.setdefault(spelling, op) is not op:
-            raise AssertionError(f"symgrad bug: {spelling!r} means {SPELLINGS[spelling].name} and {op.name}")
+        if (other := SPELLINGS.entered.get(spelling, op)) is not op:
+            raise AssertionError(f"symgrad bug: {spelling!r} means {other.name} and {op.name}")
+        SPELLINGS[spelling] = op
     return op
 
 

@@ -26,8 +26,8 @@ from symgrad.exporting.parts import (
     write_statement,
     write_targets,
 )
-from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops import TABLE
+from symgrad.ops.lookup import ATTRIBUTES
 
 RANK = "{}.ndim"
 KNOWN = (ast.Constant, ast.Name, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Slice, ast.operator,

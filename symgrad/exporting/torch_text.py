@@ -32,8 +32,8 @@ from symgrad.exporting.parts import (
     write_statement,
     write_targets,
 )
-from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.registry import SHARING
+from symgrad.ops.lookup import ATTRIBUTES
 
 MISREAD = ("torch.median", "torch.nanmedian")
 """Along an axis, torch 2.13 reads beside the storage of an expanded tensor here: they are given their own storage."""

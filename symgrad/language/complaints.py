@@ -18,7 +18,7 @@ from symgrad.language.pasted_script import DRAWN, HELD, find_module_functions
 from symgrad.language.syntax_tree import PythonCall, PythonStatement, dotted_name
 from symgrad.notation.read_write import parse_subscripts
 from symgrad.notation.tree import SyntaxNode
-from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
+from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.ops.calls.registry import OF_RUNS, find_compound
 from symgrad.ops.lookup import close_spellings, find
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
@@ -167,7 +167,7 @@ def unknown_function_error(spelled: str, callee: Span, is_tensor: bool) -> Symgr
             f"{word} returns no tensor: no gradient flows back through it", span=callee, hints=("leave it out",)
         )
     near = [s.removeprefix("Tensor.") if method else s for s in close_spellings(spelled)]
-    if f"torch.{spelled}" in (*SPELLINGS, *COMPOUND_SPELLINGS):
+    if f"torch.{spelled}" in (*SPELLINGS, *COMPOUNDS):
         near = [f"torch.{spelled}"]
     if method and find(word) is not None:
         near = [f"{word}(…)", *near]

@@ -101,7 +101,6 @@ def linear_terms(builder: StepBuilder, op: Op, result: Ref) -> Terms | None:
     return multilinear(op, shapes, values, step.result.shape, dict(step.options))
 
 
-IDENTITY = role_entry(Role.HANDS_ON)
 HINT = "abs, angle, .real, .imag and view_as_real give real tensors"
 
 
@@ -198,7 +197,7 @@ class ComplexPairs(EntryCaller):
         if op.traits.role is Role.INDEXES and isinstance(options["key"], tuple):
             return replace(self.entry(op, self.operands, {"key": (*options["key"], ("all",))}, name), complex=True)
         if op.name in UNMOVED and not any(map(is_complex_ref, meanings)):
-            return self.entry(IDENTITY, self.operands, {}, name)
+            return self.entry(role_entry(Role.HANDS_ON), self.operands, {}, name)
         if not op.traits.complex_pairs:
             chosen = {key: value for key, value in options.items() if op.defaults.get(key, ...) != value}
             word = find_complex_rule(*() if self.label.startswith("np.") else (self.label.rpartition(".")[2],), op.name)
@@ -248,7 +247,8 @@ class ComplexPairs(EntryCaller):
         if name is None:
             return ref
         renamed = self.builder.renamed(ref, name)
-        return renamed or replace(self.entry(IDENTITY, [StepOperand(ref, name)], {}, name), complex=ref.complex)
+        handed = renamed or self.entry(role_entry(Role.HANDS_ON), [StepOperand(ref, name)], {}, name)
+        return renamed or replace(handed, complex=ref.complex)
 
     def refuse(self) -> NoReturn:
         """Complain of what no rule knows."""

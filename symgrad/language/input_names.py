@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from symgrad.entries.spec import Op
-from symgrad.errors import Setting, Span, UnknownNameError
+from symgrad.errors import Setting, Span, UnknownNameError, close_names
 from symgrad.language.binding import TOLD
 from symgrad.language.dtypes import TYPED, UNREAD
 from symgrad.language.syntax_tree import (
@@ -30,10 +29,9 @@ from symgrad.language.syntax_tree import (
     dotted_name,
 )
 from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
-from symgrad.ops import TABLE
 from symgrad.ops.calls.call_texts import SIGNS
 from symgrad.ops.calls.registry import find_compound
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import ATTRIBUTES, find
 
 MODULES = {
     "torch": "the module torch",
@@ -48,8 +46,6 @@ MODULES = {
 }
 LIBRARIES = ("tf", "keras", "einops", "scipy", "scp", "cp", "mx", "nnx", "paddle", "flax")
 """What other libraries are called where something of theirs is read; a tensor may be called so, too."""
-ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.spelling.template == f"{{}}.{op.name}")
-"""Entries that are an attribute of a tensor, written without brackets."""
 PROPERTIES = (*ATTRIBUTES, "real", "imag")
 NUMBERS = ("inf", "nan", "π")
 """Names that are numbers wherever nothing is called so: ``from math import inf`` stands above what is pasted."""
@@ -138,7 +134,7 @@ def check_library(name: Name, value: SyntaxNode) -> None:
 
 def unknown_tensor_error(name: str, inputs: Collection[str]) -> UnknownNameError:
     """The error for a shape or value of a tensor that the text does not mention."""
-    near = get_close_matches(name, sorted(inputs), n=1, cutoff=0.5)
+    near = close_names(name, sorted(inputs), cutoff=0.5)
     known = ", ".join(inputs) or "none"
     return UnknownNameError(
         f"the expression has no input {name}",

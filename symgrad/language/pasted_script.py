@@ -27,7 +27,7 @@ from symgrad.language.syntax_tree import (
     dotted_name,
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
-from symgrad.ops import COMPOUND_SPELLINGS, SPELLINGS
+from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find, has_role, role_entry
 from symgrad.program import Role
@@ -67,7 +67,7 @@ def find_module_functions(module: str) -> list[str]:
         return [role_entry(Role.HANDS_ON).name]  # torch has no function for it
     long = next((module.replace(short, whole) for short, whole in SHORT.items() if module.startswith(short)), module)
     meant = (normalize_function_name(long), normalize_function_name(long.removesuffix("Loss")))
-    known = sorted(word for word in (*SPELLINGS, *COMPOUND_SPELLINGS) if word.startswith("F."))
+    known = sorted(word for word in (*SPELLINGS, *COMPOUNDS) if word.startswith("F."))
     return [word for word in known if normalize_function_name(word.removeprefix("F.")) in meant]
 
 
@@ -280,5 +280,6 @@ def out_of_place_name(function: SyntaxNode) -> str:
     """``scatter_add`` for ``scatter_add_``, where there is such a method; nothing for any other."""
     name = function.name if isinstance(function, Attribute) else ""
     word = name.removesuffix("_")
-    known = word in WRITTEN or f"Tensor.{word}" in SPELLINGS or f"Tensor.{word}" in COMPOUND_SPELLINGS
-    return word if known and word != name and not name.endswith("__") else ""
+    if word == name or name.endswith("__"):
+        return ""
+    return word if word in WRITTEN or f"Tensor.{word}" in SPELLINGS or f"Tensor.{word}" in COMPOUNDS else ""

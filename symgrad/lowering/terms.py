@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import opt_einsum
 import sympy as sp
 
 from symgrad.functions import FLOATS_HOLD
@@ -209,24 +208,10 @@ class Products:
         return rest
 
     def _in_order(self, factors: Sequence[Term], summed: Sequence[Index]) -> Term:
-        """Pairs in the order that opt_einsum finds; of two factors there is one."""
+        """Pairs in an order that costs little; of two factors there is one."""
         parts = list(factors)
-        letters: dict[Index, str] = {}
-        for part in parts:
-            for axis in part.axes:
-                letters.setdefault(axis, opt_einsum.get_symbol(len(letters)))
-        kept = [a for a in letters if a not in summed]
-        path = [tuple(range(len(parts)))]
-        if len(parts) > 2:
-            told = (
-                f"{','.join(''.join(letters[a] for a in p.axes) for p in parts)}->{''.join(letters[a] for a in kept)}"
-            )
-            shapes, search = (
-                (tuple(self.terms.shape(p.axes)) for p in parts),
-                "optimal" if len(parts) <= BEST else "greedy",
-            )
-            path, _ = opt_einsum.contract_path(told, *shapes, shapes=True, optimize=search)
-        for chosen in path:
+        kept = [a for a in dict.fromkeys(a for p in parts for a in p.axes) if a not in summed]
+        for chosen in self._order(parts, kept) if len(parts) > 2 else [range(len(parts))]:
             picked = [parts[n] for n in chosen]
             parts = [p for n, p in enumerate(parts) if n not in chosen]
             needed = {a for p in parts for a in p.axes} | set(kept)
@@ -238,6 +223,19 @@ class Products:
                 found = self.terms.reduced("sum", found, [a for a in found.axes if a not in needed])
             parts.append(found)
         return parts[0]
+
+    def _order(self, parts: Sequence[Term], kept: Sequence[Index]) -> Sequence[Sequence[int]]:
+        """The pairs that opt_einsum takes one after the other."""
+        import opt_einsum  # which a product of two needs nothing of
+
+        axes = dict.fromkeys(a for p in parts for a in p.axes)
+        letters = {axis: opt_einsum.get_symbol(n) for n, axis in enumerate(axes)}
+        factors = ",".join("".join(letters[a] for a in p.axes) for p in parts)
+        shapes = (tuple(self.terms.shape(p.axes)) for p in parts)
+        search = "optimal" if len(parts) <= BEST else "greedy"
+        told = f"{factors}->{''.join(letters[a] for a in kept)}"
+        path: Sequence[Sequence[int]] = opt_einsum.contract_path(told, *shapes, shapes=True, optimize=search)[0]
+        return path
 
     def pair(self, x: Term, y: Term, summed: Collection[Index]) -> Term:
         """Σ over ``summed`` of x·y, looked up where the same pair was met under other letters."""

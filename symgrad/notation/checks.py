@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 
 import sympy as sp
 
-from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError
+from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError, close_names
 from symgrad.indexing.symbols import Expr
 from symgrad.notation import tree
 from symgrad.notation.linear import letters_of_index
@@ -117,7 +116,7 @@ class NameChecker:
         if word is not None:
             self.arguments(node, word)
             return
-        near = get_close_matches(node.function.lower(), list(self.functions), n=1, cutoff=0.6)
+        near = close_names(node.function.lower(), self.functions)
         hint = f"did you mean {near[0]}?" if near else "exp, log, tanh, sigmoid, … by their names in torch"
         if len(node.function) == 1:
             hint = f"an entry has square brackets: {node.function}[i]"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
 from inspect import Signature
@@ -17,7 +16,7 @@ from typing import Any, Protocol
 
 import sympy as sp
 
-from symgrad.errors import bug
+from symgrad.errors import bug, close_names
 from symgrad.indexing import (
     Bracket,
     Index,
@@ -129,7 +128,7 @@ class EquationMeaning:
                 return sp.Mul(*shape) if node.axis is None else shape[node.axis]
             case tree.ScalarCall():
                 if node.function not in self.functions:
-                    near = get_close_matches(node.function, list(self.functions), n=1)
+                    near = close_names(node.function, self.functions)
                     raise KeyError(f"no function {node.function} in equations{f': {near[0]}?' if near else ''}")
                 return self.functions[node.function](*map(self.of, node.arguments))
             case tree.Negative():

@@ -4,13 +4,12 @@ Comes in: the family files, whose rows are made with `symgrad.entries`. Goes out
 how an entry is found. `symgrad.ops.calls` has the calls that are several entries in a row.
 """
 
-from types import ModuleType
-
 from symgrad.entries.operands import Domain
 from symgrad.entries.readings import equation_functions
 from symgrad.entries.spec import (
-    COMPOUND_SPELLINGS,
+    COMPOUNDS,
     FAMILIES,
+    FILES,
     SPELLINGS,
     TABLE,
     Example,
@@ -19,30 +18,7 @@ from symgrad.entries.spec import (
     View,
     operations,
 )
-from symgrad.ops import (
-    activations,
-    arranging,
-    complex_pairs,
-    convolutions,
-    decompositions,
-    distances,
-    factorizations,
-    fold_unfold,
-    fourier,
-    gathering,
-    interpolation,
-    layers,
-    losses,
-    pointwise,
-    pooling,
-    products,
-    reductions,
-    scalars,
-    statistics,
-    subscripts,
-    views,
-)
-from symgrad.ops.calls.registry import COMPOUNDS, Compound, find_compound
+from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.lookup import (
     auxiliary_letters,
     close_spellings,
@@ -53,31 +29,39 @@ from symgrad.ops.lookup import (
     is_data_argument,
 )
 
-ELEMENTWISE = (activations, pointwise, scalars)
-CONTRACTIONS = (convolutions, distances, pooling, products)
-GROUPS: dict[str, tuple[ModuleType, ...]] = {
+FIRST = ("products", "views", "pointwise", "arranging", "scalars", "reductions", "activations", "layers", "losses")
+"""Where a name is looked for before the other files are loaded: what texts have most."""
+FILES[0].extend(f"{__name__}.{family}" for family in (
+    "activations", "arranging", "products", "complex_pairs", "convolutions", "decompositions", "distances",
+    "factorizations", "gathering", "fold_unfold", "fourier", "interpolation", "layers", "losses", "pointwise", "pooling",
+    "reductions", "scalars", "statistics", "subscripts", "views",
+))  # fmt: skip
+FILES[1].extend(dict.fromkeys((*(f"{__name__}.{family}" for family in FIRST), *FILES[0])))
+ELEMENTWISE = ("activations", "pointwise", "scalars")
+CONTRACTIONS = ("convolutions", "distances", "pooling", "products")
+GROUPS: dict[str, tuple[str, ...]] = {
     "Operations on each entry by itself": ELEMENTWISE,
     "Sums of products, and operations that count, slide or measure with them": CONTRACTIONS,
-    "Sums, running operations and choices along an axis": (reductions, statistics),
-    "Views, indexing and rearranging": (arranging, gathering, interpolation, subscripts, views, fold_unfold),
-    "Layers of neural networks, and losses": (layers, losses),
-    "Linear algebra: operations that are defined by an equation which their result solves": (
-        decompositions,
-        factorizations,
+    "Sums, running operations and choices along an axis": ("reductions", "statistics"),
+    "Views, indexing and rearranging": (
+        "arranging", "gathering", "interpolation", "subscripts", "views", "fold_unfold",
     ),
-    "Complex numbers as pairs": (complex_pairs, fourier),
-}
+    "Layers of neural networks, and losses": ("layers", "losses"),
+    "Linear algebra: operations that are defined by an equation which their result solves": (
+        "decompositions", "factorizations",
+    ),
+    "Complex numbers as pairs": ("complex_pairs", "fourier"),
+}  # fmt: skip
 """The families by their group, in the order in which the table is read."""
 
 
-def belongs_to(name: str, families: tuple[ModuleType, ...]) -> bool:
+def belongs_to(name: str, families: tuple[str, ...]) -> bool:
     """Whether the entry with this name stands in one of these files."""
-    return FAMILIES.get(name) in [family.__name__ for family in families]
+    return FAMILIES.get(name, "").rpartition(".")[2] in families
 
 
 __all__ = [
     "COMPOUNDS",
-    "COMPOUND_SPELLINGS",
     "CONTRACTIONS",
     "ELEMENTWISE",
     "FAMILIES",

@@ -10,7 +10,6 @@ and neither a NumPy nor a torch column: who wants numbers evaluates the equation
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,8 @@ from typing import Any
 from symgrad.entries.operands import integers_between
 from symgrad.entries.readings import equation_functions
 from symgrad.entries.spec import (
-    COMPOUND_SPELLINGS,
+    COMPOUNDS,
+    ROLES,
     SPELLINGS,
     TABLE,
     At,
@@ -31,7 +31,7 @@ from symgrad.entries.spec import (
     SavedForBackward,
     View,
 )
-from symgrad.errors import ShapeError, bug
+from symgrad.errors import ShapeError, bug, close_names
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.checks import find_checked_ranges
 from symgrad.notation.linear import bind_letters, slots_shape, split_leading_indices
@@ -45,6 +45,8 @@ from symgrad.shapes import Shape, Size, Sizes, SlotSymbol
 
 TORCHS = ("torch.", "F.", "Tensor.")
 """What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
+ATTRIBUTES = ("T", "mT")
+"""Entries that are an attribute of a tensor, written without brackets: those whose template says so."""
 PREFIXES = {
     "torch.nn.functional.": "F.",
     "nn.functional.": "F.",
@@ -75,14 +77,14 @@ def find(spelling: str) -> Op | None:
 
 def close_spellings(spelling: str, limit: int = 3) -> list[str]:
     """Spellings that come close to one that nothing knows."""
-    spelling, known = short_spelling(spelling), [*SPELLINGS, *sorted(COMPOUND_SPELLINGS)]
+    spelling, known = short_spelling(spelling), [*SPELLINGS, *sorted(COMPOUNDS)]
     if "." in spelling:
         module, _, word = spelling.rpartition(".")
         candidates = {s.rpartition(".")[2]: s for s in known if s.startswith(module + ".")}
         candidates = candidates or {s.rpartition(".")[2]: s for s in known}
     else:
         word, candidates = spelling, {s.rpartition(".")[2]: s.rpartition(".")[2] for s in known}
-    return [candidates[w] for w in difflib.get_close_matches(word.lower(), sorted(candidates), n=limit, cutoff=0.6)]
+    return [candidates[w] for w in close_names(word.lower(), sorted(candidates), limit)]
 
 
 def entry_of(op: Operation) -> Op | None:
@@ -104,10 +106,9 @@ def has_role(op: Operation, role: Role) -> bool:
     return isinstance(op, str) and op in TABLE and TABLE[op].traits.role is role
 
 
-@lru_cache(maxsize=len(Role))
 def role_entry(role: Role) -> Op:
     """The entry that a step of this role is made with."""
-    return next(op for op in TABLE.values() if op.traits.role is role)
+    return ROLES[role.name]
 
 
 def is_data_argument(op: Operation, place: int) -> bool:

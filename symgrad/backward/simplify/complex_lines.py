@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from symgrad.backward.code import MODULES, shorten_expression
 from symgrad.backward.line_data import Backward, Line
@@ -27,18 +28,18 @@ OF_HALVES, HALVES = "torch.complex", ("real", "imag")
 """What makes a complex tensor of two real ones, and what the two are called."""
 CONJUGATE = "conj_physical"
 """What torch's forward computes, where a person writes ``z.conj()``."""
-ENTRYWISE = {
-    word
-    for op in operations()
-    if op.traits.complex_pairs == KEPT
-    for word in (*op.spellings, f"torch.{op.name.removeprefix('complex_')}")
-}
-"""The calls that take each complex number to another one."""
 UNSPOKEN = ("contiguous", "clone", "resolve_conj")
 """What torch asks of a tensor before it is seen otherwise, and nobody writes."""
 REAL, COMPLEX, PAIRS = range(3)
 """What an expression gives: real numbers, complex ones, or pairs that stand for complex ones."""
 Spoken = tuple[ast.expr, int]
+
+
+@cache
+def entrywise_calls() -> frozenset[str]:
+    """The calls that take each complex number to another one."""
+    entries = [op for op in operations() if op.traits.complex_pairs == KEPT]
+    return frozenset(word for op in entries for word in (*op.spellings, f"torch.{op.name.removeprefix('complex_')}"))
 
 
 class PairsNeeded(Exception):
@@ -150,7 +151,7 @@ class ComplexRewriter:
         """How many axes pairs have; None where that is not plain."""
         if isinstance(node, ast.Name):
             return self.ranks.get(node.id)
-        if isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func) in ENTRYWISE:
+        if isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func) in entrywise_calls():
             return self.rank(node.args[0])
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
             return self.rank(node.func.value) if node.func.attr == "conj" else None

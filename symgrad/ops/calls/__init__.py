@@ -1,6 +1,8 @@
 """Calls that are several entries of the table in a row, one registry for texts and for captured programs."""
 
-from symgrad.ops.calls import matrix_calls, one_line_calls, shape_calls
+from symgrad.entries.spec import COMPOUNDS
 
-FAMILIES = (matrix_calls, shape_calls, one_line_calls)
+FAMILIES = tuple(f"{__name__}.{file}" for file in ("matrix_calls", "one_line_calls", "shape_calls"))
 """Where they stand."""
+COMPOUNDS.files.extend(FAMILIES)
+COMPOUNDS.unread.extend(FAMILIES)

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from symgrad.entries.spec import COMPOUND_SPELLINGS, TABLE
+from symgrad.entries import Registry
+from symgrad.entries.spec import COMPOUNDS, TABLE
 from symgrad.ops.lookup import short_spelling
 
 
@@ -77,8 +78,7 @@ class Compound:
         return inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
 
 
-COMPOUNDS: dict[str, Compound] = {}
-CALLED: dict[str, Compound] = {}
+CALLED: Registry[Compound] = Registry(COMPOUNDS.files, COMPOUNDS.unread)
 """By their own names, as texts call each other; those without a spelling of torch's are for them alone."""
 
 
@@ -86,7 +86,6 @@ def enter(entry: Compound, spelled: Sequence[str]) -> None:
     """Put a call into the registry, under every spelling."""
     CALLED[entry.name] = entry
     COMPOUNDS.update(dict.fromkeys(spelled, entry))
-    COMPOUND_SPELLINGS.update(spelled)
 
 
 def compound(*spelled: str, **marks: Any) -> Callable[[Steps], Steps]:
@@ -106,7 +105,8 @@ def spellings_everywhere(*words: str) -> tuple[str, ...]:
 
 def find_compound(spelling: str) -> Compound | None:
     """The compound spelled so, or None; without a module, torch.linalg's or torch's where the table has no such name."""
-    return COMPOUNDS.get(full_spelling(spelling))
+    found: Compound | None = COMPOUNDS.get(full_spelling(spelling))
+    return found
 
 
 def full_spelling(spelling: str) -> str:

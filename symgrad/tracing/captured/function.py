@@ -8,7 +8,6 @@ parameters in it, and what it prints goes to stderr: stdout is for the explanati
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import os
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.errors import InputError, Setting, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.errors import InputError, Setting, SymgradError, UnknownNameError, UnsupportedError, close_names
 from symgrad.language import Value
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.captured import Capture
@@ -204,7 +203,7 @@ def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
     for word in path.split("."):
         if not hasattr(found, word):
             names = [n for n in dir(found) if not n.startswith("_") and callable(getattr(found, n, None))]
-            close = difflib.get_close_matches(word, names, 3) or names[:3]
+            close = close_names(word, names, 3) or names[:3]
             raise UnknownNameError(
                 f"{seen} has no {word}", found=(target,), hints=tuple(f"{option}{seen}:{n}" for n in close)
             )

@@ -19,8 +19,8 @@ from functools import lru_cache
 from typing import Any
 
 from symgrad.backward.page_names import Suggested
-from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.registry import SHARING
+from symgrad.ops.lookup import ATTRIBUTES
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import LONGEST, view_text
 from symgrad.tracing.record.frame_names import name_cloned_buffers, name_module_arguments

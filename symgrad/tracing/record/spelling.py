@@ -18,9 +18,8 @@ from typing import Any
 import torch
 from torch.overrides import resolve_name
 
-from symgrad.language.input_names import ATTRIBUTES
 from symgrad.ops.calls.call_texts import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import ATTRIBUTES, find
 from symgrad.tracing.record.isolation import suppress_warnings
 from symgrad.tracing.record.trace import Node, tensors_in
 
