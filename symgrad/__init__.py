@@ -20,7 +20,8 @@ WHERE = {
     "symgrad.explanation": ("Entry", "Explanation", "Gradient", "Hessian", "Jacobian", "Structure"),
     "symgrad.exporting": ("export",),
     "symgrad.ops": ("operations",),
-    "symgrad.oracles": ("Check", "dropped_forms"),
+    "symgrad.oracles.comparisons": ("Check",),
+    "symgrad.oracles.forms": ("dropped_forms",),
     "symgrad.tracing": ("Capture", "capture", "load_ipython_extension"),
 }  # fmt: skip
 """The module that each name comes from; it is loaded when the name is first asked for, so that `--help` is at once."""
@@ -75,7 +76,8 @@ if TYPE_CHECKING:
     from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
     from symgrad.exporting import export
     from symgrad.ops import operations
-    from symgrad.oracles import Check, dropped_forms
+    from symgrad.oracles.comparisons import Check
+    from symgrad.oracles.forms import dropped_forms
     from symgrad.tracing import Capture, capture, load_ipython_extension
 else:
     # Not seen by type checkers: to them a module with __getattr__ has every name there is.

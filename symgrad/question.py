@@ -46,7 +46,7 @@ from symgrad.language.pasted_script import strip_console_prompts
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.arranged import arranged
 from symgrad.numeric.forward_pass import Later, check_program
-from symgrad.oracles import Text
+from symgrad.oracles.comparisons import Text
 from symgrad.program import Program
 from symgrad.shapes import fill_sizes
 

@@ -18,8 +18,7 @@ from symgrad.explanation.formulas import derive_formulas, prove_form
 from symgrad.indexing import Equation
 from symgrad.language import read_program
 from symgrad.numeric import as_float, evaluate, forward
-from symgrad.oracles import dropped_forms
-from symgrad.oracles.forms import evaluate_text
+from symgrad.oracles.forms import dropped_forms, evaluate_text
 from symgrad.program import Program
 from symgrad.shapes import fill_sizes
 from tests.compare import assert_same

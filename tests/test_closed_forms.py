@@ -24,8 +24,7 @@ from symgrad.errors import SymgradError
 from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops import TABLE
-from symgrad.oracles import dropped_forms
-from symgrad.oracles.forms import check_form, evaluate_text
+from symgrad.oracles.forms import check_form, dropped_forms, evaluate_text
 from tests import torch_side
 from tests.cases import forget
 from tests.compare import assert_same

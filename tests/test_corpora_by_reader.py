@@ -22,8 +22,8 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.explanation import Explanation
 from symgrad.language import find_inputs
 from symgrad.numeric import as_float, numeric_pullback
-from symgrad.oracles import ask_torch, check_reading
 from symgrad.oracles.comparisons import TextOutcome
+from symgrad.oracles.typed_text import ask_torch, check_reading
 from symgrad.question import ask, torch_expression
 from symgrad.reference import TextRejected, UnsupportedText, run_reference
 from tests import random_texts

@@ -21,7 +21,7 @@ import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read_program
 from symgrad.ops import Example, Op, find, operations
-from symgrad.oracles import run_torch
+from symgrad.oracles.torch import run_torch
 from tests.compare import assert_same
 from tests.sampling import draw
 

@@ -22,9 +22,9 @@ from symgrad.explanation.kinks import Tie
 from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, find, operations
-from symgrad.oracles import run_torch
 from symgrad.oracles.comparisons import Comparison
 from symgrad.oracles.numerical import at_kinks
+from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_rules import at_ties
 from symgrad.program import Program
 from symgrad.tracing import run_script

@@ -15,7 +15,7 @@ import pytest
 
 from symgrad.errors import SymgradError
 from symgrad.ops import SPELLINGS, Op
-from symgrad.oracles import run_torch
+from symgrad.oracles.torch import run_torch
 from symgrad.question import ask
 from tests import torch_side
 from tests.cases import Case, cases

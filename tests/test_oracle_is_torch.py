@@ -19,7 +19,7 @@ from symgrad.errors import SymgradError
 from symgrad.language.inference import read_program
 from symgrad.ops import COMPOUNDS, TABLE, entry_named
 from symgrad.ops.lookup import TORCHS
-from symgrad.oracles import ask_torch
+from symgrad.oracles.typed_text import ask_torch
 from symgrad.question import torch_expression
 from tests import torch_side
 from tests.compare import assert_same

@@ -25,11 +25,11 @@ from symgrad.language import read_program
 from symgrad.lowering.terms import Products
 from symgrad.numeric import forward, playing
 from symgrad.ops import TABLE
-from symgrad.oracles import check_form, forms
+from symgrad.oracles import forms
 from symgrad.oracles.comparisons import compare
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.evaluators import describe_gap, relation_holds
-from symgrad.oracles.forms import resized_points
+from symgrad.oracles.forms import check_form, resized_points
 from symgrad.oracles.numerical import check_differences, perturbed
 from tests.cases import forget
 from tests.compare import assert_same

@@ -23,8 +23,7 @@ from symgrad.errors import SymgradError
 from symgrad.language import read_program
 from symgrad.numeric import forward, numeric_pullback, where_exact, without_fractions
 from symgrad.ops import TABLE
-from symgrad.oracles import dropped_forms
-from symgrad.oracles.forms import UNREAD, Dropped
+from symgrad.oracles.forms import UNREAD, Dropped, dropped_forms
 from tests import torch_side
 from tests.compare import TOLERANCE, assert_same
 from tests.expressions import LONGEST, Expression, ending_in, expressions, grown, mentions

@@ -31,8 +31,7 @@ from symgrad.functions import STABLE
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import accesses
 from symgrad.numeric import evaluate
-from symgrad.oracles import Check
-from symgrad.oracles.comparisons import skipped
+from symgrad.oracles.comparisons import Check, skipped
 from symgrad.render import numbers, schema
 from symgrad.render import (
     write_derivation as written_derived,

@@ -20,9 +20,9 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.explanation import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read_program
-from symgrad.oracles import torch_version
 from symgrad.oracles.comparisons import CheckVerdict
 from symgrad.oracles.second_order import second_checks
+from symgrad.oracles.torch import torch_version
 from symgrad_cli.main import main
 from tests import torch_side
 from tests.cases import Case, first_stories

@@ -23,9 +23,8 @@ from symgrad.explanation.kinks import edges_of
 from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops import Op, find, operations
-from symgrad.oracles import run_torch
 from symgrad.oracles.comparisons import CheckVerdict, Comparison
-from symgrad.oracles.torch import data_inputs
+from symgrad.oracles.torch import data_inputs, run_torch
 from symgrad.oracles.torch_rules import own_rule
 from symgrad.oracles.typed_text import describe_other_values
 from tests import torch_programs, torch_side

@@ -17,7 +17,7 @@ from symgrad.explanation.formulas import derive_formulas, prove_form
 from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops.subscripts import falls_with_size, slice_bounds
-from symgrad.oracles import dropped_forms
+from symgrad.oracles.forms import dropped_forms
 from symgrad.shapes import Sizes, fill_sizes
 from symgrad.tracing import capture
 from tests.chains import FEW, Chain, chain, check
@@ -132,7 +132,7 @@ def test_a_form_that_folds_a_size_does_not_pass() -> None:
     """As it was: the text reads x[m − 2], the equation x[0], and they agree at m = 2."""
     from symgrad.calculus import pullback
     from symgrad.numeric import forward
-    from symgrad.oracles import check_form
+    from symgrad.oracles.forms import check_form
 
     program = read_program("x[:-1][-1]", shapes={"x": (3,)}).program
     values = forward(program, {"x": np.array([1.0, 2.0, 3.0])})

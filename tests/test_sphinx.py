@@ -19,7 +19,7 @@ from sphinx.util.docutils import docutils_namespace
 
 from symgrad.errors import UnsupportedError
 from symgrad.ops import TABLE
-from symgrad.oracles import Check
+from symgrad.oracles.comparisons import Check
 from symgrad.oracles.numerical import check_adjoint
 from symgrad.render.html.pieces import mathml
 from symgrad.sphinx.page_claims import UntrueError

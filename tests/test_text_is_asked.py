@@ -25,8 +25,8 @@ import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.explanation import Explanation
 from symgrad.language import read_program as language_read
-from symgrad.oracles import Text, ask_torch
-from symgrad.oracles.comparisons import TextOutcome
+from symgrad.oracles.comparisons import Text, TextOutcome
+from symgrad.oracles.typed_text import ask_torch
 from symgrad.question import read_once
 from symgrad.testing import check_backward
 from symgrad_cli.main import main

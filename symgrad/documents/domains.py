@@ -27,7 +27,7 @@ from symgrad.language import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.numeric.arranged import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
-from symgrad.oracles import run_torch
+from symgrad.oracles.torch import run_torch
 from symgrad.program import Program
 from symgrad.render.content.jacobian_matrix import MOST_COLUMNS, MOST_ROWS
 

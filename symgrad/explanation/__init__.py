@@ -41,8 +41,9 @@ from symgrad.numeric.exact import is_finite
 from symgrad.numeric.forward_pass import Later
 from symgrad.numeric.playing import evaluate
 from symgrad.ops import entry_named
-from symgrad.oracles import Check, Text, check_form
+from symgrad.oracles.comparisons import Check, Text
 from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
+from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Program, Tensor, free_name
 
 __all__ = [

@@ -33,13 +33,12 @@ from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.sparse import terms_of
 from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.ops import entry_of
-from symgrad.oracles import Text
-from symgrad.oracles.comparisons import Check, CheckVerdict, TextOutcome
-from symgrad.oracles.torch import TorchRun
+from symgrad.oracles.comparisons import Check, CheckVerdict, Text, TextOutcome
 from symgrad.program import Program
 
 if TYPE_CHECKING:
     import symgrad.explanation.kinks  # loaded when kinks are asked for: Sphinx knows a whole name without it
+    from symgrad.oracles.torch import TorchRun
 
 
 FormProof = Callable[[], tuple[ProgramForm | None, Check | None]]

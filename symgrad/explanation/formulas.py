@@ -32,8 +32,7 @@ from symgrad.lowering.choices import is_mask
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_fractions, written_out_at
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
 from symgrad.numeric.forward_pass import check_program
-from symgrad.oracles import Check
-from symgrad.oracles.comparisons import compare
+from symgrad.oracles.comparisons import Check, compare
 from symgrad.oracles.evaluators import DIGITS, EvaluationPoint
 from symgrad.oracles.forms import check_form, evaluate_text, sizes_fit
 from symgrad.program import UNNAMED, Program

@@ -37,7 +37,7 @@ from symgrad.numeric import (
 )
 from symgrad.numeric.jacobian_places import Triplets, triplets_of
 from symgrad.numeric.sparse import MOST_PLACES
-from symgrad.oracles import Check
+from symgrad.oracles.comparisons import Check
 from symgrad.oracles.digits import PreciseGradients
 from symgrad.program import Program
 

@@ -17,8 +17,8 @@ from symgrad.errors import UnsupportedError
 from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
-from symgrad.oracles import run_torch
 from symgrad.oracles.numerical import ONE_SIDED, lies_between, same_slope
+from symgrad.oracles.torch import run_torch
 from symgrad.oracles.torch_rules import OwnNumber, own_numbers
 from symgrad.program import Apply, Program
 

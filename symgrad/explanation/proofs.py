@@ -31,6 +31,7 @@ from symgrad.oracles.comparisons import (
     CheckVerdict,
     Comparison,
     Standing,
+    Text,
     compare,
     compare_mathematics,
     compare_some,
@@ -45,7 +46,6 @@ from symgrad.oracles.torch import TorchRun, run_torch
 from symgrad.oracles.torch_rules import at_ties, own_rule
 from symgrad.oracles.typed_text import (
     CUTS,
-    Text,
     ask_torch,
     check_reading,
     describe_other_values,

@@ -21,8 +21,9 @@ from symgrad.explanation.kinks import TRIED, Place, Tie, counting
 from symgrad.explanation.singular import Passage
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback, unit_at
 from symgrad.ops import entry_of
-from symgrad.oracles import Text, ask_torch
+from symgrad.oracles.comparisons import Text
 from symgrad.oracles.numerical import ONE_SIDED, one_sided_slopes, same_slope
+from symgrad.oracles.typed_text import ask_torch
 from symgrad.program import Apply, Program
 
 BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100

@@ -9,21 +9,20 @@ nothing to agree on: that is a verdict of its own, and no disagreement. `judge` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
-from symgrad.errors import SymgradError
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, Values, as_float, forward, is_exact, is_finite
 from symgrad.numeric.exact import gaps, largest_finite
-from symgrad.oracles.torch import TOLERANCE
-from symgrad.oracles.typed_text import Text, ask_torch
-from symgrad.program import Program
+from symgrad.program import Number, Program
 
+TOLERANCE = 1e-9
+"""How closely float64 results have to agree, relative to the largest entry."""
 TURNED = "signs of some vectors differ from torch (equally valid); they were aligned before comparing"
 UNTAMED = "intermediate values overflow or underflow when squared, so digits are lost"
 
@@ -46,6 +45,23 @@ class TextOutcome(StrEnum):
     UNDERIVED = "torch has no derivative of this"
     DIFFERS = "differs"
     NOT_COMPARED = "not compared"
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text as it was ``typed``; the ``numbers`` that names in it stand for; the random numbers drawn, in order.
+
+    ``made`` are the inputs that it makes itself, ``truths`` those that were given in truth values, ``fixed`` those
+    that are read as positions, classes or a mask, ``pairs`` those that are complex to torch.
+    """
+
+    typed: str
+    numbers: Mapping[str, Number] = field(default_factory=dict)
+    draws: tuple[Array, ...] = ()
+    made: frozenset[str] = frozenset()
+    truths: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    pairs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -246,28 +262,15 @@ class Comparison:
 
     def total(self, at: Place) -> Callable[[float], float]:
         """Σ v·out for a shift of one entry."""
-        return lambda shift: self._weighted(forward(self.program, self._moved(at, shift))[self.program.output])
+        return lambda shift: self.weighted(forward(self.program, self.moved(at, shift))[self.program.output])
 
-    def torchs(self, at: Place) -> Callable[[float], float]:
-        """The same by torch's forward pass; NaN where it refuses."""
-
-        def total(shift: float) -> float:
-            try:
-                found = ask_torch(self.text, self.program, self._moved(at, shift), self.seed, [])
-            except SymgradError:
-                found = None
-            if found is None or found.refusal or found.refused:
-                return float("nan")
-            return self._weighted(found.output)
-
-        return total
-
-    def _weighted(self, output: Array) -> float:
+    def weighted(self, output: Array) -> float:
         """Σ v·out; an output with the weight 0 does not count, even where it has no value."""
         counted = np.asarray(self.seed) != 0
         return float(np.sum(as_float(self.seed)[counted] * as_float(output)[counted]))
 
-    def _moved(self, at: Place, shift: float) -> dict[str, Array]:
+    def moved(self, at: Place, shift: float) -> dict[str, Array]:
+        """The inputs, one entry shifted."""
         moved = as_float(self.values[self.name]).copy()
         moved[at] += shift
         return {**{name: as_float(array) for name, array in self.inputs.items()}, self.name: moved}

@@ -19,11 +19,22 @@ import numpy as np
 from symgrad.errors import DomainError
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback
 from symgrad.numeric.exact import all_tame, gaps, largest_finite
-from symgrad.oracles.comparisons import REFUSES, UNTAMED, Check, Standing, compare, compare_some, judge, skipped
+from symgrad.oracles.comparisons import (
+    REFUSES,
+    TOLERANCE,
+    UNTAMED,
+    Check,
+    Standing,
+    Text,
+    compare,
+    compare_some,
+    judge,
+    skipped,
+)
 from symgrad.oracles.elementwise import Elementwise, FormulaTooLong
 from symgrad.oracles.numerical import FINER, ONE_SIDED, UNSETTLED, has_converged, same_slope, without_digits
-from symgrad.oracles.torch import REFUSALS, TOLERANCE, first_line, torch_forward, torch_leaves
-from symgrad.oracles.typed_text import Text, torch_second
+from symgrad.oracles.torch import REFUSALS, first_line, torch_forward, torch_leaves
+from symgrad.oracles.typed_text import torch_second
 from symgrad.program import Program
 
 TORCH = "double backward (create_graph=True), torch {version}, float64"

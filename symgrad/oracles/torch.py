@@ -34,8 +34,6 @@ from symgrad.ops.lookup import has_role
 from symgrad.program import Operation, Program, Pullback, Role, Stated
 from symgrad.shapes import fill_sizes
 
-TOLERANCE = 1e-9
-"""How closely float64 results have to agree, relative to the largest entry."""
 REFUSALS = (RuntimeError, LookupError, ValueError, TypeError, AssertionError, ArithmeticError)
 """What torch's own calls raise: an assertion of F.embedding's, a division by 0 of F.lp_pool2d's."""
 

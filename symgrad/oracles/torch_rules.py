@@ -26,7 +26,7 @@ from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback
 from symgrad.numeric.exact import plus
 from symgrad.ops import entry_of
-from symgrad.oracles.comparisons import Check, Comparison, compare, compare_some, skipped
+from symgrad.oracles.comparisons import Check, Comparison, Place, compare, compare_some, skipped
 from symgrad.oracles.numerical import Sides, one_sided_slopes
 from symgrad.oracles.torch import data_inputs, run_torch, torch_forward, torch_leaves, torch_version
 from symgrad.oracles.typed_text import ask_torch
@@ -314,7 +314,7 @@ def own_rule(case: Comparison, check: Check) -> Check:
     able = np.ones(torchs.shape, dtype=bool)
     for at in case.differ[:MOST_RULES]:
         here = float(as_float(case.inputs[case.name])[at])
-        able[at] = not contradicts_itself(float(derived[at]), float(torchs[at]), here, case.torchs(at))
+        able[at] = not contradicts_itself(float(derived[at]), float(torchs[at]), here, weighted_by_torch(case, at))
     rest = compare_some(case.oracle, case.reference, case.derived, able, "", standing=case.standing)
     if able.all() or rest.passed is False:
         return near_edges(case, check)
@@ -324,6 +324,21 @@ def own_rule(case: Comparison, check: Check) -> Check:
         f"own forward pass has the slope {derived[at]:.4g} on both sides: that is torch's own rule, not a derivative"
     )
     return replace(skipped(case.oracle, why), own_rule=True)
+
+
+def weighted_by_torch(case: Comparison, at: Place) -> Callable[[float], float]:
+    """Σ v·out for a shift of one entry, by torch's forward pass; NaN where it refuses."""
+
+    def total(shift: float) -> float:
+        try:
+            found = ask_torch(case.text, case.program, case.moved(at, shift), case.seed, [])
+        except SymgradError:
+            found = None
+        if found is None or found.refusal or found.refused:
+            return float("nan")
+        return case.weighted(found.output)
+
+    return total
 
 
 def near_edges(case: Comparison, check: Check) -> Check:

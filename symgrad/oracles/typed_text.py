@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import whole_operands
 from symgrad.numeric.exact import Array, as_float, gaps, largest_finite
+from symgrad.oracles.comparisons import TOLERANCE, Text
 from symgrad.oracles.torch import (
     NO_ARGUMENT,
-    TOLERANCE,
     TURNED,
     TorchRun,
     data_inputs,
@@ -34,7 +34,7 @@ from symgrad.oracles.torch import (
     torch_leaves,
     torch_version,
 )
-from symgrad.program import Number, Program
+from symgrad.program import Program
 
 if TYPE_CHECKING:
     from symgrad.reference import ReferenceResult
@@ -47,23 +47,6 @@ MASKS = ("mask", "condition")
 CUTS = re.compile(r"\b(?:detach|detach_|no_grad|data|item|tolist|float|int|requires_grad_)\b")
 """What stops a gradient: torch's backward is no derivative of the forward pass behind it, and is meant so."""
 BESIDE, MOST_NAMED = 1e-3, 2
-
-
-@dataclass(frozen=True, eq=False)
-class Text:
-    """A text as it was ``typed``; the ``numbers`` that names in it stand for; the random numbers drawn, in order.
-
-    ``made`` are the inputs that it makes itself, ``truths`` those that were given in truth values, ``fixed`` those
-    that are read as positions, classes or a mask, ``pairs`` those that are complex to torch.
-    """
-
-    typed: str
-    numbers: Mapping[str, Number] = field(default_factory=dict)
-    draws: tuple[Array, ...] = ()
-    made: frozenset[str] = frozenset()
-    truths: frozenset[str] = frozenset()
-    fixed: frozenset[str] = frozenset()
-    pairs: frozenset[str] = frozenset()
 
 
 def input_kinds(program: Program, text: Text) -> dict[str, str]:

@@ -20,7 +20,7 @@ from symgrad.errors import InputError, SymgradError, UnknownNameError
 from symgrad.explanation.formulas import Shapes
 from symgrad.language import arguments
 from symgrad.numeric import Array, as_float
-from symgrad.oracles import torch_version
+from symgrad.oracles.torch import torch_version
 from symgrad.testing.bench import BatteryResult, Bench, make_bench, not_made
 from symgrad.testing.consistency import check_double_backward, check_duality, check_layouts, check_masks
 from symgrad.testing.purity import (

@@ -23,7 +23,7 @@ from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
 from symgrad.language import OUTPUTS, Value, arguments, expand_composites
 from symgrad.numeric import Array, Values, as_float, forward, is_exact
 from symgrad.numeric.vector_products import Pull
-from symgrad.oracles import ask_torch, check_reading
+from symgrad.oracles.typed_text import ask_torch, check_reading
 from symgrad.program import Program
 from symgrad.question import read_once, text_inputs, torch_expression
 from symgrad.testing.candidates import Candidate, Seeds, Variation
