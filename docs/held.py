@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from symgrad.closed_form import assign_form
+from symgrad.closed_form.form import assign_form
 from symgrad.documents.article import LONGEST, Article, article_markdown
 from symgrad.documents.operation import LINES, derived_example, distinct_ranks, shown_example
 from symgrad.ops import Op

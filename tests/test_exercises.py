@@ -7,7 +7,7 @@ import re
 import pytest
 
 import symgrad
-from symgrad.closed_form import assign_form
+from symgrad.closed_form.form import assign_form
 from symgrad.errors import SymgradError
 from symgrad.exercises import Exercise
 from tests.cases import Case, first_stories

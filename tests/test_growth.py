@@ -33,7 +33,7 @@ KEPT = {
     "run": (4, 0, 2, 3, 169, 316, 291),
 }
 """Forward passes, sweeps, readings, sweeps in symbols, SymPy objects, objects held, and bytes an entry at the large size."""
-MODULES = {"import symgrad": 62, "import symgrad; symgrad.explain('x@a', check=False).to_text()": 1362}
+MODULES = {"import symgrad": 62, "import symgrad; symgrad.explain('x@a', check=False).to_text()": 903}
 """Modules that are imported, Python's own among them; one in twenty more is allowed."""
 LATE = ("scipy.special", "jinja2", "torch", "symgrad.tracing", "symgrad.testing")
 """What a page of text without a check does not import."""

@@ -17,7 +17,7 @@ import torch
 
 import symgrad
 from symgrad.backward import Backward, derive_backward, line_templates, template_cache
-from symgrad.closed_form import count_grid
+from symgrad.closed_form.array_text import count_grid
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
 from symgrad.language import read_program

@@ -17,7 +17,7 @@ import torch
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.closed_form import assign_form
+from symgrad.closed_form.form import assign_form
 from symgrad.errors import InputError
 from symgrad.exercises import Exercise, exercise_data
 from symgrad.render.html.formula_trees import MOST_ENTRIES

@@ -12,11 +12,12 @@ import sympy as sp
 import torch
 
 import symgrad
+from symgrad.entries.operands import falls_with_size
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.explanation.formulas import derive_formulas, prove_form
 from symgrad.language import read_program
 from symgrad.numeric import forward
-from symgrad.ops.subscripts import falls_with_size, slice_bounds
+from symgrad.ops.subscripts import slice_bounds
 from symgrad.oracles.forms import dropped_forms
 from symgrad.shapes import Sizes, fill_sizes
 from symgrad.tracing import capture

@@ -23,7 +23,7 @@ from keyword import iskeyword
 from typing import TypeVar
 
 from symgrad.backward.trees import Tree, called_word, chain_operators, copy_tree, rewrite_tree
-from symgrad.closed_form import tidy_exponents, write_reciprocal
+from symgrad.closed_form.number_text import tidy_exponents, write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.program import Program

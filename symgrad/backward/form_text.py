@@ -29,7 +29,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.trees import build_fraction, called_word, rewrite_tree, split_fraction
-from symgrad.closed_form import write_condition
+from symgrad.closed_form.array_text import write_condition
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
 from symgrad.ops import TABLE, entry_of, find

@@ -30,7 +30,8 @@ from symgrad.backward.trees import (
     tensor_names,
 )
 from symgrad.calculus import Sweep, local_jacobian
-from symgrad.closed_form import derive_closed_form, write_array_operations
+from symgrad.closed_form.array_text import write_array_operations
+from symgrad.closed_form.form import derive_closed_form
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError

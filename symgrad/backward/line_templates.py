@@ -37,14 +37,9 @@ from symgrad.backward.template_cache import (
 )
 from symgrad.backward.trees import fill_slots, names_in_code, split_definitions
 from symgrad.calculus import Rewrite, Sweep, flows
-from symgrad.closed_form import (
-    UNGUARDED,
-    Form,
-    count_grid,
-    derive_masked_form,
-    find_closed_form,
-    write_array_operations,
-)
+from symgrad.closed_form import UNGUARDED, find_closed_form
+from symgrad.closed_form.array_text import count_grid, write_array_operations
+from symgrad.closed_form.form import Form, derive_masked_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, instantiate
 from symgrad.lowering.graph import MOST_IN_GRID

@@ -14,17 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from symgrad.calculus import Sweep
-from symgrad.closed_form.array_text import count_grid, write_array_operations, write_condition
-from symgrad.closed_form.form import Form, assign_form, derive_closed_form, derive_masked_form
-from symgrad.closed_form.number_text import tidy_exponents, write_reciprocal
+from symgrad.closed_form.form import Form, derive_closed_form
 from symgrad.language.expand import open_unit_axes
 from symgrad.program import Program
-
-__all__ = [
-    "DIVIDED", "UNGUARDED", "Form", "assign_form", "count_grid", "derive_closed_form", "derive_masked_form",
-    "describe_dropped_guards", "find_closed_form", "tidy_exponents", "write_array_operations", "write_condition",
-    "write_reciprocal",
-]  # fmt: skip
 
 LEFT = ("[0]", "None", ".expand(", "einsum(", ".shape[")
 """What an axis of one entry leaves in a form."""

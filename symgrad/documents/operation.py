@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from symgrad.calculus import flows
-from symgrad.closed_form import assign_form
+from symgrad.closed_form.form import assign_form
 from symgrad.documents.article import Article, readable_blocks
 from symgrad.documents.domains import (
     TWO_BY_THREE,

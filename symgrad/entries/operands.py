@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
@@ -198,3 +199,54 @@ def write_moved_entries(count: int, places: Callable[[int], str], sizes: Callabl
     left = ",".join(f"i{a}" + (f"<{sizes(a)}" if sizes else "") for a in range(count))
     right = ",".join(filter(None, map(places, range(count))))
     return f"out{f'[{left}]' if left else ''} = x{f'[{right}]' if right else ''}"
+
+
+PAIR = sp.Integer(2)
+
+
+def unpaired(sizes: Sizes, shape: Shape) -> Shape:
+    """The shape of the complex tensor whose pairs have ``shape``."""
+    if not shape:
+        raise ShapeError("a complex number is a pair (re, im): a last axis of size 2", found=("a single number",))
+    if sizes.number(shape[-1]) not in (None, 2):
+        raise ShapeError("a complex tensor is one of pairs (re, im): its last axis has size 2")
+    sizes.unify(shape[-1], PAIR)
+    return shape[:-1]
+
+
+def window_count(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
+    """How many places a window has on an axis."""
+    room = sp.expand(as_size(size + before + after - dilation * (kernel - 1) - 1))
+    return room + 1 if stride == 1 else sp.floor(room / stride) + 1
+
+
+def transposed_positions(size: Size, kernel: Size, stride: int, padding: int, dilation: int, extra: int = 0) -> Size:
+    """The places that a transposed convolution adds to."""
+    return as_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
+
+
+def numpy_positions(n: Any) -> Any:
+    """Positions as NumPy takes them, which counts negative ones from the end; a fraction is none."""
+    given = np.asarray(n)
+    with np.errstate(invalid="ignore"):  # NaN and ∞ are no whole numbers either
+        found = given.astype(np.int64)
+    if (found != given).any():
+        raise IndexError(f"the position {given[found != given][0]} is not an integer")
+    return found
+
+
+def from_zero(n: Any) -> Any:
+    """Positions where torch takes no negative ones."""
+    found = numpy_positions(n)
+    if found.size and found.min() < 0:
+        raise IndexError(f"the position {found.min()} is negative")
+    return found
+
+
+class WrittenTwice(Exception):
+    """An entry that is written more than once: which value stays is a matter of the order."""
+
+
+def falls_with_size(start: int | None, stop: int | None) -> bool:
+    """Whether less is kept the longer the axis is, as by ``[-3:2]``: no formula says that for every size."""
+    return start is not None and stop is not None and start < 0 < stop

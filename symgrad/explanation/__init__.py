@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.backward.code import write_with_modules
 from symgrad.calculus import Sweep, back, second_derivative
-from symgrad.closed_form import derive_closed_form
+from symgrad.closed_form.form import derive_closed_form
 from symgrad.errors import Hint, InputError, ShapeError
 from symgrad.explanation.claims import Structure, certain
 from symgrad.explanation.data import Explanation, FormProof, Gradient

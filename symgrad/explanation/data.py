@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.backward import Backward, ForwardMode, derive_backward, derive_pushforward
 from symgrad.backward.line_templates import ProgramForm
 from symgrad.calculus import Rewrite, Sweep, flows, local_jacobian
-from symgrad.closed_form import assign_form
+from symgrad.closed_form.form import assign_form
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import Hint, InputError
 from symgrad.explanation.evidence import may_be_rounding, with_rounding_marked

@@ -16,8 +16,7 @@ from itertools import pairwise
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import compare_conditions
 from symgrad.backward.trees import names_in_code, replace_names, rewrite_tree, tensor_names
-from symgrad.closed_form import tidy_exponents
-from symgrad.closed_form.number_text import NoForm, describe_least_sizes, write_size
+from symgrad.closed_form.number_text import NoForm, describe_least_sizes, tidy_exponents, write_size
 from symgrad.errors import UnsupportedError
 from symgrad.program import Tensor
 from symgrad.shapes import Size

@@ -37,9 +37,8 @@ from symgrad.language.complex_steps import (
 from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_scalar
 from symgrad.language.dtypes import DtypeKind, result_type
 from symgrad.language.sizes import LARGEST_GUESS, SizeQueries, visible_shape
-from symgrad.ops import basics
 from symgrad.ops.calls.registry import Compound, Last, in_front
-from symgrad.ops.lookup import TORCHS, entry_named, find, short_spelling
+from symgrad.ops.lookup import TORCHS, basics, entry_named, find, short_spelling
 from symgrad.program import Role
 from symgrad.shapes import Size
 

@@ -17,14 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from symgrad.entries.derived_facts import Terms, multilinear
+from symgrad.entries.operands import unpaired
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, UnsupportedError
 from symgrad.language.binding import Meaning, Ref, describe_meaning
 from symgrad.language.builder import EntryCaller, StepBuilder, StepOperand
-from symgrad.ops import basics
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
-from symgrad.ops.complex_pairs import unpaired
-from symgrad.ops.lookup import entry_named, has_role, role_entry
+from symgrad.ops.lookup import basics, entry_named, has_role, role_entry
 from symgrad.program import Constant, Role
 from symgrad.shapes import Shape
 

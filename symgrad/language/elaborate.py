@@ -36,10 +36,9 @@ from symgrad.language.syntax_tree import (
     dotted_name,
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode
-from symgrad.ops import basics
 from symgrad.ops.calls.call_texts import LOGIC, SIGNS
 from symgrad.ops.calls.registry import Compound, find_compound
-from symgrad.ops.lookup import find, role_entry
+from symgrad.ops.lookup import basics, find, role_entry
 from symgrad.program import Own, Role
 
 INSTEAD: Mapping[str, Hint] = {

@@ -32,7 +32,6 @@ from symgrad.language.sizes import find_number_names
 from symgrad.language.syntax_tree import Script
 from symgrad.notation.tree import walk
 from symgrad.ops.calls.call_texts import sign_of
-from symgrad.ops.complex_pairs import complex_notes
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Number, Program, Role, free_name
 
@@ -322,3 +321,13 @@ def find_broadcast_losses(steps: Sequence[Apply], differences: bool = False) -> 
             first, second = map(before, sides)
             if (first, second) != sides:
                 yield step, first, second
+
+
+def complex_notes(names: Collection[str]) -> tuple[str, ...]:
+    """What is said of the complex tensors called ``names``, wherever their gradients are shown; nothing of none."""
+    told = (
+        f"{', '.join(sorted(names))} {'is' if len(names) == 1 else 'are'} complex, shown as pairs (re, im): "
+        "torch's .grad is ∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄, twice the conjugate of the Wirtinger derivative "
+        "∂L/∂z of a real L"
+    )
+    return (told,) if names else ()

@@ -20,6 +20,7 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.operands import falls_with_size
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.binding import TOLD, Argument, Meaning, Ref, describe_meaning, is_size_like
@@ -28,7 +29,6 @@ from symgrad.language.input_names import call_spelling
 from symgrad.language.syntax_tree import EquationNode, Items, PythonCall, Script, Slice, Star, Unary
 from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
 from symgrad.ops.lookup import find
-from symgrad.ops.subscripts import falls_with_size
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 
 Item = tuple[Any, ...]

@@ -26,9 +26,8 @@ from symgrad.language.dtypes import DtypeKind
 from symgrad.language.sizes import ALL, LARGEST_GUESS, Key, SizeQueries, visible_shape
 from symgrad.language.syntax_tree import Subscript
 from symgrad.notation.tree import SyntaxNode
-from symgrad.ops import basics
 from symgrad.ops.calls.registry import Compound
-from symgrad.ops.lookup import role_entry
+from symgrad.ops.lookup import basics, role_entry
 from symgrad.program import Role
 from symgrad.shapes import as_size
 

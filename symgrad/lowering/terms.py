@@ -234,8 +234,7 @@ class Products:
         shapes = (tuple(self.terms.shape(p.axes)) for p in parts)
         search = "optimal" if len(parts) <= BEST else "greedy"
         told = f"{factors}->{''.join(letters[a] for a in kept)}"
-        path: Sequence[Sequence[int]] = opt_einsum.contract_path(told, *shapes, shapes=True, optimize=search)[0]
-        return path
+        return list(opt_einsum.contract_path(told, *shapes, shapes=True, optimize=search)[0])
 
     def pair(self, x: Term, y: Term, summed: Collection[Index]) -> Term:
         """Σ over ``summed`` of x·y, looked up where the same pair was met under other letters."""

@@ -28,6 +28,7 @@ from symgrad.calculus.local_derivatives import (
     standard,
     unfolded_standard,
 )
+from symgrad.entries.operands import WrittenTwice, numpy_positions
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access, name_of, names_read, number
@@ -46,7 +47,6 @@ from symgrad.numeric.exact import (
 )
 from symgrad.numeric.playing import check_on_axis, evaluate, evaluate_forward, evaluate_stated, evaluate_with_positions
 from symgrad.ops import entry_named
-from symgrad.ops.gathering import WrittenTwice, numpy_positions
 from symgrad.program import Apply, Constant, Program, VectorProduct
 from symgrad.shapes import Size, fill_sizes
 

@@ -20,6 +20,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.operands import from_zero, numpy_positions
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import (
@@ -60,7 +61,6 @@ from symgrad.numeric.exact import (
     is_exact,
     kept_short,
 )
-from symgrad.ops.gathering import from_zero, numpy_positions
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000

@@ -37,10 +37,9 @@ FILES[0].extend(f"{__name__}.{family}" for family in (
     "reductions", "scalars", "statistics", "subscripts", "views",
 ))  # fmt: skip
 FILES[1].extend(dict.fromkeys((*(f"{__name__}.{family}" for family in FIRST), *FILES[0])))
-ELEMENTWISE = ("activations", "pointwise", "scalars")
 CONTRACTIONS = ("convolutions", "distances", "pooling", "products")
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Operations on each entry by itself": ELEMENTWISE,
+    "Operations on each entry by itself": ("activations", "pointwise", "scalars"),
     "Sums of products, and operations that count, slide or measure with them": CONTRACTIONS,
     "Sums, running operations and choices along an axis": ("reductions", "statistics"),
     "Views, indexing and rearranging": (
@@ -61,28 +60,8 @@ def belongs_to(name: str, families: tuple[str, ...]) -> bool:
 
 
 __all__ = [
-    "COMPOUNDS",
-    "CONTRACTIONS",
-    "ELEMENTWISE",
-    "FAMILIES",
-    "GROUPS",
-    "SPELLINGS",
-    "TABLE",
-    "Compound",
-    "Domain",
-    "Example",
-    "HeldTensor",
-    "Op",
-    "View",
-    "auxiliary_letters",
-    "belongs_to",
-    "close_spellings",
-    "entry_named",
-    "entry_of",
-    "equation_functions",
-    "find",
-    "find_compound",
-    "index_data_letters",
-    "is_data_argument",
+    "COMPOUNDS", "CONTRACTIONS", "FAMILIES", "GROUPS", "SPELLINGS", "TABLE", "Compound", "Domain", "Example",
+    "HeldTensor", "Op", "View", "auxiliary_letters", "belongs_to", "close_spellings", "entry_named",
+    "entry_of", "equation_functions", "find", "find_compound", "index_data_letters", "is_data_argument",
     "operations",
 ]  # fmt: skip

@@ -7,42 +7,20 @@ equation c is the part, 0 or 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import positive, reals
+from symgrad.entries.operands import PAIR, positive, reals, unpaired
 from symgrad.entries.spec import Op
-from symgrad.errors import ShapeError
 from symgrad.ops.products import matmul
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 
-PAIR = sp.Integer(2)
 MADE, TAKEN, KEPT, BOTH = (frozenset(names) for names in (("out",), ("x",), ("x", "out"), ("x", "y", "out")))
 """What is a pair: the result only, the operand only, both, and two operands and the result."""
-
-
-def complex_notes(names: Collection[str]) -> tuple[str, ...]:
-    """What is said of the complex tensors called ``names``, wherever their gradients are shown; nothing of none."""
-    told = (
-        f"{', '.join(sorted(names))} {'is' if len(names) == 1 else 'are'} complex, shown as pairs (re, im): torch's .grad "
-        "is ∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄, twice the conjugate of the Wirtinger derivative ∂L/∂z of a real L"
-    )
-    return (told,) if names else ()
-
-
-def unpaired(sizes: Sizes, shape: Shape) -> Shape:
-    """The shape of the complex tensor whose pairs have ``shape``."""
-    if not shape:
-        raise ShapeError("a complex number is a pair (re, im): a last axis of size 2", found=("a single number",))
-    if sizes.number(shape[-1]) not in (None, 2):
-        raise ShapeError("a complex tensor is one of pairs (re, im): its last axis has size 2")
-    sizes.unify(shape[-1], PAIR)
-    return shape[:-1]
 
 
 def broadcast_as_matrices(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:

@@ -16,21 +16,10 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import check_space, in_groups, unify_vector
+from symgrad.entries.operands import check_space, in_groups, transposed_positions, unify_vector, window_count
 from symgrad.entries.signatures import per_axis
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Size, Sizes, as_size
-
-
-def window_count(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
-    """How many places a window has on an axis."""
-    room = sp.expand(as_size(size + before + after - dilation * (kernel - 1) - 1))
-    return room + 1 if stride == 1 else sp.floor(room / stride) + 1
-
-
-def transposed_positions(size: Size, kernel: Size, stride: int, padding: int, dilation: int, extra: int = 0) -> Size:
-    """The places that a transposed convolution adds to."""
-    return as_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
 
 
 def check_window_counts(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:

@@ -17,11 +17,10 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import Ints, check_space, integers_between
+from symgrad.entries.operands import Ints, check_space, from_zero, integers_between, window_count
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.convolutions import check_window_counts, option_per_axis, window, window_count
-from symgrad.ops.gathering import from_zero
+from symgrad.ops.convolutions import check_window_counts, option_per_axis, window
 from symgrad.shapes import Shape, Size, Sizes, as_size
 
 

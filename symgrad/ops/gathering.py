@@ -20,32 +20,17 @@ import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.indexed import Axes
-from symgrad.entries.operands import integers_between, reals, require_equal_rank, write_moved_entries
+from symgrad.entries.operands import (
+    WrittenTwice,
+    from_zero,
+    integers_between,
+    reals,
+    require_equal_rank,
+    write_moved_entries,
+)
 from symgrad.errors import InputError, ShapeError
 from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
-
-
-def numpy_positions(n: Any) -> Any:
-    """Positions as NumPy takes them, which counts negative ones from the end; a fraction is none."""
-    given = np.asarray(n)
-    with np.errstate(invalid="ignore"):  # NaN and ∞ are no whole numbers either
-        found = given.astype(np.int64)
-    if (found != given).any():
-        raise IndexError(f"the position {given[found != given][0]} is not an integer")
-    return found
-
-
-def from_zero(n: Any) -> Any:
-    """Positions where torch takes no negative ones."""
-    found = numpy_positions(n)
-    if found.size and found.min() < 0:
-        raise IndexError(f"the position {found.min()} is negative")
-    return found
-
-
-class WrittenTwice(Exception):
-    """An entry that is written more than once: which value stays is a matter of the order."""
 
 
 def require_single_writes(shape: tuple[int, ...], places: tuple[Any, ...]) -> tuple[Any, ...]:

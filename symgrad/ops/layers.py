@@ -19,10 +19,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import F, op
-from symgrad.entries.operands import in_groups, integers_between, positive
+from symgrad.entries.operands import from_zero, in_groups, integers_between, positive
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.gathering import from_zero
 from symgrad.shapes import Shape, Sizes
 
 # What layers are made of: text, one level down ----------------------------------------------------

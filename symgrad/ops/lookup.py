@@ -101,6 +101,22 @@ def entry_named(op: Operation | Op) -> Op:
     return TABLE[op] if isinstance(op, str) else op if isinstance(op, Op) else entry_stated(op)
 
 
+class Basics:
+    """The entries that symgrad puts into programs by itself, where it lifts a run or takes complex tensors apart.
+
+    Who decides by what an operation is asks its entry for the fact (fields of `symgrad.entries.spec.Op`) and never whether
+    it is one of these; a test sees to it.
+    """
+
+    def __getattr__(self, name: str) -> Op:
+        if name not in TABLE:
+            raise AttributeError(f"no entry is called {name}")
+        return TABLE[name]
+
+
+basics = Basics()
+
+
 def has_role(op: Operation, role: Role) -> bool:
     """Whether an operation of the table is the one of this role."""
     return isinstance(op, str) and op in TABLE and TABLE[op].traits.role is role

@@ -14,7 +14,9 @@ import numpy as np
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.entries.equations import op
 from symgrad.entries.operands import (
+    from_zero,
     integers_between,
+    numpy_positions,
     open_interval,
     positive,
     reals,
@@ -24,7 +26,6 @@ from symgrad.entries.operands import (
 from symgrad.errors import ShapeError
 from symgrad.functions import special
 from symgrad.ops.distances import inner_length, numpy_length
-from symgrad.ops.gathering import from_zero, numpy_positions
 from symgrad.shapes import Shape, Sizes
 
 

@@ -16,12 +16,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import F, op
-from symgrad.entries.operands import Ints, check_space, positive
+from symgrad.entries.operands import Ints, check_space, positive, window_count
 from symgrad.entries.spec import At, HeldTensor, View, no_alignment
 from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.convolutions import check_window_counts, describe_last_axes, option_per_axis, window, window_count
+from symgrad.ops.convolutions import check_window_counts, describe_last_axes, option_per_axis, window
 from symgrad.ops.interpolation import COVERS
 from symgrad.shapes import Shape, Size, Sizes, as_size
 

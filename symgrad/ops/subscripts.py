@@ -13,6 +13,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
+from symgrad.entries.operands import falls_with_size
 from symgrad.entries.spec import At, Opening, View, no_alignment
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.indexing.symbols import Expr
@@ -54,11 +55,6 @@ def always_empty(start: int | None, stop: int | None) -> bool:
     """Whether ``[start:stop]`` keeps nothing of any axis."""
     begin = start or 0
     return stop == 0 or (stop is not None and (begin < 0) == (stop < 0) and begin >= stop)
-
-
-def falls_with_size(start: int | None, stop: int | None) -> bool:
-    """Whether less is kept the longer the axis is, as by ``[-3:2]``: no formula says that for every size."""
-    return start is not None and stop is not None and start < 0 < stop
 
 
 def require_known_size(sizes: Sizes, size: Size) -> Size:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.closed_form import tidy_exponents
+from symgrad.closed_form.number_text import tidy_exponents
 from symgrad.explanation.evidence import Rounding
 from symgrad.numeric import Array, as_float, without_fractions
 from symgrad.numeric.exact import euclidean

@@ -32,7 +32,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 import symgrad
 from symgrad.api import derive, explain_values
-from symgrad.closed_form import assign_form
+from symgrad.closed_form.form import assign_form
 from symgrad.documents.article import readable_blocks
 from symgrad.errors import Frontend, InputError, SymgradError, for_frontend
 from symgrad.explanation import Explanation

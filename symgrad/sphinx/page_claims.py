@@ -18,7 +18,7 @@ from sphinx.errors import SphinxError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from symgrad.closed_form import assign_form
+from symgrad.closed_form.form import assign_form
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
 from symgrad.language import parse_value

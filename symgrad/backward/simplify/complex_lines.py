@@ -20,7 +20,6 @@ from symgrad.backward.simplify.concat import PAD
 from symgrad.backward.trees import called_word, is_full_slice, is_new_axis, items_of, owner_name
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
-from symgrad.ops.complex_pairs import KEPT
 
 AS_COMPLEX, AS_PAIRS = "view_as_complex", "view_as_real"
 """Between tensors of pairs and complex ones."""
@@ -38,7 +37,7 @@ Spoken = tuple[ast.expr, int]
 @cache
 def entrywise_calls() -> frozenset[str]:
     """The calls that take each complex number to another one."""
-    entries = [op for op in operations() if op.traits.complex_pairs == KEPT]
+    entries = [op for op in operations() if op.traits.complex_pairs == {"x", "out"}]
     return frozenset(word for op in entries for word in (*op.spellings, f"torch.{op.name.removeprefix('complex_')}"))
 
 

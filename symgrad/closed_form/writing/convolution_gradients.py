@@ -28,9 +28,9 @@ import sympy as sp
 
 from symgrad.closed_form.fragments import Notation, shape_in_scope
 from symgrad.closed_form.number_text import NoForm, add_index
+from symgrad.entries.operands import transposed_positions, window_count
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
-from symgrad.ops.convolutions import transposed_positions, window_count
 from symgrad.shapes import Size
 
 MOST_AXES = 3

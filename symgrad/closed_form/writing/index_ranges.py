@@ -31,12 +31,12 @@ from symgrad.closed_form.writing.convolution_gradients import (
     write_option,
     write_slides,
 )
+from symgrad.entries.operands import transposed_positions
 from symgrad.indexing import Bracket, Index, fresh, summed
 from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices
-from symgrad.ops.convolutions import transposed_positions
 from symgrad.shapes import Size
 
 

@@ -2,7 +2,5 @@
 
 from symgrad.entries.spec import COMPOUNDS
 
-FAMILIES = tuple(f"{__name__}.{file}" for file in ("matrix_calls", "one_line_calls", "shape_calls"))
-"""Where they stand."""
-COMPOUNDS.files.extend(FAMILIES)
-COMPOUNDS.unread.extend(FAMILIES)
+COMPOUNDS.files.extend(f"{__name__}.{file}" for file in ("matrix_calls", "one_line_calls", "shape_calls"))
+COMPOUNDS.unread.extend(COMPOUNDS.files)

@@ -105,8 +105,7 @@ def spellings_everywhere(*words: str) -> tuple[str, ...]:
 
 def find_compound(spelling: str) -> Compound | None:
     """The compound spelled so, or None; without a module, torch.linalg's or torch's where the table has no such name."""
-    found: Compound | None = COMPOUNDS.get(full_spelling(spelling))
-    return found
+    return COMPOUNDS.get(full_spelling(spelling))
 
 
 def full_spelling(spelling: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.closed_form import assign_form
+from symgrad.closed_form.form import assign_form
 from symgrad.explanation.given import only_read
 from symgrad.program import Program
 from symgrad.render.formula import formula_text

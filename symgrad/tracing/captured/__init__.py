@@ -21,11 +21,11 @@ from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.formulas import derive_formulas
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.language import arguments
+from symgrad.language.inference import complex_notes
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.vector_products import Taken, push_numbers
-from symgrad.ops.complex_pairs import complex_notes
 from symgrad.program import Program
 from symgrad.render import write
 from symgrad.tracing.captured.planned import SweepCache

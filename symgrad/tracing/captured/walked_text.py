@@ -24,11 +24,10 @@ import torch
 from symgrad.backward.page_names import rename_results
 from symgrad.errors import SourceText, bug
 from symgrad.language import ParsedProgram
-from symgrad.language.inference import describe_numbers, rank_assignments
+from symgrad.language.inference import complex_notes, describe_numbers, rank_assignments
 from symgrad.language.literals import RANDOM
 from symgrad.numeric import Array, forward
 from symgrad.numeric.exact import as_float
-from symgrad.ops.complex_pairs import complex_notes
 from symgrad.ops.lookup import role_entry
 from symgrad.oracles.typed_text import nearly_equal, to_pairs
 from symgrad.program import Apply, Number, Own, Role, Tensor, free_name

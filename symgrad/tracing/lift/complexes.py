@@ -23,11 +23,10 @@ from symgrad.language.binding import Ref
 from symgrad.language.builder import StepOperand
 from symgrad.language.complex_steps import ComplexEntryCaller, ComplexPairs, TorchShaped, to_torch_shape
 from symgrad.numeric.exact import Array
-from symgrad.ops import basics
 from symgrad.ops.calls.complex_rules import ARITHMETIC, Rule
 from symgrad.ops.calls.registry import MOVERS, WRITES, find_compound
 from symgrad.ops.fourier import each_axis
-from symgrad.ops.lookup import entry_named, find, role_entry
+from symgrad.ops.lookup import basics, entry_named, find, role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift import (
     TWICE,

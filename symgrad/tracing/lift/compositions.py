@@ -16,10 +16,9 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import basics
 from symgrad.ops.calls.one_line_calls import SHORTCUT
 from symgrad.ops.calls.registry import Compound, Last, done, drop_empty_operands, find_compound, in_front
-from symgrad.ops.lookup import find
+from symgrad.ops.lookup import basics, find
 from symgrad.program import Role
 from symgrad.tracing.lift import (
     COMPOSITIONS,

@@ -16,9 +16,8 @@ import torch
 
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array
-from symgrad.ops import basics
 from symgrad.ops.calls.registry import CHOICES, RANKED
-from symgrad.ops.lookup import role_entry
+from symgrad.ops.lookup import basics, role_entry
 from symgrad.program import Role
 from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.boxes import UnderivedCall, replay

@@ -13,9 +13,10 @@ import torch
 
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import basics, layers
+from symgrad.ops import layers
 from symgrad.ops.calls.one_line_calls import INNER
 from symgrad.ops.calls.registry import Last, done
+from symgrad.ops.lookup import basics
 from symgrad.tracing.lift import Refused, attribute_of_result, composition, without_subclass
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.context import LiftContext
@@ -156,7 +157,7 @@ def scaled_dot_product_attention(
         whole = attend_with_dropout(steps, node, query, key, value, masked, float(dropout_p), is_causal, scale)
     else:
         given = (query, key, value) if masked is None else (query, key, value, masked)
-        whole = steps(basics.attention, *given, is_causal=is_causal, scale=scale)
+        whole = steps(basics.scaled_dot_product_attention, *given, is_causal=is_causal, scale=scale)
     if blind is None:
         return done(whole)
     nothing = steps.data("blind", np.broadcast_to(blind, node.shape))

@@ -22,9 +22,8 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import as_float
-from symgrad.ops import basics
 from symgrad.ops.calls.registry import SHARING
-from symgrad.ops.lookup import find, has_role, role_entry
+from symgrad.ops.lookup import basics, find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import (
     UNKNOWN,

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from symgrad.numeric.exact import Array
-from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done
+from symgrad.ops.lookup import basics
 from symgrad.tracing.lift import TWICE, Refused, composition, inside, without_subclass
 from symgrad.tracing.lift.compositions import reduction_word
 from symgrad.tracing.lift.context import LiftContext

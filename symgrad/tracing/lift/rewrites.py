@@ -19,9 +19,8 @@ from torch.nn.modules._functions import BackwardHookFunction
 from symgrad.calculus.product_programs import ONE, steps_back
 from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref, resolve_keyword
-from symgrad.ops import basics
 from symgrad.ops.calls.registry import Last, done, find_compound
-from symgrad.ops.lookup import find, role_entry
+from symgrad.ops.lookup import basics, find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
 from symgrad.tracing.lift import UNNAMED, Refused, compositions, layer_calls, placing, without_subclass
 from symgrad.tracing.lift.boxes import replay, rerun, with_operands

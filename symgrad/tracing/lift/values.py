@@ -18,12 +18,12 @@ import sympy as sp
 
 from symgrad.calculus.local_derivatives import OUT, Standard, derive_local, standard_at
 from symgrad.entries.derived_facts import KEPT, dtype_words
+from symgrad.entries.operands import WrittenTwice
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import names_read
 from symgrad.language import expand_composites, why_whole
 from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
-from symgrad.ops.gathering import WrittenTwice
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Program, VectorProduct
 from symgrad.shapes import Shape

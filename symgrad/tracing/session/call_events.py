@@ -14,8 +14,8 @@ import numpy as np
 
 from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.explanation.singular import Passage, births
+from symgrad.language.inference import complex_notes
 from symgrad.numeric.exact import as_float
-from symgrad.ops.complex_pairs import complex_notes
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import (
