@@ -28,6 +28,7 @@ from symgrad.explanation.formulas import Derived
 from symgrad.explanation.kinks import kink_of
 from symgrad.language import read_program
 from symgrad.ops import FAMILIES, Example, Op
+from symgrad.oracles import torch_version
 from symgrad.oracles.torch_rules import torch_rules
 from symgrad.program import Program
 from symgrad.question import torch_expression
@@ -263,7 +264,7 @@ def torch_part(story: Explanation) -> Section:
         return Section(heading, (Paragraph((f"{recorded}.",)),), folded=True)
     rows = tuple(((Code(rule.node),), (Code(name),), (Code(line),)) for rule in recorded for name, line in rule.lines)
     lead = (
-        f"The backward nodes that torch {story.torch_version} records for this call, from the output back, and "
+        f"The backward nodes that torch {torch_version()} records for this call, from the output back, and "
         "the lines it has for them in "
     )
     named_so: Words = (Code("derivatives.yaml"), "; ", Code("grad"), " is v, ", Code("result"), " the output:")
