@@ -19,6 +19,7 @@ from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.trace import Node
 from symgrad.tracing.session import sampling
 from symgrad.tracing.story.session_pages import event_text
+from tests.nights import numbers
 
 LOOP = """
 import torch
@@ -581,8 +582,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("source", [UNET, TRANSFORMER], ids=["UNet", "transformer"])
+@pytest.mark.parametrize("source", numbers([UNET], [TRANSFORMER]), ids=["UNet", "transformer"])
 def test_a_run_needs_at_most_half_as_much_memory_again_beyond_400_mb(tmp_path, source):
     path = tmp_path / "script.py"
     path.write_text(source, encoding="utf-8")
