@@ -28,7 +28,7 @@ from symgrad.explanation.formulas import Derived
 from symgrad.explanation.kinks import kink_of
 from symgrad.language import read_program
 from symgrad.ops import FAMILIES, Example, Op
-from symgrad.oracles import torch_version
+from symgrad.oracles.torch import torch_version
 from symgrad.oracles.torch_rules import torch_rules
 from symgrad.program import Program
 from symgrad.question import torch_expression
