@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
@@ -47,11 +47,11 @@ Found = Iterator[tuple[str, Clause, LocalPullback]]
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """One operand of one step that a sweep back from output ``number`` to the input of a case comes through."""
+    """One operand of one step that a sweep back to the input of a case comes through, with ``cotangents`` by seed."""
 
     case: Case
     sweep: Pull
-    number: int
+    cotangents: Callable[[Weights], Mapping[str, Array]]
     step: Apply
     position: int
 
@@ -117,36 +117,29 @@ class Place:
         return as_float(pull_step(step or self.step, self.program, point, cotangent, [self.position])[self.position])
 
     @cached_property
-    def around(self) -> Callable[[Weights], tuple[Array, Array]]:
-        """For a seed the cotangent of the result, and the whole gradient without what comes back through here."""
-        return cache(self._around)
+    def arrived(self) -> Callable[[Weights], tuple[Array, Array]]:
+        """For a seed the cotangent of the result, and what the right local pullback makes of it."""
 
-    def _around(self, weights: Weights) -> tuple[Array, Array]:
-        cotangents = [np.zeros(np.shape(self.result))]
+        def found(weights: Weights) -> tuple[Array, Array]:
+            cotangent = self.cotangents(weights)[self.step.result.name]
+            return cotangent, self.pulled(cotangent)
 
-        def cut(step: Apply, position: int, cotangent: Array, part: Array) -> Array | None:
-            if step is not self.step or position != self.position:
-                return None
-            cotangents.append(as_float(cotangent))
-            return np.zeros(np.shape(part))
+        return cache(found)
 
-        self.sweep.hook, name = cut, self.case.name
-        found = as_float(self.sweep.back({self.program.output: weights.seeds[self.number]})[name])
-        self.sweep.hook = None
-        others = [self.case.formula.part(n, s)[name] for n, s in enumerate(weights.seeds) if n != self.number]
-        return cotangents[-1], np.asarray(sum(others, found))
+    def through(self, part: Array) -> Array:
+        """What of the gradient comes of a cotangent of the operand."""
+        return as_float(self.sweep.back({str(self.step.arguments[self.position]): part})[self.case.name])
 
     def part(self, trial: Trial) -> Array:
         """What comes back through here."""
-        return trial.expected - self.around(trial.weights)[1]
+        return self.through(self.arrived(trial.weights)[1])
 
     def gradient(self, change: LocalPullback) -> Made:
-        """The whole gradient with another local pullback here."""
+        """The whole gradient with another local pullback here: a sweep is linear in what is carried."""
 
         def made(trial: Trial) -> Array:
-            cotangent, rest = self.around(trial.weights)
-            through = self.sweep.back({str(self.step.arguments[self.position]): change(cotangent)})
-            return rest + as_float(through[self.case.name])
+            cotangent, right = self.arrived(trial.weights)
+            return trial.expected + self.through(change(cotangent) - right)
 
         return made
 

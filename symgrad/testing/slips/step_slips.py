@@ -10,10 +10,10 @@ shape of an operand: a mask, a scale or a bias that the backward does not know o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 
 import numpy as np
@@ -32,6 +32,7 @@ from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Slip, call_text
 from symgrad.testing.slips.pullback_slips import AXES, FAMILIES, LocalPullback, Place
 from symgrad.testing.slips.share_slips import GradientShare, Shares
+from symgrad.testing.trial_seeds import Weights
 
 MOST = 600
 """Mistakes that are tried for one gradient."""
@@ -75,9 +76,15 @@ def gradient_places(case: Case, composite: bool) -> Iterator[Place]:
             continue
         program, values = found
         sweep = Pull(program, values, [case.name])
+
+        def cotangents(weights: Weights, sweep: Pull = sweep, number: int = number) -> Mapping[str, Array]:
+            found = sweep.back({sweep.program.output: weights.seeds[number]}, every=True)
+            return {name: as_float(array) for name, array in found.items()}
+
+        carried = cache(cotangents)
         for step in (step for step in reversed(sweep.steps) if step.result.name in program.relevant):
             for position in sweep.places[step.result.name]:
-                yield Place(case, sweep, number, step, position)
+                yield Place(case, sweep, carried, step, position)
 
 
 def use_slips(case: Case, place: Place, weighed: bool) -> Iterator[Slip]:
@@ -109,7 +116,7 @@ def other_operations(case: Case, place: Place, trial: Trial) -> Iterator[tuple[s
     """What the other operations of the table would give back along one direction, where it is what came."""
     program, values, name = place.program, place.values, case.name
     operand = str(place.step.arguments[place.position])
-    carried, _ = place.around(trial.weights)
+    carried, _ = place.arrived(trial.weights)
     direction = np.random.default_rng(0).uniform(0.5, 1.0, np.shape(values[name]))
     along = direction
     if operand != name:
