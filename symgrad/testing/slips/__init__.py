@@ -47,16 +47,17 @@ PLAIN: tuple[tuple[str, Callable[[Array], Array]], ...] = (
 
 @dataclass(frozen=True, eq=False)
 class Slip:
-    """A mistake: its kind, a clause that names it, and the gradient that it would give."""
+    """A mistake: its kind, a clause that names it, the gradient that it would give, and where it is made."""
 
     kind: str
     clause: Clause
     made: Made
+    where: str = ""
 
     @property
     def said(self) -> str:
         """The clause, written where that was left for later."""
-        return self.clause if isinstance(self.clause, str) else self.clause()
+        return (self.clause if isinstance(self.clause, str) else self.clause()) + self.where
 
     def gives(self, trial: Trial) -> Array | None:
         """That gradient; None where it cannot be computed."""

@@ -6,7 +6,6 @@ and the local pullbacks of usual mistakes there, family by family, each with its
 
 from __future__ import annotations
 
-import inspect
 import re
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -31,13 +30,17 @@ from symgrad.program import Apply, Program, Role
 from symgrad.shapes import SizeMismatch, Sizes
 from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Clause, Made, call_text, has_square_rows
-from symgrad.testing.slips.formula_slips import Alteration, altered_equations
+from symgrad.testing.slips.formula_slips import altered_equations
 from symgrad.testing.trial_seeds import Weights
 
 AXES = ("dim", "dims", "dim0", "dim1")
 """What options are called that name axes; torch calls them so in all of its functions."""
 MOST_ENTRIES = 64
 """Of a local Jacobian's diagonal."""
+UNFIT = (
+    SymgradError, SizeMismatch, ArithmeticError, AttributeError, LookupError, ValueError, TypeError, AssertionError,
+)  # fmt: skip
+"""What an operation raises that was never meant for these operands or options."""
 
 LocalPullback = Callable[[Array], Array]
 """What another local pullback makes of a cotangent."""
@@ -155,22 +158,31 @@ class Place:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an operation that was never meant for these numbers
                 return as_float(forward(alone, given)[step.result.name])
-        except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError, IndexError):
+        except UNFIT:
             return None
 
     def step_with(self, option: str, value: Hashable) -> Apply:
         """The step with another value for one of its options."""
         return replace(self.step, options=tuple((n, value if n == option else old) for n, old in self.step.options))
 
-    def given(self, option: str, value: Hashable) -> LocalPullback:
-        """The local pullback of that step."""
-        return partial(self.pulled, step=self.step_with(option, value))
+    def instead(self, step: Apply) -> LocalPullback:
+        """The local pullback of another step in this place."""
+        return partial(self.pulled, step=step)
+
+    def fits(self, step: Apply) -> bool:
+        """Whether another step, of these operands, is one, and says that its result is of the shape of this one's."""
+        shapes = {n: tuple(map(sp.Integer, np.shape(self.values[n]))) for n in (*step.tensors, step.result.name)}
+        try:
+            unify_step_shapes(step, shapes, Sizes())  # the equation reads at the indices of a result of this shape
+        except UNFIT:
+            return False
+        return True
 
 
 def left_out_derivative(place: Place) -> Found:
     """What comes back is what came."""
     if np.shape(place.operand) == np.shape(place.result):
-        said = f"v passes {place.step.called} unchanged: its derivative is left out{place.said}"
+        said = f"v passes {place.step.called} unchanged: its derivative is left out"
         yield "missing_factor", said, lambda cotangent: cotangent
 
 
@@ -180,70 +192,65 @@ def altered_terms(place: Place) -> Found:
     names = {**form.names, SEED: place.seed}
     for altered in altered_equations(place.equation):
 
-        def said(altered: Alteration = altered) -> str:
-            return altered.said(axes, names, form.sizes) + place.said
-
         def change(cotangent: Array, right: sp.Expr = altered.right) -> Array:
             return as_float(evaluated(Equation(axes, right), form, place.values, {SEED: cotangent}))
 
-        yield altered.kind, said, change
+        yield altered.kind, partial(altered.said, axes, names, form.sizes), change
 
 
 def transposes(place: Place) -> Found:
     """An operand, the cotangent or what comes out of it, turned; of what reads v alone an axis is another one."""
     read = map(name_of, accesses(place.equation.right))
     loses = np.ndim(place.operand) != np.ndim(place.result) and all(name == SEED for name in read)
-    kind, seed = "wrong_axis" if loses else "transposed", place.seed
+    kind, turn = "wrong_axis" if loses else "transposed", partial(np.swapaxes, axis1=-1, axis2=-2)
     if has_square_rows(place.result):
-        said = f"{seed} is {'summed over the wrong axis' if loses else 'transposed'}{place.said}"
-        yield kind, said, lambda cotangent: place.pulled(cotangent.swapaxes(-1, -2))
-    if has_square_rows(place.operand):
-        said = f"{seed} is broadcast along the wrong axis" if loses else "the gradient is transposed"
-        yield kind, said + place.said, lambda cotangent: place.pulled(cotangent).swapaxes(-1, -2)
+        said = f"{place.seed} is {'summed over the wrong axis' if loses else 'transposed'}"
+        yield kind, said, lambda cotangent: place.pulled(turn(cotangent))
+    said = f"{place.seed} is broadcast along the wrong axis" if loses else "the gradient is transposed"
+    rows = rearranged(place, has_square_rows, turn, said, "{} is transposed, or its transpose is missing")
+    yield from ((kind, said, change) for said, change in rows)
+
+
+def reversed_axes(place: Place) -> Found:
+    """An operand, or what comes out, with the entries of its last axes in reverse order."""
+    for axes, which in (((-1,), "its last axis"), ((-2, -1), "its last two axes")):
+        reverse = f"in reverse order along {which}"
+
+        def fits(array: Array, count: int = len(axes)) -> bool:
+            return array.ndim >= count and max(array.shape[-count:]) > 1
+
+        turn, said = partial(np.flip, axis=axes), f"{{}} is read {reverse}, or should be"
+        rows = rearranged(place, fits, turn, f"the gradient is {reverse}", said)
+        yield from (("flipped", said, change) for said, change in rows)
+
+
+def rearranged(
+    place: Place, fits: Callable[[Array], bool], turn: LocalPullback, result: str, operand: str
+) -> Iterator[tuple[str, LocalPullback]]:
+    """What comes out, then each tensor that is read, with its entries in other places; a clause for each."""
+    if fits(place.operand):
+        yield result, lambda cotangent: turn(place.pulled(cotangent))
     for name, array in place.read.items():
-        if has_square_rows(array):
-            said = f"{name} is transposed, or its transpose is missing{place.said}"
-            yield "transposed", said, place.reading(name, array.swapaxes(-1, -2))
-
-
-def wrong_axes(place: Place) -> Found:
-    """Another axis in the place of the one that an option names."""
-    rank = np.ndim(place.operand)
-    for option, value in place.step.options:
-        single = value if isinstance(value, int) else value[0] if isinstance(value, tuple) and len(value) == 1 else None
-        if option in AXES and isinstance(single, int) and not isinstance(single, bool) and -rank <= single < rank:
-            for other in (axis for axis in range(rank) if axis != single % rank):
-                said = f"this is the result for axis {other}, but {place.step.called} is along axis {single % rank}"
-                yield (
-                    "wrong_axis",
-                    said + place.said,
-                    place.given(option, (other,) if isinstance(value, tuple) else other),
-                )
+        if fits(array):
+            yield operand.format(name), place.reading(name, turn(array))
 
 
 def diagonal_only(place: Place) -> Found:
     """The diagonal of the local Jacobian alone, or the Jacobian without being transposed."""
-    shape = np.shape(place.operand)
-    if shape != np.shape(place.result) or not 1 < np.size(place.operand) <= MOST_ENTRIES:
-        return
-    if place.alone:
+    shape, form = np.shape(place.operand), place.form
+    if place.alone or shape != np.shape(place.result) or not 1 < np.size(place.operand) <= MOST_ENTRIES:
         return
 
     def diagonally(cotangent: Array) -> Array:
-        found = np.zeros(shape)
-        for at in np.ndindex(*shape):
-            found[at] = place.pulled(unit_at(at, shape))[at]
-        return found * cotangent
-
-    yield "elementwise", f"only the diagonal of the local Jacobian is there{place.said}", diagonally
-    form = place.form
+        found = [place.pulled(unit_at(at, shape))[at] for at in np.ndindex(*shape)]
+        return np.reshape(found, shape) * cotangent
 
     def pushed(cotangent: Array) -> Array:
         equation = local_pushforward(form.key, place.position)
         return as_float(evaluated(equation, form, place.values, {TANGENT: cotangent}))
 
-    said = f"the local Jacobian is used instead of its transpose{place.said}"
-    yield "transposed", said, pushed
+    yield "elementwise", "only the diagonal of the local Jacobian is there", diagonally
+    yield "transposed", "the local Jacobian is used instead of its transpose", pushed
 
 
 def other_operands(place: Place) -> Found:
@@ -252,65 +259,47 @@ def other_operands(place: Place) -> Found:
     for name, own in place.read.items():
         for other, array in tensors.items():
             if other != name and np.shape(array) == np.shape(own):
-                yield "wrong_operand", f"{other} is used instead of {name}{place.said}", place.reading(name, array)
+                yield "wrong_operand", f"{other} is used instead of {name}", place.reading(name, array)
+
+
+def wrong_axes(place: Place) -> Found:
+    """Another axis in the place of the one that an option names."""
+    rank, called = np.ndim(place.operand), place.step.called
+    for option, value in place.step.options:
+        several = isinstance(value, tuple)
+        single = value[0] if isinstance(value, tuple) and len(value) == 1 else value
+        if option not in AXES or type(single) is not int or not -rank <= single < rank:
+            continue
+        for other in (axis for axis in range(rank) if axis != single % rank):
+            said = f"this is the result for axis {other}, but {called} is along axis {single % rank}"
+            yield "wrong_axis", said, place.instead(place.step_with(option, (other,) if several else other))
 
 
 def other_options(place: Place) -> Found:
     """The default in the place of an option, a switch the other way round, 0 or 1 for a number."""
-    entry = entry_of(place.step.op)
+    entry, called = entry_of(place.step.op), place.step.called
     for option, value in place.step.options:
-        if entry is None or option in AXES or isinstance(value, tuple):
-            continue
-        for other in (
-            *other_option_values(entry.signature.parameters.get(option), value),
-            *option_words(entry, option, value),
-        ):
-            if is_valid_step(place, place.step_with(option, other)):
-                said = f"this is what {option}={other!r} gives, and {place.step.called} has {option}={value!r} here"
-                yield "wrong_option", said + place.said, place.given(option, other)
+        for other in other_option_values(entry, option, value) if entry is not None else ():
+            step = place.step_with(option, other)
+            result = place.result_of(step, place.operand) if place.fits(step) else None
+            if result is not None and np.shape(result) == np.shape(place.result):
+                said = f"this is what {option}={other!r} gives, and {called} has {option}={value!r} here"
+                yield "wrong_option", said, place.instead(step)
 
 
-def other_option_values(parameter: inspect.Parameter | None, value: Hashable) -> list[Hashable]:
-    """Other values that an option may have been given."""
-    default = inspect.Parameter.empty if parameter is None else parameter.default
-    found: list[Hashable] = [] if default is inspect.Parameter.empty or default is None else [default]
+def other_option_values(entry: Op, option: str, value: Hashable) -> list[Hashable]:
+    """Other values that an option may have been given, and other words, as the examples of the entry have them."""
+    if option in AXES or isinstance(value, tuple):
+        return []
+    parameter = entry.signature.parameters.get(option)
+    found: list[Hashable] = [] if parameter is None or parameter.default is parameter.empty else [parameter.default]
     if isinstance(value, bool):
         found.append(not value)
     elif isinstance(value, (int, float)):
         found += [0, 1]
-    return [other for other in dict.fromkeys(found) if other != value]
-
-
-def option_words(entry: Op, option: str, value: Hashable) -> list[str]:
-    """Other words for an option, as the examples of the entry have them."""
-    if not isinstance(value, str):
-        return []
-    found = [word for text in entry.examples for word in re.findall(rf"\b{option}=['\"](\w+)['\"]", str(text))]
-    return [word for word in dict.fromkeys(found) if word != value]
-
-
-def is_valid_step(place: Place, step: Apply) -> bool:
-    """Whether the step with another option is still one, with a result of the same shape."""
-    shapes = {name: tuple(map(sp.Integer, np.shape(place.values[name]))) for name in (*step.tensors, step.result.name)}
-    try:
-        unify_step_shapes(step, shapes, Sizes())  # the equation reads at the indices of a result of this shape
-    except (SymgradError, SizeMismatch, ArithmeticError, ValueError, TypeError, AssertionError):
-        return False
-    result = place.result_of(step, place.operand)
-    return result is not None and np.shape(result) == np.shape(place.result)
-
-
-def reversed_axes(place: Place) -> Found:
-    """An operand, or what comes out, with the entries of its last axes in reverse order."""
-    for axes, which in (((-1,), "its last axis"), ((-2, -1), "its last two axes")):
-        reverse = f"in reverse order along {which}{place.said}"
-        if np.ndim(place.operand) >= len(axes):
-            said = f"the gradient is {reverse}"
-            yield "flipped", said, lambda cotangent, a=axes: np.flip(place.pulled(cotangent), a)  # type: ignore[misc]  # a default binds
-        for name, array in place.read.items():
-            if array.ndim >= len(axes) and array.shape[-1] > 1:
-                said = f"{name} is read {reverse}, or should be"
-                yield "flipped", said, place.reading(name, np.flip(array, axes))
+    elif isinstance(value, str):
+        found += re.findall(rf"\b{option}=['\"](\w+)['\"]", " ".join(map(str, entry.examples)))
+    return [other for other in dict.fromkeys(found) if other not in (None, value)]
 
 
 FAMILIES: Sequence[Callable[[Place], Found]] = (

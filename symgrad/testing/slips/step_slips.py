@@ -17,17 +17,14 @@ from functools import cache, partial
 from itertools import chain, islice
 
 import numpy as np
-import sympy as sp
 
 from symgrad.calculus import flowing
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
-from symgrad.language.dtypes import resolve_shapes
-from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward
+from symgrad.numeric import Array, Values, as_float, forward, forward_from, numeric_pullback, numeric_pushforward
 from symgrad.numeric.vector_products import Pull
 from symgrad.ops import TABLE
 from symgrad.program import Apply, Program
-from symgrad.shapes import Shape, SizeMismatch, Sizes
 from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Slip, call_text
 from symgrad.testing.slips.pullback_slips import AXES, FAMILIES, LocalPullback, Place
@@ -64,7 +61,7 @@ def every_slip(case: Case) -> Iterator[Slip]:
             for family in FAMILIES:
                 for place in chosen:
                     for kind, said, change in family(place):
-                        yield Slip(kind, said, place.gradient(change))
+                        yield Slip(kind, said, place.gradient(change), place.said)
             yield from chain.from_iterable(use_slips(case, place, weighed=True) for place in chosen)
 
 
@@ -109,7 +106,7 @@ def operation_slips(case: Case) -> Iterator[Slip]:
     trial = max(case.trials, key=lambda t: float(np.abs(t.got - t.expected).max(initial=0.0)))
     for place in islice(gradient_places(case, True) if case.single else (), MOST_STEPS):
         for said, change in other_operations(case, place, trial):
-            yield Slip("wrong_operation", said + place.said, place.gradient(change))
+            yield Slip("wrong_operation", said, place.gradient(change), place.said)
 
 
 def other_operations(case: Case, place: Place, trial: Trial) -> Iterator[tuple[str, LocalPullback]]:
@@ -148,27 +145,12 @@ def step_by_operation(place: Place, other: Op) -> Apply | None:
     step = place.step
     if other.name == step.op or other.variadic or len(other.operands) != len(step.arguments):
         return None
-    given = dict(step.options)
-    options = {}
-    for name, parameter in other.signature.parameters.items():
-        if name in other.operands:
-            continue
-        if name not in given and (parameter.default is inspect.Parameter.empty or name in AXES):
-            return None
-        options[name] = given.get(name, parameter.default)
-    shapes = tuple(numeric_shape(place, argument) for argument in step.arguments)
-    try:
-        ruled = resolve_shapes(other, Sizes(), shapes, [isinstance(a, str) for a in step.arguments], options)
-    except (SymgradError, SizeMismatch, ValueError, TypeError, IndexError):
+    given, asked = dict(step.options), other.signature.parameters
+    own = {name: given.get(name, asked[name].default) for name in asked if name not in other.operands}
+    if any(value is inspect.Parameter.empty or (name in AXES and name not in given) for name, value in own.items()):
         return None
-    if ruled.targets != shapes or ruled.shape != numeric_shape(place, step.result.name):
-        return None
-    return replace(step, op=other.name, options=tuple(sorted(options.items())))
-
-
-def numeric_shape(place: Place, argument: object) -> Shape:
-    """The shape of an operand's numbers; a number has no axes."""
-    return tuple(map(sp.Integer, np.shape(place.values[argument]) if isinstance(argument, str) else ()))
+    found = replace(step, op=other.name, options=tuple(sorted(own.items())))
+    return found if place.fits(found) else None
 
 
 def directional_slope(place: Place, step: Apply, carried: Array, along: Array) -> float | None:
@@ -218,10 +200,7 @@ def recounted_points(case: Case) -> Iterator[tuple[str, str, Program, Values]]:
             count = np.size(known[step.tensors[0]]) // max(np.size(known[step.result.name]), 1) if step.tensors else 0
             for power in POWERS if count > 1 else ():
                 result = as_float(known[step.result.name]) * (count / (count - 1)) ** power
-                rest = tuple(other for other in wider.steps if other is not step)
-                cut = replace(wider, inputs=(*wider.inputs, step.result), steps=rest)
-                point = forward(cut, {t.name: known[t.name] for t in wider.inputs} | {step.result.name: result})
-                point = known.with_arrays({t.name: point[t.name] for t in cut.tensors()})
+                point = forward_from(wider, known, {step.result.name: result})
                 others = (f"n − 1 = {count - 1}", "n") if power > 0 else (f"n = {count}", "n − 1")
                 said = f"the lines are right with {' in the place of '.join(others)}, in {step.result.name} = "
                 yield "wrong_option", said + call_text(step), wider, point
