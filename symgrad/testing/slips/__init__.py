@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.indexing import Equation
-from symgrad.numeric import Array, Values, as_float, evaluate, numeric_pushforward
+from symgrad.numeric import Array, Values, as_float, numeric_pushforward
 from symgrad.program import Apply, Program
 from symgrad.testing.bench import Trial, largest_at, six_digits
 from symgrad.testing.references import DerivedReference
@@ -92,18 +92,9 @@ class Case:
             return None
         return self.formula.programs[0], self.formula.values[0]
 
-    def evaluated(self, equation: Equation) -> Made:
-        """An index equation at the numbers of the only output, for a seed."""
-
-        def made(trial: Trial) -> Array:
-            known = self.formula.values[0].with_arrays({self.formula.programs[0].seed: trial.weights.seeds[0]})
-            return as_float(evaluate(equation, known.arrays, known.sizes))
-
-        return made
-
-    def with_seeds(self, kind: str, said: str, change: Callable[[Sequence[Array]], Sequence[Array]]) -> Slip:
+    def with_seeds(self, kind: str, said: str, change: Callable[[Array], Array]) -> Slip:
         """The right backward for other seeds."""
-        return Slip(kind, said, lambda t: self.formula.pull(change(t.weights.seeds))[self.name])
+        return Slip(kind, said, lambda t: self.formula.pull([*map(change, t.weights.seeds)])[self.name])
 
 
 def later_slips(case: Case) -> Iterator[Slip]:
@@ -128,14 +119,14 @@ def has_square_rows(array: Array) -> bool:
 
 
 def intermediate_values(formula: DerivedReference) -> Iterator[tuple[str, str, Array]]:
-    """Inputs and results of the first output, of composite steps also those of their parts: name, what, numbers."""
+    """Inputs and results, also of the parts of composite steps, each once: name, how it is made, numbers."""
     seen: set[str] = set()
-    for program, values in filter(None, ((formula.programs[0], formula.values[0]), formula.opened[0])):
+    for program, values in (*zip(formula.programs, formula.values, strict=True), *filter(None, formula.opened)):
         made = {step.result.name: f", {step.result.name} = {call_text(step)}" for step in program.steps}
-        for name in (*(t.name for t in program.inputs), *made):
-            if name not in seen and name in values.arrays:
-                yield name, made.get(name, ""), as_float(values[name])
-        seen |= {t.name for t in program.tensors()}
+        for tensor in program.tensors():
+            if tensor.name not in seen and tensor.name in values.arrays:
+                seen.add(tensor.name)
+                yield tensor.name, made.get(tensor.name, ""), as_float(values[tensor.name])
 
 
 def call_text(step: Apply) -> str:
@@ -150,9 +141,6 @@ def seed_slips(case: Case) -> Iterator[Slip]:
     if len({b"".join(s.tobytes() for s in t.weights.seeds) for t in trials}) < 2:
         return
 
-    def of(kind: str, said: str, change: Callable[[Array], Array]) -> Slip:
-        return case.with_seeds(kind, said, lambda seeds: list(map(change, seeds)))
-
     ones = formula.pull([np.ones(s.shape) for s in trials[0].weights.seeds])[name]
     yield Slip("ignores_seed", "v is not used: this is the result for v = ones, whatever v is", lambda t: ones)
     if ones.any():
@@ -164,28 +152,27 @@ def seed_slips(case: Case) -> Iterator[Slip]:
     rank = max(s.ndim for s in trials[0].weights.seeds)
     for axis in range(rank if trials[0].expected.size > 1 else 0):
         for said, change in constant_along(axis, rank):
-            yield of("ignores_seed", said, change)
+            yield case.with_seeds("ignores_seed", said, change)
     for lower in LOWER.get(case.rounding.dtype, ()):
-        yield of("precision", f"v is cast to {lower}, and loses digits", lambda v, d=lower: cast_to(v, d))  # type: ignore[misc]  # a default binds
+        yield case.with_seeds("precision", f"v is cast to {lower}, and loses digits", lambda v, d=lower: cast_to(v, d))  # type: ignore[misc]  # a default binds
     for said, change in (*PLAIN, *clipped_seeds(case)):
-        yield of("not_linear", f"{said}; {LINEAR}", change)
+        yield case.with_seeds("not_linear", f"{said}; {LINEAR}", change)
 
 
 def constant_along(axis: int, rank: int) -> Iterator[tuple[str, Callable[[Array], Array]]]:
     """One entry along an axis, or their mean, for all of them."""
-    for place, written in ((0, "0"), (-1, "-1")):
-        entry = ", ".join([":"] * axis + [written])
+
+    def repeated(one: Callable[[Array], Any]) -> Callable[[Array], Array]:
+        return lambda v: np.array(np.broadcast_to(one(v), v.shape)) if v.ndim > axis else v
+
+    for place in (0, -1):
+        entry = ", ".join([":"] * axis + [str(place)])
         said = f"v[{entry}] is used for every entry along axis {axis} of v"
         if axis == 0 and rank == 1:
-            said += f": a number, v[{written}], multiplies all rows, where each has its own, v[:, None]"
-        yield said, lambda v, p=place: broadcast_like(np.take(v, [p], axis), v) if v.ndim > axis else v  # type: ignore[misc]  # a default binds
+            said += f": a number, v[{place}], multiplies all rows, where each has its own, v[:, None]"
+        yield said, repeated(partial(np.take, indices=[place], axis=axis))
     said = f"the mean of v along axis {axis} is used for every entry of v"
-    yield said, lambda v: broadcast_like(v.mean(axis, keepdims=True), v) if v.ndim > axis else v
-
-
-def broadcast_like(small: Array, like: Array) -> Array:
-    """As many entries as ``like`` has."""
-    return np.array(np.broadcast_to(small, like.shape))
+    yield said, repeated(partial(np.mean, axis=axis, keepdims=True))
 
 
 def clipped_seeds(case: Case) -> Iterator[tuple[str, Callable[[Array], Array]]]:
@@ -216,74 +203,72 @@ def largest_ratio(got: Array, right: Array) -> float:
     return found if np.isfinite(found) else 0.0
 
 
+@dataclass(frozen=True)
+class Shift:
+    """Each entry of a tensor read from ``by`` places before it, along an axis."""
+
+    rank: int
+    axis: int
+    by: int
+
+    @property
+    def inner(self) -> tuple[slice, ...]:
+        """The entries that have such a neighbour."""
+        part = slice(self.by, None) if self.by > 0 else slice(None, self.by)
+        return tuple(part if n == self.axis else slice(None) for n in range(self.rank))
+
+    def of(self, array: Array) -> Array:
+        """The entries of a tensor in their new places."""
+        return np.roll(array, self.by, self.axis)
+
+    def beside(self, edge: Array, inner: Array) -> Array:
+        """Entries of ``inner``; those of ``edge`` where there is no neighbour."""
+        found = np.array(edge)
+        found[self.inner] = inner[self.inner]
+        return found
+
+    def said(self, clause: str) -> str:
+        """A clause with room for the places, ``i,j`` and ``i,j − 1``, and then how far it is from one to the other."""
+        here, there = list(LETTERS[: self.rank]), list(LETTERS[: self.rank])
+        there[self.axis] += f" {'−' if self.by > 0 else '+'} {abs(self.by)}"
+        told = clause.format(here=",".join(here), there=",".join(there))
+        return f"{told}: it is shifted by {abs(self.by)} along axis {self.axis}"
+
+
+def possible_shifts(shape: Sequence[int], by: Sequence[int], least: int = 2) -> Iterator[Shift]:
+    """Those along axes that are more than ``least`` times as long."""
+    for axis, size in enumerate(shape[: len(LETTERS)]):
+        yield from (Shift(len(shape), axis, n) for n in by if size > least * abs(n))
+
+
 def shift_slips(case: Case) -> Iterator[Slip]:
     """The gradient turned; and along each axis, to either side: the gradient, then v, then what is a factor in it."""
     formula, name, trials = case.formula, case.name, case.trials
     shape = trials[0].expected.shape
     if has_square_rows(trials[0].expected):
         yield Slip("transposed", "it is the transpose of what it should be", lambda t: t.expected.swapaxes(-1, -2))
-    for axis, by in possible_shifts(shape, SHIFTS):
-        if any(t.off[entries_with_neighbour(len(shape), axis, by)].any() for t in trials):
-            here, there = shifted_indices(len(shape), axis, by)
-            said = f"{name}.grad[{here}] holds what belongs at [{there}]: it is shifted by {abs(by)} along axis {axis}"
-            yield Slip("shifted", said, lambda t, a=axis, b=by: keep_edge(t.got, np.roll(t.expected, b, a), a, b))  # type: ignore[misc]  # a default binds
-    yield from shifted_seed_slips(case)
+    for shift in possible_shifts(shape, SHIFTS):
+        if any(t.off[shift.inner].any() for t in trials):
+            said = shift.said(f"{name}.grad[{{here}}] holds what belongs at [{{there}}]")
+            yield Slip("shifted", said, lambda t, s=shift: s.beside(t.got, s.of(t.expected)))  # type: ignore[misc]  # a default binds
     if len(formula.programs) > 1:
         return
+    yield from shifted_seed_slips(case)
     for tensor, called, array in intermediate_values(formula):
-        if array.shape != shape or not np.isfinite(array).all():
-            continue
-        for axis, by in possible_shifts(shape, SHIFTS):
-            here, there = shifted_indices(len(shape), axis, by)
-            said = f"{tensor}[{here}] is used instead of {tensor}[{there}]: it is shifted by {abs(by)} along axis "
-            said += f"{axis}{called if tensor != formula.programs[0].output else ''}"
-
-            def made(trial: Trial, array: Array = array, axis: int = axis, by: int = by) -> Array:
-                right = np.roll(array, by, axis)
-                return keep_edge(trial.got, trial.expected * array / np.where(right == 0, np.nan, right), axis, by)
-
-            yield Slip("shifted", said, made)
-
-
-def possible_shifts(shape: Sequence[int], by: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Axes, and how far something may be shifted along them."""
-    for axis, size in enumerate(shape[: len(LETTERS)]):
-        yield from ((axis, n) for n in by if size >= 2 * abs(n) + 1)
-
-
-def shifted_indices(rank: int, axis: int, by: int) -> tuple[str, str]:
-    """``i,j`` and ``i,j − 1``."""
-    letters = list(LETTERS[:rank])
-    here = ",".join(letters)
-    letters[axis] += f" {'−' if by > 0 else '+'} {abs(by)}"
-    return here, ",".join(letters)
+        for shift in possible_shifts(shape, SHIFTS) if array.shape == shape and np.isfinite(array).all() else ():
+            said = shift.said(f"{tensor}[{{here}}] is used instead of {tensor}[{{there}}]")
+            where = called if tensor != formula.programs[0].output else ""
+            factor = array / np.where(shift.of(array) == 0, np.nan, shift.of(array))
+            yield Slip("shifted", said, lambda t, s=shift, f=factor: s.beside(t.got, t.expected * f), where)  # type: ignore[misc]  # a default binds
 
 
 def shifted_seed_slips(case: Case) -> Iterator[Slip]:
     """v read at the place of a neighbour, 0 where there is none."""
-    formula, name, trials = case.formula, case.name, case.trials
-    shape, grad = trials[0].weights.seeds[0].shape, trials[0].expected.shape
-    for axis, size in enumerate(shape[: len(LETTERS)] if len(formula.programs) == 1 else ()):
-        for by in (s * n for n in range(1, min(size, MOST + 1)) for s in (1, -1)):
-            here, there = shifted_indices(len(shape), axis, by)
-            said = f"v[{there}] is used instead of v[{here}]: it is shifted by {abs(by)} along axis {axis}"
-            if len(grad) == len(shape) and abs(by) == shape[axis] - grad[axis]:
-                said += f", by as much as {name} is shorter than v; with {name} as long as v a test would not see it"
-
-            def moved(seeds: Sequence[Array], axis: int = axis, by: int = by) -> Sequence[Array]:
-                return [keep_edge(np.zeros_like(seeds[0]), np.roll(seeds[0], by, axis), axis, by)]
-
-            yield case.with_seeds("shifted", said, moved)
-
-
-def entries_with_neighbour(rank: int, axis: int, by: int) -> tuple[slice, ...]:
-    """The entries that have a neighbour ``by`` places before them."""
-    part = slice(by, None) if by > 0 else slice(None, by)
-    return tuple(part if n == axis else slice(None) for n in range(rank))
-
-
-def keep_edge(edge: Array, inner: Array, axis: int, by: int) -> Array:
-    """Entries of ``inner``; those of ``edge`` where there is no neighbour ``by`` places before."""
-    found, part = np.array(edge), entries_with_neighbour(edge.ndim, axis, by)
-    found[part] = inner[part]
-    return found
+    shape, grad = case.trials[0].weights.seeds[0].shape, case.trials[0].expected.shape
+    for shift in possible_shifts(shape, [s * n for n in range(1, MOST + 1) for s in (1, -1)], least=1):
+        said = shift.said("v[{there}] is used instead of v[{here}]")
+        if len(grad) == len(shape) and abs(shift.by) == shape[shift.axis] - grad[shift.axis]:
+            said += (
+                f", by as much as {case.name} is shorter than v; with {case.name} as long as v a test would not see it"
+            )
+        yield case.with_seeds("shifted", said, lambda v, s=shift: s.beside(np.zeros_like(v), s.of(v)))  # type: ignore[misc]  # a default binds

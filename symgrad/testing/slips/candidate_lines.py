@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symgrad.calculus import flowing
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError, file_or_cell_name
-from symgrad.numeric import Array, as_float, numeric_pullback
+from symgrad.numeric import Array, as_float
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Apply, Constant, Program
 from symgrad.testing.bench import Bench, Trial
 from symgrad.testing.candidates import PullResult
 from symgrad.testing.candidates.watching import Key, LineWatch, WatchedStep, watch_lines
 from symgrad.testing.references import DerivedReference
+from symgrad.testing.slips import intermediate_values
 
 WORD = re.compile(r"(?<![\w.])(?:v_)?([A-Za-z]\w*)")
 SPAN = 80
@@ -40,14 +40,6 @@ NUMBER = re.compile(r"\d+\.?\d*(?:e-?\d+)?")
 COTANGENT = re.compile(r"v_\w+|.*\.grad")
 
 
-def forward_quantities(formula: DerivedReference) -> Known:
-    """Tensors of the forward pass, also those that composite steps are made of."""
-    found: dict[str, Array] = {}
-    for program, values in (*zip(formula.programs, formula.values, strict=True), *filter(None, formula.opened)):
-        found = {t.name: as_float(values[t.name]) for t in program.tensors()} | found
-    return found
-
-
 def backward_quantities(formula: DerivedReference, seeds: Sequence[Array]) -> Known:
     """Seeds, gradients, cotangents on the way, and parts of the lines of our backward, for one seed."""
     pulled = formula.pull(seeds)
@@ -56,11 +48,10 @@ def backward_quantities(formula: DerivedReference, seeds: Sequence[Array]) -> Kn
         found |= {program.seed if len(seeds) == 1 else f"v{number + 1}": np.asarray(seeds[number], dtype=np.float64)}
     if len(formula.programs) > 1:
         return found
-    program, values = formula.programs[0], formula.values[0]
-    names = [t.name for t in program.inputs if t.name in formula.wanted]
-    between = sorted(flowing(program, names) & program.relevant - {program.output, *names})
-    cotangents = numeric_pullback(program, values, seeds[0], between)
-    found |= {f"v_{name}": as_float(array) for name, array in cotangents.items()}
+    (program,), (sweep,) = formula.programs, formula.sweeps
+    cotangents = sweep.back({program.output: np.asarray(seeds[0])}, every=True)
+    between = sorted(cotangents.keys() - {program.output, *formula.wanted})
+    found |= {f"v_{name}": as_float(cotangents[name]) for name in between}
     for text, array in line_parts(formula, seeds[0]):
         found.setdefault(text, array)
     return found
@@ -181,7 +172,7 @@ def find_suspects(bench: Bench) -> list[Suspect]:
     if not runs or not any(step.key[2] for step in runs[0]):
         return []
     try:
-        ahead = forward_quantities(formula)
+        ahead = {name: array for name, _, array in intermediate_values(formula)}
         behind = [backward_quantities(formula, bench.weights[n].seeds) for n in chosen]
     except SymgradError:
         return []

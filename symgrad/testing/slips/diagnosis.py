@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,9 +19,9 @@ from symgrad.calculus import flowing
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, as_float, numeric_pullback, unit_at
+from symgrad.numeric import Array, as_float, unit_at
 from symgrad.ops.lookup import has_role
-from symgrad.program import Apply, Program, Role
+from symgrad.program import Apply, Role
 from symgrad.render.formula import formula_text
 from symgrad.testing.bench import Trial
 from symgrad.testing.references import DerivedReference
@@ -239,21 +239,17 @@ def wrong_step(formula: DerivedReference, trials: Mapping[str, Sequence[Trial]])
         name = step.result.name
         if name == program.output or name not in on_the_way or has_role(step.op, Role.COPIES):
             continue
-        if 0 < np.size(formula.values[0][name]) <= MOST and explains_gaps(formula, program, name, names, trials):
+        if 0 < np.size(formula.values[0][name]) <= MOST and explains_gaps(formula, name, names, trials):
             return step
     return None
 
 
 def explains_gaps(
-    formula: DerivedReference,
-    program: Program,
-    through: str,
-    names: Sequence[str],
-    trials: Mapping[str, Sequence[Trial]],
+    formula: DerivedReference, through: str, names: Sequence[str], trials: Mapping[str, Sequence[Trial]]
 ) -> bool:
     """Whether one change of the cotangent of ``through`` gives all differences, for every seed."""
     try:
-        matrix = pullback_matrix(formula, replace(program, output=through), through, names)
+        matrix = pullback_matrix(formula, through, names)
     except SymgradError:
         return False
     rank = int(np.linalg.matrix_rank(matrix))
@@ -271,11 +267,11 @@ def explains_gaps(
     return True
 
 
-def pullback_matrix(formula: DerivedReference, part: Program, through: str, names: Sequence[str]) -> Array:
+def pullback_matrix(formula: DerivedReference, through: str, names: Sequence[str]) -> Array:
     """The linear map from a cotangent of ``through`` to the gradients, a column for each of its entries."""
     shape = np.shape(formula.values[0][through])
     columns = []
     for at in np.ndindex(*shape):
-        found = numeric_pullback(part, formula.values[0], unit_at(at, shape), names)
+        found = formula.sweeps[0].back({through: unit_at(at, shape)})
         columns.append(np.concatenate([as_float(found[name]).reshape(-1) for name in names]))
     return np.stack(columns, axis=1)

@@ -7,7 +7,7 @@ simple weight have the weight 1. Also here: outputs and entries that are taken f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -21,7 +21,7 @@ from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import accesses, is_access, name_of
-from symgrad.numeric import Array, unit_at
+from symgrad.numeric import Array, as_float, evaluate, unit_at
 from symgrad.render.formula import formula_text
 from symgrad.testing.bench import Trial, largest_at, six_digits
 from symgrad.testing.references import DerivedReference
@@ -240,15 +240,20 @@ def output_shares(case: Case) -> Shares:
 
 def swapped_outputs(case: Case) -> Iterator[Slip]:
     """What comes back from one of several outputs by the seed of another."""
-    places = range(len(case.formula.programs))
-    for n, other in permutations(places, 2):
+    count = len(case.formula.programs)
+    for n, other in permutations(range(count), 2):
         if case.formula.outputs[n].shape != case.formula.outputs[other].shape:
             continue
         orders = [({n: other}, f"v{other + 1} is used instead of v{n + 1}")]
         if other > n:
             orders.append(({n: other, other: n}, f"v{n + 1} and v{other + 1} are swapped"))
         for order, said in orders:
-            yield case.with_seeds("swapped", said, lambda seeds, o=order: [seeds[o.get(k, k)] for k in places])  # type: ignore[misc]  # a default binds
+
+            def made(trial: Trial, order: Mapping[int, int] = order) -> Array:
+                seeds = trial.weights.seeds
+                return case.formula.pull([seeds[order.get(k, k)] for k in range(count)])[case.name]
+
+            yield Slip("swapped", said, made)
 
 
 def entry_slips(case: Case) -> Iterator[Slip]:
@@ -281,11 +286,9 @@ def term_shares(case: Case) -> Iterator[Shares]:
     """Terms of the gradient, multiplied out further and further."""
     if case.single is None:
         return
-    (program, _), sweep = case.single, case.formula.sweep(0, case.name)
-    if not sweep.whole:
-        return
-    axes = sweep.equation.axes
-    terms: list[sp.Expr] = [sweep.equation.right]
+    (program, values), sweep = case.single, case.formula.sweep(0, case.name)
+    axes, views = sweep.equation.axes, find_views(program)
+    terms: list[sp.Expr] = [sweep.equation.right] if sweep.whole else []
     for _ in range(LEVELS):
         wider = [part for term in terms for part in multiplied_out(term)]
         if len(wider) == len(terms) or len(wider) > MOST_TERMS:
@@ -293,8 +296,13 @@ def term_shares(case: Case) -> Iterator[Shares]:
         terms = wider
         shares = []
         for equation in (Equation(axes, term) for term in terms):
-            text = short_term_text(substitute(equation, find_views(program)).right, axes, program.seed)
-            shares.append(GradientShare(f"the term {text}" if text else "", case.evaluated(equation)))
+
+            def part(trial: Trial, equation: Equation = equation) -> Array:
+                known = values.with_arrays({program.seed: trial.weights.seeds[0]})
+                return as_float(evaluate(equation, known.arrays, known.sizes))
+
+            text = short_term_text(substitute(equation, views).right, axes, program.seed)
+            shares.append(GradientShare(f"the term {text}" if text else "", part))
         yield Shares(case, shares)
 
 
