@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 
@@ -20,13 +19,13 @@ import sympy as sp
 from symgrad.backward.trees import rewrite_tree
 from symgrad.calculus.local_derivatives import SEED
 from symgrad.closed_form.writing.sum_writers import SUMS
-from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Equation, Index, instantiate
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
-from symgrad.numeric import as_float
+from symgrad.numeric import Array, as_float
 from symgrad.oracles.forms import evaluate_text
 from symgrad.render.formula import formula_text
 from symgrad.shapes import Size
+from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Slip
 
 AXIS, MOST_AXES = (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
@@ -43,35 +42,29 @@ Rows = Iterator[tuple[ast.expr, ast.expr, str, str]]
 
 def closed_form_slips(case: Case, axes: bool = False) -> Iterator[Slip]:
     """The closed form with one operand turned: ``v @ a`` for ``v @ a.T``; or with ``axes`` added up along others."""
-    if case.single is None:
+    form = None if case.single is None else case.formula.form(0, case.name)
+    if case.single is None or form is None:
         return
     program, values = case.single
-    try:
-        form = case.formula.form(0, case.name)
-    except SymgradError:
-        return
-    if form is None:
-        return
-    known = {t.name: as_float(values[t.name]) for t in program.inputs}
-    known = {program.output: as_float(values[program.output]), **known}
-    ranks = {program.seed: np.ndim(values[program.output]), **{name: array.ndim for name, array in known.items()}}
+    known = {t.name: as_float(values[t.name]) for t in (program.out, *program.inputs)}
+    ranks = {program.seed: np.ndim(known[program.output]), **{name: array.ndim for name, array in known.items()}}
     nodes = list(ast.walk(parse_closed_form(form.bare)))
     read = sum(isinstance(n, ast.Name) and n.id in known for n in nodes)
     sizes = sum(isinstance(n, ast.Attribute) and n.attr == "shape" for n in nodes)
-    along = read == sizes and np.ndim(values[case.name]) != np.ndim(values[program.output])
+    along = read == sizes and ranks[case.name] != ranks[program.output]
     turning = partial(transpose_operand, ranks=ranks, kind="wrong_axis" if along else "transposed")
     for kind, text, said in variants(form.bare, sum_over_other_axes) if axes else altered_products(form.bare, turning):
-        yield Slip(
-            kind, f"equals {text}: {said}",
-            lambda t, text=text: as_float(evaluate_text(text, {**known, program.seed: t.weights.seeds[0]})),  # type: ignore[misc]  # a default binds
-        )  # fmt: skip
+
+        def made(trial: Trial, text: str = text) -> Array:
+            return as_float(evaluate_text(text, {**known, program.seed: trial.weights.seeds[0]}))
+
+        yield Slip(kind, f"equals {text}: {said}", made)
 
 
 def altered_products(text: str, turning: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
     """A text with an operand turned, with the sides of one @ the other way round, then with both."""
-    yield from variants(text, turning)
     others = list(variants(text, swap_matmul_operands))
-    yield from others
+    yield from (*variants(text, turning), *others)
     for kind, other, said in others:
         yield from ((kind, both, f"{said}, and {more}") for _, both, more in variants(other, turning))
 
@@ -125,33 +118,25 @@ def sum_over_other_axes(tree: ast.Module) -> Rows:
         axes = node.args[0]
         if node.func.attr not in SUMS or not all(isinstance(n, (ast.Tuple, *AXIS)) for n in ast.walk(axes)):
             continue
+        plain, several = ast.unparse(axes), isinstance(axes, ast.Tuple)
         for others in combinations(range(MOST_AXES), len(axes.elts) if isinstance(axes, ast.Tuple) else 1):
-            elements: list[ast.expr] = [ast.Constant(axis) for axis in others]
-            along = ast.Tuple(elements, ast.Load()) if isinstance(axes, ast.Tuple) else elements[0]
-            said = f"it is summed over other axes than {ast.unparse(axes)}"
+            along = ast.parse(str(others if several else others[0]), mode="eval").body
+            said = f"it is summed over other axes than {plain}"
             yield node, ast.Call(node.func, [along], node.keywords), "wrong_axis", said
         if node.keywords:
-            said = f"{ast.unparse(node.keywords[0])} is missing"
-            yield node, ast.Call(node.func, [axes], []), "wrong_axis", said
-        said = f"it is summed over everything, not only over {ast.unparse(axes)}"
+            yield node, ast.Call(node.func, [axes], []), "wrong_axis", f"{ast.unparse(node.keywords[0])} is missing"
+        said = f"it is summed over everything, not only over {plain}"
         yield node, ast.Call(node.func, [], []), "wrong_axis", said
 
 
-@dataclass(frozen=True)
-class Alteration:
-    """An equation with another right-hand side: the kind of that mistake, and a clause with room for some parts."""
-
-    kind: str
-    clause: str
-    parts: tuple[Expr, ...]
-    right: Expr
-
-    def said(self, axes: Sequence[Index], names: Mapping[str, str], sizes: Mapping[Size, Size]) -> str:
-        """The clause, its parts in the names of the program."""
-        texts = [describe_part(part, axes, names, sizes) for part in self.parts]
-        letters = DELTA.fullmatch(texts[0]) if self.clause == MISSING else None
-        means = ", which is 1 where {} = {} and 0 elsewhere".format(*letters.groups()) if letters else ""
-        return self.clause.format(*texts) + means
+def describe_alteration(
+    clause: str, parts: Sequence[Expr], axes: Sequence[Index], names: Mapping[str, str], sizes: Mapping[Size, Size]
+) -> str:
+    """A clause with room for some parts of a formula, in the names of a program."""
+    texts = [describe_part(part, axes, names, sizes) for part in parts]
+    letters = DELTA.fullmatch(texts[0]) if clause == MISSING else None
+    means = ", which is 1 where {} = {} and 0 elsewhere".format(*letters.groups()) if letters else ""
+    return clause.format(*texts) + means
 
 
 def describe_part(node: Expr, axes: Sequence[Index], names: Mapping[str, str], sizes: Mapping[Size, Size]) -> str:
@@ -165,17 +150,22 @@ def describe_part(node: Expr, axes: Sequence[Index], names: Mapping[str, str], s
     return f"with {min(inner, key=len)}" if inner else "…"
 
 
-def altered_equations(equation: Equation) -> Iterator[Alteration]:
+Altered = tuple[str, str, Sequence[Expr], Expr]
+"""Another right-hand side of an equation: the kind of that mistake, a clause, the parts that it names, the formula."""
+
+
+def altered_equations(equation: Equation) -> Iterator[Altered]:
     """Terms first, then factors, sums and powers; what would read between two entries is nobody's mistake.
 
     Nor is what stood inside of a sum without that sum: it has an index that nothing says.
     """
     own = {index for access in accesses(equation.right) for index in indices_of(access)}
-    for altered in every_alteration(equation):
-        if free_indices(altered.right) <= {*equation.axes} and all(
-            is_whole_index(index) for access in accesses(altered.right) for index in set(indices_of(access)) - own
+    for where, old, new, kind, clause, parts in every_alteration(equation):
+        right = where.xreplace({old: new})
+        if free_indices(right) <= {*equation.axes} and all(
+            is_whole_index(index) for access in accesses(right) for index in set(indices_of(access)) - own
         ):
-            yield altered
+            yield kind, clause, parts, right
 
 
 def is_whole_index(index: Expr) -> bool:
@@ -184,46 +174,43 @@ def is_whole_index(index: Expr) -> bool:
     return bool(index.has(sp.floor)) or (not below and all(n.is_integer for n in index.atoms(sp.Number)))
 
 
-def every_alteration(equation: Equation) -> Iterator[Alteration]:
-    """All of them, whether they can be evaluated or not."""
+def every_alteration(equation: Equation) -> Iterator[tuple[Expr, Expr, Expr, str, str, tuple[Expr, ...]]]:
+    """All of them, whether they can be evaluated or not: what stands where in place of what, kind, clause, parts."""
     right = equation.right
-
-    def altered(kind: str, clause: str, parts: Sequence[Expr], old: Expr, new: Expr, where: Expr = right) -> Alteration:
-        return Alteration(kind, clause, tuple(parts), where.xreplace({old: new}))
-
     for where in (sp.Add(*multiplied_out(right)), right):
         for node in outermost_nodes(where, sp.Add):
             for term in node.args:
                 rest = node - term
-                yield altered("missing_term", "the term {} is missing", [term], node, rest, where)
-                yield altered("missing_term", "the term {} has the wrong sign", [term], node, rest - term, where)
-            if len(node.args) > 2 and contains_seed(node):
-                for term in node.args:
-                    yield altered("missing_term", "only the term {} is there", [term], node, term, where)
+                yield where, node, rest, "missing_term", "the term {} is missing", (term,)
+                yield where, node, rest - term, "missing_term", "the term {} has the wrong sign", (term,)
+            for term in node.args if len(node.args) > 2 and contains_seed(node) else ():
+                yield where, node, term, "missing_term", "only the term {} is there", (term,)
     for node in outermost_nodes(right, sp.Sum):
         body, limits = node.function, node.limits
-        for factor in sp.Mul.make_args(body):
-            if contains_seed(factor) or factor.is_number:
+        for factor in plain_factors(body):
+            if factor.is_number:
                 continue
             plain = node.func(body / factor, *limits)
             size = sp.Mul(*(high - low + 1 for _, low, high in limits))
             mean = "a mean is used instead of a mean weighted by {}"
-            yield altered("missing_factor", mean, [factor], node, plain / size)
-            yield altered("missing_factor", "{} is missing in the sum", [factor], node, plain)
+            yield right, node, plain / size, "missing_factor", mean, (factor,)
+            yield right, node, plain, "missing_factor", "{} is missing in the sum", (factor,)
         if contains_seed(body):
             bare = body.xreplace({limit[0]: axis for limit, axis in zip(limits, equation.axes, strict=False)})
-            yield altered("missing_term", "the sum over the other entries is missing", [], node, bare)
+            yield right, node, bare, "missing_term", "the sum over the other entries is missing", ()
     for node in outermost_nodes(right, sp.Mul):
-        for factor in node.args:
-            if not contains_seed(factor):
-                yield altered(
-                    "scaled" if factor.is_number else "missing_factor", MISSING, [factor], node, node / factor
-                )
+        for factor in plain_factors(node):
+            yield right, node, node / factor, "scaled" if factor.is_number else "missing_factor", MISSING, (factor,)
     for node in outermost_nodes(right, sp.Pow):
         base, exponent = node.args
         for power in (exponent - 1, exponent + 1, -exponent) if not contains_seed(base) else ():
             other = sp.Pow(base, power)
-            yield altered("missing_factor", "{} is used instead of {}", [other, node], node, other)
+            yield right, node, other, "missing_factor", "{} is used instead of {}", (other, node)
+
+
+def plain_factors(product: Expr) -> list[Expr]:
+    """The factors that do not read v."""
+    return [factor for factor in sp.Mul.make_args(product) if not contains_seed(factor)]
 
 
 def seed_sums(node: Expr) -> list[Expr]:

@@ -30,7 +30,7 @@ from symgrad.program import Apply, Program, Role
 from symgrad.shapes import SizeMismatch, Sizes
 from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Clause, Made, call_text, has_square_rows
-from symgrad.testing.slips.formula_slips import altered_equations
+from symgrad.testing.slips.formula_slips import altered_equations, describe_alteration
 from symgrad.testing.trial_seeds import Weights
 
 AXES = ("dim", "dims", "dim0", "dim1")
@@ -190,12 +190,12 @@ def altered_terms(place: Place) -> Found:
     """The formula with a term or a factor changed."""
     form, axes = place.form, place.equation.axes
     names = {**form.names, SEED: place.seed}
-    for altered in altered_equations(place.equation):
+    for kind, clause, parts, right in altered_equations(place.equation):
 
-        def change(cotangent: Array, right: sp.Expr = altered.right) -> Array:
+        def change(cotangent: Array, right: sp.Expr = right) -> Array:
             return as_float(evaluated(Equation(axes, right), form, place.values, {SEED: cotangent}))
 
-        yield altered.kind, partial(altered.said, axes, names, form.sizes), change
+        yield kind, partial(describe_alteration, clause, parts, axes, names, form.sizes), change
 
 
 def transposes(place: Place) -> Found:
