@@ -20,7 +20,7 @@ from symgrad.calculus.local_derivatives import SEED, TANGENT, Standard
 from symgrad.entries.spec import Op
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
-from symgrad.indexing.symbols import accesses, name_of
+from symgrad.indexing.symbols import names_read
 from symgrad.language.expand import unify_step_shapes
 from symgrad.numeric import Array, Values, as_float, forward, unit_at
 from symgrad.numeric.forward_pass import evaluated
@@ -90,8 +90,9 @@ class Place:
 
     @property
     def read(self) -> dict[str, Array]:
-        """The tensors of the forward pass that the local pullback may read."""
-        names = dict.fromkeys(self.form.names.values())
+        """The tensors of the forward pass that the local pullback reads."""
+        read = names_read(self.equation.right)
+        names = dict.fromkeys(name for own, name in self.form.names.items() if own in read)
         return {name: self.values.arrays[name] for name in names if name in self.values.arrays}
 
     @property
@@ -124,7 +125,7 @@ class Place:
         """For a seed the cotangent of the result, and what the right local pullback makes of it."""
 
         def found(weights: Weights) -> tuple[Array, Array]:
-            cotangent = self.cotangents(weights)[self.step.result.name]
+            cotangent = as_float(self.cotangents(weights)[self.step.result.name])
             return cotangent, self.pulled(cotangent)
 
         return cache(found)
@@ -200,8 +201,7 @@ def altered_terms(place: Place) -> Found:
 
 def transposes(place: Place) -> Found:
     """An operand, the cotangent or what comes out of it, turned; of what reads v alone an axis is another one."""
-    read = map(name_of, accesses(place.equation.right))
-    loses = np.ndim(place.operand) != np.ndim(place.result) and all(name == SEED for name in read)
+    loses = np.ndim(place.operand) != np.ndim(place.result) and not place.read
     kind, turn = "wrong_axis" if loses else "transposed", partial(np.swapaxes, axis1=-1, axis2=-2)
     if has_square_rows(place.result):
         said = f"{place.seed} is {'summed over the wrong axis' if loses else 'transposed'}"
@@ -217,7 +217,7 @@ def reversed_axes(place: Place) -> Found:
         reverse = f"in reverse order along {which}"
 
         def fits(array: Array, count: int = len(axes)) -> bool:
-            return array.ndim >= count and max(array.shape[-count:]) > 1
+            return array.ndim >= count and array.shape[-count] > 1
 
         turn, said = partial(np.flip, axis=axes), f"{{}} is read {reverse}, or should be"
         rows = rearranged(place, fits, turn, f"the gradient is {reverse}", said)

@@ -43,9 +43,14 @@ class GradientShare:
     """A part of a gradient, linear in v: its name, what it is for a seed, and what is said where it is missing."""
 
     what: str
-    part: Made
+    made: Made
     gone: str = ""
     kind: str = "missing_term"
+
+    @cached_property
+    def part(self) -> Made:
+        """What it is, computed once for each seed."""
+        return cache(self.made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,36 +62,27 @@ class Shares:
 
     def each(self, weights: Sequence[Fraction] = GONE) -> Iterator[Slip]:
         """One of them alone, and one of them missing or subtracted."""
-        count = len(self.shares)
-        for place in range(count):
-            if count > 2:
-                yield self.slip([Fraction(k == place) for k in range(count)])
-            for weight in weights:
-                yield self.slip([weight if k == place else Fraction(1) for k in range(count)])
+        for share in self.shares:
+            if len(self.shares) > 2:
+                yield self.slip(Fraction(0), [other for other in self.shares if other is not share])
+            yield from (self.slip(weight, [share]) for weight in weights)
 
     def solved(self) -> Iterator[Slip]:
         """The weights with which what came comes about."""
         if self.shares and any(trial.got.any() for trial in self.case.trials):  # a page asks before anything came
             trials = self.case.trials if len(self.shares) > 1 else self.case.trials[:1]
-            weights = solve_weights([[part(trial) for part in self.parts] for trial in trials], trials)
-            yield from [] if weights is None else [self.slip(weights)]
+            weights = solve_weights([[share.part(trial) for share in self.shares] for trial in trials], trials)
+            for weight in {w for w in weights or () if w != 1}:  # one at most
+                yield self.slip(weight, [s for s, w in zip(self.shares, weights or (), strict=True) if w != 1])
 
-    @cached_property
-    def parts(self) -> list[Made]:
-        """What they are, computed once for each seed."""
-        return [cache(share.part) for share in self.shares]
-
-    def slip(self, weights: Sequence[Fraction]) -> Slip:
-        """The gradient with these weights, of which those that are not 1 are all the same."""
+    def slip(self, weight: Fraction, changed: Sequence[GradientShare]) -> Slip:
+        """The gradient with this weight for some of the shares."""
 
         def made(trial: Trial) -> Array:
-            others = [float(w - 1) * part(trial) for w, part in zip(weights, self.parts, strict=True) if w != 1]
-            return np.asarray(trial.expected + sum(others))
+            return np.asarray(trial.expected + float(weight - 1) * sum(share.part(trial) for share in changed))
 
-        changed = [share for share, w in zip(self.shares, weights, strict=True) if w != 1]
-        whole = [share for share, w in zip(self.shares, weights, strict=True) if w == 1]
-        (weight,) = {w for w in weights if w != 1}
-        count = f"{len(changed)} of the {len(weights)} terms of {self.case.name}.grad"
+        whole = [share for share in self.shares if share not in changed]
+        count = f"{len(changed)} of the {len(self.shares)} terms of {self.case.name}.grad"
         kind, said = describe_weights(weight, changed, whole, count)
         counted = describe_miscount(float(weight), self.case) if weight > 0 else ""
         return Slip(kind, f"{said}{f', {counted}' if counted else ''}", made)

@@ -73,15 +73,15 @@ def gradient_places(case: Case, composite: bool) -> Iterator[Place]:
             continue
         program, values = found
         sweep = Pull(program, values, [case.name])
-
-        def cotangents(weights: Weights, sweep: Pull = sweep, number: int = number) -> Mapping[str, Array]:
-            found = sweep.back({sweep.program.output: weights.seeds[number]}, every=True)
-            return {name: as_float(array) for name, array in found.items()}
-
-        carried = cache(cotangents)
+        carried = cache(partial(every_cotangent, sweep, number))
         for step in (step for step in reversed(sweep.steps) if step.result.name in program.relevant):
             for position in sweep.places[step.result.name]:
                 yield Place(case, sweep, carried, step, position)
+
+
+def every_cotangent(sweep: Pull, number: int, weights: Weights) -> Mapping[str, Array]:
+    """What arrives at each tensor of output ``number`` for a seed."""
+    return sweep.back({sweep.program.output: weights.seeds[number]}, every=True)
 
 
 def use_slips(case: Case, place: Place, weighed: bool) -> Iterator[Slip]:
@@ -114,13 +114,10 @@ def other_operations(case: Case, place: Place, trial: Trial) -> Iterator[tuple[s
     program, values, name = place.program, place.values, case.name
     operand = str(place.step.arguments[place.position])
     carried, _ = place.arrived(trial.weights)
-    direction = np.random.default_rng(0).uniform(0.5, 1.0, np.shape(values[name]))
-    along = direction
+    along = direction = np.random.default_rng(0).uniform(0.5, 1.0, np.shape(values[name]))
     if operand != name:
         along = as_float(numeric_pushforward(replace(program, output=operand), values, name, direction))
-    own = directional_slope(place, place.step, carried, along)
-    if own is None:
-        return
+    own = float(np.sum(place.part(trial) * direction))
     came = own + float(np.sum((trial.got - trial.expected) * direction))
     near = NEAR * max(abs(came), abs(own))
     for other in TABLE.values():
