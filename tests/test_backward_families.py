@@ -475,3 +475,35 @@ def test_numbers_of_a_pair_are_seen_with_all_their_digits() -> None:
 def test_no_entry_of_a_random_seed_is_blind(seed: int) -> None:
     drawn = [w for w in integer_seeds([(1, 1), (2,)], seed) if "random" in w.name]
     assert all((part != 0).all() for w in drawn for part in w.seeds)
+
+
+def gated(x: Any, w: Any) -> Any:
+    d = x - x.mean(-1, keepdim=True)
+    h = d / torch.sqrt((d * d).mean(-1, keepdim=True) + 0.001) * w
+    return h * torch.sigmoid(h) + torch.tanh(x) * x
+
+
+def gated_backward(share: float) -> Function:
+    """With another weight for what comes back through the mean."""
+
+    def backward(v: Any, x: Any, w: Any) -> Any:
+        d, t = x - x.mean(-1, keepdim=True), torch.tanh(x)
+        s = torch.sqrt((d * d).mean(-1, keepdim=True) + 0.001)
+        h = d / s * w
+        p = torch.sigmoid(h)
+        g = v * p * (1 + h * (1 - p))
+        c = g * w / s - d * (g * w * d).sum(-1, keepdim=True) / s**3 / 4
+        return c - share * c.mean(-1, keepdim=True) + v * (t + x * (1 - t**2)), (g * d / s).sum(0)
+
+    return backward
+
+
+@pytest.mark.parametrize(("share", "said"), [(1, ""), (0.5, "is 1/2 of what"), (3, "is 3 times what")])
+def test_a_share_is_weighed_at_the_far_end_of_a_long_program(share: float, said: str) -> None:
+    """Mistakes that change nothing, a tensor in another's place where no pullback reads it, had used up all tries."""
+    text = "d = x - x.mean(-1, keepdim=True); h = d / sqrt((d * d).mean(-1, keepdim=True) + 0.001) * w"
+    text += "; h * sigmoid(h) + tanh(x) * x"
+    wrong = function(gated, gated_backward(share))
+    found = check_backward(wrong, text, only="value", x=randn(3, 4), w=randn(4, seed=1)).findings
+    assert [f.kind for f in found] == ["scaled"] * bool(said)
+    assert all(f"the gradient of t2 through d = sub(x, t2) {said} it should be" in f.message for f in found)
