@@ -309,6 +309,24 @@ def test_a_name_that_was_assigned_again_means_one_thing(tmp_path):
     assert "= torch" in story
 
 
+def test_a_layer_that_is_called_as_its_result_keeps_its_names(tmp_path):
+    story = told(
+        tmp_path,
+        "class Heads(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.mu, self.scale = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)\n"
+        "    def forward(self, x):\n"
+        "        mu = self.mu(x)\n"
+        "        scale = self.scale(x).exp()\n"
+        "        return (mu * scale).sum()\n"
+        "net, x = Heads(), torch.ones(4, 3)\n"
+        "net(x).backward()\n",
+    )
+    assert "mu = linear(x, mu.weight, mu.bias)" in story
+    assert "scale.weight 1×6 row v_scale.out.T @ x" in story
+
+
 BEYOND = {
     "a number over float32": (
         "x = torch.tensor(1e-20, requires_grad=True)\n(1e-30 / x).backward()\n",

@@ -93,8 +93,9 @@ def assign_labels(
     taken |= set(found.values())
     made = {found.get(name) for name in told}
     for given in program.inputs:
-        first = FIRST.match(found.get(given.name, ""))
-        if first is not None and first[0] != found[given.name] and first[0] in made:  # bases[:, 1:] of an older bases
+        label = found.get(given.name, "")
+        first = FIRST.match(label) if WRITTEN.fullmatch(label) else None
+        if first is not None and first[0] in made:  # bases[:, 1:] of an older bases; mu.weight is a module's
             found[given.name] = free_name((f"{first[0]}_0",), taken)
             taken.add(found[given.name])
     for name, (letter, tensor) in cotangents.items():
