@@ -24,9 +24,20 @@ from symgrad_cli.main import main
 from tests.networks import LENET
 
 GOLDEN = Path(__file__).parent / "golden"
-STORIES = sorted((GOLDEN / "run").glob("*.txt"))
-ANSWERS = sorted((GOLDEN / "answers").glob("*.txt"))
-PRINTED = sorted((GOLDEN / "python").glob("*.txt"))
+LONG = ("45-complex-matrices", "46-calls-of-layers")
+"""Each takes as long as all other stories."""
+
+
+def texts_in(folder: str) -> list[Any]:
+    """The files of one kind; each in a process of its choice, as together they take as long as all other tests."""
+    found = []
+    for path in sorted((GOLDEN / folder).glob("*.txt")):
+        alone = pytest.mark.xdist_group(f"{folder}/{path.stem}")
+        found.append(pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in LONG else alone))
+    return found
+
+
+STORIES, ANSWERS, PRINTED = texts_in("run"), texts_in("answers"), texts_in("python")
 
 
 def assert_kept(path: Path, found: str, before: str = "") -> None:
@@ -58,7 +69,7 @@ def read_of(page: str) -> str:
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", ANSWERS)
 def test_what_commands_print(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command with all that it prints, errors too."""
     kept, told = path.read_text(encoding="utf-8"), ""
@@ -69,7 +80,7 @@ def test_what_commands_print(path: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert_kept(path, told)
 
 
-@pytest.mark.parametrize("path", PRINTED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PRINTED)
 def test_what_lines_of_python_print(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The lines, a line of dashes, and what they print."""
     source, dashes, _ = path.read_text(encoding="utf-8").partition("-----\n")
@@ -166,7 +177,7 @@ def test_the_page_of_an_operation(style: str, tmp_path: Path) -> None:
 
 @pytest.mark.one_in(8)
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", STORIES)
 def test_the_stories_of_a_script(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script, with the options in its first line where it has some, a line of dashes, and what is told of it."""
     monkeypatch.chdir(tmp_path)
