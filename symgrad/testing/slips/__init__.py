@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, Values, as_float, numeric_pushforward
+from symgrad.numeric import Array, Values, as_float, numeric_pushforward, unit_at
 from symgrad.program import Apply, Program
 from symgrad.testing.bench import Trial, largest_at, six_digits
 from symgrad.testing.references import DerivedReference
@@ -116,6 +116,11 @@ def later_slips(case: Case) -> Iterator[Slip]:
 def has_square_rows(array: Array) -> bool:
     """Whether the last two axes are those of a square matrix of more than one row."""
     return array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1
+
+
+def jacobian_rows(pull: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
+    """What is pulled back of each v of a shape that is 1 in one place and 0 elsewhere."""
+    return np.stack([pull(unit_at(at, shape)) for at in np.ndindex(*shape)])
 
 
 def intermediate_values(formula: DerivedReference) -> Iterator[tuple[str, str, Array]]:

@@ -19,13 +19,13 @@ from symgrad.calculus import flowing
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
 from symgrad.errors import SymgradError
-from symgrad.numeric import Array, as_float, unit_at
+from symgrad.numeric import Array, as_float
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Role
 from symgrad.render.formula import formula_text
 from symgrad.testing.bench import Trial
 from symgrad.testing.references import DerivedReference
-from symgrad.testing.slips import LINEAR, Case, Slip, later_slips, seed_slips, shift_slips
+from symgrad.testing.slips import LINEAR, Case, Slip, jacobian_rows, later_slips, seed_slips, shift_slips
 from symgrad.testing.slips.formula_slips import closed_form_slips
 from symgrad.testing.slips.share_slips import scale_slips, share_slips, weighted_slips
 from symgrad.testing.slips.step_slips import forward_slips, operation_slips, step_slips
@@ -248,8 +248,13 @@ def explains_gaps(
     formula: DerivedReference, through: str, names: Sequence[str], trials: Mapping[str, Sequence[Trial]]
 ) -> bool:
     """Whether one change of the cotangent of ``through`` gives all differences, for every seed."""
+
+    def pulled(cotangent: Array) -> Array:
+        found = formula.sweeps[0].back({through: cotangent})
+        return np.concatenate([as_float(found[name]).reshape(-1) for name in names])
+
     try:
-        matrix = pullback_matrix(formula, through, names)
+        matrix = jacobian_rows(pulled, np.shape(formula.values[0][through])).T
     except SymgradError:
         return False
     rank = int(np.linalg.matrix_rank(matrix))
@@ -265,13 +270,3 @@ def explains_gaps(
         if (np.abs(matrix @ solved - gaps) > limits).any():
             return False
     return True
-
-
-def pullback_matrix(formula: DerivedReference, through: str, names: Sequence[str]) -> Array:
-    """The linear map from a cotangent of ``through`` to the gradients, a column for each of its entries."""
-    shape = np.shape(formula.values[0][through])
-    columns = []
-    for at in np.ndindex(*shape):
-        found = formula.sweeps[0].back({through: unit_at(at, shape)})
-        columns.append(np.concatenate([as_float(found[name]).reshape(-1) for name in names]))
-    return np.stack(columns, axis=1)

@@ -22,14 +22,14 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import names_read
 from symgrad.language.expand import unify_step_shapes
-from symgrad.numeric import Array, Values, as_float, forward, unit_at
+from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.forward_pass import evaluated
 from symgrad.numeric.vector_products import Pull, pull_step
 from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Program, Role
 from symgrad.shapes import SizeMismatch, Sizes
 from symgrad.testing.bench import Trial
-from symgrad.testing.slips import Case, Clause, Made, call_text, has_square_rows
+from symgrad.testing.slips import Case, Clause, Made, call_text, has_square_rows, jacobian_rows
 from symgrad.testing.slips.formula_slips import altered_equations, describe_alteration
 from symgrad.testing.trial_seeds import Weights
 
@@ -242,8 +242,8 @@ def diagonal_only(place: Place) -> Found:
         return
 
     def diagonally(cotangent: Array) -> Array:
-        found = [place.pulled(unit_at(at, shape))[at] for at in np.ndindex(*shape)]
-        return np.reshape(found, shape) * cotangent
+        rows = jacobian_rows(place.pulled, shape).reshape(cotangent.size, -1)
+        return np.diagonal(rows).reshape(shape) * cotangent
 
     def pushed(cotangent: Array) -> Array:
         equation = local_pushforward(form.key, place.position)

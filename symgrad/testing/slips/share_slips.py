@@ -21,11 +21,11 @@ from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.form import find_views
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import accesses, is_access, name_of
-from symgrad.numeric import Array, as_float, evaluate, unit_at
+from symgrad.numeric import Array, as_float, evaluate
 from symgrad.render.formula import formula_text
 from symgrad.testing.bench import Trial, largest_at, six_digits
 from symgrad.testing.references import DerivedReference
-from symgrad.testing.slips import Case, Made, Slip, intermediate_values
+from symgrad.testing.slips import Case, Made, Slip, intermediate_values, jacobian_rows
 from symgrad.testing.slips.formula_slips import multiplied_out
 
 MOST_ENTRIES, MOST_TERMS, LEVELS = 64, 8, 3
@@ -258,7 +258,7 @@ def entry_slips(case: Case) -> Iterator[Slip]:
     size = int(np.prod(shape))
     if not 1 < size <= MOST_ENTRIES or len(case.formula.programs) > 1:
         return
-    rows = np.stack([case.formula.pull([unit_at(at, shape)])[case.name] for at in np.ndindex(*shape)])
+    rows = jacobian_rows(lambda v: case.formula.pull([v])[case.name], shape)
     if not np.isfinite(rows).all():
         return
     if rows[0].shape == shape:

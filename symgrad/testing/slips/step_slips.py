@@ -57,12 +57,16 @@ def every_slip(case: Case) -> Iterator[Slip]:
         places.sort(key=lambda p: np.ndim(p.operand) == np.ndim(p.result))  # what loses an axis may lose the wrong one
         for shared in (False, True):
             chosen = [p for p in places if p.leads_to(right) == shared]
-            yield from chain.from_iterable(use_slips(case, place, weighed=False) for place in chosen)
+            uses = [use_shares(case, place) for place in chosen]
+            yield from chain.from_iterable(shares.each() for shares in uses)
             for family in FAMILIES:
                 for place in chosen:
                     for kind, said, change in family(place):
                         yield Slip(kind, said, place.gradient(change), place.said)
-            yield from chain.from_iterable(use_slips(case, place, weighed=True) for place in chosen)
+            for place, shares in zip(chosen, uses, strict=True):
+                sizes = {n for a in (place.operand, place.result) for n in (2, *np.shape(a), np.size(a)) if n > 1}
+                yield from shares.each([Fraction(a, b) for n in sorted(sizes) for a, b in ((n, 1), (1, n))])
+                yield from shares.solved()
 
 
 def gradient_places(case: Case, composite: bool) -> Iterator[Place]:
@@ -84,21 +88,13 @@ def every_cotangent(sweep: Pull, number: int, weights: Weights) -> Mapping[str, 
     return sweep.back({sweep.program.output: weights.seeds[number]}, every=True)
 
 
-def use_slips(case: Case, place: Place, weighed: bool) -> Iterator[Slip]:
-    """What comes back through one step is missing or subtracted, or ``weighed``: a number of times as large."""
+def use_shares(case: Case, place: Place) -> Shares:
+    """What comes back through one step, which may be missing or of another weight; not where that is everything."""
     what, step = str(place.step.arguments[place.position]), place.step
     several = step.tensors.count(what) > 1
-    if place.alone and not several:
-        return
     way = f"the gradient of {what}{f' as argument {place.position + 1}' if several else ''} through {step.result.name} "
-    way += f"= {call_text(step)}"
-    shares = Shares(case, [GradientShare(way, place.part)])
-    if not weighed:
-        yield from shares.each()
-        return
-    sizes = {int(n) for a in (place.operand, place.result) for n in (*np.shape(a), np.size(a)) if n > 1} | {2}
-    yield from shares.each([Fraction(a, b) for n in sorted(sizes) for a, b in ((n, 1), (1, n))])
-    yield from shares.solved()
+    share = GradientShare(f"{way}= {call_text(step)}", place.part)
+    return Shares(case, [share] if several or not place.alone else [])
 
 
 def operation_slips(case: Case) -> Iterator[Slip]:
