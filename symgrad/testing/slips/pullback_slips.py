@@ -68,12 +68,12 @@ class Place:
         """Its numbers."""
         return self.sweep.values
 
-    @property
+    @cached_property
     def form(self) -> Standard:
         """The step in standard names."""
         return standard(self.step, self.program)
 
-    @property
+    @cached_property
     def equation(self) -> Equation:
         """Its local pullback."""
         return local_pullback(self.form.key, self.position)
@@ -88,7 +88,7 @@ class Place:
         """The step's result."""
         return self.values[self.step.result.name]
 
-    @property
+    @cached_property
     def read(self) -> dict[str, Array]:
         """The tensors of the forward pass that the local pullback reads."""
         read = names_read(self.equation.right)
