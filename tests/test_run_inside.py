@@ -327,6 +327,20 @@ def test_a_layer_that_is_called_as_its_result_keeps_its_names(tmp_path):
     assert "scale.weight 1×6 row v_scale.out.T @ x" in story
 
 
+def test_a_name_of_the_users_is_theirs_where_torch_calls_something_else_so(tmp_path):
+    """Categorical calls what it is asked about ``value``."""
+    story = told(
+        tmp_path,
+        "logits, w = torch.zeros(4, 3, requires_grad=True), torch.ones(4, requires_grad=True)\n"
+        "taken = torch.tensor([0, 2, 1, 1])\n"
+        "lp = torch.distributions.Categorical(logits=logits).log_prob(taken)\n"
+        "value = w * 2\n"
+        "(lp * value).sum().backward()\n",
+    )
+    assert "value = w * 2 4" in story
+    assert "data 4×1" in story
+
+
 BEYOND = {
     "a number over float32": (
         "x = torch.tensor(1e-20, requires_grad=True)\n(1e-30 / x).backward()\n",

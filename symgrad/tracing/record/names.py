@@ -48,11 +48,12 @@ def name_nodes(
     if given:
         names = {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names, in_sight), **names}
     words = {key: name for key, name in in_sight.items() if not name.replace(".", "").isdigit()}  # not nn.Sequential's
-    inside = {
-        **name_as_read(order, torch_place),
-        **name_module_arguments(order, words),
-        **name_assigned(order, None, True, torch_place),
-    }
+    theirs = {*names.values()}  # torch's variable of that name would be taken for the user's
+    read, assigned = (
+        {key: name for key, name in torchs.items() if name not in theirs}
+        for torchs in (name_as_read(order, torch_place), name_assigned(order, None, True, torch_place))
+    )
+    inside = {**read, **name_module_arguments(order, words), **assigned}
     known = {**inside, **names}
     views = ((id(n), view_text(n, lambda base: known.get(id(base), own_name(base, in_sight)))) for n in order)
     inside |= {key: text for key, text in views if text is not None}
