@@ -125,7 +125,8 @@ class Place:
         """For a seed the cotangent of the result, and what the right local pullback makes of it."""
 
         def found(weights: Weights) -> tuple[Array, Array]:
-            cotangent = as_float(self.cotangents(weights)[self.step.result.name])
+            arrived = self.cotangents(weights).get(self.step.result.name)  # None where a write took its place
+            cotangent = np.zeros(np.shape(self.result)) if arrived is None else as_float(arrived)
             return cotangent, self.pulled(cotangent)
 
         return cache(found)
