@@ -47,6 +47,12 @@ def dtype_facts(word: str) -> frozenset[str]:
     return dtype_words(op) if op is not None and len(op.operands) == 1 else frozenset()
 
 
+def writes_into_first(word: str) -> bool:
+    """Whether an operation puts its last operand into its first, for which torch wants both of one type."""
+    op = TABLE[word]
+    return len(op.operands) > 1 and "first" in dtype_words(op) and op.traits.where_like is None
+
+
 def gives_truths(op: Operation) -> bool:
     """Whether an operation of the table makes truth values, whatever comes in."""
     return op in TABLE and "truth" in dtype_words(TABLE[str(op)])
@@ -65,6 +71,8 @@ def cast_to_float(
     'pad((w > 0)[None], (0, 2)).to(t) - w'
     >>> ast.unparse(cast_to_float(ast.parse("v @ n + v * n", mode="eval").body, "t", (), {"n"})[0])
     'v @ n.to(t) + v * n'
+    >>> ast.unparse(cast_to_float(ast.parse("zeros_like(t).index_add(0, n, m)", mode="eval").body, "t", {"m"})[0])
+    'zeros_like(t).index_add(0, n, m.to(t))'
     """
     typed = CastInserter(like, truths, wholes)
     found, kind = typed.seen(copy_tree(value))
@@ -214,7 +222,13 @@ class CastInserter:
                 added = kind is HeldKind.TRUTH and dtype_facts(word) == COUNTS
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.WHOLE if added else kind
             case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (x > 0).mean(-1)
-                found = self.in_floats(inner) if dtype_facts(word) == REAL else self.seen(inner)[0]
+                found, kind = self.seen(inner)
+                if dtype_facts(word) == REAL:
+                    found = self.in_floats(inner)
+                if (
+                    kind is HeldKind.FLOAT and arguments and writes_into_first(word)
+                ):  # zeros_like(x).index_add(0, n, x > 0)
+                    arguments = [*arguments[:-1], self.in_floats(arguments[-1])]
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.FLOAT
             case ast.Call(ast.Name(word), [ast.List(several), *_], _) if (
                 word in TABLE and dtype_words(TABLE[word]) == KEPT
