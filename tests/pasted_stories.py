@@ -11,6 +11,7 @@ import contextlib
 import io
 import math
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -129,6 +130,7 @@ def slips_of(path: Path) -> Ear:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "Judge", Judge)
         patch.setattr(events, "make_lines", heard)
+        patch.setattr(sys, "excepthook", sys.excepthook)  # a script may set its own
         for place in (watch, transform_events):
             patch.setattr(place, "explain_call", event_of)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -297,7 +299,13 @@ class Pasted:
         """An input as the script has it, a complex one as pairs."""
         array = np.asarray(self.program.arrays[name])
         tensor = torch.as_tensor(array.copy())
-        return tensor.to(self.kind(name)) if array.dtype.kind == "f" and name in self.heard.kinds else tensor
+        types = {getattr(torch, kind) for kind in self.heard.kinds.values()}
+        floats = {kind for kind in types if kind.is_floating_point}
+        if array.dtype.kind != "f" or (name not in self.heard.kinds and len(floats) != 1):
+            return tensor
+        return tensor.to(
+            self.kind(name) if name in self.heard.kinds else floats.pop()
+        )  # as torch makes what is its own
 
     def spoken(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
         """Pairs as complex numbers, where the page speaks of those."""
