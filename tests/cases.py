@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
-from symgrad.backward import line_templates, template_cache
+from symgrad.backward import line_data, line_templates, template_cache
 from symgrad.calculus.local_derivatives import _instantiated, derive_local, local_pullback, local_pushforward
 from symgrad.documents.operation import worked
 from symgrad.errors import SymgradError
@@ -154,7 +154,7 @@ def forget() -> None:
     """Derivations are made anew, on new indices, and forms proven anew."""
     for cache in (
         derive_local, _instantiated, local_pullback, local_pushforward, derive_once, forms._checked,
-        line_templates.derive_template,
+        line_templates.derive_template, line_data.pull_back_origin,
     ):  # fmt: skip
         cache.cache_clear()
     template_cache.TEMPLATES.clear()
