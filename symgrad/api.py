@@ -194,7 +194,6 @@ def vjp(
     return explain(expression, wrt=[wrt], seed=seed, shapes=shapes, check=check, **values).gradients[wrt].value
 
 
-@one_at_a_time
 def derive(
     expression: str, *, wrt: str | Sequence[str] | None = None, shapes: Shapes | None = None, expand: bool = False
 ) -> tuple[Program, tuple[Derived, ...]]:

@@ -99,7 +99,6 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
     return alone
 
 
-@one_at_a_time
 def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> ParsedQuestion:
     """The question about ``expression`` alone; raises `SymgradError`."""
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
@@ -123,6 +122,7 @@ def refuse_too_many_entries(reading: ParsedProgram, program: Program, most: int)
         raise reading.source.locate(error) from None
 
 
+@one_at_a_time
 def read_once(
     expression: str, shapes: Mapping[str, Sequence[int | str]], out_shape: Sequence[int] | None,
     output: Sequence[str], spoken: Collection[str], given: Mapping[str, Value], wrt: Sequence[str] | None = None,
@@ -170,6 +170,7 @@ def typed_lines(text: str) -> str:
     return textwrap.dedent(strip_console_prompts(text)).strip()
 
 
+@one_at_a_time
 def read_text(text: str, shapes: Shapes | None, symbolic: bool = False) -> ParsedProgram:
     """`read_program`, or, with a remark, what the text did where it has to be run to be read, whatever the numbers."""
     text = arguments.require_text(text, "the expression")
@@ -197,6 +198,7 @@ def is_same_walk(one: ParsedProgram, other: ParsedProgram) -> bool:
     return same and all(np.array_equal(one.made[name], other.made[name]) for name in unnamed)
 
 
+@one_at_a_time
 def text_inputs(expression: str, named: Collection[str]) -> frozenset[str]:
     """The inputs of a text; what is given by name may be one, too, where the text has to be run to be read."""
     try:
