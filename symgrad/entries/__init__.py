@@ -35,9 +35,11 @@ class Registry(MutableMapping[str, Entered]):
         """What is entered when the name is there, or, without one, when all files are loaded."""
         while name not in self.entered and self.unread:
             with self.loading:  # another thread that asks waits for what this one loads
-                for file in self.unread[: name not in self.entered]:
-                    import_module(file)
-                    self.unread[:] = [other for other in self.unread if other != file]
+                if name not in self.entered and self.unread:
+                    file = self.unread[0]
+                    import_module(file)  # which may load others, or this one through another registry
+                    if file in self.unread:
+                        self.unread.remove(file)
         return self.entered
 
     def __getitem__(self, name: str) -> Entered:

@@ -246,8 +246,10 @@ class ComplexPairs(EntryCaller):
         if name is None:
             return ref
         renamed = self.builder.renamed(ref, name)
-        handed = renamed or self.entry(role_entry(Role.HANDS_ON), [StepOperand(ref, name)], {}, name)
-        return renamed or replace(handed, complex=ref.complex)
+        if renamed:
+            return renamed
+        handed = self.entry(role_entry(Role.HANDS_ON), [StepOperand(ref, name)], {}, name)
+        return replace(handed, complex=ref.complex)
 
     def refuse(self) -> NoReturn:
         """Complain of what no rule knows."""

@@ -223,11 +223,9 @@ class CastInserter:
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.WHOLE if added else kind
             case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (x > 0).mean(-1)
                 found, kind = self.seen(inner)
-                if dtype_facts(word) == REAL:
-                    found = self.in_floats(inner)
-                if (
-                    kind is HeldKind.FLOAT and arguments and writes_into_first(word)
-                ):  # zeros_like(x).index_add(0, n, x > 0)
+                if dtype_facts(word) == REAL and kind in (HeldKind.TRUTH, HeldKind.WHOLE):
+                    found = self.cast(found)
+                if kind is HeldKind.FLOAT and arguments and writes_into_first(word):  # t.index_add(0, n, x > 0)
                     arguments = [*arguments[:-1], self.in_floats(arguments[-1])]
                 return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.FLOAT
             case ast.Call(ast.Name(word), [ast.List(several), *_], _) if (

@@ -48,9 +48,9 @@ def name_nodes(
     if given:
         names = {**name_cloned_buffers(order, in_sight), **name_unassigned_data(order, names, in_sight), **names}
     words = {key: name for key, name in in_sight.items() if not name.replace(".", "").isdigit()}  # not nn.Sequential's
-    theirs = {*names.values()}  # torch's variable of that name would be taken for the user's
+    users = {*names.values()}  # torch's variable of that name would be taken for the user's
     read, assigned = (
-        {key: name for key, name in torchs.items() if name not in theirs}
+        {key: name for key, name in torchs.items() if name not in users}
         for torchs in (name_as_read(order, torch_place), name_assigned(order, None, True, torch_place))
     )
     inside = {**read, **name_module_arguments(order, words), **assigned}
