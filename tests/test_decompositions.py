@@ -200,6 +200,8 @@ def test_a_symmetric_matrix_has_two_representatives() -> None:
     [
         ("inverse(x)", [[1, 2], [2, 4]], DomainError, "no inverse"),
         ("solve(x, x)", [[1, 2], [2, 4]], DomainError, "no inverse"),
+        ("det(x)", [[1, 2], [2, 4]], UnsupportedError, "takes the derivative of det by inverse: .* no inverse"),
+        ("logdet(x)", [[1, 2], [2, 4]], DomainError, "no inverse"),
         ("torch.linalg.cholesky(x)", [[1, 2], [2, 1]], DomainError, "not positive definite"),
         ("torch.linalg.cholesky(x)", [[2, 1], [0, 2]], DomainError, "not symmetric"),
         ("torch.linalg.eigh(x)[1]", [[1, 0], [0, 1]], UndefinedError, "two eigenvalues are equal"),
@@ -246,3 +248,8 @@ def test_why_a_call_is_a_black_box_is_one_sentence() -> None:
     program = symgrad.capture(lambda x: torch.linalg.svd(x, full_matrices=True)[2], torch.ones(2, 3).double().cumsum(1))
     (box,) = program.boxes.values()
     assert box.reason == "svd: the extra vectors of full_matrices=True are arbitrary, so they have no derivative"
+
+
+def test_a_story_says_that_the_derivative_of_det_is_missing_and_not_its_value() -> None:
+    told = repr(symgrad.capture(torch.det, torch.tensor([[1.0, 2.0], [2.0, 4.0]])))
+    assert "not verified: torch.det: symgrad takes the derivative of det by inverse: this matrix has no inverse" in told

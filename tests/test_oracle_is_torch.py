@@ -192,3 +192,13 @@ def test_what_torch_refuses_a_gradient_is_not_said_to_be_none(text: str, shape: 
     told = " ".join(symgrad.explain(text, wrt=["x", "w"], **values).to_text().split())
     assert ("torch refuses an input that requires a gradient" in told) == refused
     assert ("torch leaves" in told) != refused
+
+
+SIXTHS = (("hardsigmoid(x)", [-3, 0.5]), ("hardsigmoid(x) * 6 + abs(x)", [0]), ("hardsigmoid(x) + x.amax()", [1, 2, 2]))
+
+
+@pytest.mark.parametrize(("text", "x"), SIXTHS, ids=[text for text, _ in SIXTHS])
+def test_a_number_in_single_precision_is_no_choice_between_slopes(text: str, x: list[float]) -> None:
+    """Beside a kink the two were said to be a choice: here 0.1667, there 0.1667."""
+    (check,) = [c for c in symgrad.explain(text, x=x).gradients["x"].checks if c.oracle.startswith("out.backward")]
+    assert "keeps an intermediate value in single precision" in check.note

@@ -25,6 +25,7 @@ from symgrad.oracles.comparisons import (
     NO_GRADIENT,
     NO_PATH,
     REFUSES,
+    SINGLE,
     TURNED,
     UNTAMED,
     Check,
@@ -64,7 +65,6 @@ ROUNDED = 8
 """How many units in the last place of its terms a sum may be off."""
 CANCELLED = "terms as large as {size:.2g} cancel on the way to {name}, and floats keep about 16 digits of them"
 LAST_DIGIT = "values up to {value:.2g} are subtracted, which loses digits"
-SINGLE = 2.0**-23
 IN_SINGLE = "torch's own gradient is off by {error:.0e}: it keeps an intermediate value in single precision"
 AT_A_POINT = (
     "there is no derivative with respect to {name} at this point: {got:.4g} here, {torch:.4g} in torch; next to the "

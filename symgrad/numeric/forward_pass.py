@@ -9,7 +9,7 @@ that says how large they would have been.
 from __future__ import annotations
 
 from collections import ChainMap, UserDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -29,7 +29,7 @@ from symgrad.calculus.local_derivatives import (
     unfolded_standard,
 )
 from symgrad.entries.operands import WrittenTwice, numpy_positions
-from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.errors import DomainError, InputError, ShapeError, SymgradError, UnsupportedError
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access, name_of, names_read, number
 from symgrad.lowering.graph import allowed_by_memory
@@ -125,8 +125,22 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         arrays[tensor.name] = as_fractions(given) if small and is_exact(given) else as_float(given)
     for step in program.steps:
         check_positions(step, program, arrays)
-        compute(step, program, arrays)
+        try:
+            compute(step, program, arrays)
+        except DomainError as error:
+            raise reader_refused(step, program.steps, arrays, error) from None
     return Values(arrays, program.sizes)
+
+
+def reader_refused(
+    step: Apply, steps: Sequence[Apply], arrays: Mapping[str, Array], error: DomainError
+) -> SymgradError:
+    """``error`` of one of ``steps``; where a derivative alone reads it, that this is missing, and not the value."""
+    reader = next((s for s in steps if step.result.name in dict(s.beside).values()), None)
+    if reader is None or not is_finite(arrays[reader.result.name]).all():
+        return error
+    told = f"symgrad takes the derivative of {reader.called} by {step.called}: {error.problem}"
+    return UnsupportedError(told, span=reader.span, hints=error.hints)
 
 
 def check_positions(step: Apply, program: Program, arrays: Mapping[str, Array]) -> None:

@@ -23,6 +23,8 @@ from symgrad.program import Number, Program
 
 TOLERANCE = 1e-9
 """How closely float64 results have to agree, relative to the largest entry."""
+SINGLE = 2.0**-23
+"""The last digit of single precision, in which torch keeps some numbers."""
 TURNED = "signs of some vectors differ from torch (equally valid); they were aligned before comparing"
 UNTAMED = "intermediate values overflow or underflow when squared, so digits are lost"
 
@@ -240,8 +242,17 @@ class Comparison:
     @cached_property
     def differ(self) -> Sequence[Place]:
         """Where the two differ."""
+        return self.further_apart(self.tolerance)
+
+    @cached_property
+    def chosen(self) -> Sequence[Place]:
+        """Where the two differ by more than single precision, which is no choice between two slopes."""
+        return self.further_apart(max(self.tolerance, SINGLE))
+
+    def further_apart(self, allowed: float) -> Sequence[Place]:
+        """Where the two differ by more, relative to the scale."""
         with np.errstate(invalid="ignore"):
-            off = np.abs(self.answers[0] - self.answers[1]) > self.tolerance * self.scale
+            off = np.abs(self.answers[0] - self.answers[1]) > allowed * self.scale
         return [tuple(int(i) for i in at) for at in np.argwhere(off)]
 
     def check(self, note: str = "") -> Check:

@@ -260,16 +260,16 @@ def at_ties(case: Comparison, check: Check) -> Check:
     if not all(is_finite(array).all() for array in (first, second, *case.inputs.values())):
         return check
     found = list(gradients_beside(case))
-    if not found or max(float(np.ptp(entry)) for entry in np.transpose(found)) <= MET * case.scale:
+    spread = np.ptp(found, axis=0).reshape(first.shape) if found else np.zeros(first.shape)
+    tied = [at for at in case.chosen if spread[at] > MET * case.scale]
+    if not tied or not all(is_mean_of(found, answer.reshape(-1), MET * case.scale) for answer in case.answers):
         return check
-    if not all(is_mean_of(found, answer.reshape(-1), MET * case.scale) for answer in case.answers):
-        return check
-    at = case.differ[0]
+    at = tied[0]
     note = (
         f"{case.entry(at)} ties with others, and either may be taken: here {second[at]:.4g}, there {first[at]:.4g}, "
         "both between the gradients beside the point"
     )
-    return case.without(case.differ, note)
+    return case.without(tied, note)
 
 
 def gradients_beside(case: Comparison) -> Iterator[Array]:

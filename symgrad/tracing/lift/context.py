@@ -18,12 +18,13 @@ import sympy as sp
 
 from symgrad.backward.page_names import OPTION, Suggested
 from symgrad.entries.spec import Op
-from symgrad.errors import SourceText
+from symgrad.errors import DomainError, SourceText
 from symgrad.language.binding import Ref
 from symgrad.language.builder import StepBuilder, StepOperand, is_infinite_or_nan
 from symgrad.language.parser import parse_script
 from symgrad.language.statements import StatementReader
 from symgrad.numeric.exact import Array
+from symgrad.numeric.forward_pass import reader_refused
 from symgrad.ops.lookup import entry_named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
@@ -65,7 +66,10 @@ class RecordingBuilder(StepBuilder):
         begin, outermost = len(self.steps), not self.pending
         ref = super().apply(*given, **spoken)
         for step in self.steps[begin:] if outermost else ():
-            evaluate_step(step, self.arrays)
+            try:
+                evaluate_step(step, self.arrays)
+            except DomainError as error:
+                raise reader_refused(step, self.steps[begin:], self.arrays, error) from None
         return ref
 
     def renamed(self, ref: Ref, name: str) -> Ref | None:
