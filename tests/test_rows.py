@@ -182,3 +182,14 @@ torch.autograd.functional.jacobian(lambda Z, b: torch.tanh(Z @ W) + b, (torch.ra
     assert "t1 = Z @ W" in told
     assert "J with respect to Z is 8×12, block-diagonal" in told
     assert "J with respect to b is 8×2" in told
+
+
+@pytest.mark.parametrize("before", ["", "y = x.clone().requires_grad_(); torch.tanh(y).sum().backward()"])
+def test_a_jacobian_in_a_loop_is_told_now_and_then_and_never_in_part(tmp_path: Path, before: str) -> None:
+    """Where the recorder began between two of its rows, it was said to come from something that was not recorded."""
+    body = "x = torch.rand(3)\nfor _ in range(24):\n"
+    _, told = play(
+        tmp_path, f"{body}    {before}\n    torch.autograd.functional.jacobian(lambda x: torch.tanh(x), x)\n"
+    )
+    assert "not explained" not in told
+    assert 3 <= told.count("jacobian() computes J row by row") <= 6

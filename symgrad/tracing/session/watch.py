@@ -45,7 +45,7 @@ class WatchedRun(History):
         os.register_at_fork(after_in_child=lambda: _stop_in_child(here()))
         self.steps = OptimizerSteps(self.recorder)
         self.sweep: jacobian_sweeps.JacobianSweep | None = None
-        self.sweeps, self.settled, self.sweeping = 0, False, False
+        self.sweeps, self.settled, self.sweeping, self.counted = 0, False, False, False
         self.unsaid: CallEvent | None = None
         self.onward: tuple[Any, Any] = None, None  # what stands for the function that Tensor.backward calls, and it
 
@@ -175,7 +175,8 @@ class WatchedRun(History):
             self.say(make_unseen_event(self.number, frames.user_line(), f"{self.recorder.guard.problem} {UNCHANGED}"))
             return True
         self.sweeping = False
-        if error is None and (self.within or (not self.sampling.asked and self.swept(scene, result))):
+        whole = program is not None and program.graph.first >= self.sampling.began
+        if error is None and (self.within or (whole and self.swept(scene, program, result))):
             self.sweeping = self.sweep is None or self.sweep.by != "loop"  # there are more, up to its story
             self.sampling.tell(program)
             remember_call(scene, True)
@@ -192,7 +193,7 @@ class WatchedRun(History):
             self.say(self.noted(scene.where, "order 2", twice, "the second derivatives of"))
         return True
 
-    def swept(self, scene: Scene, result: Any) -> bool:
+    def swept(self, scene: Scene, program: LineProgram | None, result: Any) -> bool:
         """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""
         sweep = self.recorder.guard(jacobian_sweeps.find_jacobian_sweep, scene)
         if sweep is not None and sweep.within:
@@ -200,6 +201,11 @@ class WatchedRun(History):
         if sweep is None or not sweep.goes_on(self.sweep):
             self.leave_sweeps()
             self.sweep = sweep
+            self.counted = (
+                sweep is not None and sweep.by != "loop" and not self.is_told((sweep.by, program), scene.where)
+            )
+        if self.counted:
+            return True
         self.sweeps += 1
         first = 2 if sweep is not None and sweep.by == "loop" else 1  # of a loop the first call is as any other
         if sweep is None or self.sweeps < first:
