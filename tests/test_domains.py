@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 
+import symgrad
 from symgrad.documents import operation_page
-from symgrad.documents.domains import domain_conditions, sample_values, where_defined
+from symgrad.documents.domains import domain_conditions, sample_values, where_defined, worked_example
 from symgrad.language import read_program
 from symgrad.ops import Op, find, operations
 from tests import torch_programs
@@ -104,3 +105,22 @@ def test_no_interval_no_words() -> None:
     assert domain_conditions("x", {point: point > 0 or point == -1 for point in line}, [0.0]) == ()
     assert domain_conditions("x", {point: point % 1 > 0 for point in line}, [0.0]) == ()
     assert domain_conditions("x", dict.fromkeys(line, True), [0.0]) == ()
+
+
+PIECEWISE = ("clamp", "hardtanh", "relu6", "hardsigmoid", "hardswish", "softshrink", "hardshrink", "threshold", "relu")
+
+
+@pytest.mark.parametrize("name", [*PIECEWISE, "floor", "ceil", "trunc", "frac", "round", "abs"])
+def test_a_worked_example_shows_each_piece_and_lies_at_no_kink(name: str) -> None:
+    """All of clamp's was outside its bounds, and floor's at whole numbers, where it jumps."""
+    op = find(name)
+    assert op is not None
+    example, _ = worked_example(op)
+    (x,) = sample_values(op, example).values()
+    told = symgrad.explain(example.text, x=x).to_text()
+    assert "is a kink" not in told
+    assert "is a jump" not in told
+    assert "integers throughout" not in told or (x % 1 == 0).all()
+    assert name == "abs" or name in PIECEWISE or not np.isin(x.astype(float), np.arange(-20, 20) / 2).any()
+    pieces = {sum(n > kink for kink in op.kinks) for n in x.reshape(-1)}
+    assert name not in PIECEWISE or pieces == {*range(len(op.kinks) + 1)}

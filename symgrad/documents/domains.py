@@ -10,11 +10,12 @@ enough of them, tenths elsewhere.
 from __future__ import annotations
 
 import operator
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from math import ceil, floor, inf, prod
 
 import numpy as np
@@ -212,18 +213,27 @@ def sample_numbers(domain: Domain, shape: tuple[int, ...], shift: int, apart: in
         return np.asarray([first + (i + shift) % (last - first + 1) for i in range(size)], dtype=np.int64).reshape(
             shape
         )
-    low, high = (
-        (ceil(domain.low + 1e-9) if domain.low > -inf else -9),
-        (floor(domain.high - 1e-9) if domain.high < inf else 9),
-    )
+    low, high = ceil(max(domain.low + 1e-9, -9)), floor(min(domain.high - 1e-9, 9))
     within = [n for n in PATTERN if low <= n <= high and n not in domain.avoid]
-    near = domain.low == -inf and domain.high == inf and domain.draw[1] < ORDINARY  # beyond lies little to be seen
-    if len(within) >= 3 and not near:
-        run = [within[(i + shift) % len(within)] + i // len(within) * (apart if high == 9 else 0) for i in range(size)]
-        return np.asarray(run, dtype=np.int64).reshape(shape)
     start, end = domain.draw
-    tenths = [Fraction(round(10 * (start + (end - start) * (i + 1) / (size + 1))), 10) for i in range(size)]
-    return np.asarray(tenths, dtype=object).reshape(shape)
+    near = domain.low == -inf and domain.high == inf and end < ORDINARY  # beyond lies little to be seen
+    jumps = domain.avoid and not any(start <= n <= end for n in within)  # at whole numbers, also beyond
+    if len(within) >= 3 and not near and not jumps:
+        run = from_each_side(within, sorted(domain.avoid))
+        run = [run[(i + shift) % len(run)] + i // len(run) * (apart if high == 9 else 0) for i in range(size)]
+    else:
+        tenths = [Fraction(round(10 * (start + (end - start) * (i + 1) / (size + 1))), 10) for i in range(size)]
+        run = [n + Fraction(n in domain.avoid, 10) for n in tenths]
+    return np.asarray(run, dtype=np.int64 if all(n.denominator == 1 for n in run) else object).reshape(shape)
+
+
+def from_each_side(numbers: Sequence[Fraction | int], kinks: Sequence[float]) -> list[Fraction | int]:
+    """``numbers``, first one from each side of every kink; where there is none, one is made."""
+    sides = [bisect(kinks, n) for n in numbers]
+    first = [n for i, n in enumerate(numbers) if sides[i] not in sides[:i]]
+    pieces = pairwise([kinks[0] - 4, *kinks, kinks[-1] + 4] if kinks else [])
+    made = [Fraction(round(10 * a + 30 * b) // 4, 10) for side, (a, b) in enumerate(pieces) if side not in sides]
+    return [*first, *made, *(n for n in numbers if n not in first)]
 
 
 def sample_seed(shape: tuple[int, ...]) -> Array:

@@ -19,6 +19,7 @@ from symgrad.explanation import Explanation, Gradient, Hessian, second_of
 from symgrad.explanation.formulas import Sample, sample
 from symgrad.explanation.given import Seed
 from symgrad.explanation.notable import listed
+from symgrad.numeric import without_fractions
 from symgrad.oracles.comparisons import Check, CheckVerdict
 from symgrad.render import numbers
 from symgrad.render.content.jacobian_matrix import LONGEST, MOST_COLUMNS, MOST_ROWS
@@ -84,7 +85,9 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
         check.exact for check in found.values() if check is not None and check.passed and is_about_numbers(check)
     )
     if exactly and explanation.exact and explanation.passed:
-        whole = all(np.issubdtype(np.asarray(g.value).dtype, np.integer) for g in explanation.gradients.values())
+        given = (explanation.seed, explanation.output, *(one.value for one in explanation.inputs))
+        shown = (*given, *(gradient.value for gradient in explanation.gradients.values()))
+        whole = all(np.issubdtype(without_fractions(array).dtype, np.integer) for array in shown)
         kind = "integers" if whole else "fractions"
         blocks.append(Paragraph((f"Exact {kind} throughout: equal means identical.",)))
     elif explanation.passed:
