@@ -369,6 +369,16 @@ def test_what_stood_in_grad_before_is_not_undefined_in_the_next_call(tmp_path, f
     assert "overflows" not in second
 
 
+@pytest.mark.parametrize(
+    ("call", "stood"), [("x * 0", "[inf, 1.0]"), ("relu(-x)", "[nan, inf]"), ("relu(-x)", "[0, nan]")]
+)
+def test_a_zero_beside_what_is_not_finite_in_grad_is_no_rounding(tmp_path, call, stood):
+    source = f"from torch import inf, nan, relu\nx = torch.tensor([1.0, 2], requires_grad=True)\nx.grad = torch.tensor({stood})\n"
+    story = " ".join(told(tmp_path, f"{source}({call}).sum().backward()\n").split())
+    assert "+ [0 0] =" in story
+    assert "rounding" not in story
+
+
 @pytest.mark.parametrize(("source", "kind", "number"), BEYOND.values(), ids=BEYOND)
 def test_what_torch_does_not_reach_is_no_missing_derivative(tmp_path, source, kind, number):
     story = told(tmp_path, source)

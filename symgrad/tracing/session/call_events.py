@@ -222,7 +222,7 @@ def make_leaf_row(
         last,
         error,
         agrees,
-        judge.rounding(name) or bool(agrees and not added.any() and as_numbers(true).any()),
+        judge.rounding(name) or bool(agrees and not added.any() and as_numbers(true)[~judge.open[name]].any()),
         boxed,
         int(np.sum(judge.open[name])),
         lost,
