@@ -136,6 +136,8 @@ REFUSED = {
     "x * torch.ones(10**9)": "too large",
     "x * torch.tensor(x)": "takes numbers",
     "torch.ones(3)": "no input to differentiate with respect to",
+    "linspace(0, 1, x)": "differentiate with respect to: x stands for a number here, not for a tensor",
+    "torch.zeros(m, x) * x": "differentiate with respect to: m and x stand for numbers here",
     "torch.randn(2) * 2": "no input to differentiate with respect to",
 }
 

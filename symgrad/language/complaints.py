@@ -125,10 +125,16 @@ def no_tensor_error(what: str, several: bool, text: str, span: Span) -> Notation
     return NotationError(told, span=span, hints=(example, *meant))
 
 
-def no_inputs_error(span: Span) -> NotationError:
-    """The error for a text of numbers alone."""
+def no_inputs_error(span: Span, counts: Sequence[str]) -> NotationError:
+    """The error for a text of numbers alone; ``counts`` are the names that are read as some."""
+    why = "the text creates every number itself"
+    if counts:
+        stand = (
+            "stand for numbers here, not for tensors" if counts[1:] else "stands for a number here, not for a tensor"
+        )
+        why = f"{' and '.join(counts)} {stand}"
     return NotationError(
-        "there is no input to differentiate with respect to: the text creates every number itself",
+        f"there is no input to differentiate with respect to: {why}",
         span=span,
         hints=(
             "a name is an input, such as x in x@a",

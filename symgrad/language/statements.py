@@ -60,7 +60,8 @@ class StatementReader(Elaborator):
         if script.seed is not None:
             self.seed = self.read_seed(script.seed)
         if not self.builder.inputs and not self.builder.leaves:
-            raise no_inputs_error(last.value.span)
+            counts = [name for name in sorted(self.read) if getattr(self.environment.get(name), "free_symbols", None)]
+            raise no_inputs_error(last.value.span, counts)
         if result.name != output:
             operand = StepOperand(result, quote_span(self.text, last.value.span))
             result = self.builder.apply(role_entry(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
