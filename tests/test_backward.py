@@ -6,7 +6,6 @@ not there or a forward line that does not compute what it says all fail here.
 
 from __future__ import annotations
 
-import ast
 import re
 import runpy
 import sys
@@ -30,6 +29,7 @@ from symgrad.backward.simplify.concat import TensorShapes, merge_adjacent
 from symgrad.backward.simplify.dtype_casts import cast_to_float
 from symgrad.errors import UnsupportedError
 from symgrad.language.inference import find_inputs
+from symgrad.language.python_text import read_python, write_python
 from symgrad.tracing import Capture, run_script
 from symgrad.tracing.story.session_pages import event_text
 from tests.compare import assert_same
@@ -242,7 +242,7 @@ def test_neighbours_among_the_channels_are_a_matrix() -> None:
     """The line of AlexNet's normalisation had 700 characters."""
     x = torch.randn(2, 7, 4, 4, dtype=DOUBLE)
     lines = shown(symgrad.capture(lambda x: F.local_response_norm(x, 5), x).backward(torch.ones(2, 7, 4, 4)))
-    assert "d = einsum('cd,ndij->ncij', near, t7) * 2e-05 + 1" in lines
+    assert 'd = einsum("cd,ndij->ncij", near, t7) * 2e-05 + 1' in lines
     assert max(map(len, lines)) < 80
 
 
@@ -495,8 +495,8 @@ def test_what_lies_side_by_side_is_one_call_only_without_gap_and_overlap() -> No
     m, n = sp.symbols("m n", integer=True, positive=True)
 
     def parts(*texts: str, shape: tuple[Any, ...] = (sp.Integer(2), sp.Integer(5))) -> str | None:
-        terms = [ast.parse(text, mode="eval").body for text in texts]
-        found = [ast.unparse(term) for term in merge_adjacent(terms, shape, TensorShapes({"t": shape}))]
+        terms = [read_python(text) for text in texts]
+        found = [write_python(term) for term in merge_adjacent(terms, shape, TensorShapes({"t": shape}))]
         return None if found == [*texts] else " + ".join(found)
 
     assert parts("pad(a, (0, 3))", "pad(b, (2, 0))") == "cat([a, b], -1)"
@@ -578,7 +578,7 @@ def test_an_exponential_with_a_name_goes_into_the_logistic_function_unless_it_is
 )
 def test_truth_values_stay_numbers(text: str, found: str) -> None:
     """torch refuses (a > 0) - (b > 0), and -isfinite(x)."""
-    assert ast.unparse(cancel_fractions(ast.parse(text, mode="eval").body, {})) == found
+    assert write_python(cancel_fractions(read_python(text), {})) == found
 
 
 @pytest.mark.parametrize(
@@ -591,7 +591,7 @@ def test_truth_values_stay_numbers(text: str, found: str) -> None:
 )
 def test_truth_values_below_a_method_are_as_fine_as_the_tensor(text: str, found: str) -> None:
     """torch's own product of a number and a truth value is float32."""
-    assert ast.unparse(cast_to_float(ast.parse(text, mode="eval").body, "x")[0]) == found
+    assert write_python(cast_to_float(read_python(text), "x")[0]) == found
 
 
 @pytest.mark.parametrize(

@@ -411,6 +411,7 @@ def test_positions_in_array_operations_are_whole_numbers() -> None:
 
 def test_a_long_line_that_is_broken_reads_back_as_the_same_expression() -> None:
     from symgrad.exporting.parts import WIDTH, Assignment, write_statement
+    from symgrad.language.python_text import read_python
 
     part = "(i[:, None] - n.shape[0] // 2 * j >= 0) & (some_rather_long_name < another_long_name)"
     texts = [
@@ -420,13 +421,12 @@ def test_a_long_line_that_is_broken_reads_back_as_the_same_expression() -> None:
         f"(2 * {part})[:, None] + x.reshape(n, {part}, keepdim=True)",
     ]
     for text in texts:
-        tree = ast.parse(text, mode="eval").body
-        lines = write_statement(Assignment("y", tree))
+        lines = write_statement(Assignment("y", read_python(text)))
         assert len(lines) > 2
         assert max(map(len, lines)) <= WIDTH + 16
         (statement,) = ast.parse("\n".join(lines)).body
         assert isinstance(statement, ast.Assign)
-        assert ast.dump(statement.value) == ast.dump(tree)
+        assert ast.dump(statement.value) == ast.dump(ast.parse(text, mode="eval").body)
 
 
 @pytest.mark.parametrize("text", ["torch.special.ndtr(x).sum(0)", "mvlgamma(x + 9, 2)", "torch.exp(x).mean(1)"])

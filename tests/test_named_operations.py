@@ -112,6 +112,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 """Words that an operation has too and that mean something else where a path begins so, by what they mean there."""
 NAMED: dict[str, dict[str, str]] = {
     "lines of Python are taken apart and put together as trees: a function stands there by its name": {
+        "backward/form_text.py": "where where",
         "backward/simplify/concat.py": "cat pad stack",
         "backward/simplify/factors.py": "T",
         "backward/simplify/broadcasting.py": "ones_like zeros_like",
@@ -205,7 +206,7 @@ def test_facts_of_an_operation_are_fields_of_its_entry() -> None:
     """No file names another operation than it did, and what is gone is gone from the list."""
     told = {name: Counter(words.split()) for files in NAMED.values() for name, words in files.items()}
     assert counted() == told
-    assert sum(words.total() for words in told.values()) <= 35
+    assert sum(words.total() for words in told.values()) <= 37
 
 
 def test_the_count_sees_a_name_and_not_a_sentence() -> None:

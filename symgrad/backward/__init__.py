@@ -9,7 +9,6 @@ the gradients times H, the second derivatives of Σ v·out; its forward lines ar
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,6 +28,7 @@ from symgrad.backward.trees import split_definitions
 from symgrad.calculus import back, flowing
 from symgrad.errors import InputError
 from symgrad.language.expand import expand_steps, expansion_script
+from symgrad.language.python_text import write_python
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.forward_pass import MOST_HELD, check_entries, compute
 from symgrad.numeric.vector_products import Taken, numeric_pullback, push_values
@@ -161,7 +161,7 @@ def find_unreadable(program: Program, wanted: Sequence[str], values: Values | No
 def form_length_at_once(text: str) -> int:
     """Characters of a form; without its divisor where that, and nothing else, has a line of its own."""
     definitions, last = split_definitions(text)
-    return len(text) if definitions else len(ast.unparse(name_divisor([], last)[1]))
+    return len(text) if definitions else len(write_python(name_divisor([], last)[1]))
 
 
 def derive_pushforward(

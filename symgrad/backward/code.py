@@ -11,20 +11,23 @@ deep as it is long: whatever walks it recurses as deep. A stack that is too smal
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
 
-from symgrad.backward.trees import Tree, called_word, chain_operators, copy_tree, rewrite_tree
-from symgrad.closed_form.number_text import tidy_exponents, write_reciprocal
+from symgrad.backward.trees import called_word, chain_operators, rewrite_tree
+from symgrad.closed_form.number_text import write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall
+from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node
 from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.program import Program
 
@@ -41,13 +44,20 @@ CALLED = re.compile(r"(?<![\w.])(?:np\.)?([^\W\d]\w*)(?=\()")
 """A function by its bare name, or as the user has it in NumPy, where it is called; no tensor is."""
 
 
-def qualify(text: str) -> str:
+def qualify_calls(tree: SyntaxNode) -> SyntaxNode:
     """Code with each function by its home in torch; tensors and methods stay.
 
-    >>> qualify("softmax(x).exp() @ np.outer(a.T, v)")
+    >>> write_python(qualify_calls(read_python("softmax(x).exp() @ np.outer(a.T, v)")))
     'torch.softmax(x).exp() @ torch.outer(a.T, v)'
     """
-    return CALLED.sub(lambda found: find_function_home(found[1]), text)
+
+    def placed(node: SyntaxNode) -> SyntaxNode:
+        match node:
+            case PythonCall(Name(word) | Attribute(Name("np"), word)):
+                return replace(node, function=read_python(find_function_home(word)))
+        return node
+
+    return rewrite_tree(tree, placed)
 
 
 @cache
@@ -66,26 +76,27 @@ def find_function_home(name: str) -> str:
     return next((s for s in places if not s.startswith("torch._")), f"torch.{name}")
 
 
-def compare_conditions(tree: Tree, inputs: Collection[str]) -> Tree:
+def compare_conditions(tree: SyntaxNode, inputs: Collection[str]) -> SyntaxNode:
     """``where(c, x, 0)`` → ``where(c != 0, x, 0)``: an input that is read as a condition may hold numbers."""
 
-    def compared(node: ast.expr) -> ast.expr:
-        asked = condition_of_call(node) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and isinstance(asked, ast.Name) and asked.id in inputs:
-            node.args[node.args.index(asked)] = ast.Compare(asked, [ast.NotEq()], [ast.Constant(0)])
+    def compared(node: SyntaxNode) -> SyntaxNode:
+        asked = condition_of_call(node) if isinstance(node, PythonCall) else None
+        if isinstance(node, PythonCall) and isinstance(asked, Name) and asked.name in inputs:
+            place, told = node.positional.index(asked), Binary("!=", asked, Literal(0))
+            return replace(node, positional=(*node.positional[:place], told, *node.positional[place + 1 :]))
         return node
 
     return rewrite_tree(tree, compared)
 
 
-def condition_of_call(call: ast.Call) -> ast.expr | None:
+def condition_of_call(call: PythonCall) -> SyntaxNode | None:
     """The argument by which a call chooses: m of ``where(m, a, b)`` and ``x.masked_fill(m, 0)``."""
-    own = isinstance(call.func, ast.Attribute)
-    op = SPELLINGS.get(called_word(call.func))
+    own = isinstance(call.function, Attribute)
+    op = SPELLINGS.get(called_word(call.function))
     if op is None or op.traits.where_like is None:
         return None
     place = op.traits.where_like[0] - own
-    return call.args[place] if 0 <= place < len(call.args) else None
+    return call.positional[place] if 0 <= place < len(call.positional) else None
 
 
 def write_with_modules(text: str) -> str:
@@ -140,7 +151,7 @@ def check_function_name(wish: object) -> str:
 
 def write_torch_code(code: str, inputs: Collection[str] = ()) -> str:
     """Code with its functions where torch has them; ``inputs`` may be conditions that hold numbers."""
-    return qualify(ast.unparse(compare_conditions(ast.parse(code, mode="eval"), inputs)))
+    return write_python(qualify_calls(compare_conditions(read_python(code), inputs)))
 
 
 FRAMES = 8
@@ -184,66 +195,55 @@ def has_usual_stack() -> bool:
 
 LONG = 160
 """Characters of a line beyond which nobody reads it, as of one in array operations."""
-Term = tuple[ast.operator, ast.expr]
+Term = tuple[str, SyntaxNode]
 Part = TypeVar("Part")
 
 MOST_TERMS, FEWEST = 6, 4
 """Terms of a sum that is shown whole, and of sums and lists in a text that is too long."""
 
 
-def shorten_expression(value: ast.expr) -> str:
+def shorten_expression(value: SyntaxNode) -> str:
     """An expression as it is shown.
 
-    >>> shorten_expression(ast.parse(" + ".join(f"a{n} @ b" for n in range(20)), mode="eval").body)
+    >>> shorten_expression(read_python(" + ".join(f"a{n} @ b" for n in range(20))))
     'a0 @ b + a1 @ b + … 17 more … + a19 @ b'
-    >>> shorten_expression(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(40))}]) @ w", mode="eval").body)
+    >>> shorten_expression(read_python(f"stack([{', '.join(f'v_t{n}' for n in range(40))}]) @ w"))
     'stack([v_t0, v_t1, … 37 more …, v_t39]) @ w'
-    >>> len(shorten_expression(ast.parse(f"stack([{', '.join(f'v_t{n}' for n in range(9))}]) @ w", mode="eval").body))
+    >>> len(shorten_expression(read_python(f"stack([{', '.join(f'v_t{n}' for n in range(9))}]) @ w")))
     65
-    >>> shorten_expression(ast.parse("P" + "".join(f" - 2 * g_t{n}" for n in range(20)), mode="eval").body)
+    >>> shorten_expression(read_python("P" + "".join(f" - 2 * g_t{n}" for n in range(20))))
     'P - 2 * g_t0 - … 18 more … - 2 * g_t19'
-    >>> shorten_expression(ast.parse("x * 0.016666666666666666 + 0.3535533905932738 * y + 0.3333", mode="eval").body)
-    'x * (1 / 60) + 8 ** (-0.5) * y + 0.3333'
-    >>> shorten_expression(ast.parse("v @ w.T * (1 - h ** 2) @ a.T / 8", mode="eval").body)
-    '(v @ w.T) * (1 - h ** 2) @ a.T / 8'
+    >>> shorten_expression(read_python("x * 0.016666666666666666 + 0.3535533905932738 * y + 0.3333"))
+    'x * (1 / 60) + 8 ** -0.5 * y + 0.3333'
+    >>> shorten_expression(read_python("v @ w.T * (1 - h ** 2) @ a.T / 8"))
+    '(((v @ w.T) * (1 - h ** 2)) @ a.T) / 8'
     """
-    text = ast.unparse(Shortener().visit(copy_tree(value)))
-    return tidy_exponents(text if len(text) <= LONG else ast.unparse(Shortener(FEWEST, FEWEST).visit(copy_tree(value))))
+    text = write_python(Shortener().short(value))
+    return text if len(text) <= LONG else write_python(Shortener(FEWEST, FEWEST).short(value))
 
 
-class Shortener(ast.NodeTransformer):
-    """Sums of more terms than ``terms`` without their middle, and lists of more than ``parts``.
+@dataclass(frozen=True)
+class Shortener:
+    """Sums of more terms than ``terms`` without their middle, and lists of more than ``parts``."""
 
-    A matrix product has brackets before ``*``: not everybody knows that Python takes one after the other.
-    """
+    terms: int = MOST_TERMS
+    parts: int = sys.maxsize
 
-    def __init__(self, terms: int = MOST_TERMS, parts: int = sys.maxsize) -> None:
-        self.terms, self.parts = terms, parts
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A sum from the left, as it was added up."""
-        first: ast.expr = node
-        rest: list[Term] = []
-        while isinstance(first, ast.BinOp) and isinstance(first.op, ast.Add | ast.Sub):
-            rest.append((first.op, first.right))
-            first = first.left
-        if not rest:
-            left = self.visit(node.left)
-            if isinstance(node.op, ast.Mult) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.MatMult):
-                left = ast.Name(f"({ast.unparse(left)})")
-            return ast.BinOp(left, node.op, self.visit(node.right))
-        (_, total), *terms = keep_ends([(ast.Add(), first), *reversed(rest)], self.terms, ellipsis_term)
-        return chain_operators(self.visit(total), [(op, self.visit(term)) for op, term in terms])
-
-    def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        """A long decimal that is 1 over something."""
-        text = write_reciprocal(node.value) if isinstance(node.value, float) else None
-        return node if text is None else ast.parse(text, mode="eval").body
-
-    def visit_List(self, node: ast.List) -> ast.expr:
-        """What is put together."""
-        parts: list[ast.expr] = [self.visit(part) for part in node.elts]
-        return ast.List(keep_ends(parts, self.parts, ellipsis_name))
+    def short(self, node: SyntaxNode) -> SyntaxNode:
+        """An expression: a sum is shortened as it was added up, from the left."""
+        match node:
+            case Binary("+" | "-"):
+                rest = list[Term]()
+                while isinstance(node, Binary) and node.sign in ("+", "-"):
+                    rest.append((node.sign, node.right))
+                    node = node.left
+                (_, first), *terms = keep_ends([("+", node), *reversed(rest)], self.terms, ellipsis_term)
+                return chain_operators(self.short(first), [(sign, self.short(term)) for sign, term in terms])
+            case Literal(float() as value) if (text := write_reciprocal(value)) is not None:  # one over something
+                return read_python(text)
+            case Items(parts, True):
+                return Items(tuple(keep_ends([*map(self.short, parts)], self.parts, ellipsis_name)), True)
+        return rebuild_node(node, self.short)
 
 
 def keep_ends(parts: list[Part], most: int, instead: Callable[[Sequence[Part]], Part]) -> list[Part]:
@@ -254,12 +254,12 @@ def keep_ends(parts: list[Part], most: int, instead: Callable[[Sequence[Part]], 
     return [first, second, instead(middle), last]
 
 
-def ellipsis_name(parts: Sequence[object]) -> ast.expr:
+def ellipsis_name(parts: Sequence[object]) -> SyntaxNode:
     """What stands where parts are left out: no Python."""
-    return ast.Name(f"… {len(parts)} more …")
+    return Name(f"… {len(parts)} more …")
 
 
 def ellipsis_term(terms: Sequence[Term]) -> Term:
     """The same in a sum, with the sign that all of them have, or a plus."""
-    minus = all(isinstance(op, ast.Sub) for op, _ in terms)
-    return ast.Sub() if minus else ast.Add(), ellipsis_name(terms)
+    minus = all(sign == "-" for sign, _ in terms)
+    return "-" if minus else "+", ellipsis_name(terms)

@@ -8,7 +8,6 @@ lines with. Goes out: a `Backward`. The work is linear in the length of the prog
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,12 +19,15 @@ from symgrad.backward.line_data import Backward, Contribution, Line
 from symgrad.backward.line_templates import templates_of_group
 from symgrad.backward.page_names import OpaqueCall, PageNames, opaque_call_of
 from symgrad.backward.simplify import Draft, Summand, dtype_casts, merge_drafts
-from symgrad.backward.simplify.broadcasting import is_tensor_free, is_zero, make_ones
+from symgrad.backward.simplify.broadcasting import is_zero, make_ones
 from symgrad.backward.simplify.factors import drop_double_transposes, drop_ones_like, fill_ones, name_divisor
 from symgrad.backward.standard_groups import StandardGroup, is_wide_join, split_wide_join, standardise_group
 from symgrad.backward.template_cache import LineTemplate
-from symgrad.backward.trees import replace_names, split_definitions, tensor_names
+from symgrad.backward.trees import is_tensor_free, replace_names, split_definitions, tensor_names
 from symgrad.calculus import flowing
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Literal
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Values
 from symgrad.program import Program
 from symgrad.shapes import Shape
@@ -62,7 +64,7 @@ class CotangentLines:
         told = self.split(unit)
         for end in self.ends:
             if not unit:
-                self.gathered[end] = GatheredTerms([Summand((), ast.Name(self.names.seed(end)))])
+                self.gathered[end] = GatheredTerms([Summand((), Name(self.names.seed(end)))])
         drafts = []
         for group in reversed(told):
             carried = self.gathered.get(group.output)
@@ -155,7 +157,7 @@ class CotangentLines:
         return names | {own: self.names.places(h.own, h.own.partition("·")[2]) for own, h in form.held.items()}
 
     def gather(
-        self, name: str, term: ast.expr | None, part: Contribution, own: str = "", question: OpaqueCall | None = None
+        self, name: str, term: SyntaxNode | None, part: Contribution, own: str = "", question: OpaqueCall | None = None
     ) -> None:
         """Another term of a cotangent."""
         found = self.gathered.setdefault(name, GatheredTerms())
@@ -165,19 +167,19 @@ class CotangentLines:
             defined = set(self.known.values()) & (set() if term is None else tensor_names(term))
             found.terms.append(Summand((part.through, *sorted(defined)), term, question))
 
-    def expression(self, found: LineTemplate, names: Mapping[str, str], through: str, own: str) -> ast.expr | None:
+    def expression(self, found: LineTemplate, names: Mapping[str, str], through: str, own: str) -> SyntaxNode | None:
         """A template by ``own`` in the names of the page; what it defines first becomes lines of its own."""
         if found.text is None:
             return None
         definitions, last = name_divisor(*split_definitions(found.text))
-        swap: dict[str, ast.expr] = {own: ast.Name(name) for own, name in names.items()}
+        swap: dict[str, SyntaxNode] = {own: Name(name) for own, name in names.items()}
         for name, value in definitions:
             here = replace_names(value, swap)
-            known = self.known.get(ast.unparse(here))
+            known = self.known.get(write_python(here))
             if known is None:
-                known = self.known[ast.unparse(here)] = self.names.free(name)
+                known = self.known[write_python(here)] = self.names.free(name)
                 self.definitions.append(Draft(known, [Summand((through,), here)]))
-            swap[name] = ast.Name(known)
+            swap[name] = Name(known)
         return replace_names(drop_double_transposes(drop_ones_like(last, own)), swap)
 
     def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
@@ -237,7 +239,7 @@ class CotangentLines:
         line = self.said(statement.of, statement.target, plain)
         if value is not None:
             cast = dtype_casts.cast_where_needed(value, self.like, self.truths, self.wholes)
-            line = replace(line, code=ast.unparse(cast))
+            line = replace(line, code=write_python(cast))
         return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:
@@ -246,20 +248,20 @@ class CotangentLines:
         rules, through = tuple(dict.fromkeys(draft.rules)), draft.reads
         if not draft.terms:
             like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
-            value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
+            value = read_python(f"{like}_like({self.names.page(draft.of)})")
         value = value and dtype_casts.negate_truths(value, self.truths)
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
         if value is None or draft.of not in self.tensors:
             return line if draft.told is None else replace(line, text=self.names.shown(draft.told))
         if not is_tensor_free(value):
             floats, truth = dtype_casts.cast_to_float(value, self.names.page(draft.of), self.truths, self.wholes)
-            line = replace(line, code=ast.unparse(floats))
+            line = replace(line, code=write_python(floats))
             if truth and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
-                text = (draft.filled and line.code) or shorten_expression(ast.BinOp(ast.Constant(1), ast.Mult(), value))
+                text = (draft.filled and line.code) or shorten_expression(Binary("*", Literal(1), value))
                 line = replace(line, text=self.names.shown(text))
             return line
         ones = make_ones(self.names.page(draft.of))
-        code = ast.unparse(fill_ones(value, ones))
+        code = write_python(fill_ones(value, ones))
         filled = draft.filled or target == self.names.gradient(draft.of)  # nothing but a tensor fits a .grad
         return replace(line, code=code, text=self.names.shown(code) if filled else line.text)
 
@@ -267,14 +269,14 @@ class CotangentLines:
         self,
         of: str,
         target: str,
-        value: ast.expr | None,
+        value: SyntaxNode | None,
         parts: tuple[Contribution, ...] = (),
         through: tuple[str, ...] = (),
         rules: tuple[str, ...] = (),
         own: str = "",
     ) -> Line:
         """A statement as Python and as it is shown."""
-        code = None if value is None else ast.unparse(value)
+        code = None if value is None else write_python(value)
         text = None if value is None else self.names.shown(shorten_expression(value))
         name = self.names.label(target)
         shape = self.tensors[of].shape if of in self.tensors else None

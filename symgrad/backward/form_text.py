@@ -20,7 +20,6 @@ tensors that it reads:
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection
 from functools import cache, lru_cache
@@ -28,10 +27,23 @@ from functools import cache, lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.trees import build_fraction, called_word, rewrite_tree, split_fraction
+from symgrad.backward.trees import (
+    build_fraction,
+    called_word,
+    chain_operators,
+    is_comparison,
+    is_tensor_free,
+    rewrite_form,
+    rewrite_tree,
+    split_definitions,
+    split_fraction,
+)
 from symgrad.closed_form.array_text import write_condition
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
+from symgrad.language.python_text import read_python, write_literal, write_python
+from symgrad.language.syntax_tree import Literal, PythonCall, Subscript
+from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
 from symgrad.ops import TABLE, entry_of, find
 from symgrad.program import Program
 
@@ -56,18 +68,17 @@ def add_guards_inside(text: str, names: Collection[str]) -> str | None:
     'where(out != 0, v / out, 0) @ y'
     """
 
-    def guarded(node: ast.expr) -> ast.expr:
+    def guarded(node: SyntaxNode) -> SyntaxNode:
         """a / t ** 2 → where(t != 0, a / t ** 2, 0), for the tensors that are named, turned ones among them"""
         match node:
-            case ast.BinOp(_, ast.Div(), ast.BinOp(base, ast.Pow()) | base):
-                below = ast.unparse(base)
-                if below.removesuffix(".T") in names:
-                    return ast.parse(f"where({below} != 0, {ast.unparse(node)}, 0)", mode="eval").body
+            case Binary("/", _, Binary("**", base) | base):
+                if write_python(base).removesuffix(".T") in names:
+                    return PythonCall(Name("where"), (Binary("!=", base, Literal(0)), node, Literal(0)), ())
         return node
 
-    before = ast.parse(text, mode="eval")
-    plain, found = ast.unparse(before), ast.unparse(rewrite_tree(before, guarded))
-    return None if found == plain else found
+    before = read_python(text)
+    found = rewrite_tree(before, guarded)
+    return None if found == before else write_python(found)
 
 
 def divide_twice(text: str) -> str:
@@ -77,14 +88,14 @@ def divide_twice(text: str) -> str:
     '-v * x / y / y + 1 / (x ** 2 + 1)'
     """
 
-    def divided(node: ast.expr) -> ast.expr:
+    def divided(node: SyntaxNode) -> SyntaxNode:
         """a / t ** 2 → a / t / t"""
         match node:
-            case ast.BinOp(above, ast.Div(), ast.BinOp(ast.Name() as below, ast.Pow(), ast.Constant(2))):
-                return ast.BinOp(ast.BinOp(above, ast.Div(), below), ast.Div(), below)
+            case Binary("/", above, Binary("**", Name() as below, Literal(2))):
+                return Binary("/", Binary("/", above, below), below)
         return node
 
-    return "; ".join(ast.unparse(rewrite_tree(statement, divided)) for statement in ast.parse(text).body)
+    return rewrite_form(text, lambda tree: rewrite_tree(tree, divided))
 
 
 def products_to_where(text: str) -> str:
@@ -95,36 +106,32 @@ def products_to_where(text: str) -> str:
     >>> products_to_where("v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()")
     'v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()'
     """
-    return "; ".join(ast.unparse(WhereTransformer().visit(statement)) for statement in ast.parse(text).body)
+    return rewrite_form(text, product_to_where)
 
 
-class WhereTransformer(ast.NodeTransformer):
-    """(y > 1) * v / x → where(y > 1, v / x, 0)"""
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """A product, as a choice."""
-        above, below = split_fraction(node)
-        conditions = [ast.unparse(factor) for factor in above if is_comparison(factor)]
-        rest = [factor for factor in above if not is_comparison(factor)]
-        chosen = build_fraction((rest, below)) if conditions and (rest or below) else None
-        if chosen is None or not may_be_nonfinite(chosen):
-            self.generic_visit(node)
-            return node
-        told = " & ".join(f"({text})" if len(conditions) > 1 else text for text in conditions)
-        return ast.parse(f"where({told}, {ast.unparse(self.visit(chosen))}, 0)", mode="eval").body
+def product_to_where(node: SyntaxNode) -> SyntaxNode:
+    """(y > 1) * v / x → where(y > 1, v / x, 0), for each product in an expression."""
+    above, below = split_fraction(node)
+    conditions = [factor for factor in above if compares_entries(factor)]
+    rest = [factor for factor in above if not compares_entries(factor)]
+    chosen = build_fraction((rest, below)) if conditions and (rest or below) else None
+    if chosen is None or not may_be_nonfinite(chosen):
+        return rebuild_node(node, product_to_where)
+    return PythonCall(Name("where"), (chain_operators(conditions[0], (("&", c) for c in conditions[1:])),
+                                      product_to_where(chosen), Literal(0)), ())  # fmt: skip
 
 
-def is_comparison(node: ast.expr) -> bool:
+def compares_entries(node: SyntaxNode) -> bool:
     """Whether it is a comparison, with axes put in."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return isinstance(node, ast.Compare)
+    while isinstance(node, Subscript):
+        node = node.owner
+    return is_comparison(node)
 
 
-def may_be_nonfinite(node: ast.expr) -> bool:
+def may_be_nonfinite(node: SyntaxNode) -> bool:
     """Whether something may have no finite value: it is divided by a tensor, not a count, or a function ends there."""
-    below = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
-    called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
+    below = [n.right for n in walk(node) if isinstance(n, Binary) and n.sign == "/"]
+    called = [n.function for n in walk(node) if isinstance(n, PythonCall)]
     return any(map(may_be_zero, below)) or any(has_bounded_domain(called_word(f)) for f in called)
 
 
@@ -142,12 +149,9 @@ def has_bounded_domain(word: str) -> bool:
         return isinstance(own, np.ufunc) and own.nin == 1 and not np.isfinite(own(LARGE)).all()
 
 
-def may_be_zero(node: ast.expr) -> bool:
+def may_be_zero(node: SyntaxNode) -> bool:
     """Whether a tensor is read; a size is none, nor is π, and a condition keeps what holds it from 0, or is counted."""
-    inside = list(ast.walk(node))
-    numbers = {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr in ("shape", "numel", "pi")}
-    held = any(isinstance(n, ast.Compare) for n in inside)
-    return not held and any(isinstance(n, ast.Name) and id(n) not in numbers for n in inside)
+    return not is_tensor_free(node) and not any(map(is_comparison, walk(node)))
 
 
 @lru_cache(maxsize=1024)
@@ -157,18 +161,19 @@ def is_always_finite(text: str) -> bool:
     >>> is_always_finite("v * (1 - out ** 2) / 4"), is_always_finite("v / a0"), is_always_finite("v / a0.norm()")
     (True, False, False)
     """
-    return all(map(is_finite_node, ast.walk(ast.parse(text.replace("; ", "\n")))))
+    definitions, last = split_definitions(text)
+    return all(is_finite_node(node) for tree in (*dict(definitions).values(), last) for node in walk(tree))
 
 
-def is_finite_node(node: ast.AST) -> bool:
+def is_finite_node(node: SyntaxNode) -> bool:
     """Whether one node of a text makes nothing infinite or undefined."""
-    if isinstance(node, ast.Call):
-        entry = find(called_word(node.func))
+    if isinstance(node, PythonCall):
+        entry = find(called_word(node.function))
         return entry is not None and not entry.domain and not entry.limits.edges
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Mod, ast.FloorDiv)):
-        return isinstance(node.right, ast.Constant) and bool(node.right.value)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        power = node.right.value if isinstance(node.right, ast.Constant) else -1
+    if isinstance(node, Binary) and node.sign in ("/", "%", "//"):
+        return isinstance(node.right, Literal) and bool(node.right.value)
+    if isinstance(node, Binary) and node.sign == "**":
+        power = node.right.value if isinstance(node.right, Literal) else -1
         return isinstance(power, int) and power >= 0
     return True
 
@@ -182,7 +187,7 @@ def use_letters(program: Program, wanted: str, text: str) -> str:
         return text
     if not {*own[wanted]} <= {letter for name in others for letter in own[name]}:
         return text
-    return f"{word}({','.join(own[name] for name in read) + '->' + own[wanted]!r}, {', '.join(read)})"
+    return f"{word}({write_literal(','.join(own[name] for name in read) + '->' + own[wanted])}, {', '.join(read)})"
 
 
 TURNED = re.compile(r"^einsum\(|\.permute\(")

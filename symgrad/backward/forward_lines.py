@@ -8,7 +8,6 @@ tensor's own numbers when they were read back.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +34,9 @@ from symgrad.closed_form.form import derive_closed_form
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Attribute, Literal, PythonCall
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role, role_entry
@@ -54,7 +56,7 @@ class ForwardLine:
 
     of: str
     target: str
-    value: ast.expr | None
+    value: SyntaxNode | None
     text: str | None = None
 
 
@@ -91,40 +93,40 @@ class ForwardLines:
             yield ForwardLine(group.output, target, self.pulled(group))
             return
         form = self.form(group)
-        names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
+        names = {own: Name(name) for own, name in self.in_page(form).items()}
         found = self.told(form, "out")
         yield ForwardLine(group.output, target, None if found is None else self.put(found, names))
         for own, held in form.held.items() if isinstance(group.steps[-1].op, str) else ():
             call = self.told(form, form.inner(held))
-            told = entry_named(held.step.op).index_call(ast.unparse(call)) if call is not None else None
-            value = None if told is None else self.put(ast.parse(told, mode="eval").body, names)
-            yield ForwardLine(held.step.result.name, names[own].id, value)
+            told = entry_named(held.step.op).index_call(write_python(call)) if call is not None else None
+            value = None if told is None else self.put(read_python(told), names)
+            yield ForwardLine(held.step.result.name, names[own].name, value)
 
-    def put(self, tree: ast.expr, names: Mapping[str, ast.expr]) -> ast.expr:
+    def put(self, tree: SyntaxNode, names: Mapping[str, SyntaxNode]) -> SyntaxNode:
         """A group's code in the names of the page, and in those of the inputs beside it that it mentions."""
         beside = {own: int(own.removeprefix(BESIDE)) for own in tensor_names(tree) if own.startswith(BESIDE)}
-        told = {own: ast.Name(self.names.page(self.inputs[n].name)) for own, n in beside.items()}
+        told = {own: Name(self.names.page(self.inputs[n].name)) for own, n in beside.items()}
         return replace_names(tree, {**names, **told})
 
-    def pulled(self, group: Group) -> ast.expr | None:
+    def pulled(self, group: Group) -> SyntaxNode | None:
         """What computes a cotangent that is a step of the program, proven here."""
         *copies, step = group.steps
         found = None if self.values is None else write_pullback_code(step, self.values, self.shapes)
         if found is None:
             return None
-        names: dict[str, ast.expr] = {name: ast.Name(self.names.page(name)) for name in step.tensors}
-        names |= {own: ast.Name(self.names.places(own, own.partition("·")[2])) for _, own in step.beside}
+        names: dict[str, SyntaxNode] = {name: Name(self.names.page(name)) for name in step.tensors}
+        names |= {own: Name(self.names.places(own, own.partition("·")[2])) for _, own in step.beside}
         for copy in copies:  # what only broadcasts an operand has no line
             like = next((n for n in step.tensors if n in group.reads and self.shapes[n] == copy.result.shape), None)
             if like is None or not copy.tensors:
                 return None
-            source = names.get(copy.tensors[0], ast.Name(self.names.page(copy.tensors[0])))
-            shape = ast.Attribute(ast.Name(self.names.page(like)), "shape")
-            names[copy.result.name] = ast.Call(ast.Attribute(source, role_entry(Role.COPIES).name), [shape], [])
+            source = names.get(copy.tensors[0], Name(self.names.page(copy.tensors[0])))
+            shape = Attribute(Name(self.names.page(like)), "shape")
+            names[copy.result.name] = PythonCall(Attribute(source, role_entry(Role.COPIES).name), (shape,), ())
         shapes = {self.names.page(name): own for name, own in self.shapes.items()}
         return drop_expands(replace_names(found, names), shapes)
 
-    def told(self, form: StandardGroup, name: str) -> ast.expr | None:
+    def told(self, form: StandardGroup, name: str) -> SyntaxNode | None:
         """What computes a tensor of a group: as a person calls it, else its equation as code, proven at the point."""
         found = next(filter(None, (write_forward(program, name) for program in self.sized(form))), None)
         if found is None and self.values is not None and not form.slots.found:
@@ -148,12 +150,12 @@ class ForwardLines:
 
 
 @lru_cache(maxsize=1024)
-def write_forward(program: Program, name: str) -> ast.expr | None:
+def write_forward(program: Program, name: str) -> SyntaxNode | None:
     """What computes a tensor of a standard group, as a person writes it; None where it cannot be written."""
     maker = next(step for step in program.steps if step.result.name == name)
     try:
         views = {s.result.name for s in program.steps if entry_of(s.op) is not None and is_move(s, program.by_name)}
-        return ast.parse(SourceWriter(program, views).step(maker)[0], mode="eval").body
+        return read_python(SourceWriter(program, views).step(maker)[0])
     except (NoForm, SymgradError):
         return None
 
@@ -181,8 +183,8 @@ def is_reordering(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
 def inline_statements(statements: Sequence[ForwardLine], read: Collection[str]) -> list[ForwardLine]:
     """What has no name of its own and is read once, by another line of the forward pass, in that line if it is short.
 
-    >>> lines = [ForwardLine(n, n, ast.parse(code, mode="eval").body) for n, code in [("t1", "x.T"), ("t2", "t1 @ w")]]
-    >>> [ast.unparse(s.value) for s in inline_statements(lines, [])]
+    >>> lines = [ForwardLine(n, n, read_python(code)) for n, code in [("t1", "x.T"), ("t2", "t1 @ w")]]
+    >>> [write_python(s.value) for s in inline_statements(lines, [])]
     ['x.T @ w']
     """
     readers: dict[str, list[int]] = {}
@@ -198,7 +200,7 @@ def inline_statements(statements: Sequence[ForwardLine], read: Collection[str]) 
         if reader.value is None or count_mentions(reader.value, statement.target) != 1:
             continue
         whole = replace_names(reader.value, {statement.target: value})
-        if len(ast.unparse(whole)) <= LONGEST:
+        if len(write_python(whole)) <= LONGEST:
             found[places[0]] = replace(reader, value=whole)
             del found[n]
     return list(found.values())
@@ -207,7 +209,7 @@ def inline_statements(statements: Sequence[ForwardLine], read: Collection[str]) 
 Way = Callable[[Program, Sweep, str], str | None]
 
 
-def write_as_code(program: Program, name: str, values: Values) -> ast.expr | None:
+def write_as_code(program: Program, name: str, values: Values) -> SyntaxNode | None:
     """What computes ``name`` of inputs of the program, in their names; proven at ``values``."""
     maker = next(step for step in program.steps if step.result.name == name)
     inputs = {tensor.name for tensor in program.inputs}
@@ -223,7 +225,7 @@ def write_as_code(program: Program, name: str, values: Values) -> ast.expr | Non
         if compare("the code, read back and evaluated", as_float(values[name]), as_float(found)).passed is not True:
             continue
         whole = inline_names(text, {})
-        return ast.BinOp(ast.Constant(1.0), ast.Mult(), whole) if found.dtype == np.bool_ else whole  # as in `Typed`
+        return Binary("*", Literal(1.0), whole) if found.dtype == np.bool_ else whole  # as in `Typed`
     return None
 
 
@@ -259,7 +261,7 @@ def write_step_notation(program: Program, sweep: Sweep, wanted: str) -> str | No
     return None if form is None else form.text
 
 
-def write_pullback_code(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = None) -> ast.expr | None:
+def write_pullback_code(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = None) -> SyntaxNode | None:
     """What a pullback computes, in the names of the tensors it is applied to.
 
     With ``shapes``, whose sizes may be symbols, it is code for every size; without, for the sizes at hand.
@@ -285,6 +287,6 @@ def write_pullback_code(step: Apply, values: Values, shapes: Mapping[str, Shape]
         return None
     if text is None:
         return None
-    swap: dict[str, ast.expr] = {"v": ast.parse("ones(())", mode="eval").body}  # the weight 1, as a tensor
-    swap |= {std: ast.Name(name) for std, name in found.names.items()}
+    swap: dict[str, SyntaxNode] = {"v": read_python("ones(())")}  # the weight 1, as a tensor
+    swap |= {std: Name(name) for std, name in found.names.items()}
     return inline_names(text, swap)

@@ -6,7 +6,6 @@ for it, if one was. What was proven for some data alone is no proof in a later r
 
 from __future__ import annotations
 
-import ast
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,10 +19,12 @@ from typing import Any
 import sympy as sp
 
 from symgrad.backward.line_data import LineOrigin
-from symgrad.backward.trees import called_word
+from symgrad.backward.trees import called_word, split_definitions
 from symgrad.errors import SourceText, SymgradError
 from symgrad.files import in_use, keep, recall
 from symgrad.language.parser import parse_script
+from symgrad.language.syntax_tree import PythonCall
+from symgrad.notation.tree import walk
 from symgrad.ops import find
 from symgrad.program import Apply, Constant, Program, Pullback, Pushforward, Stated, Tensor
 
@@ -146,13 +147,13 @@ def is_own_language(text: str) -> bool:
     """Whether a text is definitions and an expression in symgrad's own language, and calls what is in the table."""
     try:
         parse_script(SourceText(text))
-        *definitions, last = ast.parse(text.replace("; ", "\n")).body
-    except (SymgradError, SyntaxError, ValueError):
+        definitions, last = split_definitions(text)
+    except SymgradError:
         return False
-    nodes = [node for part in (*definitions, last) for node in ast.walk(part)]
-    names = {called_word(node.func) for node in nodes if isinstance(node, ast.Call)}
-    whole = isinstance(last, ast.Expr) and all(isinstance(part, ast.Assign) for part in definitions)
-    return whole and all(name in BESIDE or find(name) is not None for name in names)
+    nodes = (node for tree in (*dict(definitions).values(), last) for node in walk(tree))
+    names = {called_word(node.function) for node in nodes if isinstance(node, PythonCall)}
+    named = all(name.isidentifier() for name, _ in definitions)
+    return named and all(name in BESIDE or find(name) is not None for name in names)
 
 
 def spell_key(value: Any) -> str | None:

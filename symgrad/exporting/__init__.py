@@ -7,7 +7,6 @@ function is `symgrad.export`, so the package cannot be called that.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +24,7 @@ from symgrad.exporting.module import ExportSource, choose_function_name, write_t
 from symgrad.exporting.numpy_text import write_array_module
 from symgrad.exporting.parts import Passes, split_backward
 from symgrad.language import ParsedProgram, arguments, expand_composites, read_program
+from symgrad.language.python_text import write_python
 from symgrad.numeric import Values, forward
 from symgrad.numeric.arranged import assumed_value
 from symgrad.oracles.forms import resized_points
@@ -221,7 +221,7 @@ def has_same_lines_at(own: Passes, program: Program, wanted: Sequence[str], valu
 
 def have_same_statements(one: Passes, other: Passes) -> bool:
     """Whether the statements are the same."""
-    first, second = ([ast.unparse(s.value) for s in (*parts.forward, *parts.backward)] for parts in (one, other))
+    first, second = ([write_python(s.value) for s in (*parts.forward, *parts.backward)] for parts in (one, other))
     return first == second
 
 

@@ -7,9 +7,8 @@ syntax trees are rewritten as the entries of the table say (`Op.arrays`), where 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cache
 
 from symgrad.backward.trees import called_word, owner_name, replace_names
@@ -26,14 +25,13 @@ from symgrad.exporting.parts import (
     write_statement,
     write_targets,
 )
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Star, Subscript, Unary
+from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, rebuild_node
 from symgrad.ops import TABLE
 from symgrad.ops.lookup import ATTRIBUTES
 
 RANK = "{}.ndim"
-KNOWN = (ast.Constant, ast.Name, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Slice, ast.operator,
-         ast.unaryop, ast.cmpop, ast.expr_context, ast.keyword)  # fmt: skip
-"""What is the same in both."""
-
 BESIDE = {
     "isfinite": "x: np.isfinite(x)", "arange": "n: np.arange(n)", "eye": "n, m=None: np.eye(n, M=m)",
     "to": "x, like: x.astype(like.dtype)", "numel": "x: x.size",
@@ -76,20 +74,33 @@ ABSENT = ("special.erfcx",)
 """Functions of SciPy's that jax lacks."""
 
 
+@dataclass(frozen=True)
+class ArraySpelling:
+    """What a call comes to: ``body``, in the names of ``parameters``, with defaults; ``rest`` takes all others."""
+
+    parameters: Mapping[str, SyntaxNode | None]
+    rest: str | None
+    body: SyntaxNode
+
+
 @cache
-def read_spelling(library: str) -> Mapping[str, ast.Lambda]:
-    """What a function comes to: its arguments, and the body, of which options that were left out are left out."""
+def read_spellings(library: str) -> Mapping[str, ArraySpelling]:
+    """What each function comes to; options that were left out of a call are left out of the body."""
     texts = {op.name: text for op in TABLE.values() if (text := numpy_spelling(op)) is not None} | BESIDE
-    networks = {"nn": ast.parse(NETWORKS[library], mode="eval").body}
+    networks = {"nn": read_python(NETWORKS[library])}
     found = {}
     for name, text in texts.items():
-        tree = replace_names(ast.parse(f"lambda {text}", mode="eval").body, networks)
-        assert isinstance(tree, ast.Lambda)
-        found[name] = tree
+        parameters, _, body = text.partition(": ")
+        call = read_python(f"_({parameters})")
+        assert isinstance(call, PythonCall)
+        slots: dict[str, SyntaxNode | None] = {slot.name: None for slot in call.positional if isinstance(slot, Name)}
+        rest = (slot.value.name for slot in call.positional if isinstance(slot, Star) and isinstance(slot.value, Name))
+        slots |= {option.name: option.value for option in call.keywords}
+        found[name] = ArraySpelling(slots, next(rest, None), replace_names(read_python(body), networks))
     return found
 
 
-class TorchToArrays(ast.NodeTransformer):
+class TorchToArrays:
     """torch.softmax(x, dim=1) → special.softmax(x, axis=1)"""
 
     def __init__(self, library: str, known: frozenset[str]) -> None:
@@ -100,102 +111,97 @@ class TorchToArrays(ast.NodeTransformer):
         library = {"numpy": "NumPy", "jax": "jax"}[self.library]
         return UnsupportedError(f"{what} has no known counterpart in {library}", hints=('to="torch"',))
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        """What is listed; anything else is refused."""
-        if isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
-            found: ast.AST = super().visit(node)
-            return found
-        if not isinstance(node, KNOWN):
-            raise self.refused(ast.unparse(node))
-        if isinstance(node, ast.Name) and node.id not in self.known:
-            raise self.refused(node.id)
-        return self.generic_visit(node)
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Places; of several results one is taken by another function."""
-        if isinstance(node.value, ast.Call) and not isinstance(node.value.func, ast.Attribute):
-            name = ast.unparse(node.value.func)
-            if name.rpartition(".")[2] not in read_spelling(self.library):
+    def translated(self, node: SyntaxNode) -> SyntaxNode:
+        """An expression in the library's words; what has no counterpart is refused."""
+        match node:
+            case PythonCall():
+                return self.call_of(node)
+            case Attribute(Name("math"), "pi"):
+                return Attribute(Name("np"), "pi")
+            case Attribute(owner, name):
+                if name not in ("shape", *ATTRIBUTES):
+                    raise self.refused(f".{name}")
+                inner = self.translated(owner)
+                turned = self.call("np.swapaxes", inner, Literal(-1), Literal(-2))
+                return turned if name == "mT" else Attribute(inner, name)
+            case Subscript(PythonCall(function)) if not isinstance(function, Attribute):
+                name = write_python(function)  # of several results one is taken by another function
+                if name.rpartition(".")[2] not in read_spellings(self.library):
+                    raise self.refused(name)
+            case Name(name) if name not in self.known:
                 raise self.refused(name)
-        return self.generic_visit(node)
+            case Star() | Dots():
+                raise self.refused(write_python(node))
+        return rebuild_node(node, self.translated)
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """x.shape, x.T, x.mT and math.pi."""
-        if ast.unparse(node) == "math.pi":
-            return ast.parse("np.pi", mode="eval").body
-        if node.attr not in ("shape", *ATTRIBUTES):
-            raise self.refused(f".{node.attr}")
-        self.generic_visit(node)
-        return node if node.attr != "mT" else self.call("np.swapaxes", node.value, ast.Constant(-1), ast.Constant(-2))
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
+    def call_of(self, node: PythonCall) -> SyntaxNode:
         """A function or a method, by its last name."""
-        function = node.func
-        owned = isinstance(function, ast.Attribute) and not self.is_module(function.value)
+        function, given = node.function, node.positional
+        if isinstance(function, Attribute) and not self.is_module(function.owner):
+            given = (function.owner, *given)
         name = called_word(function)
-        plain = [self.visit(argument) for argument in (*([function.value] if owned else []), *node.args)]  # type: ignore[attr-defined]  # what has an owner is an attribute
-        options = {str(k.arg): self.visit(k.value) for k in node.keywords}
+        plain = [self.translated(argument) for argument in given]
+        options = {option.name: self.translated(option.value) for option in node.keywords}
         if name == "pad" and not options and len(plain) == 2:
             return self.padded(*plain)
-        if name not in read_spelling(self.library):
+        if name not in read_spellings(self.library):
             raise self.refused(name)
         return self.applied(name, plain, options)
 
-    def is_module(self, node: ast.expr) -> bool:
+    def is_module(self, node: SyntaxNode) -> bool:
         """Whether torch.special or F is read, no tensor: names behind dots alone, none of which is a variable."""
         return (owner := owner_name(node)) != "" and owner not in self.known
 
-    def applied(self, name: str, plain: list[ast.AST], options: Mapping[str, ast.AST]) -> ast.AST:
+    def applied(self, name: str, plain: list[SyntaxNode], options: Mapping[str, SyntaxNode]) -> SyntaxNode:
         """A rule on its arguments; an option that is not given is left out."""
-        rule = read_spelling(self.library)[name]
-        slots = [slot.arg for slot in rule.args.args]
+        rule = read_spellings(self.library)[name]
+        slots, rest = [*rule.parameters], plain[len(rule.parameters) :]
         bound = dict(zip(slots, plain, strict=False))
-        rest = plain[len(slots) :]
-        optional = slots[len(slots) - len(rule.args.defaults) :]
-        missing = [slot for slot in slots if slot not in bound and slot not in options and slot not in optional]
-        if (rest and rule.args.vararg is None) or missing or not options.keys() <= set(slots) - bound.keys():
+        missing = [s for s, default in rule.parameters.items() if default is None and s not in {*bound, *options}]
+        if (rest and rule.rest is None) or missing or not options.keys() <= set(slots) - bound.keys():
             raise self.refused(f"{name} with these arguments")
         bound |= options
-        defaults = dict(zip(optional, rule.args.defaults, strict=True))
-        if rule.args.vararg is not None:
-            one = len(rest) == 1 and not isinstance(rest[0], (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Subscript))
-            bound[rule.args.vararg.arg] = rest[0] if one else ast.Tuple(rest, ast.Load())  # type: ignore[arg-type]  # trees of expressions
+        if rule.rest is not None:
+            one = len(rest) == 1 and not isinstance(rest[0], (Literal, Unary, Binary, Subscript))
+            bound[rule.rest] = rest[0] if one else Items(tuple(rest))
             if name == "einsum":
                 return self.call("np.einsum", *bound.values()) if one else self.call("np.einsum", plain[0], *rest)
-        body = deepcopy(rule.body)
-        if isinstance(body, ast.Call):
-            unused = {name for name, default in defaults.items() if name not in bound and is_default(default)}
-            body.keywords = [k for k in body.keywords if not (isinstance(k.value, ast.Name) and k.value.id in unused)]
-        filled = {slot: bound.get(slot, defaults.get(slot)) for slot in (*slots, *bound)}
-        return replace_names(body, {slot: value for slot, value in filled.items() if isinstance(value, ast.expr)})
+        body, unsaid = (
+            rule.body,
+            {s for s, default in rule.parameters.items() if s not in bound and is_default(default)},
+        )
+        if isinstance(body, PythonCall):
+            kept = (k for k in body.keywords if not (isinstance(k.value, Name) and k.value.name in unsaid))
+            body = replace(body, keywords=tuple(kept))
+        defaults = {slot: default for slot, default in rule.parameters.items() if default is not None}
+        return replace_names(body, defaults | bound)
 
-    def padded(self, value: ast.AST, margins: ast.AST) -> ast.AST:
+    def padded(self, value: SyntaxNode, margins: SyntaxNode) -> SyntaxNode:
         """F.pad counts axes from the last."""
-        if not isinstance(margins, ast.Tuple) or len(margins.elts) % 2:
+        if not isinstance(margins, Items) or len(margins.items) % 2:
             raise self.refused("pad with these arguments")
-        texts = [ast.unparse(side) for side in margins.elts]
-        pairs = [f"({texts[n]}, {texts[n + 1]})" for n in range(0, len(texts), 2)][::-1]
-        whole = f"[(0, 0)] * (_padded.ndim - {len(pairs)}) + [{', '.join(pairs)}]"
-        inner = replace_names(ast.parse(whole, mode="eval").body, {"_padded": value})  # type: ignore[dict-item]  # a tree of an expression
-        return self.call("np.pad", value, inner)
+        sides = margins.items
+        pairs = [Items(sides[n : n + 2]) for n in range(0, len(sides), 2)][::-1]
+        none = Items((Items((Literal(0), Literal(0))),), True)
+        others = Binary("-", Attribute(value, "ndim"), Literal(len(pairs)))
+        return self.call("np.pad", value, Binary("+", Binary("*", none, others), Items(tuple(pairs), True)))
 
-    def call(self, name: str, *arguments: ast.AST) -> ast.Call:
+    def call(self, name: str, *arguments: SyntaxNode) -> PythonCall:
         """A call of a function by its name."""
-        return ast.Call(ast.parse(name, mode="eval").body, list(arguments), [])  # type: ignore[arg-type]  # trees of expressions
+        return PythonCall(read_python(name), arguments, ())
 
 
-def is_default(default: ast.AST | None) -> bool:
+def is_default(default: SyntaxNode | None) -> bool:
     """Whether a default is what every library takes where nothing is said."""
-    return isinstance(default, ast.Constant) and default.value in (None, False)
+    return isinstance(default, Literal) and default.value in (None, False)
 
 
 def translate_parts(parts: Passes, library: str) -> Passes:
     """Every statement in the library's words."""
 
     def placed(statement: Assignment) -> Assignment:
-        tree = TorchToArrays(library, parts.names).visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
-        text = ast.unparse(replace_names(tree, {"np": ast.Name("jnp")}) if library == "jax" else tree)  # type: ignore[arg-type]  # an expression
-        return Assignment(statement.target, ast.parse(text, mode="eval").body)
+        tree = TorchToArrays(library, parts.names).translated(statement.value)
+        return Assignment(statement.target, replace_names(tree, {"np": Name("jnp")}) if library == "jax" else tree)
 
     needed = {
         s.target for s in (*parts.ahead(parts.outputs, parts.inputs), *parts.ahead(parts.mentioned, parts.inputs))

@@ -7,7 +7,6 @@ sizes are symbols where any number will do, there is a check: the condition unde
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,9 @@ from symgrad.backward.code import compare_conditions
 from symgrad.backward.trees import names_in_code, replace_names, rewrite_tree, tensor_names
 from symgrad.closed_form.number_text import NoForm, describe_least_sizes, tidy_exponents, write_size
 from symgrad.errors import UnsupportedError
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Attribute
+from symgrad.notation.tree import Name, SyntaxNode
 from symgrad.program import Tensor
 from symgrad.shapes import Size
 
@@ -28,7 +30,7 @@ STEP = "    "
 
 def write_statement(statement: Assignment, after: str = "") -> list[str]:
     """``target = value`` and what comes ``after`` it, in as many lines as it takes."""
-    value = tidy_exponents(ast.unparse(statement.value))
+    value = tidy_exponents(write_python(statement.value))
     text = f"{statement.target} = {value}{after}"
     if len(text) <= WIDTH:
         return [text]
@@ -133,28 +135,29 @@ def write_size_over_shapes(size: Size, tensors: Sequence[Tensor]) -> str | None:
 
 def names_read_by_shape(statements: Iterable[Assignment]) -> frozenset[str]:
     """The names of which nothing but the shape, or the number of entries, is read."""
-    whole: set[str] = set()
-    shaped: set[str] = set()
-    for statement in statements:
-        read = (n for n in ast.walk(statement.value) if isinstance(n, ast.Attribute) and n.attr in ("shape", "numel"))
-        inside = {id(n.value) for n in read if isinstance(n.value, ast.Name)}
-        for node in ast.walk(statement.value):
-            if isinstance(node, ast.Name):
-                (shaped if id(node) in inside else whole).add(node.id)
+    whole, shaped, waiting = set[str](), set[str](), [statement.value for statement in statements]
+    while waiting:
+        match waiting.pop():
+            case Attribute(Name(name), "shape" | "numel"):
+                shaped.add(name)
+            case Name(name):
+                whole.add(name)
+            case node:
+                waiting += node.parts
     return frozenset(shaped - whole)
 
 
 def replace_shapes(statement: Assignment, names: Collection[str], way: str) -> Assignment:
     """``x.shape`` as what it was kept as, ``way``; ``x.numel()`` too."""
 
-    def kept(node: ast.expr) -> ast.expr:
+    def kept(node: SyntaxNode) -> SyntaxNode:
         match node:
-            case ast.Attribute(ast.Name(name), "shape" | "numel" as word) if name in names:
-                whole = ast.parse(way.format(name), mode="eval").body
-                return whole if word == "shape" else ast.Attribute(whole, word)
+            case Attribute(Name(name), "shape" | "numel" as word) if name in names:
+                whole = read_python(way.format(name))
+                return whole if word == "shape" else Attribute(whole, word)
         return node
 
-    return Assignment(statement.target, rewrite_tree(ast.parse(ast.unparse(statement.value), mode="eval"), kept).body)
+    return Assignment(statement.target, rewrite_tree(statement.value, kept))
 
 
 RESERVED = frozenset({"ctx", "inputs", "output", "jax", "jnp", "special", "ValueError", "staticmethod", "tuple"})
@@ -166,7 +169,7 @@ class Assignment:
     """``target = value``."""
 
     target: str
-    value: ast.expr
+    value: SyntaxNode
 
     @property
     def reads(self) -> frozenset[str]:
@@ -227,8 +230,8 @@ def split_backward(lines: Backward) -> Passes:
         if line.code is None:
             hints = (line.own,) if line.own else ()
             raise UnsupportedError(f"this cannot be exported: {line.name} has no code", found=hints)
-        tree = compare_conditions(ast.parse(line.code, mode="eval"), lines.inputs).body
-        return Assignment(called(line.target), replace_names(tree, {old: ast.Name(name) for old, name in new.items()}))
+        tree = compare_conditions(read_python(line.code), lines.inputs)
+        return Assignment(called(line.target), replace_names(tree, {old: Name(name) for old, name in new.items()}))
 
     ends = tuple(dict.fromkeys(page[end] for end in lines.seeds))
     read = names_in_code(line.code for line in (*lines.forward, *lines.statements) if line.code is not None)
@@ -247,15 +250,15 @@ def split_backward(lines: Backward) -> Passes:
 
 def drop_aliases(parts: Passes) -> Passes:
     """The same with one name for one tensor: after ``out = h`` a Function's result *is* what it saves on the way."""
-    same: dict[str, ast.expr] = {}
+    same: dict[str, SyntaxNode] = {}
     forward = []
     for statement in parts.forward:
         value = replace_names(statement.value, same)
-        if isinstance(value, ast.Name):
+        if isinstance(value, Name):
             same[statement.target] = value
         else:
             forward.append(Assignment(statement.target, value))
-    names = {old: value.id for old, value in same.items() if isinstance(value, ast.Name)}
+    names = {old: value.name for old, value in same.items() if isinstance(value, Name)}
     outputs = tuple(names.get(name, name) for name in parts.outputs)
     backward = tuple(Assignment(s.target, replace_names(s.value, same)) for s in parts.backward)
     return replace(parts, forward=tuple(forward), outputs=outputs, backward=backward)

@@ -13,13 +13,11 @@ differentiated again, it stands in torch's differentiable words: the kernel's se
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from symgrad.backward.code import qualify
-from symgrad.backward.simplify.broadcasting import is_tensor_free
-from symgrad.backward.trees import replace_names, rewrite_tree, tensor_names
+from symgrad.backward.code import qualify_calls
+from symgrad.backward.trees import is_comparison, is_tensor_free, replace_names, rewrite_tree, tensor_names
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.parts import (
     Assignment,
@@ -32,6 +30,9 @@ from symgrad.exporting.parts import (
     write_statement,
     write_targets,
 )
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Attribute, Items, Keyword, Literal, PythonCall, Subscript
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.lookup import ATTRIBUTES
 
@@ -51,72 +52,75 @@ class DeviceSetter:
 
     beside: str
 
-    def made(self, node: ast.expr) -> ast.expr:
+    def made(self, node: SyntaxNode) -> SyntaxNode:
         """One expression; for ``softmax(x) - one_hot(y)``, 1 is taken away in one place of each row."""
         match node:
-            case ast.BinOp(left, ast.Div(), right) if is_tensor_free(left) and is_count(right):
-                node.left = self.typed(left)
-            case ast.BinOp(left, ast.Sub(), ast.Call(args=[classes, *_]) as right) if is_call_of(
+            case Binary("/", left, right) if is_tensor_free(left) and is_count(right):
+                return Binary("/", self.typed(left), right)
+            case Binary("-", left, PythonCall(_, [classes, *_]) as right) if is_call_of(
                 left, "torch.softmax"
             ) and is_call_of(right, "F.one_hot"):  # no array of whole numbers is made
-                ones = f"{self.beside}.new_full((*_n.shape, 1), -1)"
-                text = f"_.scatter_add(-1, {ast.unparse(classes)}.unsqueeze(-1), {ones})"
-                return replace_names(ast.parse(text, mode="eval").body, {"_": left, "_n": classes})
-            case ast.Call(keywords=options) if ast.unparse(node.func) in ANEW:
-                if not any(option.arg == "device" for option in options):
-                    options.append(ast.keyword("device", ast.Attribute(ast.Name(self.beside), "device")))
-            case ast.Call(args=[_, first, second]) if is_call_of(node, "torch.where"):
-                node.args[1] = self.typed(first) if is_tensor_free(first) and is_tensor_free(second) else first
-            case ast.Call(args=[owner, *_], keywords=options) if ast.unparse(node.func) in MISREAD:
-                if any(option.arg == "dim" for option in options):
-                    node.args[0] = ast.Call(ast.Attribute(owner, "contiguous"), [], [])
+                text = f"_.scatter_add(-1, _n.unsqueeze(-1), {self.beside}.new_full((*_n.shape, 1), -1))"
+                return replace_names(read_python(text), {"_": left, "_n": classes})
+            case PythonCall(_, _, options) if write_python(node.function) in ANEW:
+                if not any(option.name == "device" for option in options):
+                    device = Keyword("device", Attribute(Name(self.beside), "device"))
+                    return replace(node, keywords=(*options, device))
+            case PythonCall(_, [condition, first, second]) if is_call_of(node, "torch.where"):
+                if is_tensor_free(first) and is_tensor_free(second):
+                    return replace(node, positional=(condition, self.typed(first), second))
+            case PythonCall(_, [owner, *rest], options) if write_python(node.function) in MISREAD:
+                if any(option.name == "dim" for option in options):
+                    contiguous = PythonCall(Attribute(owner, "contiguous"), (), ())
+                    return replace(node, positional=(contiguous, *rest))
         return node
 
-    def typed(self, value: ast.expr) -> ast.Call:
+    def typed(self, value: SyntaxNode) -> PythonCall:
         """A number as a tensor of its own."""
-        return ast.Call(ast.Attribute(ast.Name(self.beside), "new_full"), [ast.Tuple([]), value], [])
+        return PythonCall(Attribute(Name(self.beside), "new_full"), (Items(()), value), ())
 
 
-def is_call_of(value: ast.expr, name: str) -> bool:
+def is_call_of(value: SyntaxNode, name: str) -> bool:
     """Whether a function is called."""
-    return isinstance(value, ast.Call) and ast.unparse(value.func) == name
+    return isinstance(value, PythonCall) and write_python(value.function) == name
 
 
-def is_count(value: ast.expr) -> bool:
+def is_count(value: SyntaxNode) -> bool:
     """Whether whole numbers are added up: ``(x == y).sum(0) + 1``."""
-    if isinstance(value, ast.Compare):
+    if is_comparison(value):
         return True
-    if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Sub, ast.Mult, ast.BitAnd)):
+    if isinstance(value, Binary) and value.sign in ("+", "-", "*", "&"):
         sides = [side for side in (value.left, value.right) if not is_tensor_free(side)]
         return bool(sides) and all(map(is_count, sides))
-    return isinstance(value, ast.Call) and (
-        ast.unparse(value.func) in ("F.one_hot", "torch.arange")
+    return isinstance(value, PythonCall) and (
+        write_python(value.function) in ("F.one_hot", "torch.arange")
         or (
-            isinstance(value.func, ast.Attribute) and value.func.attr in ("sum", "clamp") and is_count(value.func.value)
+            isinstance(value.function, Attribute)
+            and value.function.name in ("sum", "clamp")
+            and is_count(value.function.owner)
         )
     )
 
 
 def to_torch(statement: Assignment, beside: str) -> Assignment:
     """A statement with torch's functions; ``beside`` is a tensor on whose device it is computed."""
-    text = ast.unparse(statement.value)
     if "np" in tensor_names(statement.value):
+        text = write_python(statement.value)
         raise UnsupportedError(f"NumPy's own has no counterpart in torch: {text}", hints=('to="numpy"',))
-    tree = rewrite_tree(ast.parse(qualify(text), mode="eval"), DeviceSetter(beside).made)
-    return Assignment(statement.target, tree.body)
+    return Assignment(statement.target, rewrite_tree(qualify_calls(statement.value), DeviceSetter(beside).made))
 
 
-def is_view_expression(value: ast.expr) -> bool:
+def is_view_expression(value: SyntaxNode) -> bool:
     """Whether nothing is computed: ``x.T``, ``x[:, 0]``, ``x.reshape(3, 2)``."""
-    if isinstance(value, ast.Name):
+    if isinstance(value, Name):
         return True
-    if isinstance(value, ast.Attribute):
-        return value.attr in ATTRIBUTES and is_view_expression(value.value)
-    if isinstance(value, ast.Subscript):
-        return is_view_expression(value.value) and not tensor_names(value.slice)
+    if isinstance(value, Attribute):
+        return value.name in ATTRIBUTES and is_view_expression(value.owner)
+    if isinstance(value, Subscript):
+        return is_view_expression(value.owner) and not any(map(tensor_names, value.items))
     return (
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SHARING
-        and is_view_expression(value.func.value)
+        isinstance(value, PythonCall) and isinstance(value.function, Attribute) and value.function.name in SHARING
+        and is_view_expression(value.function.owner)
     )  # fmt: skip
 
 
@@ -172,7 +176,7 @@ def write_function_class(parts: Passes) -> Iterator[str]:
     for lines in write_forward_lines([to_torch(statement, first) for statement in parts.ahead(results, parts.inputs)]):
         yield from indent(lines)
     # torch may hand back what it was given
-    flat = [s.target for s in parts.forward if is_view_expression(s.value) and ".flatten(" in ast.unparse(s.value)]
+    flat = [s.target for s in parts.forward if is_view_expression(s.value) and ".flatten(" in write_python(s.value)]
     given = [f"{e}.view_as({e})" if e in (*flat, *parts.inputs, *results[:n]) else e for n, e in enumerate(results)]
     yield from indent([f"return {', '.join(given)}"])
     yield from ["", "@staticmethod", "def setup_context(ctx, inputs, output):"]
@@ -222,7 +226,7 @@ def write_backward_body(parts: Passes, saved: SavedTensors) -> Iterator[str]:
     yield from write_return([parts.gradients.get(name, "None") for name in parts.inputs])
 
 
-EPSILON = ast.Constant(1e-5)
+EPSILON = Literal(1e-5)
 """Of a layer norm that is given none."""
 
 
@@ -266,30 +270,30 @@ class NormCall:
     shape: str = field(default="", compare=False)
 
 
-def find_layer_norm(value: ast.expr) -> NormCall | None:
+def find_layer_norm(value: SyntaxNode) -> NormCall | None:
     """``layer_norm(x, normalized_shape=(4,))``, without weights."""
     match value:
-        case ast.Call(ast.Name(word) | ast.Attribute(_, word), [what]) if word == "layer_norm":
+        case PythonCall(Name(word) | Attribute(_, word), [what]) if word == "layer_norm":
             options = {"eps": EPSILON, **options_in(value)}
             shape = options.get("normalized_shape")
-            if isinstance(shape, ast.Tuple) and options.keys() <= {"normalized_shape", "eps"}:
-                return NormCall(ast.unparse(what), len(shape.elts), ast.unparse(options["eps"]), ast.unparse(shape))
+            if isinstance(shape, Items) and options.keys() <= {"normalized_shape", "eps"}:
+                return NormCall(write_python(what), len(shape.items), write_python(options["eps"]), write_python(shape))
     return None
 
 
-def find_norm_scale(value: ast.expr) -> NormCall | None:
+def find_norm_scale(value: SyntaxNode) -> NormCall | None:
     """``1 / (x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()``."""
     match value:
-        case ast.BinOp(ast.Constant(1), ast.Div(), ast.Call(ast.Attribute(ast.BinOp(var, ast.Add(), epsilon), "sqrt"))):
+        case Binary("/", Literal(1), PythonCall(Attribute(Binary("+", var, epsilon), "sqrt"))):
             match var:
-                case ast.Call(ast.Attribute(what, "var"), [axis, *_]) if is_tensor_free(epsilon):
-                    axes = axis.elts if isinstance(axis, ast.Tuple) else [axis]
-                    options = {name: ast.unparse(option) for name, option in options_in(var).items()}
+                case PythonCall(Attribute(what, "var"), [axis, *_]) if is_tensor_free(epsilon):
+                    axes = axis.items if isinstance(axis, Items) else [axis]
+                    options = {name: write_python(option) for name, option in options_in(var).items()}
                     if options == {"correction": "0", "keepdim": "True"}:
-                        return NormCall(ast.unparse(what), len(axes), ast.unparse(epsilon))
+                        return NormCall(write_python(what), len(axes), write_python(epsilon))
     return None
 
 
-def options_in(call: ast.Call) -> Mapping[str, ast.expr]:
+def options_in(call: PythonCall) -> Mapping[str, SyntaxNode]:
     """The options of a call."""
-    return {str(keyword.arg): keyword.value for keyword in call.keywords}
+    return {keyword.name: keyword.value for keyword in call.keywords}

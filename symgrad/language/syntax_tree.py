@@ -26,14 +26,19 @@ from symgrad.notation.tree import APART, Binary, Dots, IndexEquation, Name, Synt
 class Literal(SyntaxNode):
     """``3``, ``0.5``, ``True``, ``None``, and ``"ij,jk->ik"``: an option, never an operand."""
 
-    value: int | float | str | None
+    value: int | float | complex | str | None
+
+    def __eq__(self, other: object) -> bool:
+        """2 is not 2.0 here: two literals that are written differently are two."""
+        return isinstance(other, Literal) and repr(self.value) == repr(other.value)
 
 
 @dataclass(frozen=True)
 class Items(SyntaxNode):
-    """``[a, b]`` or ``(a, b)``."""
+    """``[a, b]``, which is ``listed``, or ``(a, b)``."""
 
     items: tuple[SyntaxNode, ...]
+    listed: bool = False
 
 
 @dataclass(frozen=True)
@@ -238,7 +243,7 @@ class PythonExpressionReader:
             case ast.Constant(value=value):
                 return self.constant(span, value)
             case ast.List(elts=items) | ast.Tuple(elts=items):
-                return Items(tuple(self.node(item) for item in items), span=span)
+                return Items(tuple(self.node(item) for item in items), isinstance(tree, ast.List), span=span)
             case ast.Starred(value=value):
                 return Star(self.node(value), span=span)
             case ast.UnaryOp(op=sign, operand=operand) if type(sign) in SIGNS:

@@ -272,6 +272,6 @@ solved_op("pinv(x, *, atol: float | None=None, rtol: float | None=None)", PENROS
        step="out[…,i,k] = 2·out[…,i,k] − (Σ_{a,b} out[…,i,a]·x[…,a,b]·out[…,b,k])"
             " + (Σ_{a,b,c} out[…,i,a]·out[…,b,a]·x[…,c,b]·(δ(c, k) − left[…,c,k]))"
             " + Σ_{a,b,c} (δ(i, a) − right[…,i,a])·x[…,b,a]·out[…,c,b]·out[…,c,k]",
-       values=of_full_rank, torch=lambda torch, x, **given: torch.linalg.pinv(x, **given), shape=lambda sizes, shapes, **given: (*shapes[0][:-2], *require_rank(shapes[0], 2)[:-3:-1]), kind="full", arrays="x, **given: np.linalg.pinv(x)",
+       values=of_full_rank, torch=lambda torch, x, **given: torch.linalg.pinv(x, **given), shape=lambda sizes, shapes, **given: (*shapes[0][:-2], *require_rank(shapes[0], 2)[:-3:-1]), kind="full", arrays="x: np.linalg.pinv(x)",
        auxiliaries={"left": lambda call, x, out: ("matmul", (x, out), {}), "right": lambda call, x, out: ("matmul", (out, x), {})},
        examples=("pinv(x) with x:3x2", "pinv(x) with x:2x2x3"))  # fmt: skip

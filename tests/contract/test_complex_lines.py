@@ -151,7 +151,7 @@ def test_casts_and_what_gets_nothing_are_no_reason_to_speak_of_pairs() -> None:
     )
     x = torch.ones(3, dtype=torch.float64, requires_grad=True)
     assert lines_of(lambda z, w, x: torch.fft.fft(z) * 2, z=z, w=w, x=x) == [
-        "z.grad = 2 * torch.fft.ifft(v, norm='forward')", "w.grad = zeros_like(w)", "x.grad = zeros_like(x)",
+        'z.grad = 2 * torch.fft.ifft(v, norm="forward")', "w.grad = zeros_like(w)", "x.grad = zeros_like(x)",
     ]  # fmt: skip
     assert lines_of(lambda z, w: (z * w.conj()).real, z=z, w=w) == ["z.grad = v * w", "w.grad = v * z"]
 

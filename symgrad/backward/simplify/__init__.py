@@ -19,76 +19,70 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from symgrad.backward.page_names import OpaqueCall, write_calls
 from symgrad.backward.simplify import broadcasting, concat
-from symgrad.backward.simplify.broadcasting import ELEMENTWISE, Shapes, is_tensor_free, make_ones
+from symgrad.backward.simplify.broadcasting import Shapes, make_ones
 from symgrad.backward.simplify.factors import drop_double_transposes, fill_ones, order_signs
-from symgrad.backward.trees import add_terms, copy_tree, count_mentions, replace_names
+from symgrad.backward.trees import add_terms, count_mentions, is_tensor_free, replace_names
+from symgrad.language.python_text import write_python
+from symgrad.language.syntax_tree import Literal, PythonCall, Unary
+from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node
 from symgrad.shapes import Shape
 
 
-@dataclass
-class NumberInserter(ast.NodeTransformer):
+@dataclass(frozen=True)
+class NumberInserter:
     """``number`` for ``name``, the cotangent of ``like``; ``everywhere``, or only where a number cannot be named."""
 
     name: str
-    number: ast.expr
+    number: SyntaxNode
     like: str
     everywhere: bool
-    reckons: bool = True
 
-    def inside(self, node: ast.AST, reckons: bool) -> ast.AST:
-        """The parts of an expression, which reckons with them or does something else: then they have to be tensors."""
-        before, self.reckons = self.reckons, reckons
-        were = dict(ast.iter_fields(node)) if not reckons else {}
-        were = {name: is_tensor_free(part) for name, part in were.items() if isinstance(part, ast.expr)}
-        found = super().generic_visit(node)
-        for name, was_number in were.items():
-            part = getattr(found, name)
-            if not was_number and is_tensor_free(part):
-                setattr(found, name, fill_ones(part, make_ones(self.like)))
-        self.reckons = before
-        return found
+    def tensor(self, node: SyntaxNode) -> SyntaxNode:
+        """A part of what does something else than reckon: where it becomes a number, a tensor of it."""
+        found = self.put(node, reckons=False)
+        made = found is not node and not is_tensor_free(node) and is_tensor_free(found)
+        return fill_ones(found, make_ones(self.like)) if made else found
 
-    def visit(self, node: ast.AST) -> Any:
+    def put(self, node: SyntaxNode, reckons: bool = True) -> SyntaxNode:
         """The number for the name, or a tensor of it; a number that is expanded is ones, so many times."""
         match node:
-            case ast.Name(name) if name == self.name and not (self.reckons and not self.everywhere):
-                return copy_tree(self.number if self.reckons else fill_ones(self.number, make_ones(self.like)))
-            case ast.Call() if (found := broadcasting.split_expand(node)) is not None:
-                alone = type(self)(self.name, self.number, self.like, everywhere=True)
-                inner: ast.expr = alone.visit(copy_tree(found[0]))
+            case Name(name) if name == self.name and not (reckons and not self.everywhere):
+                return self.number if reckons else fill_ones(self.number, make_ones(self.like))
+            case PythonCall() if (found := broadcasting.split_expand(node)) is not None:
+                inner = replace(self, everywhere=True).put(found[0])
                 if is_tensor_free(inner):
                     return fill_ones(inner, make_ones(found[1]))
-        reckons = isinstance(node, ast.UnaryOp) or (isinstance(node, ast.BinOp) and isinstance(node.op, ELEMENTWISE))
-        return node if isinstance(node, ast.Name) else self.inside(node, reckons)
+            case Unary() | Binary("+" | "-" | "*" | "/" | "**"):
+                return rebuild_node(node, self.put)
+        return rebuild_node(node, self.tensor)
 
 
-def put_number_in(expression: ast.expr, name: str, number: ast.expr, like: str, everywhere: bool = True) -> ast.expr:
-    """``expression`` with ``number`` for the cotangent ``name`` of ``like``; the given tree stays as it is.
+def put_number_in(
+    expression: SyntaxNode, name: str, number: SyntaxNode, like: str, everywhere: bool = True
+) -> SyntaxNode:
+    """``expression`` with ``number`` for the cotangent ``name`` of ``like``.
 
+    >>> from symgrad.language.python_text import read_python
     >>> def told(text, everywhere=True):
-    ...     tree = put_number_in(ast.parse(text, mode="eval").body, "v_s", ast.Constant(2), "s", everywhere)
-    ...     return ast.unparse(tree)
+    ...     tree = put_number_in(read_python(text), "v_s", Literal(2), "s", everywhere)
+    ...     return write_python(tree)
     >>> told("(v_s / 3)[:, None]"), told("(v_s * t)[None]"), told("(v_s / 3) @ w")
-    ('(2 * ones_like(s) / 3)[:, None]', '(2 * t)[None]', '2 * ones_like(s) / 3 @ w')
+    ('(2 * ones_like(s) / 3)[:, None]', '(2 * t)[None]', '(2 * ones_like(s) / 3) @ w')
     >>> told("v_s.expand(t.shape)"), told("v_s[None] + v_s * t"), told("v_s @ w + v_s", everywhere=False)
-    ('2 * ones_like(t)', '(2 * ones_like(s))[None] + 2 * t', '2 * ones_like(s) @ w + v_s')
+    ('2 * ones_like(t)', '(2 * ones_like(s))[None] + 2 * t', '(2 * ones_like(s)) @ w + v_s')
     """
-    found: ast.expr = NumberInserter(name, number, like, everywhere).visit(copy_tree(expression))
-    return found
+    return NumberInserter(name, number, like, everywhere).put(expression)
 
 
-def is_only_arithmetic(expression: ast.expr, name: str) -> bool:
+def is_only_arithmetic(expression: SyntaxNode, name: str) -> bool:
     """Whether a name stands in arithmetic only, where a number may be put for it: 2 has no ``.expand``."""
-    found = put_number_in(expression, name, ast.Constant(1), "like", everywhere=False)
-    return ast.dump(found) == ast.dump(expression)
+    return put_number_in(expression, name, Literal(1), "like", everywhere=False) == expression
 
 
 LONGEST = 64
@@ -107,7 +101,7 @@ class Summand:
     """
 
     through: tuple[str, ...]
-    value: ast.expr | None
+    value: SyntaxNode | None
     asked: OpaqueCall | None = None
 
 
@@ -131,7 +125,7 @@ class Draft:
         """Leave out what is 0 around a tensor at these sizes."""
         for term in self.terms:
             found = None if term.value is None else concat.drop_empty_margins(term.value, shapes)
-            if found is not None and term.value is not None and ast.dump(found) != ast.dump(term.value):
+            if found is not None and term.value is not None and found != term.value:
                 term.value = found
                 self.rules.append("no margin")
 
@@ -157,11 +151,11 @@ class Draft:
     def told(self) -> str | None:
         """The sum of the terms in words, where some have no code and all can be said."""
         questions = [term.asked for term in self.terms if term.asked is not None]
-        known = [ast.unparse(term.value) for term in self.terms if term.value is not None]
+        known = [write_python(term.value) for term in self.terms if term.value is not None]
         return " + ".join([*write_calls(questions), *known]) if len(questions) + len(known) == len(self.terms) else None
 
     @property
-    def value(self) -> ast.expr | None:
+    def value(self) -> SyntaxNode | None:
         """The sum of the terms, shortened; None where one has no code."""
         values = [term.value for term in self.terms if term.value is not None]
         if not values or len(values) < len(self.terms):
@@ -214,7 +208,7 @@ def mark_tensors_needed(drafts: list[Draft], cotangents: Mapping[str, str]) -> N
 
 def put_numbers_in(
     draft: Draft,
-    number: ast.expr,
+    number: SyntaxNode,
     readers: list[Draft],
     cotangents: Mapping[str, str],
     fixed: Collection[str],
@@ -236,11 +230,11 @@ def put_numbers_in(
     return [] if everywhere and draft.of not in fixed else [draft]
 
 
-def can_put_number(number: ast.expr, name: str, draft: Draft, readers: list[Draft]) -> bool:
+def can_put_number(number: SyntaxNode, name: str, draft: Draft, readers: list[Draft]) -> bool:
     """Whether what reads a cotangent reads its number, so that it needs no line."""
     values = [term.value for reader in readers for term in reader.terms if draft.of in term.through]
     count = sum(count_mentions(value, name) for value in values if value is not None)
-    return bool(values) and None not in values and (count == 1 or len(ast.unparse(number)) <= SHORT)
+    return bool(values) and None not in values and (count == 1 or len(write_python(number)) <= SHORT)
 
 
 def needs_tensor(term: Summand, draft: Draft, name: str) -> bool:
@@ -248,17 +242,17 @@ def needs_tensor(term: Summand, draft: Draft, name: str) -> bool:
     return draft.of in term.through and term.value is not None and not is_only_arithmetic(term.value, name)
 
 
-def put_number(term: Summand, draft: Draft, name: str, number: ast.expr, own: str, shapes: Shapes) -> Summand:
+def put_number(term: Summand, draft: Draft, name: str, number: SyntaxNode, own: str, shapes: Shapes) -> Summand:
     """A term of the cotangent ``own`` with a number in the place of a cotangent's name."""
     if draft.of not in term.through or term.value is None:
         return term
     whole = broadcasting.cancel_fractions(put_number_in(term.value, name, number, draft.page), shapes)
-    bare = broadcasting.Broadcasting(shapes).bare(whole, ast.Name(own))
+    bare = broadcasting.Broadcasting(shapes).bare(whole, Name(own))
     value = bare if is_tensor_free(bare) else whole  # a row is not read as if it were filled
     return Summand(merge_through(term, draft), value)
 
 
-def inline_cotangent(term: Summand, draft: Draft, name: str, value: ast.expr, shapes: Shapes) -> Summand:
+def inline_cotangent(term: Summand, draft: Draft, name: str, value: SyntaxNode, shapes: Shapes) -> Summand:
     """A term with a cotangent's value in the place of its name."""
     if draft.of not in term.through or term.value is None:
         return term
@@ -271,12 +265,12 @@ def merge_through(term: Summand, draft: Draft) -> tuple[str, ...]:
     return (*(read for read in term.through if read != draft.of), *draft.reads)
 
 
-def choose_rule(value: ast.expr, name: str, draft: Draft, readers: list[Draft], shapes: Shapes) -> str | None:
+def choose_rule(value: SyntaxNode, name: str, draft: Draft, readers: list[Draft], shapes: Shapes) -> str | None:
     """The rule by which a line goes into those that read it."""
     terms = [term for reader in readers for term in reader.terms if draft.of in term.through]
     if not terms or any(term.value is None for term in terms):
         return None
-    if isinstance(value, ast.Name):
+    if isinstance(value, Name):
         return "alias"
     if len(readers[0].terms) > LONGEST / len("a + "):  # each trial would add them all up
         return None
@@ -284,4 +278,4 @@ def choose_rule(value: ast.expr, name: str, draft: Draft, readers: list[Draft], 
         return None
     terms = [inline_cotangent(term, draft, name, value, shapes) for term in readers[0].terms]
     trial = Draft("", terms, readers[0].shape, readers[0].shapes).value
-    return "inline" if trial is not None and len(NUMBER.sub("0", ast.unparse(trial))) <= LONGEST else None
+    return "inline" if trial is not None and len(NUMBER.sub("0", write_python(trial))) <= LONGEST else None

@@ -14,7 +14,6 @@ Comes in: an expression, and the shapes of the names in it. Goes out: one of the
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,14 +35,16 @@ from symgrad.backward.simplify.factors import (
 from symgrad.backward.trees import (
     Fraction,
     build_fraction,
-    copy_tree,
     is_full_slice,
     is_natural,
     is_new_axis,
-    items_of,
+    is_tensor_free,
     rewrite_tree,
     split_fraction,
 )
+from symgrad.language.python_text import COMPARISONS, write_python
+from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript, Unary
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops import TABLE
 from symgrad.ops.lookup import role_entry
 from symgrad.program import Role
@@ -52,17 +53,17 @@ from symgrad.shapes import Shape, Size
 Shapes = Mapping[str, Shape]
 ONES = "ones_like"
 """The call that makes ones."""
-ELEMENTWISE = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+ELEMENTWISE = ("+", "-", "*", "/", "**")
 
 
-def is_zero(term: ast.expr | None) -> bool:
+def is_zero(term: SyntaxNode | None) -> bool:
     """Whether nothing is added."""
-    return isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == "zeros_like"
+    return isinstance(term, PythonCall) and isinstance(term.function, Name) and term.function.name == "zeros_like"
 
 
-def drop_expands(expression: ast.expr, shapes: Shapes) -> ast.expr:
-    """``expression`` without what broadcasting does by itself; the given tree stays as it is."""
-    return rewrite_tree(copy_tree(expression), Broadcasting(shapes).inside)
+def drop_expands(expression: SyntaxNode, shapes: Shapes) -> SyntaxNode:
+    """``expression`` without what broadcasting does by itself."""
+    return rewrite_tree(expression, Broadcasting(shapes).inside)
 
 
 @dataclass(frozen=True)
@@ -74,20 +75,20 @@ class Broadcasting:
 
     shapes: Shapes
 
-    def inside(self, node: ast.expr) -> ast.expr:
+    def inside(self, node: SyntaxNode) -> SyntaxNode:
         """A sum, or a product with all that it is divided by, without ``.expand``; what is laid out twice, once."""
         match node:
-            case ast.BinOp(left, ast.Add() | ast.Sub() as sign, right):
+            case Binary("+" | "-" as sign, left, right):
                 first = self.bare(left, right)
-                return ast.BinOp(first, sign, self.bare(right, first))
-            case ast.BinOp(_, ast.Mult() | ast.Div()):
+                return Binary(sign, first, self.bare(right, first))
+            case Binary("*" | "/"):
                 above, below = split_fraction(node)
                 for n, part in enumerate(above):
                     inner = self.bare(part, *above[:n], *above[n + 1 :], *below)
                     if inner is not part:
                         over, under = split_fraction(inner)
                         return build_fraction(cancel_integers(([*above[:n], *over, *above[n + 1 :]], [*under, *below])))
-            case ast.Call(ast.Attribute(inner), [ast.Attribute(ast.Name(name), "shape")], []) if name in self.shapes:
+            case PythonCall(Attribute(inner), [Attribute(Name(name), "shape")], []) if name in self.shapes:
                 ones = split_ones_like(inner)
                 if ones is not None and (split_expand(node) or strip_reshape(node)):  # ones that are laid out anew
                     return fill_ones(ones[0], make_ones(name))
@@ -95,16 +96,16 @@ class Broadcasting:
                     return self.laid_out_as(inner, name) or node
         return node
 
-    def laid_out_as(self, inner: ast.expr, name: str) -> ast.expr | None:
+    def laid_out_as(self, inner: SyntaxNode, name: str) -> SyntaxNode | None:
         """``a.reshape(t.shape)``, of ``a.reshape(8, 5)`` with as many entries as t."""
         first = strip_reshape(inner)
         match inner:
-            case ast.Call(ast.Attribute(_, word), sizes, []) if first is not None and all(map(is_natural, sizes)):
-                if prod(int(ast.unparse(size)) for size in sizes) == prod(self.shapes[name]):
-                    return ast.Call(ast.Attribute(first, word), [ast.Attribute(ast.Name(name), "shape")], [])
+            case PythonCall(Attribute(_, word), sizes, []) if first is not None and all(map(is_natural, sizes)):
+                if prod(int(write_python(size)) for size in sizes) == prod(self.shapes[name]):
+                    return PythonCall(Attribute(first, word), (Attribute(Name(name), "shape"),), ())
         return None
 
-    def bare(self, part: ast.expr, *others: ast.expr) -> ast.expr:
+    def bare(self, part: SyntaxNode, *others: SyntaxNode) -> SyntaxNode:
         """``a``, of ``a.expand(t.shape)`` where one of the others has the shape of t; anything else as it is.
 
         2 of ``2 * ones_like(t)`` as well.
@@ -115,40 +116,38 @@ class Broadcasting:
         inner, shape = found
         return inner if any(self.fills(other, shape) for other in others) else part
 
-    def filled(self, node: ast.expr) -> tuple[ast.expr, Shape] | None:
+    def filled(self, node: SyntaxNode) -> tuple[SyntaxNode, Shape] | None:
         """What stands at every place of a shape, and which: 2 and (3, 1), of ``(2 * ones_like(t))[:, None]``."""
         found = split_expand(node) or split_ones_like(node)
         if found is not None:
             return (found[0], self.shapes[found[1]]) if found[1] in self.shapes else None
         match node:
-            case ast.Subscript(value):
+            case Subscript(value):
                 ones = split_ones_like(value)
                 if ones is not None and ones[1] in self.shapes:
-                    shape = shape_with_new_axes(self.shapes[ones[1]], items_of(node))
+                    shape = shape_with_new_axes(self.shapes[ones[1]], node.items)
                     return None if shape is None else (ones[0], shape)
         return None
 
-    def fills(self, node: ast.expr, shape: Shape) -> bool:
+    def fills(self, node: SyntaxNode, shape: Shape) -> bool:
         """Whether an expression is known to have a shape, or one that it broadcasts to; of several, one of them."""
         match node:
-            case ast.Name(name):
+            case Name(name):
                 return name in self.shapes and can_broadcast_to(shape, self.shapes[name])
-            case ast.BinOp(left, sign, right) if isinstance(sign, ELEMENTWISE):
+            case Binary(sign, left, right) if sign in (*ELEMENTWISE, *COMPARISONS):
                 return self.fills(left, shape) or self.fills(right, shape)
-            case ast.UnaryOp(_, operand):
+            case Unary(_, operand):
                 return self.fills(operand, shape)
-            case ast.Compare(left, _, [right]):
-                return self.fills(left, shape) or self.fills(right, shape)
-            case ast.Call(ast.Attribute(inner, word), [], []) if is_elementwise_call(word):
+            case PythonCall(Attribute(inner, word), [], []) if is_elementwise_call(word):
                 return self.fills(inner, shape)
-            case ast.Call(ast.Name(word), parts, []) if is_elementwise_call(word):
+            case PythonCall(Name(word), parts, []) if is_elementwise_call(word):
                 return any(self.fills(part, shape) for part in parts)
         found = self.filled(node)
         return found is not None and can_broadcast_to(shape, found[1])
 
-    def lowest(self, node: ast.expr) -> ast.expr:
+    def lowest(self, node: SyntaxNode) -> SyntaxNode:
         """A product with all that it is divided by, in lowest terms; anything else as it is."""
-        if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Mult, ast.Div)):
+        if not isinstance(node, Binary) or node.sign not in ("*", "/"):
             return node
         above, below = split_fraction(node)
         minus, above = split_minus(above)
@@ -159,20 +158,25 @@ class Broadcasting:
     def without_common(self, parts: Fraction) -> Fraction:
         """Without the tensors that are multiplied and divided by."""
         above, below = parts
-        for name in [part for part in above if isinstance(part, ast.Name)]:
+        for name in [part for part in above if isinstance(part, Name)]:
             bases = [split_power(part) for part in below]
-            squared = next((n for n, (base, times) in enumerate(bases) if base == name.id and times > 1), None)
+            squared = next((n for n, (base, times) in enumerate(bases) if base == name.name and times > 1), None)
             if squared is not None:  # t, of t ** 2; t ** 2, of t ** 3
-                less = collect_powers([ast.Name(name.id)] * (bases[squared][1] - 1))
-                above = [part for part in above if part is not name]
+                less = collect_powers([Name(name.name)] * (bases[squared][1] - 1))
+                above = remove_first(above, name)
                 below = [*below[:squared], *less, *below[squared + 1 :]]
                 continue
-            same = next((part for part in below if ast.dump(part) == ast.dump(name)), None)
-            rest = [part for part in above if part is not name]
-            shape = self.shapes.get(name.id)
-            if same is not None and (shape == () or any(self.fills(part, shape) for part in rest if shape)):
-                above, below = rest, [part for part in below if part is not same]
+            rest = remove_first(above, name)
+            shape = self.shapes.get(name.name)
+            if name in below and (shape == () or any(self.fills(part, shape) for part in rest if shape)):
+                above, below = rest, remove_first(below, name)
         return above, below
+
+
+def remove_first(parts: Sequence[SyntaxNode], one: SyntaxNode) -> list[SyntaxNode]:
+    """The parts without the first that is ``one``."""
+    place = parts.index(one)
+    return [*parts[:place], *parts[place + 1 :]]
 
 
 @cache
@@ -187,7 +191,7 @@ def can_broadcast_to(shape: Shape, other: Shape) -> bool:
     return len(shape) <= len(other) and all(size in (1, into) for size, into in zip(shape, behind, strict=True))
 
 
-def shape_with_new_axes(shape: Shape, parts: Sequence[ast.expr]) -> Shape | None:
+def shape_with_new_axes(shape: Shape, parts: Sequence[SyntaxNode]) -> Shape | None:
     """A shape with an axis of one for each None of an index; None where the index picks entries."""
     left, found = [*shape], list[Size]()
     for part in parts:
@@ -197,52 +201,46 @@ def shape_with_new_axes(shape: Shape, parts: Sequence[ast.expr]) -> Shape | None
     return (*found, *left)
 
 
-def split_expand(node: ast.expr) -> tuple[ast.expr, str] | None:
+def split_expand(node: SyntaxNode) -> tuple[SyntaxNode, str] | None:
     """a and t, of ``a.expand(t.shape)``."""
     match node:
-        case ast.Call(ast.Attribute(inner, word), [ast.Attribute(ast.Name(name), "shape")], []):
+        case PythonCall(Attribute(inner, word), [Attribute(Name(name), "shape")], []):
             return (inner, name) if word == role_entry(Role.COPIES).name else None
     return None
 
 
-def split_ones_like(node: ast.expr) -> tuple[ast.expr, str] | None:
+def split_ones_like(node: SyntaxNode) -> tuple[SyntaxNode, str] | None:
     """2 / 3 and t, of ``2 * ones_like(t) / 3``."""
     match node:
-        case ast.Call(ast.Name(word), [ast.Name(name)], []) if word == ONES:
-            return ast.Constant(1), name
-        case ast.UnaryOp(ast.USub() as sign, inner):
+        case PythonCall(Name(word), [Name(name)], []) if word == ONES:
+            return Literal(1), name
+        case Unary("-" as sign, inner):
             found = split_ones_like(inner)
-            return None if found is None else (ast.UnaryOp(sign, found[0]), found[1])
-        case ast.BinOp(left, ast.Div() as sign, right) if is_tensor_free(right):
+            return None if found is None else (Unary(sign, found[0]), found[1])
+        case Binary("/" as sign, left, right) if is_tensor_free(right):
             found = split_ones_like(left)
-            return None if found is None else (ast.BinOp(found[0], sign, right), found[1])
-        case ast.BinOp(left, ast.Mult(), right) if is_tensor_free(left):
+            return None if found is None else (Binary(sign, found[0], right), found[1])
+        case Binary("*", left, right) if is_tensor_free(left):
             found = split_ones_like(right)
             if found is not None:
-                return (left if ast.unparse(found[0]) == "1" else build_fraction(([left, found[0]], []))), found[1]
+                return (left if write_python(found[0]) == "1" else build_fraction(([left, found[0]], []))), found[1]
     return None
 
 
-def make_ones(name: str) -> ast.expr:
+def make_ones(name: str) -> SyntaxNode:
     """Ones, as many as a tensor has entries."""
-    return ast.Call(ast.Name(ONES), [ast.Name(name)], [])
+    return PythonCall(Name(ONES), (Name(name),), ())
 
 
-def is_tensor_free(node: ast.AST) -> bool:
-    """Whether no tensor is read, but for its sizes: what Python computes by itself."""
-    if isinstance(node, ast.Attribute):
-        return node.attr in ("shape", "numel") or (isinstance(node.value, ast.Name) and node.value.id == "math")
-    return not isinstance(node, ast.Name) and all(map(is_tensor_free, ast.iter_child_nodes(node)))
+def cancel_fractions(expression: SyntaxNode, shapes: Shapes) -> SyntaxNode:
+    """``expression`` without expands, and without what is multiplied and divided by.
 
-
-def cancel_fractions(expression: ast.expr, shapes: Shapes) -> ast.expr:
-    """``expression`` without expands, and without what is multiplied and divided by; the given tree stays as it is.
-
-    >>> ast.unparse(cancel_fractions(ast.parse("2 * n * t / n @ (2 * (a / 2))", mode="eval").body, {"n": ()}))
-    '2 * t @ a'
-    >>> ast.unparse(cancel_fractions(ast.parse("-0.0625 * 0.5 * t", mode="eval").body, {}))
+    >>> from symgrad.language.python_text import read_python
+    >>> write_python(cancel_fractions(read_python("2 * n * t / n @ (2 * (a / 2))"), {"n": ()}))
+    '(2 * t) @ a'
+    >>> write_python(cancel_fractions(read_python("-0.0625 * 0.5 * t"), {}))
     '-t / 32'
-    >>> ast.unparse(cancel_fractions(ast.parse("v * t * u / t ** 2 / u ** 3", mode="eval").body, {}))
+    >>> write_python(cancel_fractions(read_python("v * t * u / t ** 2 / u ** 3"), {}))
     'v / t / u ** 2'
     """
     return rewrite_tree(drop_expands(expression, shapes), Broadcasting(shapes).lowest)

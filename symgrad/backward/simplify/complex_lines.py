@@ -8,16 +8,18 @@ texts. Where one of them needs a real or imaginary part alone, or the axis of pa
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from symgrad.backward.code import MODULES, shorten_expression
 from symgrad.backward.line_data import Backward, Line
-from symgrad.backward.simplify.broadcasting import is_tensor_free, is_zero
+from symgrad.backward.simplify.broadcasting import is_zero
 from symgrad.backward.simplify.concat import PAD
-from symgrad.backward.trees import called_word, is_full_slice, is_new_axis, items_of, owner_name
+from symgrad.backward.trees import called_word, is_comparison, is_full_slice, is_new_axis, is_tensor_free, owner_name
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Attribute, Keyword, Literal, PythonCall, Slice, Subscript, Unary
+from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
 
@@ -31,7 +33,7 @@ UNSPOKEN = ("contiguous", "clone", "resolve_conj")
 """What torch asks of a tensor before it is seen otherwise, and nobody writes."""
 REAL, COMPLEX, PAIRS = range(3)
 """What an expression gives: real numbers, complex ones, or pairs that stand for complex ones."""
-Spoken = tuple[ast.expr, int]
+Spoken = tuple[SyntaxNode, int]
 
 
 @cache
@@ -51,152 +53,158 @@ class ComplexRewriter:
     def __init__(self, names: Collection[str], ranks: Mapping[str, int]) -> None:
         self.names, self.ranks = set(names), ranks
 
-    def of(self, node: ast.expr) -> Spoken:
+    def of(self, node: SyntaxNode) -> Spoken:
         """An expression without its pairs, and what it gives."""
-        if isinstance(node, ast.Name):
-            return node, PAIRS if node.id in self.names else REAL
-        if isinstance(node, ast.Constant):
+        if isinstance(node, Name):
+            return node, PAIRS if node.name in self.names else REAL
+        if isinstance(node, Literal):
             return node, REAL
-        if isinstance(node, ast.UnaryOp):
+        if isinstance(node, Unary):
             inner, kind = self.of(node.operand)
-            return ast.UnaryOp(node.op, inner), kind
-        if isinstance(node, ast.BinOp):
+            return Unary(node.sign, inner), kind
+        if isinstance(node, Binary) and not is_comparison(node):
             return self.both(node)
-        if isinstance(node, ast.Call):
+        if isinstance(node, PythonCall):
             return self.call(node)
-        if isinstance(node, ast.Attribute):
-            inner, kind = self.plain(node.value)
-            return ast.Attribute(inner, node.attr), complex_kind(node.attr, kind)
-        if isinstance(node, ast.Subscript):
+        if isinstance(node, Attribute):
+            inner, kind = self.plain(node.owner)
+            return Attribute(inner, node.name), complex_kind(node.name, kind)
+        if isinstance(node, Subscript):
             return self.part(node)
         return self.untouched(node), REAL
 
-    def untouched(self, node: ast.expr) -> ast.expr:
+    def untouched(self, node: SyntaxNode) -> SyntaxNode:
         """What has nothing to do with complex numbers."""
-        if any(isinstance(n, ast.Name) and n.id in {*self.names, AS_COMPLEX, AS_PAIRS} for n in ast.walk(node)):
+        if any(isinstance(n, Name) and n.name in {*self.names, AS_COMPLEX, AS_PAIRS} for n in walk(node)):
             raise PairsNeeded
         return node
 
-    def plain(self, node: ast.expr) -> Spoken:
+    def plain(self, node: SyntaxNode) -> Spoken:
         """What a function is applied to: numbers, no pairs."""
         found = self.of(node)
         if found[1] == PAIRS:
             raise PairsNeeded
         return found
 
-    def both(self, node: ast.BinOp) -> Spoken:
+    def both(self, node: Binary) -> Spoken:
         """Two operands; pairs are added, and multiplied by numbers and by what has their axis put in."""
         (left, a), (right, b) = self.of(node.left), self.of(node.right)
         if PAIRS not in (a, b):
-            return ast.BinOp(left, node.op, right), max(a, b)
-        if isinstance(node.op, (ast.Add, ast.Sub)) and a == b:
-            return ast.BinOp(left, node.op, right), PAIRS
-        if a == b or not isinstance(node.op, (ast.Mult, ast.Div)) or (b == PAIRS and isinstance(node.op, ast.Div)):
+            return Binary(node.sign, left, right), max(a, b)
+        if node.sign in ("+", "-") and a == b:
+            return Binary(node.sign, left, right), PAIRS
+        if a == b or node.sign not in ("*", "/") or (b == PAIRS and node.sign == "/"):
             raise PairsNeeded
         left, right = (part if kind == PAIRS else find_real_factor(part) for part, kind in ((left, a), (right, b)))
-        return ast.BinOp(left, node.op, right), PAIRS
+        return Binary(node.sign, left, right), PAIRS
 
-    def call(self, node: ast.Call) -> Spoken:
+    def call(self, node: PythonCall) -> Spoken:
         """A function or a method."""
-        if isinstance(node.func, ast.Name) and node.func.id in (AS_COMPLEX, AS_PAIRS):
-            inner, kind = self.of(node.args[0])
-            wanted = PAIRS if node.func.id == AS_COMPLEX else COMPLEX
+        if isinstance(node.function, Name) and node.function.name in (AS_COMPLEX, AS_PAIRS):
+            inner, kind = self.of(node.positional[0])
+            wanted = PAIRS if node.function.name == AS_COMPLEX else COMPLEX
             if kind != wanted:
                 raise PairsNeeded
             return inner, COMPLEX if wanted == PAIRS else PAIRS
-        if ast.unparse(node.func) == OF_HALVES:
-            return self.of_halves(*node.args)
+        if write_python(node.function) == OF_HALVES:
+            return self.of_halves(*node.positional)
         if (place := is_real_pad(node)) is not None:
-            half = find_real_factor(self.plain(node.args[0])[0])
+            half = find_real_factor(self.plain(node.positional[0])[0])
             return (real_to_complex(half) if place else multiply_by_i(half)), PAIRS
         if (meant := drop_conversion(node)) is not None:
             return self.of(meant)
         if is_zero(node):
-            return node, self.of(node.args[0])[1]
-        given = [self.plain(part) for part in node.args]
-        kinds, function, word = [kind for _, kind in given], node.func, ""
-        if isinstance(function, ast.Attribute) and owner_name(function.value) not in MODULES:
-            owner, kind = self.plain(function.value)
-            function, kinds, word = ast.Attribute(owner, function.attr), [*kinds, kind], function.attr
+            return node, self.of(node.positional[0])[1]
+        given = [self.plain(part) for part in node.positional]
+        kinds, function, word = [kind for _, kind in given], node.function, ""
+        if isinstance(function, Attribute) and owner_name(function.owner) not in MODULES:
+            owner, kind = self.plain(function.owner)
+            function, kinds, word = Attribute(owner, function.name), [*kinds, kind], function.name
         else:
             word = called_word(function)
         if word == CONJUGATE:
-            return ast.Call(ast.Attribute(given[0][0], "conj"), [], []), kinds[0]
-        keywords = [ast.keyword(k.arg, self.untouched(k.value)) for k in node.keywords]
-        return ast.Call(function, [part for part, _ in given], keywords), complex_kind(word, max(kinds, default=REAL))
+            return PythonCall(Attribute(given[0][0], "conj"), (), ()), kinds[0]
+        keywords = tuple(Keyword(k.name, self.untouched(k.value)) for k in node.keywords)
+        return PythonCall(function, tuple(part for part, _ in given), keywords), complex_kind(
+            word, max(kinds, default=REAL)
+        )
 
-    def of_halves(self, real: ast.expr, imag: ast.expr) -> Spoken:
+    def of_halves(self, real: SyntaxNode, imag: SyntaxNode) -> Spoken:
         """torch.complex(a, zeros_like(a)) → a + 0j, torch.complex(zeros_like(a), a) → 1j * a"""
         real, imag = self.untouched(real), self.untouched(imag)
         if is_zero(imag):
             return real_to_complex(real), COMPLEX
-        return multiply_by_i(imag) if is_zero(real) else ast.BinOp(real, ast.Add(), multiply_by_i(imag)), COMPLEX
+        return multiply_by_i(imag) if is_zero(real) else Binary("+", real, multiply_by_i(imag)), COMPLEX
 
-    def part(self, node: ast.Subscript) -> Spoken:
+    def part(self, node: Subscript) -> Spoken:
         """Entries along axes that are not that of pairs."""
-        inner, kind = self.of(node.value)
-        items = items_of(node)
+        inner, kind = self.of(node.owner)
+        items = node.items
         if kind == PAIRS:
             rank = self.rank(inner)
             half = find_half(items, rank or 0)
             if half is not None:
-                return ast.Attribute(inner, half), REAL
+                return Attribute(inner, half), REAL
             counted = [item for item in items if not is_new_axis(item)]
             if rank is None or len(counted) >= rank or not all(map(is_forward_index, counted)):
                 raise PairsNeeded
-        return ast.Subscript(inner, self.untouched(node.slice)), kind
+        return Subscript(inner, tuple(map(self.untouched, items))), kind
 
-    def rank(self, node: ast.expr) -> int | None:
+    def rank(self, node: SyntaxNode) -> int | None:
         """How many axes pairs have; None where that is not plain."""
-        if isinstance(node, ast.Name):
-            return self.ranks.get(node.id)
-        if isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func) in entrywise_calls():
-            return self.rank(node.args[0])
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-            return self.rank(node.func.value) if node.func.attr == "conj" else None
-        if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+        if isinstance(node, Name):
+            return self.ranks.get(node.name)
+        if (
+            isinstance(node, PythonCall)
+            and len(node.positional) == 1
+            and write_python(node.function) in entrywise_calls()
+        ):
+            return self.rank(node.positional[0])
+        if isinstance(node, PythonCall) and isinstance(node.function, Attribute) and not node.positional:
+            return self.rank(node.function.owner) if node.function.name == "conj" else None
+        if isinstance(node, Binary) and node.sign != "@" and not is_comparison(node):
             found = [self.rank(side) for side in (node.left, node.right) if not is_tensor_free(side)]
             return None if None in found else max(map(int, filter(None, found)), default=None)
         return None
 
 
-def drop_conversion(node: ast.Call) -> ast.expr | None:
+def drop_conversion(node: PythonCall) -> SyntaxNode | None:
     """``t > 0`` of ``(t > 0).to(t)``, and z of ``z.clone()``: what the page says without; None for other calls."""
-    function = node.func
-    if not isinstance(function, ast.Attribute):
+    function = node.function
+    if not isinstance(function, Attribute):
         return None
-    cast = function.attr == "to" and [type(a) for a in node.args] == [ast.Name]
-    return function.value if cast or function.attr in UNSPOKEN else None
+    cast = function.name == "to" and [type(a) for a in node.positional] == [Name]
+    return function.owner if cast or function.name in UNSPOKEN else None
 
 
-def find_half(items: Sequence[ast.expr], rank: int) -> str | None:
+def find_half(items: Sequence[SyntaxNode], rank: int) -> str | None:
     """``z[:, 0]`` is z.real, ``z[:, 1]`` z.imag, for pairs of that many axes."""
     *others, last = items
-    if len(items) != rank or not all(map(is_full_slice, others)) or not isinstance(last, ast.Constant):
+    if len(items) != rank or not all(map(is_full_slice, others)) or not isinstance(last, Literal):
         return None
     return dict(enumerate(HALVES)).get(last.value)  # type: ignore[arg-type]  # what is no place has none
 
 
-def is_real_pad(node: ast.Call) -> bool | None:
+def is_real_pad(node: PythonCall) -> bool | None:
     """Whether ``pad(a[:, None], (0, 1))`` puts a real part beside an imaginary one of 0; None for other calls."""
-    if ast.unparse(node.func) != PAD or len(node.args) != 2 or node.keywords:
+    if write_python(node.function) != PAD or len(node.positional) != 2 or node.keywords:
         return None
-    return {"(0, 1)": True, "(1, 0)": False}.get(ast.unparse(node.args[1]))
+    return {"(0, 1)": True, "(1, 0)": False}.get(write_python(node.positional[1]))
 
 
-def real_to_complex(real: ast.expr) -> ast.expr:
+def real_to_complex(real: SyntaxNode) -> SyntaxNode:
     """A complex number of its real part."""
-    return ast.BinOp(real, ast.Add(), ast.Constant(0j))
+    return Binary("+", real, Literal(0j))
 
 
-def multiply_by_i(imag: ast.expr) -> ast.expr:
+def multiply_by_i(imag: SyntaxNode) -> SyntaxNode:
     """A complex number of its imaginary part."""
-    return ast.BinOp(ast.Constant(1j), ast.Mult(), imag)
+    return Binary("*", Literal(1j), imag)
 
 
-def is_forward_index(item: ast.expr) -> bool:
+def is_forward_index(item: SyntaxNode) -> bool:
     """Whether an index is a slice or a number, and counts from the front."""
-    return isinstance(item, ast.Slice) or is_tensor_free(item)
+    return isinstance(item, Slice) or is_tensor_free(item)
 
 
 def complex_kind(word: str, kind: int) -> int:
@@ -204,18 +212,18 @@ def complex_kind(word: str, kind: int) -> int:
     return REAL if kind == COMPLEX and (word in GIVES_REAL or word in HALVES) else kind
 
 
-def find_real_factor(node: ast.expr) -> ast.expr:
+def find_real_factor(node: SyntaxNode) -> SyntaxNode:
     """A real factor of pairs: a number, or a tensor without the axis that was put in for them."""
     if is_tensor_free(node):
         return node
-    if not isinstance(node, ast.Subscript):
+    if not isinstance(node, Subscript):
         raise PairsNeeded
-    *rest, last = items_of(node)
+    *rest, last = node.items
     if not is_new_axis(last):
         raise PairsNeeded
     while rest and is_full_slice(rest[-1]):
         rest.pop()
-    return ast.Subscript(node.value, ast.Tuple(rest) if len(rest) > 1 else rest[0]) if rest else node.value
+    return Subscript(node.owner, tuple(rest)) if rest else node.owner
 
 
 def rewrite_pairs_as_complex(
@@ -233,7 +241,7 @@ def rewrite_pairs_as_complex(
     def said(line: Line) -> Line:
         if line.code is None:
             raise PairsNeeded
-        value, kind = words.of(ast.parse(line.code, mode="eval").body)
+        value, kind = words.of(read_python(line.code))
         own = line.shape is not None and page(line.of)
         if kind == COMPLEX or (line.target != own and (kind == PAIRS) != (own in words.names)):
             raise PairsNeeded

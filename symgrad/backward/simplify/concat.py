@@ -17,7 +17,6 @@ terms as Python expressions, the shape of their sum and of the names in them. Go
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,38 +24,40 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.backward.simplify.broadcasting import Shapes, is_zero
-from symgrad.backward.trees import add_terms, copy_tree, is_full_slice, is_new_axis, items_of, rewrite_tree
+from symgrad.backward.trees import add_terms, is_comparison, is_full_slice, is_new_axis, rewrite_tree
+from symgrad.language.python_text import write_python
+from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Slice, Subscript
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
 from symgrad.shapes import Shape
 
-SIGNS: dict[type[ast.operator], Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
-    ast.FloorDiv: operator.floordiv,
+SIGNS: dict[str, Callable[[sp.Expr, sp.Expr], sp.Expr]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "%": operator.mod, "//": operator.floordiv,
 }  # fmt: skip
 
 
-def drop_empty_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
-    """``expression`` without what is 0 around a tensor; the given tree stays as it is."""
+def drop_empty_margins(expression: SyntaxNode, shapes: Shapes) -> SyntaxNode:
+    """``expression`` without what is 0 around a tensor."""
     sizes = TensorShapes(shapes)
 
-    def nothing(node: ast.expr) -> bool:
+    def nothing(node: SyntaxNode) -> bool:
         """Whether numbers, which may depend on sizes, are all 0."""
-        return all(sizes.number(part) == 0 for part in (node.elts if isinstance(node, ast.Tuple) else [node]))
+        return all(sizes.number(part) == 0 for part in (node.items if isinstance(node, Items) else [node]))
 
-    def without(node: ast.expr) -> ast.expr:
+    def without(node: SyntaxNode) -> SyntaxNode:
         """Calls with margins of 0, without them."""
-        called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-        if not isinstance(node, ast.Call):
+        called = node.function.name if isinstance(node, PythonCall) and isinstance(node.function, Name) else ""
+        if not isinstance(node, PythonCall):
             return node
-        if called == PAD and len(node.args) == 2 and not node.keywords and nothing(node.args[1]):
-            return node.args[0]
+        if called == PAD and len(node.positional) == 2 and not node.keywords and nothing(node.positional[1]):
+            return node.positional[0]
         if called.startswith("conv_transpose"):
-            kept = [k for k in node.keywords if k.arg != "output_padding" or not nothing(k.value)]
-            return ast.Call(node.func, node.args, kept)
+            kept = [k for k in node.keywords if k.name != "output_padding" or not nothing(k.value)]
+            return PythonCall(node.function, node.positional, tuple(kept))
         return node
 
-    return rewrite_tree(copy_tree(expression), without)
+    return rewrite_tree(expression, without)
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,19 @@ class TensorShapes:
 
     shapes: Shapes
 
-    def number(self, node: ast.expr) -> sp.Expr | None:
+    def number(self, node: SyntaxNode) -> sp.Expr | None:
         """What an expression in sizes comes to."""
         match node:
-            case ast.Constant(value=int(number)):
+            case Literal(value=int(number)):
                 return sp.Integer(number)
-            case ast.Subscript(ast.Attribute(ast.Name(name), "shape"), ast.Constant(value=int(axis))):
+            case Subscript(Attribute(Name(name), "shape"), [Literal(value=int(axis))]):
                 shape = self.shapes.get(name, ())
                 return shape[axis] if -len(shape) <= axis < len(shape) else None
-            case ast.BinOp(left, sign, right) if type(sign) in SIGNS:
+            case Binary(sign, left, right) if sign in SIGNS:
                 sides = self.number(left), self.number(right)
-                if sides[0] is None or sides[1] is None or (isinstance(sign, (ast.Mod, ast.FloorDiv)) and not sides[1]):
+                if sides[0] is None or sides[1] is None or (sign in ("%", "//") and not sides[1]):
                     return None
-                return SIGNS[type(sign)](sides[0], sides[1])
+                return SIGNS[sign](sides[0], sides[1])
         return None
 
 
@@ -92,14 +93,14 @@ class PaddedPart:
     ``margins`` is how many zeros before and behind, as it is written.
     """
 
-    inner: ast.expr
+    inner: SyntaxNode
     axis: int
     first: sp.Expr
     last: sp.Expr
-    margins: tuple[ast.expr, ast.expr]
+    margins: tuple[SyntaxNode, SyntaxNode]
 
 
-def merge_adjacent(terms: Sequence[ast.expr], shape: Shape, sizes: TensorShapes) -> list[ast.expr]:
+def merge_adjacent(terms: Sequence[SyntaxNode], shape: Shape, sizes: TensorShapes) -> list[SyntaxNode]:
     """The terms, those that follow each other on an axis without gap or overlap as one call."""
     parts = {n: found for n, term in enumerate(terms) if (found := find_padded_part(term, shape, sizes)) is not None}
     whole = dict(enumerate(terms))
@@ -126,80 +127,82 @@ def find_chains(parts: Mapping[int, PaddedPart]) -> Iterator[list[int]]:
             yield chain
 
 
-def concatenate_chain(found: Sequence[PaddedPart], shape: Shape) -> ast.expr:
+def concatenate_chain(found: Sequence[PaddedPart], shape: Shape) -> SyntaxNode:
     """What lies side by side, with zeros around where it does not fill its axis."""
     axis = found[0].axis
-    place = ast.Constant(axis if axis == -1 else len(shape) + axis)
+    place = Literal(axis if axis == -1 else len(shape) + axis)
     inner = [strip_new_axis(part.inner, len(shape) + axis) for part in found]
     pieces = [rest for rest in inner if rest is not None]
     if len(pieces) == len(found):
         at = [] if axis == -len(shape) else [place]
-        whole = ast.Call(ast.Name("stack"), [ast.List(pieces), *at], [])
+        whole = PythonCall(Name("stack"), (Items(tuple(pieces), True), *at), ())
     else:
-        whole = ast.Call(ast.Name("cat"), [ast.List([part.inner for part in found]), place], [])
+        whole = PythonCall(Name("cat"), (Items(tuple(part.inner for part in found), True), place), ())
     if found[0].first == 0 and found[-1].last == shape[axis]:
         return whole
-    nothing: list[ast.expr] = [ast.Constant(0)] * (2 * (-axis - 1))
-    margins = ast.Tuple([*nothing, found[0].margins[0], found[-1].margins[1]])
-    return ast.Call(ast.Name(PAD), [whole, margins], [])
+    nothing: list[SyntaxNode] = [Literal(0)] * (2 * (-axis - 1))
+    margins = Items((*nothing, found[0].margins[0], found[-1].margins[1]))
+    return PythonCall(Name(PAD), (whole, margins), ())
 
 
-def merge_common_margins(terms: Sequence[ast.expr]) -> list[ast.expr]:
+def merge_common_margins(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
     """The terms, those with the same zeros around them as one.
 
-    >>> terms = [ast.parse(text, mode="eval").body for text in ("pad(a[None], (0, 1))", "pad(b[None], (0, 1))")]
-    >>> [ast.unparse(term) for term in merge_common_margins(terms)]
+    >>> from symgrad.language.python_text import read_python
+    >>> terms = [read_python(text) for text in ("pad(a[None], (0, 1))", "pad(b[None], (0, 1))")]
+    >>> [write_python(term) for term in merge_common_margins(terms)]
     ['pad((a + b)[None], (0, 1))']
     """
-    groups: dict[str, list[ast.expr]] = {}
+    groups: dict[str, list[SyntaxNode]] = {}
     for n, term in enumerate(terms):
         match term:
-            case ast.Call(ast.Name(word), [_, margins], []) if word == PAD:
-                groups.setdefault(ast.unparse(margins), []).append(term)
+            case PythonCall(Name(word), [_, margins], []) if word == PAD:
+                groups.setdefault(write_python(margins), []).append(term)
             case _:
                 groups[str(n)] = [term]
-    every, pad = groups.values(), ast.Name(PAD)
-    return [group[0] if len(group) == 1 else ast.Call(pad, add_inside_margins(group), []) for group in every]
+    every, pad = groups.values(), Name(PAD)
+    return [group[0] if len(group) == 1 else PythonCall(pad, add_inside_margins(group), ()) for group in every]
 
 
-def merge_common_conditions(terms: Sequence[ast.expr]) -> list[ast.expr]:
+def merge_common_conditions(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
     """The terms, those under one condition as one.
 
-    >>> terms = [ast.parse(text, mode="eval").body for text in ("a * (t > 0)", "b @ w", "2 * c * (t > 0)")]
-    >>> [ast.unparse(term) for term in merge_common_conditions(terms)]
+    >>> from symgrad.language.python_text import read_python
+    >>> terms = [read_python(text) for text in ("a * (t > 0)", "b @ w", "2 * c * (t > 0)")]
+    >>> [write_python(term) for term in merge_common_conditions(terms)]
     ['(a + 2 * c) * (t > 0)', 'b @ w']
     """
-    groups: dict[str, list[tuple[ast.expr, ast.expr | None]]] = {}
+    groups: dict[str, list[tuple[SyntaxNode, SyntaxNode | None]]] = {}
     for n, term in enumerate(terms):
         match term:
-            case ast.BinOp(left, ast.Mult(), ast.Compare() as condition):
-                groups.setdefault(ast.unparse(condition), []).append((left, condition))
+            case Binary("*", left, condition) if is_comparison(condition):
+                groups.setdefault(write_python(condition), []).append((left, condition))
             case _:
                 groups[str(n)] = [(term, None)]
     sums = [(add_terms([part for part, _ in group]), group[0][1]) for group in groups.values()]
-    return [part if under is None else ast.BinOp(part, ast.Mult(), under) for part, under in sums]
+    return [part if under is None else Binary("*", part, under) for part, under in sums]
 
 
-def add_inside_margins(pads: Sequence[ast.expr]) -> list[ast.expr]:
+def add_inside_margins(pads: Sequence[SyntaxNode]) -> tuple[SyntaxNode, SyntaxNode]:
     """What is padded, added up, and the margins that all of it has."""
-    calls = [pad for pad in pads if isinstance(pad, ast.Call)]
-    parts = [call.args[0] for call in calls]
-    subscripts = {ast.unparse(part.slice) if isinstance(part, ast.Subscript) else "" for part in parts}
+    calls = [pad for pad in pads if isinstance(pad, PythonCall)]
+    parts = [call.positional[0] for call in calls]
+    subscripts = {part.items if isinstance(part, Subscript) else () for part in parts}
     bare = [strip_new_axis(part) for part in parts]
     if len(subscripts) > 1 or any(part is None for part in bare):
-        return [add_terms(parts), calls[0].args[1]]
+        return add_terms(parts), calls[0].positional[1]
     first = parts[0]
     inner = add_terms([part for part in bare if part is not None])
-    return [ast.Subscript(inner, first.slice if isinstance(first, ast.Subscript) else first), calls[0].args[1]]
+    return Subscript(inner, first.items if isinstance(first, Subscript) else (first,)), calls[0].positional[1]
 
 
-def find_padded_part(term: ast.expr, shape: Shape, sizes: TensorShapes) -> PaddedPart | None:
+def find_padded_part(term: SyntaxNode, shape: Shape, sizes: TensorShapes) -> PaddedPart | None:
     """``pad(inner, margins)`` with margins on one axis; the margins are those of the last axis first."""
-    if not (isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == PAD):
+    if not (isinstance(term, PythonCall) and isinstance(term.function, Name) and term.function.name == PAD):
         return None
-    if len(term.args) != 2 or term.keywords or not isinstance(term.args[1], ast.Tuple):
+    if len(term.positional) != 2 or term.keywords or not isinstance(term.positional[1], Items):
         return None
-    entries = term.args[1].elts
+    entries = term.positional[1].items
     margins = [sizes.number(entry) for entry in entries]
     known = [margin for margin in margins if margin is not None and not margin.is_negative]
     if len(known) < len(entries):
@@ -208,35 +211,35 @@ def find_padded_part(term: ast.expr, shape: Shape, sizes: TensorShapes) -> Padde
     if len(wide) != 1:
         return None
     at, axis = 2 * wide[0], -1 - wide[0]
-    return PaddedPart(term.args[0], axis, known[at], shape[axis] - known[at + 1], (entries[at], entries[at + 1]))
+    return PaddedPart(term.positional[0], axis, known[at], shape[axis] - known[at + 1], (entries[at], entries[at + 1]))
 
 
-def strip_new_axis(inner: ast.expr, place: int = 0) -> ast.expr | None:
+def strip_new_axis(inner: SyntaxNode, place: int = 0) -> SyntaxNode | None:
     """a, of a[None, :] with the new axis at ``place``."""
-    if not isinstance(inner, ast.Subscript):
+    if not isinstance(inner, Subscript):
         return None
-    entries = items_of(inner)
+    entries = inner.items
     new = [n for n, entry in enumerate(entries) if is_new_axis(entry)]
     whole = all(is_full_slice(entry) for n, entry in enumerate(entries) if n not in new)
-    return inner.value if new == [place] and whole else None
+    return inner.owner if new == [place] and whole else None
 
 
 @dataclass(frozen=True)
 class StridedPart:
     """``inner`` stands at every ``step``-th entry of an axis, from ``first`` on."""
 
-    inner: ast.expr
+    inner: SyntaxNode
     axis: int
     first: int
     step: int
-    call: ast.Call
+    call: PythonCall
 
-    def with_inner(self, inner: ast.expr) -> ast.expr:
+    def with_inner(self, inner: SyntaxNode) -> SyntaxNode:
         """Something else in its place."""
-        return ast.Call(self.call.func, [*self.call.args[:2], inner], [])
+        return PythonCall(self.call.function, (*self.call.positional[:2], inner), ())
 
 
-def merge_interleaved(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
+def merge_interleaved(terms: Sequence[SyntaxNode], shape: Shape) -> list[SyntaxNode]:
     """The terms, those that fill an axis between them as one call."""
     terms = merge_at_same_steps(terms, shape)
     turns = {n: found for n, term in enumerate(terms) if (found := find_strided_part(term, shape)) is not None}
@@ -250,7 +253,7 @@ def merge_interleaved(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]
     return [*whole.values()]
 
 
-def merge_at_same_steps(terms: Sequence[ast.expr], shape: Shape) -> list[ast.expr]:
+def merge_at_same_steps(terms: Sequence[SyntaxNode], shape: Shape) -> list[SyntaxNode]:
     """The terms, those that stand at the same entries of an axis, and fill another there, as one."""
     whole, places = dict(enumerate(terms)), dict[tuple[int, int, int], list[int]]()
     turns = {n: found for n, term in enumerate(terms) if (found := find_strided_part(term, shape)) is not None}
@@ -266,31 +269,29 @@ def merge_at_same_steps(terms: Sequence[ast.expr], shape: Shape) -> list[ast.exp
     return [*whole.values()]
 
 
-def build_interleaved(turns: Sequence[StridedPart], shape: Shape) -> ast.expr:
+def build_interleaved(turns: Sequence[StridedPart], shape: Shape) -> SyntaxNode:
     """``stack([a, b], -1).flatten(-2)``: side by side on an axis of their own, which goes into the one before it."""
     axis, last = turns[0].axis, len(shape) - 1
     new, joined = (-1, [-2]) if axis == last else (axis + 1, [axis, axis + 1])
-    parts = ast.List([turn.inner for turn in turns])
-    row = ast.Call(ast.Name(role_entry(Role.STACKS).name), [parts, ast.Constant(new)], [])
-    return ast.Call(ast.Attribute(row, role_entry(Role.FLATTENS).name), [*map(ast.Constant, joined)], [])
+    parts = Items(tuple(turn.inner for turn in turns), True)
+    row = PythonCall(Name(role_entry(Role.STACKS).name), (parts, Literal(new)), ())
+    return PythonCall(Attribute(row, role_entry(Role.FLATTENS).name), tuple(map(Literal, joined)), ())
 
 
-def find_strided_part(term: ast.expr, shape: Shape) -> StridedPart | None:
+def find_strided_part(term: SyntaxNode, shape: Shape) -> StridedPart | None:
     """What stands at every n-th entry, of ``zeros_like(x).index_add(axis, arange(…)[first::n], inner)``."""
     match term:
-        case ast.Call(
-            ast.Attribute(zeros, word), [ast.Constant(int(axis)), ast.Subscript(_, ast.Slice() as at), inner]
-        ) as call:
-            if not (is_zero(zeros) and has_role(word, Role.ADDS)) or at.upper is not None:
+        case PythonCall(Attribute(zeros, word), [Literal(int(axis)), Subscript(_, [Slice() as at]), inner]) as call:
+            if not (is_zero(zeros) and has_role(word, Role.ADDS)) or at.stop is not None:
                 return None
-            first, every = read_integer(at.lower, 0), read_integer(at.step, 1)
+            first, every = read_integer(at.start, 0), read_integer(at.step, 1)
             fits = 0 <= first < every and shape[axis] % every == 0
             return StridedPart(inner, axis, first, every, call) if fits else None
     return None
 
 
-def read_integer(node: ast.expr | None, without: int) -> int:
+def read_integer(node: SyntaxNode | None, without: int) -> int:
     """A whole number, or what stands for none; −1 for anything else."""
     if node is None:
         return without
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else -1
+    return node.value if isinstance(node, Literal) and isinstance(node.value, int) else -1

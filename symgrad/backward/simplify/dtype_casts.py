@@ -12,7 +12,6 @@ same as torch wants it; the page says it without, since a condition is 1 or 0 th
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -20,8 +19,11 @@ from enum import Enum
 from symgrad.backward.code import condition_of_call
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import computes_truths
-from symgrad.backward.trees import copy_tree, owner_name, rewrite_tree, tensor_names
+from symgrad.backward.trees import is_comparison, owner_name, rewrite_tree, tensor_names
 from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differentiable
+from symgrad.language.python_text import COMPARISONS
+from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript, Unary
+from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 
@@ -59,51 +61,53 @@ def gives_truths(op: Operation) -> bool:
 
 
 def cast_to_float(
-    value: ast.expr, like: str, truths: Collection[str] = (), wholes: Collection[str] = ()
-) -> tuple[ast.expr, bool]:
+    value: SyntaxNode, like: str, truths: Collection[str] = (), wholes: Collection[str] = ()
+) -> tuple[SyntaxNode, bool]:
     """``value`` in the type of ``like`` wherever torch would not have it in floats, and whether it held true and false.
 
-    The given tree stays as it is.
-
-    >>> ast.unparse(cast_to_float(ast.parse("w * m + m @ w - m - (w > 0)", mode="eval").body, "t", {"m"})[0])
+    >>> from symgrad.language.python_text import read_python, write_python
+    >>> write_python(cast_to_float(read_python("w * m + m @ w - m - (w > 0)"), "t", {"m"})[0])
     'w * m + m.to(t) @ w - m.to(t) - (w > 0).to(t)'
-    >>> ast.unparse(cast_to_float(ast.parse("pad((w > 0)[None], (0, 2)) - w", mode="eval").body, "t")[0])
+    >>> write_python(cast_to_float(read_python("pad((w > 0)[None], (0, 2)) - w"), "t")[0])
     'pad((w > 0)[None], (0, 2)).to(t) - w'
-    >>> ast.unparse(cast_to_float(ast.parse("v @ n + v * n", mode="eval").body, "t", (), {"n"})[0])
+    >>> write_python(cast_to_float(read_python("v @ n + v * n"), "t", (), {"n"})[0])
     'v @ n.to(t) + v * n'
-    >>> ast.unparse(cast_to_float(ast.parse("zeros_like(t).index_add(0, n, m)", mode="eval").body, "t", {"m"})[0])
+    >>> write_python(cast_to_float(read_python("zeros_like(t).index_add(0, n, m)"), "t", {"m"})[0])
     'zeros_like(t).index_add(0, n, m.to(t))'
     """
     typed = CastInserter(like, truths, wholes)
-    found, kind = typed.seen(copy_tree(value))
+    found, kind = typed.seen(value)
     return typed.cast(found) if kind in (HeldKind.TRUTH, HeldKind.WHOLE) else found, kind is HeldKind.TRUTH
 
 
-def cast_where_needed(value: ast.expr, like: str, truths: Collection[str], wholes: Collection[str] = ()) -> ast.expr:
+def cast_where_needed(
+    value: SyntaxNode, like: str, truths: Collection[str], wholes: Collection[str] = ()
+) -> SyntaxNode:
     """``value`` in the type of ``like`` wherever torch takes numbers alone, but for the whole: a condition stays one.
 
-    >>> ast.unparse(cast_where_needed(ast.parse("y * m.mean(0) - m", mode="eval").body, "y", {"m"}))
+    >>> from symgrad.language.python_text import read_python, write_python
+    >>> write_python(cast_where_needed(read_python("y * m.mean(0) - m"), "y", {"m"}))
     'y * m.to(y).mean(0) - m.to(y)'
     """
-    found, kind = CastInserter(like, truths, wholes).seen(copy_tree(value))
-    counted = kind is HeldKind.WHOLE and isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute)
+    found, kind = CastInserter(like, truths, wholes).seen(value)
+    counted = kind is HeldKind.WHOLE and isinstance(found, PythonCall) and isinstance(found.function, Attribute)
     return CastInserter(like, truths).cast(found) if counted else found
 
 
-def drop_casts(value: ast.expr) -> ast.expr:
-    """``value`` as the page says it, t of t.to(x); the given tree stays as it is."""
+def drop_casts(value: SyntaxNode) -> SyntaxNode:
+    """``value`` as the page says it, t of t.to(x)."""
 
-    def owner(node: ast.expr) -> ast.expr:
+    def owner(node: SyntaxNode) -> SyntaxNode:
         match node:
-            case ast.Call(ast.Attribute(inner, "to")):
+            case PythonCall(Attribute(inner, "to")):
                 return inner
         return node
 
-    return rewrite_tree(copy_tree(value), owner)
+    return rewrite_tree(value, owner)
 
 
 def find_truths_read(
-    values: Mapping[str, ast.expr], readers: Sequence[ast.expr], truths: Collection[str]
+    values: Mapping[str, SyntaxNode], readers: Sequence[SyntaxNode], truths: Collection[str]
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """Which tensors hold truth values; which of those that are computed would, and are read as numbers; and subtracted.
 
@@ -113,7 +117,7 @@ def find_truths_read(
     for name, value in values.items():
         if holds_truth(value, held):
             held.add(name)
-    mentioning: dict[str, list[ast.expr]] = {}
+    mentioning: dict[str, list[SyntaxNode]] = {}
     for reader in (*values.values(), *readers):
         for name in tensor_names(reader) & held:
             mentioning.setdefault(name, []).append(reader)
@@ -122,19 +126,20 @@ def find_truths_read(
     return frozenset(held) - numbers, numbers, find_subtracted_truths((*values.values(), *readers), numbers)
 
 
-def find_subtracted_truths(readers: Iterable[ast.expr], truths: Collection[str]) -> frozenset[str]:
+def find_subtracted_truths(readers: Iterable[SyntaxNode], truths: Collection[str]) -> frozenset[str]:
     """Which tensors of truth values stand where those are subtracted, which torch refuses.
 
-    >>> sorted(find_subtracted_truths([ast.parse("n * (w > 0) - m", mode="eval").body], {"m", "n"}))
+    >>> from symgrad.language.python_text import read_python
+    >>> sorted(find_subtracted_truths([read_python("n * (w > 0) - m")], {"m", "n"}))
     ['m', 'n']
-    >>> sorted(find_subtracted_truths([ast.parse("v * n - v * m", mode="eval").body], {"m", "n"}))
+    >>> sorted(find_subtracted_truths([read_python("v * n - v * m")], {"m", "n"}))
     []
     """
     found: set[str] = set()
-    for node in (node for reader in readers for node in ast.walk(reader)):
+    for node in (node for reader in readers for node in walk(reader)):
         match node:
-            case ast.BinOp(left, ast.Sub(), right) if holds_truth(left, truths) or holds_truth(right, truths):
-                found |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            case Binary("-", left, right) if holds_truth(left, truths) or holds_truth(right, truths):
+                found |= {part.name for part in walk(node) if isinstance(part, Name)}
     return frozenset(found & set(truths))
 
 
@@ -144,7 +149,8 @@ class TruthUseFinder:
 
     Elsewhere it is only a condition, or a factor of floats entry by entry: it need be no number.
 
-    >>> readers = [ast.parse(text, mode="eval").body for text in ("x * m", "where(m != 0, x, 0)", "m @ x")]
+    >>> from symgrad.language.python_text import read_python
+    >>> readers = [read_python(text) for text in ("x * m", "where(m != 0, x, 0)", "m @ x")]
     >>> [TruthUseFinder("m", {"m"}).wanted(reader) for reader in readers]
     [False, False, True]
     """
@@ -152,36 +158,38 @@ class TruthUseFinder:
     name: str
     truths: Collection[str]
 
-    def wanted(self, node: ast.AST) -> bool:
+    def wanted(self, node: SyntaxNode) -> bool:
         """Whether there is such a place."""
         match node:
-            case ast.Compare() | ast.UnaryOp(ast.Invert()) | ast.BinOp(_, ast.BitAnd() | ast.BitOr(), _):
+            case Binary(sign) if sign in ("&", "|", *COMPARISONS):
                 return any(self.wanted(part) for part in self.parts(node))
-            case ast.Call(ast.Name() | ast.Attribute()) if (asked := condition_of_call(node)) is not None:
-                rest = [part for part in ast.iter_child_nodes(node) if part is not asked]
+            case Unary("~"):
+                return any(self.wanted(part) for part in self.parts(node))
+            case PythonCall(Name() | Attribute()) if (asked := condition_of_call(node)) is not None:
+                rest = [part for part in node.parts if part is not asked]
                 return any(self.wanted(part) for part in (*self.parts(node, [asked]), *rest))
-            case ast.Subscript(inner, places):
-                return any(self.wanted(part) for part in (inner, *self.parts(node, [places])))
-            case ast.BinOp(left, ast.Mult(), right):
+            case Subscript(inner, places):
+                return any(self.wanted(part) for part in (inner, *self.parts(node, places)))
+            case Binary("*", left, right):
                 kinds = {kind_held(side, self.truths) for side in (left, right)}
                 within = self.parts(node) if HeldKind.FLOAT in kinds else (left, right)
                 return any(self.wanted(part) for part in within)
-            case ast.Name(name):
+            case Name(name):
                 return name == self.name
-        return any(self.wanted(child) for child in ast.iter_child_nodes(node))
+        return any(self.wanted(child) for child in node.parts)
 
-    def parts(self, node: ast.AST, among: Sequence[ast.expr] = ()) -> list[ast.AST]:
+    def parts(self, node: SyntaxNode, among: Sequence[SyntaxNode] = ()) -> list[SyntaxNode]:
         """What stands in ``node`` and is not the tensor itself, or a view of it."""
-        every: Sequence[ast.AST] = among or list(ast.iter_child_nodes(node))
+        every: Sequence[SyntaxNode] = among or list(node.parts)
         return [part for part in every if self.name != owner_name(part)]
 
 
-def kind_held(value: ast.expr, truths: Collection[str]) -> HeldKind:
+def kind_held(value: SyntaxNode, truths: Collection[str]) -> HeldKind:
     """What torch would hold here: true and false, which it neither negates nor multiplies as matrices, or numbers."""
-    return CastInserter("", truths).seen(copy_tree(value))[1]
+    return CastInserter("", truths).seen(value)[1]
 
 
-def holds_truth(value: ast.expr, truths: Collection[str]) -> bool:
+def holds_truth(value: SyntaxNode, truths: Collection[str]) -> bool:
     """Whether torch would hold true and false here."""
     return kind_held(value, truths) is HeldKind.TRUTH
 
@@ -192,102 +200,103 @@ class CastInserter:
     def __init__(self, like: str, truths: Collection[str] = (), wholes: Collection[str] = ()) -> None:
         self.like, self.truths, self.wholes = like, truths, wholes
 
-    def cast(self, node: ast.expr) -> ast.expr:
+    def cast(self, node: SyntaxNode) -> SyntaxNode:
         """In the type of the line's tensor."""
-        return ast.Call(ast.Attribute(node, "to"), [ast.Name(self.like)], [])
+        return PythonCall(Attribute(node, "to"), (Name(self.like),), ())
 
-    def seen(self, node: ast.expr) -> tuple[ast.expr, HeldKind]:
+    def seen(self, node: SyntaxNode) -> tuple[SyntaxNode, HeldKind]:
         """An expression as torch wants it, and what it holds."""
         match node:
-            case ast.Constant() | ast.Attribute(attr="shape" | "pi"):
+            case Literal() | Attribute(name="shape" | "pi"):
                 return node, HeldKind.NUMBER
-            case ast.BinOp(left, sign, right):
+            case Binary(sign, left, right) if sign not in COMPARISONS:
                 return self.of_two(left, sign, right)
-            case ast.Name(name) if name in self.truths:
+            case Name(name) if name in self.truths:
                 return node, HeldKind.TRUTH
-            case ast.UnaryOp(ast.Invert()):
+            case Unary("~"):
                 return node, HeldKind.TRUTH
-            case ast.UnaryOp(sign, operand):
+            case Unary(sign, operand):
                 found, kind = self.seen(operand)
                 found = self.cast(found) if kind is HeldKind.TRUTH else found
-                return ast.UnaryOp(sign, found), HeldKind.FLOAT if kind is HeldKind.TRUTH else kind
-            case ast.Subscript(inner, places, context):
+                return Unary(sign, found), HeldKind.FLOAT if kind is HeldKind.TRUTH else kind
+            case Subscript(inner, places):
                 found, kind = self.seen(inner)
-                return ast.Subscript(found, places, context), kind
-            case ast.Attribute(inner, word) if dtype_facts(word) == KEPT:
+                return Subscript(found, places), kind
+            case Attribute(inner, word) if dtype_facts(word) == KEPT:
                 found, kind = self.seen(inner)
-                return ast.Attribute(found, word), kind
-            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if dtype_facts(word) in (KEPT, COUNTS):
+                return Attribute(found, word), kind
+            case PythonCall(Attribute(inner, word), arguments, keywords) if dtype_facts(word) in (KEPT, COUNTS):
                 found, kind = self.seen(inner)
                 added = kind is HeldKind.TRUTH and dtype_facts(word) == COUNTS
-                return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.WHOLE if added else kind
-            case ast.Call(ast.Attribute(inner, word), arguments, keywords) if word in TABLE:  # (x > 0).mean(-1)
+                return PythonCall(Attribute(found, word), arguments, keywords), HeldKind.WHOLE if added else kind
+            case PythonCall(Attribute(inner, word), arguments, keywords) if word in TABLE:  # (x > 0).mean(-1)
                 found, kind = self.seen(inner)
                 if dtype_facts(word) == REAL and kind in (HeldKind.TRUTH, HeldKind.WHOLE):
                     found = self.cast(found)
                 if kind is HeldKind.FLOAT and arguments and writes_into_first(word):  # t.index_add(0, n, x > 0)
-                    arguments = [*arguments[:-1], self.in_floats(arguments[-1])]
-                return ast.Call(ast.Attribute(found, word), arguments, keywords), HeldKind.FLOAT
-            case ast.Call(ast.Name(word), [ast.List(several), *_], _) if (
+                    arguments = (*arguments[:-1], self.in_floats(arguments[-1]))
+                return PythonCall(Attribute(found, word), arguments, keywords), HeldKind.FLOAT
+            case PythonCall(Name(word), [Items(several, True), *_]) if (
                 word in TABLE and dtype_words(TABLE[word]) == KEPT
             ):
                 kinds = {self.seen(part)[1] for part in several}  # cat([x > 0, y > 0])
                 return node, HeldKind.TRUTH if kinds == {HeldKind.TRUTH} else HeldKind.FLOAT
-            case ast.Call(ast.Name(word), [inner, *rest], keywords) if dtype_facts(word) in MOVED:  # pad(x > 0, (1, 0))
+            case PythonCall(Name(word), [inner, *rest], keywords) if dtype_facts(word) in MOVED:  # pad(x > 0, (1, 0))
                 found, kind = self.seen(inner)
-                return ast.Call(ast.Name(word), [found, *rest], keywords), kind
-            case ast.Call(ast.Name(word), [inner, *rest], keywords) if dtype_facts(word) == REAL:  # mean(x > 0, dim=1)
-                return ast.Call(ast.Name(word), [self.in_floats(inner), *rest], keywords), HeldKind.FLOAT
-            case ast.Call(ast.Name(word), [condition, *branches]) if word in SPELLINGS:
+                return PythonCall(Name(word), (found, *rest), keywords), kind
+            case PythonCall(Name(word), [inner, *rest], keywords) if dtype_facts(word) == REAL:  # mean(x > 0, dim=1)
+                return PythonCall(Name(word), (self.in_floats(inner), *rest), keywords), HeldKind.FLOAT
+            case PythonCall(Name(word), [condition, *branches]) if word in SPELLINGS:
                 if is_non_differentiable(SPELLINGS[word]):  # one_hot(y, n)
                     return node, HeldKind.WHOLE
                 if computes_truths(condition) and all(self.seen(branch)[1] is HeldKind.NUMBER for branch in branches):
                     return self.cast(node), HeldKind.FLOAT
         return node, HeldKind.TRUTH if computes_truths(node) else HeldKind.FLOAT
 
-    def in_floats(self, node: ast.expr) -> ast.expr:
+    def in_floats(self, node: SyntaxNode) -> SyntaxNode:
         """An expression as what torch has for numbers alone wants it."""
         found, kind = self.seen(node)
         return self.cast(found) if kind in (HeldKind.TRUTH, HeldKind.WHOLE) else found
 
-    def of_two(self, left: ast.expr, sign: ast.operator, right: ast.expr) -> tuple[ast.expr, HeldKind]:
+    def of_two(self, left: SyntaxNode, sign: str, right: SyntaxNode) -> tuple[SyntaxNode, HeldKind]:
         """a + b, a @ b: floats on one side make floats of the other, but for products of matrices."""
         sides = [self.seen(side) for side in (left, right)]
-        if isinstance(sign, ast.MatMult):  # elsewhere whole numbers stay: they may be positions
+        if sign == "@":  # elsewhere whole numbers stay: they may be positions
             sides = [(side, HeldKind.WHOLE if owner_name(side) in self.wholes else kind) for side, kind in sides]
         kinds = {kind for _, kind in sides}
-        rough = isinstance(sign, ast.Div) or any(is_fraction(side) for side, _ in sides)
-        signs = isinstance(sign, (ast.Add, ast.Sub)) and kinds == {HeldKind.TRUTH}
-        less = isinstance(sign, ast.Sub) and HeldKind.TRUTH in kinds  # torch subtracts no truth values, from nothing
-        exact = isinstance(sign, ELEMENTWISE) and not less and (HeldKind.FLOAT in kinds or not (rough or signs))
-        if isinstance(sign, ast.BitAnd) or exact or kinds == {HeldKind.NUMBER}:
+        rough = sign == "/" or any(is_fraction(side) for side, _ in sides)
+        signs = sign in ("+", "-") and kinds == {HeldKind.TRUTH}
+        less = sign == "-" and HeldKind.TRUTH in kinds  # torch subtracts no truth values, from nothing
+        exact = sign in ELEMENTWISE and not less and (HeldKind.FLOAT in kinds or not (rough or signs))
+        if sign == "&" or exact or kinds == {HeldKind.NUMBER}:
             most = max(kinds, key=lambda kind: kind.value)
-            return ast.BinOp(sides[0][0], sign, sides[1][0]), most
+            return Binary(sign, sides[0][0], sides[1][0]), most
         cast = [self.cast(side) if kind in (HeldKind.TRUTH, HeldKind.WHOLE) else side for side, kind in sides]
-        return ast.BinOp(cast[0], sign, cast[1]), HeldKind.FLOAT
+        return Binary(sign, cast[0], cast[1]), HeldKind.FLOAT
 
 
-def negate_truths(value: ast.expr, truths: Collection[str]) -> ast.expr:
-    """``value`` with ~m for (m == 0), where m holds truth values; the given tree stays as it is.
+def negate_truths(value: SyntaxNode, truths: Collection[str]) -> SyntaxNode:
+    """``value`` with ~m for (m == 0), where m holds truth values.
 
-    >>> ast.unparse(negate_truths(ast.parse("v * (m == 0) + v * (m != 0) * (n == 0)", mode="eval").body, {"m"}))
+    >>> from symgrad.language.python_text import read_python, write_python
+    >>> write_python(negate_truths(read_python("v * (m == 0) + v * (m != 0) * (n == 0)"), {"m"}))
     'v * ~m + v * m * (n == 0)'
     """
 
-    def told(node: ast.expr) -> ast.expr:
+    def told(node: SyntaxNode) -> SyntaxNode:
         """~m and m, of (m == 0) and (m != 0) where m holds truth values, or is a condition itself."""
         match node:
-            case ast.Compare(left, [ast.Eq()], [ast.Constant(0)]) if holds_truth(left, truths):
-                return ast.UnaryOp(ast.Invert(), left)
-            case ast.Compare(left, [ast.NotEq()], [ast.Constant(0)]) if holds_truth(left, truths):
+            case Binary("==", left, Literal(0)) if holds_truth(left, truths):
+                return Unary("~", left)
+            case Binary("!=", left, Literal(0)) if holds_truth(left, truths):
                 return left
         return node
 
-    return rewrite_tree(copy_tree(value), told)
+    return rewrite_tree(value, told)
 
 
-def is_fraction(node: ast.expr) -> bool:
+def is_fraction(node: SyntaxNode) -> bool:
     """Whether a number stands there that is not whole."""
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Div) or is_fraction(node.left) or is_fraction(node.right)
-    return isinstance(node, ast.Constant) and isinstance(node.value, float)
+    if isinstance(node, Binary) and not is_comparison(node):
+        return node.sign == "/" or is_fraction(node.left) or is_fraction(node.right)
+    return isinstance(node, Literal) and isinstance(node.value, float)

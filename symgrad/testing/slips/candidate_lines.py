@@ -9,16 +9,19 @@ uses, ``t4 = rsqrt((x * x).mean(-1) + eps)``.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from symgrad.backward.trees import is_comparison
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError, file_or_cell_name
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import PythonCall
+from symgrad.notation.tree import Binary, walk
 from symgrad.numeric import Array, as_float
 from symgrad.oracles.forms import reader_of
 from symgrad.program import Apply, Constant, Program
@@ -80,13 +83,15 @@ def line_parts(formula: DerivedReference, seed: Array) -> Iterator[tuple[str, Ar
     for line in (*formula.lines.forward, *formula.lines.statements):
         if line.code is None:
             return
-        for node in (n for n in ast.walk(ast.parse(line.code, mode="eval")) if isinstance(n, (ast.BinOp, ast.Call))):
+        for node in (
+            n for n in walk(read_python(line.code)) if isinstance(n, (Binary, PythonCall)) and not is_comparison(n)
+        ):
             count += 1
             if count > MOST_PARTS:
                 return
-            part = array_of(ast.unparse(node), arrays)
+            part = array_of(write_python(node), arrays)
             if part is not None:
-                yield ast.unparse(node), part
+                yield write_python(node), part
         found = array_of(line.code, arrays)
         if found is None:
             return

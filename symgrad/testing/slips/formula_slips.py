@@ -7,7 +7,6 @@ kind and a clause: a term or a factor left out, a sign turned, a mean for a sum.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,11 +15,14 @@ from itertools import combinations
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.trees import rewrite_tree
+from symgrad.backward.trees import join_definitions, rewrite_tree, split_definitions
 from symgrad.calculus.local_derivatives import SEED
 from symgrad.closed_form.writing.sum_writers import SUMS
 from symgrad.indexing import Bracket, Equation, Index, instantiate
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
+from symgrad.language.python_text import write_python
+from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript, Unary
+from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.numeric import Array, as_float
 from symgrad.oracles.forms import evaluate_text
 from symgrad.render.formula import formula_text
@@ -28,15 +30,15 @@ from symgrad.shapes import Size
 from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Slip
 
-AXIS, MOST_AXES = (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
+AXIS, MOST_AXES = (Literal, Unary), 5
 LONGEST = 40
 """A longer term is not repeated in a clause."""
 TRANSPOSES = ("T", "mT")
-PARTS = (ast.Attribute, ast.Subscript, ast.Call)
+PARTS = (Attribute, Subscript, PythonCall)
 """What a name may be a part of that is no operand by itself."""
 DELTA, MISSING = re.compile(r"δ_(\w)(\w)"), "the factor {} is missing"
 
-Rows = Iterator[tuple[ast.expr, ast.expr, str, str]]
+Rows = Iterator[tuple[SyntaxNode, SyntaxNode, str, str]]
 """A part of a text, what stands in its place, the kind of that mistake and a clause."""
 
 
@@ -48,9 +50,10 @@ def closed_form_slips(case: Case, axes: bool = False) -> Iterator[Slip]:
     program, values = case.single
     known = {t.name: as_float(values[t.name]) for t in (program.out, *program.inputs)}
     ranks = {program.seed: np.ndim(known[program.output]), **{name: array.ndim for name, array in known.items()}}
-    nodes = list(ast.walk(parse_closed_form(form.bare)))
-    read = sum(isinstance(n, ast.Name) and n.id in known for n in nodes)
-    sizes = sum(isinstance(n, ast.Attribute) and n.attr == "shape" for n in nodes)
+    definitions, last = split_definitions(form.bare)
+    nodes = [node for tree in (*dict(definitions).values(), last) for node in walk(tree)]
+    read = sum(isinstance(n, Name) and n.name in known for n in nodes)
+    sizes = sum(isinstance(n, Attribute) and n.name == "shape" for n in nodes)
     along = read == sizes and ranks[case.name] != ranks[program.output]
     turning = partial(transpose_operand, ranks=ranks, kind="wrong_axis" if along else "transposed")
     for kind, text, said in variants(form.bare, sum_over_other_axes) if axes else altered_products(form.bare, turning):
@@ -61,7 +64,7 @@ def closed_form_slips(case: Case, axes: bool = False) -> Iterator[Slip]:
         yield Slip(kind, f"equals {text}: {said}", made)
 
 
-def altered_products(text: str, turning: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
+def altered_products(text: str, turning: Callable[[SyntaxNode], Rows]) -> Iterator[tuple[str, str, str]]:
     """A text with an operand turned, with the sides of one @ the other way round, then with both."""
     others = list(variants(text, swap_matmul_operands))
     yield from (*variants(text, turning), *others)
@@ -69,64 +72,64 @@ def altered_products(text: str, turning: Callable[[ast.Module], Rows]) -> Iterat
         yield from ((kind, both, f"{said}, and {more}") for _, both, more in variants(other, turning))
 
 
-def parse_closed_form(text: str) -> ast.Module:
-    """The syntax tree of a closed form, which may be several statements."""
-    return ast.parse(text.replace("; ", "\n"))
-
-
-def variants(text: str, rows: Callable[[ast.Module], Rows]) -> Iterator[tuple[str, str, str]]:
+def variants(text: str, rows: Callable[[SyntaxNode], Rows]) -> Iterator[tuple[str, str, str]]:
     """The kind, a text with one of its parts replaced, and the clause."""
-    tree = parse_closed_form(text)
-    plain = ast.unparse(tree)
-    for old, new, kind, said in rows(tree):
-        rewrite_tree(tree, partial(put_in_place, old, new))
-        if ast.unparse(tree) != plain:
-            yield kind, "; ".join(map(ast.unparse, tree.body)), said
-        rewrite_tree(tree, partial(put_in_place, new, old))
+    definitions, last = split_definitions(text)
+    names, trees = [*(name for name, _ in definitions), ""], [*(value for _, value in definitions), last]
+    for place, tree in enumerate(trees):
+        for old, new, kind, said in rows(tree):
+            changed = [*trees[:place], rewrite_tree(tree, partial(put_in_place, old, new)), *trees[place + 1 :]]
+            if changed != trees:
+                yield kind, join_definitions([*zip(names, changed, strict=True)][:-1], changed[-1]), said
 
 
-def put_in_place(old: ast.expr, new: ast.expr, node: ast.expr) -> ast.expr:
+def put_in_place(old: SyntaxNode, new: SyntaxNode, node: SyntaxNode) -> SyntaxNode:
     """One node in the place of another."""
     return new if node is old else node
 
 
-def transpose_operand(tree: ast.Module, ranks: Mapping[str, int], kind: str) -> Rows:
+def transpose_operand(tree: SyntaxNode, ranks: Mapping[str, int], kind: str) -> Rows:
     """One operand transposed that is not, or the other way round."""
-    inner = {id(n.func if isinstance(n, ast.Call) else n.value) for n in ast.walk(tree) if isinstance(n, PARTS)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in TRANSPOSES:
-            said = f"the transpose of {node.value.id}" if isinstance(node.value, ast.Name) else "a transpose"
-            yield node, node.value, kind, f"{said} is missing"
-        if isinstance(node, ast.Name) and ranks.get(node.id, 0) > 1 and id(node) not in inner:
-            for attr in TRANSPOSES[: ranks[node.id] - 1]:  # of a matrix both are the same
-                yield node, ast.Attribute(node, attr), kind, f"{node.id} is transposed, and should not be"
+    inner = {id(n.function if isinstance(n, PythonCall) else n.owner) for n in walk(tree) if isinstance(n, PARTS)}
+    for node in walk(tree):
+        if isinstance(node, Attribute) and node.name in TRANSPOSES:
+            said = f"the transpose of {node.owner.name}" if isinstance(node.owner, Name) else "a transpose"
+            yield node, node.owner, kind, f"{said} is missing"
+        if isinstance(node, Name) and ranks.get(node.name, 0) > 1 and id(node) not in inner:
+            for attr in TRANSPOSES[: ranks[node.name] - 1]:  # of a matrix both are the same
+                yield node, Attribute(node, attr), kind, f"{node.name} is transposed, and should not be"
 
 
-def swap_matmul_operands(tree: ast.Module) -> Rows:
+def swap_matmul_operands(tree: SyntaxNode) -> Rows:
     """The sides of one @ the other way round."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+    for node in walk(tree):
+        if isinstance(node, Binary) and node.sign == "@":
             said = "the operands of @ are swapped"
-            yield node, ast.BinOp(node.right, node.op, node.left), "swapped", said
+            yield node, Binary(node.sign, node.right, node.left), "swapped", said
 
 
-def sum_over_other_axes(tree: ast.Module) -> Rows:
+def sum_over_other_axes(tree: SyntaxNode) -> Rows:
     """The axes of one sum or mean replaced: by as many others, by all, by none that stays as 1."""
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+    for node in walk(tree):
+        if not (isinstance(node, PythonCall) and isinstance(node.function, Attribute) and node.positional):
             continue
-        axes = node.args[0]
-        if node.func.attr not in SUMS or not all(isinstance(n, (ast.Tuple, *AXIS)) for n in ast.walk(axes)):
+        axes = node.positional[0]
+        if node.function.name not in SUMS or not all(isinstance(n, (Items, *AXIS)) for n in walk(axes)):
             continue
-        plain, several = ast.unparse(axes), isinstance(axes, ast.Tuple)
-        for others in combinations(range(MOST_AXES), len(axes.elts) if isinstance(axes, ast.Tuple) else 1):
-            along = ast.parse(str(others if several else others[0]), mode="eval").body
+        plain, several = write_python(axes), isinstance(axes, Items)
+        for others in combinations(range(MOST_AXES), len(axes.items) if isinstance(axes, Items) else 1):
+            along = Items(tuple(map(Literal, others))) if several else Literal(others[0])
             said = f"it is summed over other axes than {plain}"
-            yield node, ast.Call(node.func, [along], node.keywords), "wrong_axis", said
+            yield node, PythonCall(node.function, (along,), node.keywords), "wrong_axis", said
         if node.keywords:
-            yield node, ast.Call(node.func, [axes], []), "wrong_axis", f"{ast.unparse(node.keywords[0])} is missing"
+            yield (
+                node,
+                PythonCall(node.function, (axes,), ()),
+                "wrong_axis",
+                f"{write_python(node.keywords[0])} is missing",
+            )
         said = f"it is summed over everything, not only over {plain}"
-        yield node, ast.Call(node.func, [], []), "wrong_axis", said
+        yield node, PythonCall(node.function, (), ()), "wrong_axis", said
 
 
 def describe_alteration(

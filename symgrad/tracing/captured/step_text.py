@@ -7,7 +7,6 @@ picture of one sweep back through it, where what only broadcasts an operand of t
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +24,8 @@ from symgrad.closed_form.number_text import ADD, NoForm, Text, in_brackets
 from symgrad.closed_form.source_text import SourceWriter, write_complex_step, write_constant
 from symgrad.errors import SymgradError
 from symgrad.language import arguments
+from symgrad.language.python_text import write_python
+from symgrad.notation.tree import Name
 from symgrad.numeric import Array, Values
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role
@@ -127,8 +128,8 @@ class RecordedProgram:
                 found[step.result.name] = f"{step.arguments[0]}.{cast}()"
             code = write_pullback_code(step, self.values) if isinstance(step.op, Pullback) else None
             if code is not None:
-                places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
-                found[step.result.name] = ast.unparse(replace_names(code, places))
+                places = {own: Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
+                found[step.result.name] = write_python(replace_names(code, places))
         return found
 
 

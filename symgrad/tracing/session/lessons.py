@@ -6,7 +6,6 @@ lines, each tried on the numbers before it is said.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -15,9 +14,10 @@ import numpy as np
 
 from symgrad.backward.groups import is_move
 from symgrad.backward.simplify.factors import strip_transpose
-from symgrad.backward.trees import replace_names
 from symgrad.errors import SymgradError
 from symgrad.explanation.notable import mean_in_words, means, read_again, reads_at_places
+from symgrad.language.python_text import read_python, write_python
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
@@ -144,11 +144,11 @@ def per_sample_note(program: Capture, rows: Sequence[Leaf], told: StoryLines) ->
         line = told.source.gradients.get(own.get(row.name, ""))
         if line is None or line.code is None or line.text != told.forms.get(row.name):
             continue
-        tree = ast.parse(line.code, mode="eval").body
-        if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.MatMult) or not line.names <= known.keys():
+        tree = read_python(line.code)
+        if not isinstance(tree, Binary) or tree.sign != "@" or not line.names <= known.keys():
             continue
         left = strip_transpose(tree.left)
-        if not isinstance(left, ast.Name):
+        if not isinstance(left, Name):
             continue
         one, other = (evaluate_part(part, known) for part in (left, tree.right))
         if one.ndim != 2 or other.ndim != 2 or len(one) < 2 or one.size * other.shape[1] > MOST:
@@ -156,7 +156,7 @@ def per_sample_note(program: Capture, rows: Sequence[Leaf], told: StoryLines) ->
         apart = one[:, :, None] * other[:, None, :]
         if not np.allclose(apart.sum(0), row.added, rtol=1e-4, atol=1e-6):
             continue
-        names = [with_labels(ast.unparse(replace_names(part, {})), shown) for part in (left, tree.right)]
+        names = [with_labels(write_python(part), shown) for part in (left, tree.right)]
         first, second = (f"({text})" if " " in text else text for text in names)
         yield (
             f"{row.name}: the product adds {len(one)} rows (samples); before that sum the gradients per sample are "
@@ -165,11 +165,11 @@ def per_sample_note(program: Capture, rows: Sequence[Leaf], told: StoryLines) ->
         return
 
 
-def evaluate_part(part: ast.expr, known: Mapping[str, Any]) -> Array:
+def evaluate_part(part: SyntaxNode, known: Mapping[str, Any]) -> Array:
     """A part of a line in numbers."""
-    if isinstance(part, ast.Name):
-        return as_float(np.asarray(known[part.id]))
-    return as_float(np.asarray(reader_of(False)(ast.unparse(part), dict(known))))
+    if isinstance(part, Name):
+        return as_float(np.asarray(known[part.name]))
+    return as_float(np.asarray(reader_of(False)(write_python(part), dict(known))))
 
 
 def double_backward_note(scene: Scene, program: Capture, v: str, seeds: Mapping[str, Array]) -> Iterator[str]:
