@@ -897,6 +897,23 @@ loss.backward()
     assert "bfloat16_" not in "".join((*told.forward, *told.lines, *told.forms.values(), told.flow))
 
 
+def test_what_autocast_widens_keeps_its_name(tmp_path):
+    """A sum of half and single precision rounds nothing; the layer's result in half precision was called t1_fp32."""
+    source = """
+torch.manual_seed(0)
+fc, e = nn.Linear(3, 2), torch.randn(4, 2, requires_grad=True)
+gc = nn.Linear(2, 2)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    y = fc(torch.randn(4, 3)) + e
+    loss = nn.functional.mse_loss(torch.relu(gc(y)), torch.randn(4, 2))
+loss.backward()
+"""
+    (call,) = play(tmp_path, source)[0].calls
+    assert "fp32" not in "".join((*call.told.forward, *call.told.lines))
+    assert "y_bf16 = y.bfloat16()" in call.told.forward
+    assert all(leaf.agrees for leaf in call.leaves)
+
+
 CANCELS = """
 h = torch.randn(5, requires_grad=True) * 2
 p = torch.softmax(h, 0)

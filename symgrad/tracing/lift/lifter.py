@@ -285,7 +285,7 @@ SHORT = {"bfloat16": "bf16", "half": "fp16", "float": "fp32"}
 def apply_autocast(lifter: LiftContext, node: Node) -> Iterator[None]:
     """Inside, the operands of ``node``'s call are what autocast made of them."""
     call, word = node.call, HALVES.get(str(node.held.dtype))
-    if call is None or not call.autocast or word is None:
+    if call is None or not call.autocast or word in (None, "float"):
         yield
         return
     before: dict[int, Ref] = {}
