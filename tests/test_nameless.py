@@ -140,3 +140,28 @@ w = torch.ones(3, requires_grad=True).to(torch.float64)
     (said,) = told(tmp_path, source)
     assert "out = (leaf * leaf).sum()" in said
     assert "leaf: torch.ones(3, requires_grad=True)" in said
+
+
+PARTS = {
+    "d = dict(y=w @ E.T, z=w @ P)\n    return (d['y'].sum() * d['z']).sum()": "d",
+    "state = cell(X, (C, C))\n    return (state[0] * w[:4]).sum() + state[1].exp().sum()": "state",
+    "pair = Pair(w @ E.T, w @ P)\n    return (pair.b.exp()).sum() + pair.a.sum()": "pair",
+}
+
+
+@pytest.mark.parametrize(("body", "name"), PARTS.items(), ids=PARTS.values())
+def test_a_tuple_s_name_is_that_of_no_value_in_it(tmp_path, body: str, name: str):
+    """Its last value was called so, where the function had returned: ``state`` was the cell's c alone."""
+    source = f"""
+import torch
+from collections import namedtuple
+Pair = namedtuple("Pair", "a b")
+X, E, P, C = torch.randn(4, 3), torch.randn(5, 2), torch.randn(2, 3), torch.zeros(4, 2)
+w, cell = torch.randn(5, 2, requires_grad=True), torch.nn.LSTMCell(3, 2)
+def f():
+    {body}
+f().backward()
+"""
+    (said,) = told(tmp_path, source)
+    assert not re.search(rf"(?m)^ *{name}(_\d)? +=", said)
+    assert f"v_{name}" not in said

@@ -69,6 +69,15 @@ def own_name(node: Node, in_sight: Mapping[int, str]) -> str | None:
     return in_sight.get(id(node.owner()))
 
 
+def find_readers(order: Sequence[Node]) -> Mapping[int, list[Node]]:
+    """The nodes that read each node, by its identity."""
+    readers: dict[int, list[Node]] = {}
+    for node in order:
+        for source in node.sources():
+            readers.setdefault(id(source), []).append(node)
+    return readers
+
+
 Place = Callable[[Node], SourceLine | None]
 
 
@@ -85,8 +94,12 @@ def torch_place(node: Node) -> SourceLine | None:
 def name_assigned(
     order: Sequence[Node], outside: SourceLine | None, given: bool, place: Place = user_place
 ) -> dict[int, str]:
-    """Names by what the lines at the ``place`` of each node assign to."""
+    """Names by what the lines at the ``place`` of each node assign to.
+
+    A line of which more than its last value is read elsewhere made a tuple or the like: its name is none of them.
+    """
     names: dict[int, str] = {}
+    readers = find_readers(order)
     executions, unfinished = group_executions(order, place)
     for run in executions:
         where = place(run[-1])
@@ -99,6 +112,11 @@ def name_assigned(
         if statement is None or id(run) in unfinished:
             continue
         targets, several = statement.names, len(statement.names) > 1
+        parts = [n for n in run[:-1] if n.carries or not run[-1].carries]
+        within = {id(node) for node in run}
+        elsewhere = (id(reader) not in within for part in parts for reader in readers.get(id(part), ()))
+        if not several and not statement.loop and any(elsewhere):
+            continue
         together = [n for n in run if n.gradient is not None and n.gradient is run[-1].gradient] or run[-1:]
         for node in run if several or statement.loop else together:
             # what the line itself asked for: ``hvp`` and its like make other gradients on their way
@@ -141,12 +159,9 @@ def name_module_results(order: Sequence[Node], in_sight: Mapping[int, str]) -> d
     One that several calls return in turn has the name of the inner module, but for one that is called several times.
     A module of a list with others in it is a block: its result has a line of its own.
     """
-    readers: dict[int, list[Node]] = {}
+    readers = find_readers(order)
     results: dict[ModuleCall, list[Node]] = {}
     times: Counter[int] = Counter()
-    for node in order:
-        for source in node.sources():
-            readers.setdefault(id(source), []).append(node)
     made = [(node, node.where) for node in order if id(node) in readers and node.where is not None and node.carries]
     for node, where in made:
         for call in where.modules:
@@ -280,21 +295,6 @@ def called_name_at(where: SourceLine) -> str | None:
     if not isinstance(tree, ast.Call):
         return None
     return tree.func.attr if isinstance(tree.func, ast.Attribute) else getattr(tree.func, "id", "")
-
-
-def read_backward_call(where: SourceLine) -> tuple[str | None, str | None]:
-    """What the ``backward`` at ``where`` is called on and its weights, as they are written there; None for neither."""
-    text = text_at(where) or ""
-    tree = parse_one(text)
-    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Attribute) or tree.func.attr != "backward":
-        return None, None
-    owner = tree.func.value
-    of_torch = frames.source_segment(owner, text).endswith("autograd")
-    parts = [*tree.args] if of_torch else [owner, *tree.args]
-    parts += [k.value for k in tree.keywords if k.arg in ("gradient", "grad_tensors")]
-    first, second, *_ = [*(frames.source_segment(part, text) for part in parts), None, None]
-    plain = not parts or isinstance(parts[0], (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    return first if plain else f"({first})", second
 
 
 def names_another(name: str | None, node: Node, in_sight: Mapping[int, str]) -> bool:

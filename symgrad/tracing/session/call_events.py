@@ -26,7 +26,7 @@ from symgrad.tracing.captured.step_text import (
 )
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.values import precision_of, without_composites
-from symgrad.tracing.record.names import name_nodes, read_backward_call
+from symgrad.tracing.record.names import name_nodes
 from symgrad.tracing.record.trace import as_numbers
 from symgrad.tracing.session import failures, no_gradient, own_backward, remarks, zero_reasons
 from symgrad.tracing.session.agreement import Judge
@@ -137,7 +137,8 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
     notes = expand_hidden_names(notes, program, told.source)
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:
-        scene.watch.weights.append((scene.where, read_backward_call(scene.where)[1] or format_seed(scene.seeds)))
+        written = remarks.read_backward_call(scene.where)[1]
+        scene.watch.weights.append((scene.where, written or format_seed(scene.seeds)))
     return CallEvent(
         scene.number,
         scene.where,

@@ -20,8 +20,8 @@ from symgrad.tracing.captured import Capture
 from symgrad.tracing.captured.step_text import format_step, format_step_shape
 from symgrad.tracing.lift import LiftedProgram
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.names import read_backward_call
 from symgrad.tracing.record.trace import SourceLine
+from symgrad.tracing.session.remarks import read_backward_call
 from symgrad.tracing.session.scene import Scene, pull_capture
 from symgrad.tracing.session.torch_messages import Refusal, describe_overwrite, find_refusal
 from symgrad.tracing.story.events import list_names

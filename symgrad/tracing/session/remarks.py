@@ -7,6 +7,7 @@ text only where that text itself made the tensor: what a layer makes inside is s
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +32,7 @@ from symgrad.tracing.record.names import (
     read_name_expression,
     text_at,
 )
-from symgrad.tracing.record.trace import Node, as_numbers, holds_same_numbers
+from symgrad.tracing.record.trace import Node, SourceLine, as_numbers, holds_same_numbers
 from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import list_names
 
@@ -284,3 +285,18 @@ def describe_values(array: Array, label: str) -> str:
         drew = label.startswith("mask")
         return f"the dropout mask, 0 where it drops and {other} elsewhere" if drew else f"only 0 and {other}"
     return ""
+
+
+def read_backward_call(where: SourceLine) -> tuple[str | None, str | None]:
+    """What the ``backward`` at ``where`` is called on and its weights, as they are written there; None for neither."""
+    text = text_at(where) or ""
+    tree = parse_one(text)
+    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Attribute) or tree.func.attr != "backward":
+        return None, None
+    owner = tree.func.value
+    of_torch = source_segment(owner, text).endswith("autograd")
+    parts = [*tree.args] if of_torch else [owner, *tree.args]
+    parts += [k.value for k in tree.keywords if k.arg in ("gradient", "grad_tensors")]
+    first, second, *_ = [*(source_segment(part, text) for part in parts), None, None]
+    plain = not parts or isinstance(parts[0], (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return first if plain else f"({first})", second
