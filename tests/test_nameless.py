@@ -165,3 +165,21 @@ f().backward()
     (said,) = told(tmp_path, source)
     assert not re.search(rf"(?m)^ *{name}(_\d)? +=", said)
     assert f"v_{name}" not in said
+
+
+SEVERAL = {
+    "a, b = X.chunk(2, dim=-1)\n    return (a * w[:4] + b * w[1:]).sum()": "a: X.chunk(2, dim=-1)[0]; b: X.chunk(2, dim=-1)[1]",
+    "return (w * X.topk(2).values[:, 0].max()).sum() + (w[:4] * X[:, :2].sort(0)[0]).sum()": "data_2: X[:, :2].sort(0)[0]",
+}
+
+
+@pytest.mark.parametrize(("body", "said"), SEVERAL.items(), ids=["unpacked", "taken"])
+def test_one_of_several_results_is_not_said_to_be_all_of_them(tmp_path, body: str, said: str):
+    """Two halves were each x.chunk(2, dim=-1), and the second of two rows was said to be ``src, dst``."""
+    head = "\nimport torch\nX, w = torch.randn(4, 4), torch.randn(5, 2, requires_grad=True)\ndef f(X, E):\n    src, dst = E\n    "
+    (found,) = told(
+        tmp_path, f"{head}{body} + (w[src] * w[dst]).sum()\nf(X, torch.tensor([[0, 1], [2, 3]])).backward()\n"
+    )
+    assert said in " ".join(found.split())
+    assert "src, dst" not in found
+    assert "dst: dst" not in found

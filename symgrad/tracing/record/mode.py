@@ -214,7 +214,8 @@ class Recorder(TorchFunctionMode):
             node.made_by = call.spelling if node.kind == "leaf" else node.made_by
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else detached_node("data", tensor, where, cut=cut)
-        node.parts, node.made_by, node.made_of = aliases.index_chain(call), call.spelling, aliases.only_source(sources)
+        node.parts, node.made_of = aliases.index_chain(call), aliases.only_source(sources)
+        node.made_by = f"{call.spelling}[{index}]" if call.results > 1 else call.spelling
         node.view = aliases.find_data_view(call, tensor, index)
         node.detached = graph_breaks.detached_from(call, sources)
         node.past = graph_breaks.history_of_data(node, call, index, sources, self.forwards)

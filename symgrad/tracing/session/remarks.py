@@ -239,7 +239,8 @@ def describe_data(
         return text
     base = None if node is None else node.held._base
     known = {**known, sight[id(base)]: as_numbers(base)} if id(base) in sight else known
-    alike = {found for name, other in known.items() if (found := write_as_part(name, other, array)) is not None}
+    others = ((name, other) for name, other in known.items() if name != label)
+    alike = {found for name, other in others if (found := write_as_part(name, other, array)) is not None}
     numbers = describe_values(array, label)
     return alike.pop() if len(alike) == 1 and not numbers else numbers
 
@@ -250,9 +251,12 @@ def quote_making_text(node: Node, sight: Mapping[int, str]) -> str | None:
     tree = parse_one(text or "")
     if node.where is None or tree is None or names_another(read_name_expression(text or "", ()), node, sight):
         return None
+    if isinstance(tree, (ast.Tuple, ast.Name)):  # a, b = x: the targets
+        return None
     quoted = truncate_end(source_segment(tree, text or ""), LONGEST)
-    if called_name_at(node.where) in (None, node.made_by.rpartition(".")[2]):
-        return quoted
+    word, *place = re.split(r"(?=\[)", node.made_by.rpartition(".")[2])  # chunk[0]
+    if called_name_at(node.where) in (None, word):
+        return "".join((quoted, *place))
     return ", ".join(part for part in (describe_values(as_numbers(node.held), ""), f"made inside {quoted}") if part)
 
 
