@@ -253,3 +253,23 @@ g, = torch.autograd.grad({gradient}, x, create_graph=True)
     reasons = " ".join(session.calls[1].reasons)
     assert "the path from x to" in reasons
     assert said in reasons
+
+
+def test_the_gradient_of_a_parameter_has_its_name_as_the_script_writes_it(tmp_path: Path) -> None:
+    """It was called v_net_0__weight, as nobody writes it."""
+    source = """
+import torch
+net, x = torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.randn(3, 2)
+d = {"a.b": torch.ones(2, requires_grad=True)}
+def f():
+    loss = net(x).pow(2).sum() + d["a.b"].exp().sum()
+    found = torch.autograd.grad(loss, [net[0].weight, d["a.b"]], create_graph=True)
+    return sum(g.pow(2).sum() for g in found)
+f().backward()
+"""
+    path = tmp_path / "script.py"
+    path.write_text(source, encoding="utf-8")
+    lines = " ".join(run_script(str(path), []).calls[1].told.forward)
+    assert "v_net[0].weight = " in lines
+    assert "v_d['a.b'] = " in lines
+    assert "__" not in lines

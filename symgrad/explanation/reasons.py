@@ -59,9 +59,11 @@ class Reason:
         if self.lost is not None:
             return self.lost.says(step) if self.kind == "lost" else self.lost.rows(name, step)
         if self.kind == "slope":
-            where = "everywhere" if _smooth(self.step) else "wherever it has one"
-            slope = f"its slope is 0 {where}" if self.everywhere else f"its slope with respect to {name} is 0 here"
-            return f"{step} passes no gradient back: {slope}"
+            where = "here" if not self.everywhere else "everywhere" if _smooth(self.step) else "wherever it has one"
+            alone = self.everywhere and len({*self.step.tensors}) == 1  # else it may pass one to another operand
+            return (
+                f"{step} passes no gradient back: its slope{'' if alone else f' with respect to {name}'} is 0 {where}"
+            )
         if self.kind == "still":
             return f"{step} stays the same whatever {name} is{self.given}"
         along = f" along {'axis' if len(self.axes) == 1 else 'axes'} {', '.join(map(str, self.axes))}"

@@ -99,8 +99,8 @@ def assign_labels(
             found[given.name] = free_name((f"{first[0]}_0",), taken)
             taken.add(found[given.name])
     for name, (letter, tensor) in cotangents.items():
-        if name not in found:
-            found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken)
+        if found.get(name, name) == name:
+            found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken - {name})
             taken.add(found[name])
     return found
 

@@ -240,7 +240,7 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
     for place, ref in enumerate(inputs):
         node = gradient.results[place]() if place in gradient.results else None
         wish = None if node is None or gradient.before[place] is not None else lifter.wish(node)
-        wishes[ref.name] = wish or f"{letter}_{ref.name}"
+        wishes |= {ref.name: wish} if wish else {}
 
     def called(tensor: str | None) -> str:
         name = builder.claim(None if tensor is None else wishes.get(tensor, f"{letter}_{tensor}"))
