@@ -236,7 +236,7 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
     program = Program(given, tuple(builder.steps), ends[-1].name)
     order = 1 + max((lifter.orders.get(name, 0) for name in program.reaching(ref.name for ref in ends)), default=0)
     letter = cotangent_letter(lifter, order)
-    wishes = {}
+    wishes: dict[str, str] = {}
     for place, ref in enumerate(inputs):
         node = gradient.results[place]() if place in gradient.results else None
         wish = None if node is None or gradient.before[place] is not None else lifter.wish(node)
