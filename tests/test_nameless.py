@@ -183,3 +183,40 @@ def test_one_of_several_results_is_not_said_to_be_all_of_them(tmp_path, body: st
     assert said in " ".join(found.split())
     assert "src, dst" not in found
     assert "dst: dst" not in found
+
+
+DROPPED = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+class Adapter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dropout, self.A, self.B = nn.Dropout(0.1), nn.Parameter(torch.ones(2, 4)), nn.Parameter(torch.zeros(3, 2))
+    def forward(self, x):
+        return self.dropout(x) @ self.A.T @ self.B.T
+model, x = nn.Sequential(Adapter()), torch.randn(8, 4)
+(model(x) ** 2).sum().backward()
+"""
+
+
+def test_what_dropout_made_of_data_is_not_called_as_the_data_and_zeros_are_named(tmp_path):
+    """It was ``self.dropout(x)`` in the lines, as if it were drawn again, and B was told as model_0__B."""
+    (found,) = told(tmp_path, DROPPED)
+    said = " ".join(found.split())
+    assert "data @ model[0].A.T" in said
+    assert "data: self.dropout(x)" in said
+    assert "while model[0].B has the given entries, which are all 0" in said
+
+
+def test_a_name_that_was_changed_is_told_with_the_text_it_stands_for(tmp_path):
+    source = """
+import torch
+a, w = torch.tensor([0, 2, 1, 1]), torch.randn(4, 3, requires_grad=True)
+def f(x):
+    a = x * 2
+    return a.sigmoid()
+f(w).gather(1, a.unsqueeze(1)).sum().backward()
+"""
+    (found,) = told(tmp_path, source)
+    assert "a_0: the script's a.unsqueeze(1)" in found

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
+from types import MappingProxyType
 
 import numpy as np
 
@@ -48,11 +49,11 @@ class Reason:
     everywhere: bool = False
     axes: tuple[int, ...] = ()
     total: float = 0.0
-    given: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
     lost: Lost | None = None
 
-    def says(self, name: str, step: str) -> str:
-        """The reason in a clause; ``name`` and ``step`` are what the two are called.
+    def says(self, name: str, step: str, labels: Mapping[str, str] = MappingProxyType({})) -> str:
+        """The reason in a clause; ``name`` and ``step`` are what the two are called, ``labels`` what others are.
 
         ``the entries of softmax(x) add up to 1 whatever x is, so equal weights (ones, .sum()) give 0``
         """
@@ -64,12 +65,14 @@ class Reason:
             return (
                 f"{step} passes no gradient back: its slope{'' if alone else f' with respect to {name}'} is 0 {where}"
             )
+        given = ", and ".join(f"{labels.get(other, other)} has {entries}" for other, entries in self.given.items())
+        given = f" while {given}" if given else ""
         if self.kind == "still":
-            return f"{step} stays the same whatever {name} is{self.given}"
+            return f"{step} stays the same whatever {name} is{given}"
         along = f" along {'axis' if len(self.axes) == 1 else 'axes'} {', '.join(map(str, self.axes))}"
         total = 0.0 if abs(self.total) < CLOSE else self.total
         return (
-            f"the entries of {step} add up to {total:.4g}{along if self.axes else ''} whatever {name} is{self.given}, "
+            f"the entries of {step} add up to {total:.4g}{along if self.axes else ''} whatever {name} is{given}, "
             "so equal weights (ones, .sum()) give 0"
         )
 
@@ -184,7 +187,7 @@ class Vanishing:
             tried += 1
         return tried > ENOUGH
 
-    def _while(self, part: Program, name: str, made: Callable[[Array], Array]) -> str:
+    def _while(self, part: Program, name: str, made: Callable[[Array], Array]) -> Mapping[str, str]:
         """For which other inputs alone what is ``made`` of a part's value stays as it is wherever ``name`` is moved."""
         free = part.relevant & moving(part) - self.held - {name}
         others = [t.name for t in part.inputs if t.name in free]
@@ -199,15 +202,7 @@ class Vanishing:
 
         told = [other for other in others if moves([other])]
         told = told or (others if len(others) > 1 and moves(others) else [])  # each of them alone would do
-        return f" while {', and '.join(map(self._given, told))}" if told else ""
-
-    def _given(self, other: str) -> str:
-        """An input with the entries that it has."""
-        entries = as_float(self.values[other])
-        equal = entries.size > 1 and np.ptp(entries) == 0
-        return f"{other} has the given entries" + (
-            f", which are all {'equal' if entries.any() else '0'}" if equal else ""
-        )
+        return {other: describe_entries(as_float(self.values[other])) for other in told}
 
     def _points(self, part: Program, name: str) -> Iterator[Array]:
         """What a part comes to where its input is moved; far away, too, where it may be flat only near by.
@@ -286,3 +281,9 @@ def way(next_of: Mapping[str, Apply], name: str) -> Iterator[Apply]:
         step = next_of[name]
         yield step
         name = step.result.name
+
+
+def describe_entries(entries: Array) -> str:
+    """The entries of an input as it is."""
+    equal = entries.size > 1 and np.ptp(entries) == 0
+    return f"the given entries, which are all {'equal' if entries.any() else '0'}" if equal else "the given entries"

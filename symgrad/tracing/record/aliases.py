@@ -270,6 +270,8 @@ def find_data_view(call: TorchCall, made: Any, index: int) -> tuple[Node, str] |
     base, *numbers = call.arguments or (None,)
     if word not in SHARING or call.keywords or not isinstance(base, Node) or base.carries:
         return None
+    if SHARING[word] == "seen" and storage_of(made) != storage_of(base.held):  # dropout, which passes on or draws
+        return None
     if SHARING[word] == "several":
         return (base, f"[{index}]") if numbers in ([], [0]) else None
     if (base.shape, base.held.stride()) == (tuple(made.shape), made.stride()):

@@ -94,10 +94,7 @@ def torch_place(node: Node) -> SourceLine | None:
 def name_assigned(
     order: Sequence[Node], outside: SourceLine | None, given: bool, place: Place = user_place
 ) -> dict[int, str]:
-    """Names by what the lines at the ``place`` of each node assign to.
-
-    A line of which more than its last value is read elsewhere made a tuple or the like: its name is none of them.
-    """
+    """Names by what the lines at the ``place`` of each node assign to; of a tuple, of which more is read, none."""
     names: dict[int, str] = {}
     readers = find_readers(order)
     executions, unfinished = group_executions(order, place)
@@ -339,7 +336,8 @@ def read_name_expression(text: str, parts: tuple[str, ...]) -> str | None:
 def is_view_call(tree: ast.AST) -> bool:
     """``x.view(-1)``."""
     called = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute) and not tree.keywords
-    return called and SHARING.get(tree.func.attr, "several") != "several"  # type: ignore[attr-defined]  # it is a call
+    word = tree.func.attr if called else "dropout"  # type: ignore[attr-defined]  # that one is a module's
+    return word != "dropout" and SHARING.get(word, "several") != "several"
 
 
 def write_indices(tree: ast.expr, parts: tuple[str, ...]) -> str:

@@ -219,7 +219,10 @@ def explain_nameless_inputs(call: Findings) -> list[str]:
         node, label = lifted.nodes.get(tensor.name), program.labels[tensor.name]
         own = None if node is None else names.get(id(node))
         passed = isinstance(own, Suggested) and own.isidentifier()  # called as the line that reads it does
-        if label in read and (passed or (OURS.fullmatch(label) and (own is None or WRITTEN.fullmatch(own)))):
+        written, ours = own is not None and WRITTEN.fullmatch(own), OURS.fullmatch(label)
+        if label in read and written and not ours and own != label:  # q_0, of q.detach()
+            said.setdefault(f"the script's {own}", []).append(label)
+        elif label in read and (passed or (ours and (own is None or written))):
             words = describe_data(node, label, np.asarray(program.arrays[tensor.name]), known, call.scene.sight)
             if words:
                 said.setdefault(words, []).append(label)

@@ -114,7 +114,9 @@ def explain_zeros(call: Findings) -> list[str]:
         if reason is not None and reason.kind == "slope" and any(reason.step is tie.step for tie in call.ties):
             continue
         digits = " (the digits are rounding)" if row.rounding else ""
-        said = row.why if reason is None else reason.says(row.name, describe_step(program, call.told.said, reason.step))
+        said = row.why
+        if reason is not None:
+            said = reason.says(row.name, describe_step(program, call.told.said, reason.step), program.labels)
         found.setdefault((digits, said, row.boxed), []).append(row)
     return [
         f"{'the gradient in torch' if boxed else f'{letter}ᵀJ'} with respect to {list_leaf_names(some)} is "
