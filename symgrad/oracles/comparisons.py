@@ -241,18 +241,10 @@ class Comparison:
 
     @cached_property
     def differ(self) -> Sequence[Place]:
-        """Where the two differ."""
-        return self.further_apart(self.tolerance)
-
-    @cached_property
-    def chosen(self) -> Sequence[Place]:
-        """Where the two differ by more than single precision, which is no choice between two slopes."""
-        return self.further_apart(max(self.tolerance, SINGLE))
-
-    def further_apart(self, allowed: float) -> Sequence[Place]:
-        """Where the two differ by more, relative to the scale."""
+        """Where the two differ, by more than the last digit of single precision: that is no choice or other rule."""
         with np.errstate(invalid="ignore"):
-            off = np.abs(self.answers[0] - self.answers[1]) > allowed * self.scale
+            gap, size = np.abs(self.answers[0] - self.answers[1]), np.maximum(1.0, np.abs(self.answers[0]))
+            off = gap > np.maximum(self.tolerance * self.scale, SINGLE * size)
         return [tuple(int(i) for i in at) for at in np.argwhere(off)]
 
     def check(self, note: str = "") -> Check:

@@ -252,7 +252,7 @@ def at_kinks(case: Comparison, check: Check) -> Check:
     """Without the entries that lie at a kink or a jump, where both answers lie between the slopes of its sides."""
     places: list[tuple[Place, Sides]] = []
     jump = False
-    for count, at in enumerate(case.chosen):
+    for count, at in enumerate(case.differ):
         if count >= MOST_KINKS and (len(places) < count or count >= MOST_SIDES):
             break
         total, answers = case.total(at), [answer[at] for answer in case.answers]

@@ -261,7 +261,7 @@ def at_ties(case: Comparison, check: Check) -> Check:
         return check
     found = list(gradients_beside(case))
     spread = np.ptp(found, axis=0).reshape(first.shape) if found else np.zeros(first.shape)
-    tied = [at for at in case.chosen if spread[at] > MET * case.scale]
+    tied = [at for at in case.differ if spread[at] > MET * case.scale]
     if not tied or not all(is_mean_of(found, answer.reshape(-1), MET * case.scale) for answer in case.answers):
         return check
     at = tied[0]
