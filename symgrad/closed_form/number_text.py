@@ -125,8 +125,9 @@ def find_quotient(value: float, counts: Iterable[int]) -> tuple[float, float] | 
 
     >>> find_quotient(0.041666666666666664, [6]), find_quotient(1 / 0.07, [6]), find_quotient(0.25, [6])
     ((0.25, 6), (1, 0.07), None)
+    >>> find_quotient(1000000000000.0, [6])  # whole, and no longer than 1e-12 is
     """
-    if len(repr(value)) <= LONG:
+    if value.is_integer() or len(repr(value)) <= LONG:
         return None
     shares = [(drop_last_digit(value * count), count) for count in counts] if value < 1 else []
     for pairs in (shares, [(1, drop_last_digit(1 / value))]):
