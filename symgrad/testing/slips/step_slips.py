@@ -24,6 +24,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values, as_float, forward, forward_from, numeric_pullback, numeric_pushforward
 from symgrad.numeric.vector_products import Pull
 from symgrad.ops import TABLE
+from symgrad.ops.lookup import entry_of
 from symgrad.program import Apply, Program
 from symgrad.testing.bench import Trial
 from symgrad.testing.slips import Case, Slip, call_text
@@ -134,9 +135,16 @@ def other_operations(case: Case, place: Place, trial: Trial) -> Iterator[tuple[s
 
 
 def step_by_operation(place: Place, other: Op) -> Apply | None:
-    """A step by another operation, with the options that both have; None where it asks for more, or fits no shape."""
+    """A step by another operation, with the options that both have; None where it asks for more, or fits no shape.
+
+    Nobody takes pairs of real numbers for complex ones.
+    """
     step = place.step
+    entry = entry_of(step.op)
+    pairs = frozenset() if entry is None else entry.traits.complex_pairs
     if other.name == step.op or other.variadic or len(other.operands) != len(step.arguments):
+        return None
+    if other.traits.complex_pairs != pairs:
         return None
     given, asked = dict(step.options), other.signature.parameters
     own = {name: given.get(name, asked[name].default) for name in asked if name not in other.operands}
