@@ -164,7 +164,8 @@ def describe_jacobian_block(
     kept = f"; torch keeps it as {format_step_shape(axes)}, the axes of {end} first" if len(axes) != 2 else ""
     found = color_rows(program, jacobian)
     kind = f", {structure}" if structure else ""
-    zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
+    share = "" if found is None else "over 99%" if 0.995 <= found.zeros < 1 else f"{found.zeros:.0%}"
+    zeros = "" if found is None or not found.zeros else f", {share} zeros"
     sides = f"a row for each entry of {end}, a column for each of {name}"
     yield f"{matrix} with respect to {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
     if found is None or found.zeros == 1:
