@@ -80,7 +80,7 @@ def mean_in_words(step: Apply, count: float, program: Program, values: Values) -
     known = forward(alone, {name: as_float(values[name]) for name in step.tensors})
     slope = as_float(numeric_pullback(alone, known, np.ones(()), [first])[first])
     square = n == one.size and np.isclose(np.sum(slope**2), 4 * float(as_float(known[step.result.name])))
-    halves = "the 2 of the square cancels it" if n == 2 else f"with the 2 of the square is 1/{n / 2:.4g}"
+    halves = "the 2 of the square cancels" if n == 2 else f"with the 2 of the square is 1/{n / 2:.4g}"
     half = f", which {halves}" if square else ""
     return f"{step.op} is a mean over {over}, hence the factor 1/{number}{half}"
 

@@ -232,7 +232,7 @@ def test_what_two_inputs_hold_alone_is_not_said_to_hold_whatever_they_are(tmp_pa
 
 def test_the_2_of_a_square_cancels_a_mean_of_two(tmp_path: Path) -> None:
     told = story(tmp_path, "x = torch.tensor([1., 2.], requires_grad=True)\nF.mse_loss(x, torch.zeros(2)).backward()")
-    assert "mse_loss is a mean over 2 numbers, hence the factor 1/2, which the 2 of the square cancels it" in told
+    assert "mse_loss is a mean over 2 numbers, hence the factor 1/2, which the 2 of the square cancels" in told
 
 
 # Kinks ----------------------------------------------------------------------------------------------------

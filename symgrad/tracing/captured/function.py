@@ -258,7 +258,7 @@ def read_call_argument(
     if size is None:
         raise InputError(
             f"{value.text} has no shape of its own",
-            hints=(Setting("shape", name, "2,3"), Setting("let", name, f"{value.text}(2,3)")),
+            hints=(Setting("shape", name, "2,3"), Setting("let", name, f"{value.text.partition('(')[0]}(2,3)")),
         )
     if sizes is not None and tuple(size) != sizes:
         raise InputError(f"the value of {name} does not have the shape that was given for it", found=(f"{size}",))
