@@ -53,7 +53,7 @@ def torchs(text: str, given: dict[str, np.ndarray]) -> tuple[torch.Tensor, dict[
             return None
 
 
-@pytest.mark.one_in(6, alone=8)
+@pytest.mark.one_in(6, alone=12)
 @pytest.mark.parametrize(("text", "pairs"), CALLS)
 def test_what_is_divided_by_is_torchs_count(text: str, pairs: Pairs) -> None:
     """``multilabel_soft_margin_loss`` was a mean over the classes of both sides, where torch counts those of the first."""
@@ -104,7 +104,7 @@ def test_exports_and_formulas_divide_by_it_too(shape: tuple[str, ...], other: tu
         assert_same(leaf.grad, own[name].grad)
 
 
-@pytest.mark.one_in(4, alone=6)
+@pytest.mark.one_in(4, alone=12)
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 4)])
 @pytest.mark.parametrize("rest", ["", ", label_smoothing=0.2", ", reduction='none'", ", reduction='sum'"])
 def test_weights_of_classes_have_a_gradient_where_targets_are_probabilities(shape: tuple[int, ...], rest: str) -> None:

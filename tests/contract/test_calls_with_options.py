@@ -16,7 +16,7 @@ from tests.compare import assert_same
 from tests.sampling import random_seed
 
 
-@pytest.mark.one_in(12, alone=2)
+@pytest.mark.one_in(12, alone=3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("text", [*CALLS, *RUN])
 def test_a_call_with_options_is_torchs_read_and_captured(text: str) -> None:

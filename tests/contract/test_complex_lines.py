@@ -34,7 +34,7 @@ LINES = [
 ]
 
 
-@pytest.mark.one_in(4, alone=2)
+@pytest.mark.one_in(4, alone=4)
 @pytest.mark.parametrize(("text", "by", "line"), LINES, ids=lambda part: part)
 def test_a_complex_gradient_is_written_as_that_of_complex_numbers(text: str, by: str, line: str) -> None:
     names = sorted({*re.findall(r"\b[zwAB]\b", text)})
@@ -113,7 +113,7 @@ SPECTRA = [
 ]
 
 
-@pytest.mark.one_in(4, alone=2)
+@pytest.mark.one_in(4, alone=4)
 @pytest.mark.parametrize(("text", "by", "line"), SPECTRA, ids=lambda part: part)
 def test_the_pullback_of_a_fourier_transform_is_one(text: str, by: str, line: str) -> None:
     text, line = (re.sub(r"\b(i?h?r?fft[2n]?)\(", r"torch.fft.\1(", part) for part in (text, line))

@@ -97,7 +97,7 @@ def program(names: list[tuple[str, Two]]) -> Two:
     return run
 
 
-@pytest.mark.one_in(8, alone=2)
+@pytest.mark.one_in(8, alone=4)
 @pytest.mark.parametrize("seed", [*range(40), *numbers(range(40, 240), range(240, 1000))])
 def test_a_random_program(seed: int) -> None:
     chosen = random.Random(seed)

@@ -84,7 +84,7 @@ BOOK = [
 ]
 
 
-@pytest.mark.one_in(8, alone=2)
+@pytest.mark.one_in(8, alone=3)
 @pytest.mark.parametrize(("text", "wrt", "book"), BOOK, ids=[f"d {text} / d{wrt}" for text, wrt, _ in BOOK])
 def test_the_closed_form_is_the_books(text: str, wrt: str, book: str) -> None:
     used = {name: value for name, value in VALUES.items() if re.search(rf"\b{name}\b", text)}

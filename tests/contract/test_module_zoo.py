@@ -80,7 +80,7 @@ def zoo():
     return {name: (net, inputs) for name, net, inputs in modules()}
 
 
-@pytest.mark.one_in(8, alone=2)
+@pytest.mark.one_in(8, alone=4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", QUICK)
 def test_a_module_is_derived(name):

@@ -70,7 +70,7 @@ EXPLAINED = [
 ]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(12, alone=2)
 @pytest.mark.parametrize(("number", "command", "said"), EXPLAINED, ids=[f"{n} {c[:20]}" for n, c, _ in EXPLAINED])
 def test_a_question_about_one_call(number: int, command: str, said: str) -> None:
     found = CliRunner().invoke(main, ["explain", *command.split(" "), "--brief", "--no-color"], catch_exceptions=False)
@@ -158,7 +158,7 @@ def test_every_question_but_those_of_the_test_tool_has_a_case() -> None:
     assert {number for number, _, _ in (*EXPLAINED, *SCRIPTS)} == set(range(1, 34))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(6, alone=2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("number", "source", "said"), SCRIPTS, ids=[f"{n}-{k}" for k, (n, _, _) in enumerate(SCRIPTS)])
 def test_a_question_about_a_script(number: int, source: str, said: str, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ NONE_IN_TORCH: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(2, alone=2)
 @pytest.mark.parametrize(("text", "at"), NOWHERE)
 def test_where_there_is_no_second_derivative_it_is_said_so(text: str, at: Mapping[str, object]) -> None:
     """ "The oracles disagree", or agree, were both said of some."""
@@ -56,7 +56,7 @@ def test_where_there_is_no_second_derivative_it_is_said_so(text: str, at: Mappin
     assert set(made) == {"UNDEFINED"}
 
 
-@pytest.mark.one_in(2, alone=2)
+@pytest.mark.one_in(2, alone=3)
 @pytest.mark.parametrize(("text", "at", "pair", "slope"), CHOSEN)
 def test_a_chosen_slope_on_the_way_is_noticed_in_the_second_order(
     text: str, at: Mapping[str, object], pair: tuple[str, str], slope: float

@@ -516,7 +516,7 @@ def used_in(text: str, shapes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: shape for name, shape in shapes.items() if name in {node.id for node in names} - made}
 
 
-@pytest.mark.one_in(6, alone=2)
+@pytest.mark.one_in(6, alone=3)
 @pytest.mark.parametrize(("text", "wanted", "lines"), STEPS, ids=[text for text, _, _ in STEPS])
 def test_what_is_multiplied_and_divided_by_is_not_in_the_lines(text: str, wanted: str, lines: list[str]) -> None:
     """A size that no tensor of a step has is named after one that has it; code of the lines is torch's gradient."""
@@ -552,7 +552,7 @@ def test_entries_that_are_read_in_turn_are_put_side_by_side(text: str, line: str
     assert str(told.statements[-1]).partition("  ")[0] == line
 
 
-@pytest.mark.one_in(18, alone=3)
+@pytest.mark.one_in(18, alone=4)
 @pytest.mark.parametrize(("text", "wanted", "form"), BOOK, ids=[f"{text} by {wanted}" for text, wanted, _ in BOOK])
 def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> None:
     used = used_in(text, SHAPES)
