@@ -668,7 +668,7 @@ AT_HAND = [
     (lambda u: (0.25 * u**2).mean(), THREE, "0.5 * v * u / 3"),
     (lambda x: (0.5 * (x.exp() - x)).sum(1).mean(), torch.ones(4, 2), "v * (exp(x) - 1) / 8"),
     (lambda x: (x.flatten() * 0.1).mean(), ROWS, "(0.1 * v / 6).expand(x.shape)"),
-    (lambda x: x @ x.T / 0.07, ROWS, "(v + v.T) @ x / 0.07"),
+    (lambda x: x @ x.T / 0.07, ROWS, "((v + v.T) @ x) / 0.07"),
     (lambda x: x.prod(1), ROWS + 0.1, "v[:, None] * out[:, None] / x"),  # out was rounded to 32 bits
 ]
 
