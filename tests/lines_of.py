@@ -13,7 +13,7 @@ import torch
 
 from symgrad.backward import Backward
 from symgrad.backward.code import write_torch_code
-from symgrad.backward.trees import split_definitions
+from symgrad.language.trees import read_form
 
 MODULES = {"torch": torch, "F": torch.nn.functional, "math": math, "np": np}
 """What the modules in a line are."""
@@ -56,11 +56,11 @@ def tensor_of(value: Any) -> torch.Tensor:
 
 def run_form(text: str, given: Mapping[str, torch.Tensor], floats: torch.dtype) -> torch.Tensor:
     """What a form comes to, with its functions where torch has them."""
-    definitions, last = split_definitions(text)
+    form = read_form(text)
     space: dict[str, Any] = {**MODULES, **given}
     with torchs_floats(floats):
-        for name, value in (*definitions, ("", last)):
-            space[name] = eval(write_torch_code(ast.unparse(value), given), space)  # noqa: S307 -- symgrad's own line
+        for name, value in (*form.definitions, ("", form.last)):
+            space[name] = eval(write_torch_code(value, given), space)  # noqa: S307 -- symgrad's own line
     return torch.as_tensor(space[""])
 
 

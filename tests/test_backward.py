@@ -10,6 +10,7 @@ import re
 import runpy
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from symgrad.backward.simplify.dtype_casts import cast_to_float
 from symgrad.errors import UnsupportedError
 from symgrad.language.inference import find_inputs
 from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Literal
+from symgrad.notation.tree import Binary
 from symgrad.tracing import Capture, run_script
 from symgrad.tracing.story.session_pages import event_text
 from tests.compare import assert_same
@@ -389,7 +392,9 @@ def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def lies(*args: Any) -> Any:
         form = honest(*args)
-        return None if form is None else form.__class__(f"2 * ({form.text})", form.steps)
+        return (
+            None if form is None else replace(form, code=form.code.changed(lambda tree: Binary("*", Literal(2), tree)))
+        )
 
     monkeypatch.setattr(line_templates, "find_closed_form", lies)
     monkeypatch.setattr(line_templates, "write_array_line", lambda *_: None)

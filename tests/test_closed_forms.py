@@ -19,9 +19,9 @@ import torch
 
 import symgrad
 from symgrad.calculus import pullback
-from symgrad.closed_form.form import name_repeated_calls
 from symgrad.errors import SymgradError
 from symgrad.language import read_program
+from symgrad.language.python_text import method, write_python
 from symgrad.numeric import forward
 from symgrad.ops import TABLE
 from symgrad.oracles.forms import check_form, dropped_forms, evaluate_text
@@ -517,12 +517,9 @@ def test_what_is_said_shortly_of_a_part_is_left_or_right(whole: str, part: str) 
     assert found.to_text()
 
 
-def test_a_text_that_does_not_read_gets_no_names() -> None:
-    """A writer that slips gives no form, and no traceback."""
-    assert (
-        name_repeated_calls("1.expand(3).diag() + 1.expand(3).diag()", lambda part: "t")
-        == "1.expand(3).diag() + 1.expand(3).diag()"
-    )
+def test_a_number_that_has_a_method_stands_in_brackets() -> None:
+    """``1.expand(3)`` is no Python."""
+    assert write_python(method(method(1, "expand", 3), "diag")) == "(1).expand(3).diag()"
 
 
 @pytest.mark.one_in(3)

@@ -15,6 +15,7 @@ from symgrad import capture
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import NotationError, ShapeError, UnsupportedError
 from symgrad.language import read_program
+from symgrad.language.python_text import write_python
 from symgrad.numeric import forward
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL
 from symgrad.oracles.forms import evaluate_text
@@ -375,7 +376,7 @@ def test_a_program_is_written_in_torchs_words(text):
     """A closed form may mention a forward value, and is code to paste: torch reads it, and so does symgrad."""
     arrays = {name: real(4, seed=n).numpy() for n, name in enumerate("xy") if name in torch_side.words(text)}
     program = read_program(text, shapes=dict.fromkeys(arrays, (4,))).program
-    written, _ = SourceWriter(program).step(program.steps[-1])
+    written = write_python(SourceWriter(program).step(program.steps[-1]))
     assert "complex_" not in written
     expected = forward(program, arrays)[program.output]
     assert_same(expected, torch_side.evaluate(written, torch_side.tensors(arrays)), what=written)

@@ -24,10 +24,10 @@ from symgrad.backward import line_templates, standard_groups, template_cache
 from symgrad.backward.form_text import is_always_finite
 from symgrad.backward.groups import make_groups
 from symgrad.backward.page_names import PageNames
-from symgrad.backward.trees import fill_slots
 from symgrad.calculus import reverse_sweep
 from symgrad.entries import readings as vocabulary
 from symgrad.language.input_names import UsedNames
+from symgrad.language.trees import fill_slots, read_form
 from symgrad.numeric import playing, symbols_and_digits, vector_products
 from symgrad.oracles.numerical import check_differences
 from symgrad.program import Program
@@ -229,7 +229,7 @@ def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkey
 
     def forgetful(program, wanted, sweep_of):
         form = own(program, wanted, sweep_of)
-        return form if form is None else replace(form, text=fill_slots(form.text, (("p0", 0),)))
+        return form if form is None else replace(form, code=fill_slots(form.code, (("p0", 0),)))
 
     monkeypatch.setattr(line_templates, "find_closed_form", forgetful)
     line_templates.derive_template.cache_clear()
@@ -248,17 +248,20 @@ def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkey
 
 def test_numbers_in_slots():
     numbers = (("p0", 3), ("p1", 0))
-    assert fill_slots("pad(v, (p0, 9 - p0, p1, 4 - p1))", numbers) == "pad(v, (3, 6, 0, 4))"
-    assert fill_slots("x[-1 * p0 - 1] + x[-p0 - 1, p1:p1 + 2]", numbers) == "x[-4] + x[-4, 0:2]"
-    assert fill_slots("pad(v, (p0, x.shape[0] - p0 - 2)) * (a - 1)", numbers) == "pad(v, (3, x.shape[0] - 5)) * (a - 1)"
-    assert fill_slots("n - p1 - m", numbers) == "n - m"
+    filled = {
+        "pad(v, (p0, 9 - p0, p1, 4 - p1))": "pad(v, (3, 6, 0, 4))",
+        "x[-1 * p0 - 1] + x[-p0 - 1, p1:p1 + 2]": "x[-4] + x[-4, 0:2]",
+        "pad(v, (p0, x.shape[0] - p0 - 2)) * (a - 1)": "pad(v, (3, x.shape[0] - 5)) * (a - 1)",
+        "n - p1 - m": "n - m",
+    }
+    assert {text: fill_slots(read_form(text), numbers).text for text in filled} == filled
 
 
 def test_only_what_may_be_undefined_is_evaluated_again():
-    assert is_always_finite("v @ a0.T * (a1 > 0) + (v * (1 - out ** 2)).sum(0)")
-    assert is_always_finite("2 * v * (out - a1) / 12")
+    assert is_always_finite(read_form("v @ a0.T * (a1 > 0) + (v * (1 - out ** 2)).sum(0)"))
+    assert is_always_finite(read_form("2 * v * (out - a1) / 12"))
     for text in ("v / a0", "v * a0 ** -1", "v * a0 ** a1", "v * a0.log()", "v * sqrt(a0)", "solve(a0, v)", "v % a0"):
-        assert not is_always_finite(text), text
+        assert not is_always_finite(read_form(text)), text
 
 
 def test_a_group_is_the_same_at_other_sizes_and_positions():

@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 import symgrad
 from symgrad.errors import InputError, ShapeError, SymgradError, UnsupportedError
+from symgrad.language.trees import read_form
 from symgrad.testing import check_backward
 from symgrad_cli.main import main
 from tests import torch_side
@@ -153,7 +154,7 @@ def test_where_two_entries_are_equal_the_source_says_what_the_page_says(text: st
 
 def test_what_an_equation_computes_is_not_written_where_it_was_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another text than the right one, as a slip of the writer's would give: refused, not printed."""
-    monkeypatch.setattr("symgrad.backward.forward_lines.write_step", lambda *_: "x[arange(2)] * w.sum()")
+    monkeypatch.setattr("symgrad.backward.forward_lines.write_step", lambda *_: read_form("x[arange(2)] * w.sum()"))
     with pytest.raises(UnsupportedError, match="out has no code"):
         symgrad.export("out[i] = sum_j x[i+j]*w[j]", shapes={"x": (4,), "w": (3,)})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from symgrad.closed_form.array_text import count_grid
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
 from symgrad.language import read_program
+from symgrad.language.syntax_tree import Literal
+from symgrad.notation.tree import Binary
 from symgrad.numeric import forward
 from symgrad.oracles.evaluators import evaluate_arrays
 from symgrad.oracles.forms import reader_of
@@ -250,7 +253,9 @@ def test_what_has_no_short_notation_is_said_in_array_operations(
 def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     template_cache.TEMPLATES.clear()
     honest = line_templates.write_array_line
-    monkeypatch.setattr(line_templates, "write_array_line", lambda *args: f"2 * {honest(*args)}")
+    monkeypatch.setattr(
+        line_templates, "write_array_line", lambda *args: honest(*args).changed(partial(Binary, "*", Literal(2)))
+    )
     lines = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward
     assert not lines.whole
     assert lines.gradients["x"].own == "the array operations were not confirmed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -112,8 +113,9 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 """Words that an operation has too and that mean something else where a path begins so, by what they mean there."""
 NAMED: dict[str, dict[str, str]] = {
     "lines of Python are taken apart and put together as trees: a function stands there by its name": {
-        "backward/form_text.py": "where where",
-        "backward/simplify/concat.py": "cat pad stack",
+        "backward/form_text.py": "permute",
+        "backward/forward_lines.py": "ones_like zeros_like",
+        "backward/simplify/concat.py": "pad",
         "backward/simplify/factors.py": "T",
         "backward/simplify/broadcasting.py": "ones_like zeros_like",
         "testing/slips/formula_slips.py": "T mT",
@@ -123,9 +125,12 @@ NAMED: dict[str, dict[str, str]] = {
         "exporting/numpy_text.py": "einsum mT pad",
     },
     "what a closed form writes": {
+        "closed_form/rewriting/sum_rules.py": "norm",
+        "closed_form/writing/complex_forms.py": "abs",
         "closed_form/writing/index_ranges.py": "tril triu",
-        "closed_form/writing/accesses.py": "T",
-        "closed_form/fragments.py": "T mT",
+        "closed_form/writing/sum_writers.py": "einsum",
+        "closed_form/fragments.py": "mT",
+        "language/trees.py": "T T",
         "closed_form/source_text.py": "T",
         "explanation/structure.py": "expand",
     },
@@ -146,15 +151,35 @@ NAMED: dict[str, dict[str, str]] = {
 """Strings that are the name of an entry, by the reason why: take out what is gone, and add nothing."""
 
 
+BUILDERS = {"call": 0, "method": 1, "call_method": 2, "partial": 1}
+"""What builds a call in a line of code, and where it is told its name: a name that is written decides nothing."""
+
+
+def told_to_builders(node: ast.Call) -> list[ast.expr]:
+    """The name of the call that a builder makes."""
+    place = BUILDERS.get(node.func.id, -1) if isinstance(node.func, ast.Name) else -1
+    named = [keyword.value for keyword in node.keywords if keyword.arg == "word"]
+    return named or node.args[place : place + 1] if place >= 0 else []
+
+
+def loose_values(node: ast.AST) -> Sequence[ast.expr]:
+    """The strings inside of one node that do not count."""
+    match node:
+        case ast.JoinedStr(values):
+            return values
+        case ast.Expr(value):
+            return [value]
+        case ast.Call():
+            return told_to_builders(node)
+    return []
+
+
 def named_in(text: str) -> Counter[str]:
-    """The strings of a file that are the name of an entry, how often: docstrings, sentences and parts of f-strings do not count."""
-    loose = {
-        id(value)
-        for node in nodes_of(text)
-        for value in (
-            node.values if isinstance(node, ast.JoinedStr) else [node.value] if isinstance(node, ast.Expr) else []
-        )
-    }
+    """The strings of a file that are the name of an entry, how often.
+
+    Docstrings, sentences, parts of f-strings and the names of calls that are written do not count.
+    """
+    loose = {id(value) for node in nodes_of(text) for value in loose_values(node)}
     return Counter(
         node.value
         for node in nodes_of(text)
@@ -212,6 +237,8 @@ def test_facts_of_an_operation_are_fields_of_its_entry() -> None:
 def test_the_count_sees_a_name_and_not_a_sentence() -> None:
     assert named_in('WORDS = {"matmul": 1}\nif op == "relu": pass') == {"matmul": 1, "relu": 1}
     assert not named_in('"""sum"""\nword = f"mean of {x}"\nother = "the sum of it"')
+    assert not named_in('call("softmax", x, dim=-1)\nmethod(x, "sum")\ncall_method(piece, axes, "mean")')
+    assert named_in('call(x, "sum")\nmethod("sum", word)') == {"sum": 2}
 
 
 @PARSED

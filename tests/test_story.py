@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from symgrad.backward import Line
+from symgrad.language.python_text import read_python
 from symgrad.render.numbers import format_digits
 from symgrad.render.wrapping import elide_lines, in_columns, wrap_lines
 from symgrad.tracing import run_script
@@ -369,7 +370,7 @@ GIVEN = {f"w{n}" for n in range(11)}
 def once(lines, last=False):
     """Lines of code as they are told: those that are, and what is said of the others."""
     parts = [line.partition(" = ") for line in lines]
-    made = [Line(name, code, name.replace(".", "_"), code, name, None) for name, _, code in parts]
+    made = [Line(name, code, name.replace(".", "_"), read_python(code), name, None) for name, _, code in parts]
     told = fold_lines([(str(line), line) for line in made], {**NAMES, **{name: name for name in "abx"}}, GIVEN, last)
     return [text for text, line in told if line is not None], [text for text, line in told if line is None]
 

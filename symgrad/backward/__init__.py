@@ -24,11 +24,11 @@ from symgrad.backward.page_names import PageNames, is_named
 from symgrad.backward.simplify.complex_lines import rewrite_pairs_as_complex
 from symgrad.backward.simplify.factors import name_divisor
 from symgrad.backward.standard_groups import standardise_group
-from symgrad.backward.trees import split_definitions
 from symgrad.calculus import back, flowing
 from symgrad.errors import InputError
 from symgrad.language.expand import expand_steps, expansion_script
 from symgrad.language.python_text import write_python
+from symgrad.language.trees import FormCode
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.forward_pass import MOST_HELD, check_entries, compute
 from symgrad.numeric.vector_products import Taken, numeric_pullback, push_values
@@ -153,15 +153,14 @@ def find_unreadable(program: Program, wanted: Sequence[str], values: Values | No
         if group.black or group.output not in reached or entry_named(group.steps[-1].op).expands is None:
             continue
         form = standardise_group(group, tensors, values, program.required)
-        texts = [found.notation for _, found in templates_of_group(form, group, reached, False, values, short=True)]
-        if None in texts or sum(form_length_at_once(text) for text in texts if text is not None) > UNREADABLE:
+        forms = [found.notation for _, found in templates_of_group(form, group, reached, False, values, short=True)]
+        if None in forms or sum(form_length_at_once(own) for own in forms if own is not None) > UNREADABLE:
             yield group.output
 
 
-def form_length_at_once(text: str) -> int:
+def form_length_at_once(form: FormCode) -> int:
     """Characters of a form; without its divisor where that, and nothing else, has a line of its own."""
-    definitions, last = split_definitions(text)
-    return len(text) if definitions else len(write_python(name_divisor([], last)[1]))
+    return len(form.text) if form.definitions else len(write_python(name_divisor(form).last))
 
 
 def derive_pushforward(

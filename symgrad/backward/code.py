@@ -22,11 +22,11 @@ from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
 
-from symgrad.backward.trees import called_word, chain_operators, rewrite_tree
 from symgrad.closed_form.number_text import write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.language.python_text import read_python, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall
+from symgrad.language.trees import called_word, chain_operators, rewrite_tree
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node
 from symgrad.ops import COMPOUNDS, SPELLINGS
 from symgrad.program import Program
@@ -36,7 +36,7 @@ IMPORTS = {"math.": "import math", "torch.": "import torch", "F.": "import torch
 MODULES = frozenset({"F", "math", "np", "torch"})
 """What modules are called in code."""
 
-Statement = tuple[str, str]
+Statement = tuple[str, SyntaxNode]
 """A name, and what it is computed by."""
 
 
@@ -149,9 +149,9 @@ def check_function_name(wish: object) -> str:
     return wish
 
 
-def write_torch_code(code: str, inputs: Collection[str] = ()) -> str:
+def write_torch_code(code: SyntaxNode, inputs: Collection[str] = ()) -> str:
     """Code with its functions where torch has them; ``inputs`` may be conditions that hold numbers."""
-    return write_python(qualify_calls(compare_conditions(read_python(code), inputs)))
+    return write_python(qualify_calls(compare_conditions(code, inputs)))
 
 
 FRAMES = 8
@@ -239,8 +239,8 @@ class Shortener:
                     node = node.left
                 (_, first), *terms = keep_ends([("+", node), *reversed(rest)], self.terms, ellipsis_term)
                 return chain_operators(self.short(first), [(sign, self.short(term)) for sign, term in terms])
-            case Literal(float() as value) if (text := write_reciprocal(value)) is not None:  # one over something
-                return read_python(text)
+            case Literal(float() as value) if (found := write_reciprocal(value)) is not None:  # one over something
+                return found
             case Items(parts, True):
                 return Items(tuple(keep_ends([*map(self.short, parts)], self.parts, ellipsis_name)), True)
         return rebuild_node(node, self.short)

@@ -20,13 +20,13 @@ from symgrad.backward.line_templates import templates_of_group
 from symgrad.backward.page_names import OpaqueCall, PageNames, opaque_call_of
 from symgrad.backward.simplify import Draft, Summand, dtype_casts, merge_drafts
 from symgrad.backward.simplify.broadcasting import is_zero, make_ones
-from symgrad.backward.simplify.factors import drop_double_transposes, drop_ones_like, fill_ones, name_divisor
+from symgrad.backward.simplify.factors import drop_double_transposes, drop_ones_like, name_divisor
 from symgrad.backward.standard_groups import StandardGroup, is_wide_join, split_wide_join, standardise_group
 from symgrad.backward.template_cache import LineTemplate
-from symgrad.backward.trees import is_tensor_free, replace_names, split_definitions, tensor_names
 from symgrad.calculus import flowing
-from symgrad.language.python_text import read_python, write_python
+from symgrad.language.python_text import call, write_python
 from symgrad.language.syntax_tree import Literal
+from symgrad.language.trees import FormCode, fill_ones, is_tensor_free, replace_names, tensor_names
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Values
 from symgrad.program import Program
@@ -109,13 +109,13 @@ class CotangentLines:
 
     def longest(self, told: Sequence[Group], unit: bool) -> int | None:
         """The length of the longest line of some groups; None where one is missing."""
-        texts = list[str | None]()
+        forms = list[FormCode | None]()
         for group in told:
             if not group.black:
                 first = unit and group.output == self.ends[0]
                 lines = templates_of_group(self.form(group), group, self.reached, first, self.values, short=True)
-                texts += [found.notation for _, found in lines]
-        return None if None in texts else max((len(text) for text in texts if text is not None), default=0)
+                forms += [found.notation for _, found in lines]
+        return None if None in forms else max((len(form.text) for form in forms if form is not None), default=0)
 
     def form(self, group: Group) -> StandardGroup:
         """A group as a program of its own."""
@@ -169,18 +169,18 @@ class CotangentLines:
 
     def expression(self, found: LineTemplate, names: Mapping[str, str], through: str, own: str) -> SyntaxNode | None:
         """A template by ``own`` in the names of the page; what it defines first becomes lines of its own."""
-        if found.text is None:
+        if found.code is None:
             return None
-        definitions, last = name_divisor(*split_definitions(found.text))
+        form = name_divisor(found.code)
         swap: dict[str, SyntaxNode] = {own: Name(name) for own, name in names.items()}
-        for name, value in definitions:
+        for name, value in form.definitions:
             here = replace_names(value, swap)
             known = self.known.get(write_python(here))
             if known is None:
                 known = self.known[write_python(here)] = self.names.free(name)
                 self.definitions.append(Draft(known, [Summand((through,), here)]))
             swap[name] = Name(known)
-        return replace_names(drop_double_transposes(drop_ones_like(last, own)), swap)
+        return replace_names(drop_double_transposes(drop_ones_like(form.last, own)), swap)
 
     def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
         """The drafts as text, merged by the rules."""
@@ -239,7 +239,7 @@ class CotangentLines:
         line = self.said(statement.of, statement.target, plain)
         if value is not None:
             cast = dtype_casts.cast_where_needed(value, self.like, self.truths, self.wholes)
-            line = replace(line, code=write_python(cast))
+            line = replace(line, tree=cast)
         return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:
@@ -248,22 +248,22 @@ class CotangentLines:
         rules, through = tuple(dict.fromkeys(draft.rules)), draft.reads
         if not draft.terms:
             like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
-            value = read_python(f"{like}_like({self.names.page(draft.of)})")
+            value = call(f"{like}_like", self.names.page(draft.of))
         value = value and dtype_casts.negate_truths(value, self.truths)
         line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
         if value is None or draft.of not in self.tensors:
             return line if draft.told is None else replace(line, text=self.names.shown(draft.told))
         if not is_tensor_free(value):
             floats, truth = dtype_casts.cast_to_float(value, self.names.page(draft.of), self.truths, self.wholes)
-            line = replace(line, code=write_python(floats))
+            line = replace(line, tree=floats)
             if truth and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
                 text = (draft.filled and line.code) or shorten_expression(Binary("*", Literal(1), value))
                 line = replace(line, text=self.names.shown(text))
             return line
         ones = make_ones(self.names.page(draft.of))
-        code = write_python(fill_ones(value, ones))
+        whole = replace(line, tree=fill_ones(value, ones))
         filled = draft.filled or target == self.names.gradient(draft.of)  # nothing but a tensor fits a .grad
-        return replace(line, code=code, text=self.names.shown(code) if filled else line.text)
+        return replace(whole, text=self.names.shown(str(whole.code))) if filled else whole
 
     def said(
         self,
@@ -276,11 +276,10 @@ class CotangentLines:
         own: str = "",
     ) -> Line:
         """A statement as Python and as it is shown."""
-        code = None if value is None else write_python(value)
         text = None if value is None else self.names.shown(shorten_expression(value))
         name = self.names.label(target)
         shape = self.tensors[of].shape if of in self.tensors else None
-        return Line(name, text, target, code, of, shape, parts, through, rules, own)
+        return Line(name, text, target, value, of, shape, parts, through, rules, own)
 
 
 def drop_unread_lines(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Line]:

@@ -1,9 +1,9 @@
-"""Rewrites the text of a form before it becomes a line: guards beside divisions, and the letters of an einsum.
+"""Rewrites a form before it becomes a line: guards beside divisions, and the letters of an einsum.
 
-Comes in: the text of a form, and the program and equation that it is of. Goes out: another text of the same value,
-which is proven afterwards, as every line is; and whether a text is finite wherever its operands are.
+Comes in: a form, and the program and equation that it is of. Goes out: another one of the same value, which is proven
+afterwards, as every line is; and whether a form is finite wherever its operands are.
 
-For data at which the short form fails (a norm of 0, or a number so small that its square is 0), the text has the
+For data at which the short form fails (a norm of 0, or a number so small that its square is 0), it has the
 conditions that are left out elsewhere, and divides by no squares:
 
     v * x / out     →  where(out != 0, v * x / out, 0)
@@ -20,29 +20,26 @@ tensors that it reads:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
-from functools import cache, lru_cache
+from functools import cache, partial, reduce
 
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.trees import (
-    build_fraction,
-    called_word,
-    chain_operators,
-    is_comparison,
-    is_tensor_free,
-    rewrite_form,
-    rewrite_tree,
-    split_definitions,
-    split_fraction,
-)
 from symgrad.closed_form.array_text import write_condition
+from symgrad.closed_form.writing.sum_writers import EINSUM
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of
-from symgrad.language.python_text import read_python, write_literal, write_python
-from symgrad.language.syntax_tree import Literal, PythonCall, Subscript
+from symgrad.language.python_text import call, is_comparison, write_python
+from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript
+from symgrad.language.trees import (
+    FormCode,
+    build_fraction,
+    called_word,
+    is_tensor_free,
+    rewrite_tree,
+    split_fraction,
+)
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
 from symgrad.ops import TABLE, entry_of, find
 from symgrad.program import Program
@@ -51,20 +48,21 @@ LARGE = np.array([-1e3, 1e3])
 """Numbers at which e^x is more than a float holds, or 0."""
 
 
-def add_guards(program: Program, equation: Equation, text: str, wanted: str) -> str | None:
-    """``text`` with its one condition around it, or with one beside each division; None where it has neither."""
+def add_guards(program: Program, equation: Equation, code: SyntaxNode, wanted: str) -> SyntaxNode | None:
+    """``code`` with its one condition around it, or with one beside each division; None where it has neither."""
     factors = [f for f in sp.Mul.make_args(equation.right) if is_guard(f)]
     if len(factors) == 1:
         told = write_condition(program, factors[0], equation.axes, wanted)
-        return None if told is None else f"where({told}, {text}, 0)"
+        return None if told is None else call("where", told, code, 0)
     below = [f.args[0].lhs for f in equation.right.atoms(Bracket) if is_guard(f)]
-    return add_guards_inside(text, {name_of(entry) for entry in below if is_access(entry)})
+    return add_guards_inside(code, {name_of(entry) for entry in below if is_access(entry)})
 
 
-def add_guards_inside(text: str, names: Collection[str]) -> str | None:
+def add_guards_inside(code: SyntaxNode, names: Collection[str]) -> SyntaxNode | None:
     """``v / out @ y`` with a condition beside each division by one of ``names``; None where there is none.
 
-    >>> add_guards_inside("v / out @ y", {"out"})
+    >>> from symgrad.language.python_text import read_python
+    >>> write_python(add_guards_inside(read_python("v / out @ y"), {"out"}))
     'where(out != 0, v / out, 0) @ y'
     """
 
@@ -73,18 +71,18 @@ def add_guards_inside(text: str, names: Collection[str]) -> str | None:
         match node:
             case Binary("/", _, Binary("**", base) | base):
                 if write_python(base).removesuffix(".T") in names:
-                    return PythonCall(Name("where"), (Binary("!=", base, Literal(0)), node, Literal(0)), ())
+                    return call("where", Binary("!=", base, Literal(0)), node, 0)
         return node
 
-    before = read_python(text)
-    found = rewrite_tree(before, guarded)
-    return None if found == before else write_python(found)
+    found = rewrite_tree(code, guarded)
+    return None if found == code else found
 
 
-def divide_twice(text: str) -> str:
+def divide_twice(code: SyntaxNode) -> SyntaxNode:
     """Two divisions where a square stands below the line.
 
-    >>> divide_twice("-v * x / y ** 2 + 1 / (x ** 2 + 1)")
+    >>> from symgrad.language.python_text import read_python
+    >>> write_python(divide_twice(read_python("-v * x / y ** 2 + 1 / (x ** 2 + 1)")))
     '-v * x / y / y + 1 / (x ** 2 + 1)'
     """
 
@@ -95,30 +93,27 @@ def divide_twice(text: str) -> str:
                 return Binary("/", Binary("/", above, below), below)
         return node
 
-    return rewrite_form(text, lambda tree: rewrite_tree(tree, divided))
-
-
-def products_to_where(text: str) -> str:
-    """Choices where a condition is a factor of what may be no number: 0·∞ is NaN, and what is not chosen is not read.
-
-    >>> products_to_where("v * (y > 1)[:, None] * (x.log() + 1 / x) + (y > 1) * v / 2")
-    'where((y > 1)[:, None], v * (x.log() + 1 / x), 0) + (y > 1) * v / 2'
-    >>> products_to_where("v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()")
-    'v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()'
-    """
-    return rewrite_form(text, product_to_where)
+    return rewrite_tree(code, divided)
 
 
 def product_to_where(node: SyntaxNode) -> SyntaxNode:
-    """(y > 1) * v / x → where(y > 1, v / x, 0), for each product in an expression."""
+    """Choices where a condition is a factor of what may be no number: 0·∞ is NaN, and what is not chosen is not read.
+
+    >>> from symgrad.language.python_text import read_python
+    >>> def told(text):
+    ...     return write_python(product_to_where(read_python(text)))
+    >>> told("v * (y > 1)[:, None] * (x.log() + 1 / x) + (y > 1) * v / 2")
+    'where((y > 1)[:, None], v * (x.log() + 1 / x), 0) + (y > 1) * v / 2'
+    >>> told("v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()")
+    'v * (x != 0) / (x + (x == 0)) - (x == out) / (x == out).sum()'
+    """
     above, below = split_fraction(node)
     conditions = [factor for factor in above if compares_entries(factor)]
     rest = [factor for factor in above if not compares_entries(factor)]
     chosen = build_fraction((rest, below)) if conditions and (rest or below) else None
     if chosen is None or not may_be_nonfinite(chosen):
         return rebuild_node(node, product_to_where)
-    return PythonCall(Name("where"), (chain_operators(conditions[0], (("&", c) for c in conditions[1:])),
-                                      product_to_where(chosen), Literal(0)), ())  # fmt: skip
+    return call("where", reduce(partial(Binary, "&"), conditions), product_to_where(chosen), 0)
 
 
 def compares_entries(node: SyntaxNode) -> bool:
@@ -154,15 +149,14 @@ def may_be_zero(node: SyntaxNode) -> bool:
     return not is_tensor_free(node) and not any(map(is_comparison, walk(node)))
 
 
-@lru_cache(maxsize=1024)
-def is_always_finite(text: str) -> bool:
-    """Whether a text is finite wherever what it reads is: it divides by numbers alone, and takes no root or logarithm.
+def is_always_finite(form: FormCode) -> bool:
+    """Whether a form is finite wherever what it reads is: it divides by numbers alone, and takes no root or logarithm.
 
-    >>> is_always_finite("v * (1 - out ** 2) / 4"), is_always_finite("v / a0"), is_always_finite("v / a0.norm()")
-    (True, False, False)
+    >>> from symgrad.language.trees import read_form
+    >>> [is_always_finite(read_form(text)) for text in ("v * (1 - out ** 2) / 4", "v / a0", "v / a0.norm()")]
+    [True, False, False]
     """
-    definitions, last = split_definitions(text)
-    return all(is_finite_node(node) for tree in (*dict(definitions).values(), last) for node in walk(tree))
+    return all(map(is_finite_node, form.nodes()))
 
 
 def is_finite_node(node: SyntaxNode) -> bool:
@@ -178,20 +172,23 @@ def is_finite_node(node: SyntaxNode) -> bool:
     return True
 
 
-def use_letters(program: Program, wanted: str, text: str) -> str:
+def use_letters(program: Program, wanted: str, form: FormCode) -> FormCode:
     """A line in the letters of the one einsum that ``program`` is, where it is an einsum or turns anything."""
     own, word = find_einsum_letters(program), str(program.steps[-1].op)
-    read = [name for name in NAME.findall(text.rpartition('"')[2]) if name in own]
+    read = [node.name for node in form.nodes() if isinstance(node, Name) and node.name in own]
     others = own.keys() - {wanted}
-    if wanted not in own or not TURNED.search(text) or sorted(read) != sorted(others):
-        return text
+    if wanted not in own or not turns_axes(form.last) or sorted(read) != sorted(others):
+        return form
     if not {*own[wanted]} <= {letter for name in others for letter in own[name]}:
-        return text
-    return f"{word}({write_literal(','.join(own[name] for name in read) + '->' + own[wanted])}, {', '.join(read)})"
+        return form
+    return FormCode(call(word, Literal(f"{','.join(own[name] for name in read)}->{own[wanted]}"), *read))
 
 
-TURNED = re.compile(r"^einsum\(|\.permute\(")
-NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+def turns_axes(code: SyntaxNode) -> bool:
+    """Whether it is an einsum, or permutes the axes of anything."""
+    inside = (node.function for node in walk(code) if isinstance(node, PythonCall))
+    permutes = any(isinstance(function, Attribute) and function.name == "permute" for function in inside)
+    return permutes or (isinstance(code, PythonCall) and code.function == Name(EINSUM))
 
 
 def find_einsum_letters(program: Program) -> dict[str, str]:

@@ -8,7 +8,6 @@ tensor's own numbers when they were read back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,22 +20,23 @@ from symgrad.backward.line_templates import evaluate_line, template_for
 from symgrad.backward.page_names import PageNames, write_apply_call
 from symgrad.backward.simplify.broadcasting import drop_expands
 from symgrad.backward.standard_groups import StandardGroup, group_values, program_of_pullback, resize_program
-from symgrad.backward.trees import (
-    count_mentions,
-    fill_tree_slots,
-    inline_names,
-    replace_names,
-    tensor_names,
-)
 from symgrad.calculus import Sweep, local_jacobian
 from symgrad.closed_form.array_text import write_array_operations
 from symgrad.closed_form.form import derive_closed_form
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError
-from symgrad.language.python_text import read_python, write_python
-from symgrad.language.syntax_tree import Attribute, Literal, PythonCall
-from symgrad.notation.tree import Binary, Name, SyntaxNode
+from symgrad.language.python_text import call, method, read_python, write_python
+from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript
+from symgrad.language.trees import (
+    FormCode,
+    count_mentions,
+    fill_tree_slots,
+    inline_names,
+    replace_names,
+    tensor_names,
+)
+from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node
 from symgrad.numeric import Values, as_float, forward
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role, role_entry
@@ -121,8 +121,8 @@ class ForwardLines:
             if like is None or not copy.tensors:
                 return None
             source = names.get(copy.tensors[0], Name(self.names.page(copy.tensors[0])))
-            shape = Attribute(Name(self.names.page(like)), "shape")
-            names[copy.result.name] = PythonCall(Attribute(source, role_entry(Role.COPIES).name), (shape,), ())
+            shape = f"{self.names.page(like)}.shape"
+            names[copy.result.name] = method(source, role_entry(Role.COPIES).name, shape)
         shapes = {self.names.page(name): own for name, own in self.shapes.items()}
         return drop_expands(replace_names(found, names), shapes)
 
@@ -155,7 +155,7 @@ def write_forward(program: Program, name: str) -> SyntaxNode | None:
     maker = next(step for step in program.steps if step.result.name == name)
     try:
         views = {s.result.name for s in program.steps if entry_of(s.op) is not None and is_move(s, program.by_name)}
-        return read_python(SourceWriter(program, views).step(maker)[0])
+        return SourceWriter(program, views).step(maker)
     except (NoForm, SymgradError):
         return None
 
@@ -206,7 +206,7 @@ def inline_statements(statements: Sequence[ForwardLine], read: Collection[str]) 
     return list(found.values())
 
 
-Way = Callable[[Program, Sweep, str], str | None]
+Way = Callable[[Program, Sweep, str], FormCode | None]
 
 
 def write_as_code(program: Program, name: str, values: Values) -> SyntaxNode | None:
@@ -216,49 +216,62 @@ def write_as_code(program: Program, name: str, values: Values) -> SyntaxNode | N
     if not maker.tensors or not (inputs.issuperset(maker.tensors) or isinstance(maker.op, Pushforward)):
         return None
     for way, as_arrays in ((write_step_notation, False), (write_array_operations, True)):
-        text = write_step(program, maker, way)
+        form = write_step(program, maker, way)
         read = inputs.intersection((*maker.tensors, *(name for _, name in maker.beside)))
         known = {name: as_float(values[name]) for name in read}  # of what was only broadcast it has the shape alone
-        found = None if text is None else evaluate_line(text, known, as_arrays)
-        if text is None or found is None:
+        found = None if form is None else evaluate_line(form.text, known, as_arrays)
+        if form is None or found is None:
             continue
         if compare("the code, read back and evaluated", as_float(values[name]), as_float(found)).passed is not True:
             continue
-        whole = inline_names(text, {})
+        whole = inline_names(form, {})
         return Binary("*", Literal(1.0), whole) if found.dtype == np.bool_ else whole  # as in `Typed`
     return None
 
 
 @lru_cache(maxsize=1024)
-def write_step(program: Program, step: Apply, way: Way) -> str | None:
-    """The text of one step, said one way; what has its shape has it in sizes of what it reads."""
+def write_step(program: Program, step: Apply, way: Way) -> FormCode | None:
+    """The form of one step, said one way; what has its shape has it in sizes of what it reads."""
     read = dict.fromkeys((*step.tensors, *(name for _, name in step.beside)))
     inputs, own = tuple(map(program.tensor, read)), step.result
     try:
         alone = Program(inputs, (step,), own.name, sizes=program.sizes)
-        text = way(alone, Sweep(((own.name, local_jacobian(step, alone).equation),)), own.name)
-        sizes = ", ".join(map(SourceWriter(alone).size, own.shape))
+        form = way(alone, Sweep(((own.name, local_jacobian(step, alone).equation),)), own.name)
+        shape = Items(tuple(SourceWriter(alone).size(size) for size in own.shape))
     except (NoForm, SymgradError):
         return None
-    return None if text is None else names_to_sizes(text, own.name, inputs[0].name, f"({sizes},)" if sizes else "()")
+    return None if form is None else form.changed(lambda tree: names_to_sizes(tree, own.name, inputs[0].name, shape))
 
 
-def names_to_sizes(text: str, name: str, read: str, shape: str) -> str:
-    """A text that says the tensor's shape and kind by its own name, as ``out.shape``, by sizes and what it reads.
+def names_to_sizes(tree: SyntaxNode, name: str, read: str, shape: SyntaxNode) -> SyntaxNode:
+    """Code that says the tensor's shape and kind by its own name, as ``out.shape``, by sizes and what it reads.
 
-    >>> [names_to_sizes(text, "out", "x", "(3,)") for text in ("x.sum().expand(out.shape)", "2 * ones_like(out)")]
-    ['x.sum().expand((3,))', '2 * ones_like(x.sum()).expand((3,))']
+    >>> from symgrad.language.python_text import to_code
+    >>> def told(text):
+    ...     return write_python(names_to_sizes(read_python(text), "out", "x", to_code((3,))))
+    >>> told("x.sum().expand(out.shape)"), told("2 * ones_like(out)"), told("out.shape[0]")
+    ('x.sum().expand((3,))', '2 * ones_like(x.sum()).expand((3,))', 'out.shape[0]')
     """
-    own = re.escape(name)
-    text = text.replace(f".to({name})", f".to({read})")
-    text = re.sub(rf"\b(ones|zeros)_like\({own}\)", rf"\1_like({read}.sum()).expand({shape})", text)
-    return re.sub(rf"\b{own}\.shape\b(?!\[)", shape, text)
+
+    def sized(node: SyntaxNode) -> SyntaxNode:
+        match node:
+            case PythonCall(Attribute(owner, "to"), [Name(own)]) if own == name:
+                return method(sized(owner), "to", read)
+            case PythonCall(Name("ones_like" | "zeros_like") as function, [Name(own)]) if own == name:
+                return method(call(function, method(read, "sum")), "expand", shape)
+            case Subscript(Attribute(Name(own), "shape")) if own == name:
+                return node
+            case Attribute(Name(own), "shape") if own == name:
+                return shape
+        return rebuild_node(node, sized)
+
+    return sized(tree)
 
 
-def write_step_notation(program: Program, sweep: Sweep, wanted: str) -> str | None:
+def write_step_notation(program: Program, sweep: Sweep, wanted: str) -> FormCode | None:
     """As a person writes it."""
     form = derive_closed_form(program, sweep, wanted)
-    return None if form is None else form.text
+    return None if form is None else form.code
 
 
 def write_pullback_code(step: Apply, values: Values, shapes: Mapping[str, Shape] | None = None) -> SyntaxNode | None:
@@ -280,13 +293,13 @@ def write_pullback_code(step: Apply, values: Values, shapes: Mapping[str, Shape]
         unit = isinstance(step.arguments[0], Constant)
         assert isinstance(step.op, Pullback)
         wanted = f"a{step.op.position}"
-        text = template_for(plain, wanted, unit, known).text
-        if text is None and unit:
-            text = template_for(plain, wanted, False, known).text
+        form = template_for(plain, wanted, unit, known).code
+        if form is None and unit:
+            form = template_for(plain, wanted, False, known).code
     except (SymgradError, KeyError):
         return None
-    if text is None:
+    if form is None:
         return None
-    swap: dict[str, SyntaxNode] = {"v": read_python("ones(())")}  # the weight 1, as a tensor
+    swap: dict[str, SyntaxNode] = {"v": call("ones", ())}  # the weight 1, as a tensor
     swap |= {std: Name(name) for std, name in found.names.items()}
-    return inline_names(text, swap)
+    return inline_names(form, swap)

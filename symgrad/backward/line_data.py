@@ -16,13 +16,15 @@ from functools import cached_property, lru_cache, partial
 import sympy as sp
 
 from symgrad.backward.code import LONG, recursion_room, write_function
-from symgrad.backward.form_text import products_to_where
-from symgrad.backward.trees import names_in_code
+from symgrad.backward.form_text import product_to_where
 from symgrad.calculus import Back, Push, Sweep, back, pullback
 from symgrad.closed_form import DIVIDED, describe_dropped_guards
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, instantiate
 from symgrad.indexing.equation import with_names
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.trees import tensor_names
+from symgrad.notation.tree import SyntaxNode
 from symgrad.notebook import Listed
 from symgrad.numeric import Array
 from symgrad.ops.lookup import entry_of
@@ -92,11 +94,11 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Line:
-    """One statement, ``name = text`` as it is shown and ``target = code`` as Python.
+    """One statement, ``name = text`` as it is shown and ``target = tree`` as Python.
 
     The two differ where the user's name for a tensor is no name of Python (``fc1.weight``, ``fc1_weight``). A line of
     the backward belongs to the tensor ``of`` and has its shape; a name for what stands twice belongs to none.
-    ``code`` is None where no short notation says it; ``parts`` say it entry by entry, one for each use. ``through``
+    ``tree`` is None where no short notation says it; ``parts`` say it entry by entry, one for each use. ``through``
     are the tensors whose cotangents it reads, ``rules`` those that merged or shortened it; ``own`` is the reason where
     a part of it is torch's own product. ``value`` are its numbers, where there are any.
     """
@@ -104,7 +106,7 @@ class Line:
     name: str
     text: str | None
     target: str
-    code: str | None
+    tree: SyntaxNode | None
     of: str
     shape: Shape | None
     parts: tuple[Contribution, ...] = ()
@@ -114,9 +116,14 @@ class Line:
     value: Array | None = field(default=None, compare=False, repr=False)
 
     @cached_property
+    def code(self) -> str | None:
+        """The right-hand side as Python."""
+        return None if self.tree is None else write_python(self.tree)
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """The names that its code reads."""
-        return names_in_code([] if self.code is None else [self.code])
+        return frozenset() if self.tree is None else tensor_names(self.tree)
 
     @property
     def is_told(self) -> bool:
@@ -239,9 +246,9 @@ class Backward(Listed):
             )
         seeds = [seed for seed in self.seeds.values() if seed is not None]
         results = [line.target for line in self.gradients.values()]
-        made = [(name, own.code) for name, own in self.constants.items() if name in read]
+        made = [(name, read_python(own.code)) for name, own in self.constants.items() if name in read]
         given = [name for name in self.inputs if name not in self.constants]
-        body = [*made, *((line.target, line.code) for line in lines if line.code is not None)]
+        body = [*made, *((line.target, line.tree) for line in lines if line.tree is not None)]
         with recursion_room(self.source):
             return write_function(name, [*given, *seeds], body, results, self.provisos)
 
@@ -268,7 +275,7 @@ def provisos_of_lines(lines: Sequence[Line]) -> Iterator[str]:
     yield from describe_dropped_guards(rules)
     if "none left out" in rules:
         yield LEFT_OUT
-    if any(line.code is not None and products_to_where(line.code) != line.code for line in lines):
+    if any(line.tree is not None and product_to_where(line.tree) != line.tree for line in lines):
         yield DIVIDED
 
 

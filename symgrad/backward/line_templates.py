@@ -10,7 +10,6 @@ group, the backward has the same line.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,7 +20,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.code import write_with_modules
-from symgrad.backward.form_text import add_guards, divide_twice, is_always_finite, products_to_where, use_letters
+from symgrad.backward.form_text import add_guards, divide_twice, is_always_finite, product_to_where, use_letters
 from symgrad.backward.groups import Group, group_program
 from symgrad.backward.line_data import LineOrigin
 from symgrad.backward.standard_groups import StandardGroup, group_values, standardise_group
@@ -35,14 +34,17 @@ from symgrad.backward.template_cache import (
     remember_template,
     save_template,
 )
-from symgrad.backward.trees import fill_slots, names_in_code, split_definitions
 from symgrad.calculus import Rewrite, Sweep, flows
 from symgrad.closed_form import UNGUARDED, find_closed_form
 from symgrad.closed_form.array_text import count_grid, write_array_operations
 from symgrad.closed_form.form import Form, derive_masked_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, instantiate
+from symgrad.language.python_text import add
+from symgrad.language.syntax_tree import Literal
+from symgrad.language.trees import FormCode, fill_slots, replace_names, tensor_names
 from symgrad.lowering.graph import MOST_IN_GRID
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.exact import is_exact
 from symgrad.oracles.forms import check_form, reader_of
@@ -78,8 +80,8 @@ def derive_template(origin: LineOrigin, masked: bool = False) -> LineTemplate:
         found = LineTemplate(None, origin)
     else:
         rules = tuple(dict.fromkeys(step.rule for step in form.steps))
-        text = use_letters(origin.program, origin.wanted, form.text)
-        found = LineTemplate(text, origin, rules, masked or not CAREFUL.isdisjoint(rules))
+        code = use_letters(origin.program, origin.wanted, form.code)
+        found = LineTemplate(code, origin, rules, masked or not CAREFUL.isdisjoint(rules))
     save_template(question, found)
     return found
 
@@ -93,9 +95,9 @@ def template_for(
     array operations say it, unless only what is ``short`` is asked for.
     """
     found = settle_template(standard, wanted, unit, values, prove_notation)
-    if found.text is not None:
-        text = standard.in_numbers(found.text)
-        return replace(found, text=None if any(f"{piece}." in text for piece in standard.pieces) else text)
+    if found.code is not None:
+        code = standard.in_numbers(found.code)
+        return replace(found, code=None if any(f"{piece}." in code.text for piece in standard.pieces) else code)
     if values is None:
         return found
     if standard.slots.found:
@@ -113,13 +115,13 @@ def settle_template(standard: StandardGroup, wanted: str, unit: bool, values: Va
     origin = LineOrigin(standard.program, held, wanted, unit)
     question = TemplateKey(origin, way.__name__, AUDIENCE.get())
     before = find_known_template(question)
-    if before is not None and (before.text is None or values is None or is_finite_text(before, standard, values)):
+    if before is not None and (before.code is None or values is None or is_finite_form(before, standard, values)):
         return before
     claimed = derive_template(origin)
     if values is None:
-        return replace(claimed, text=None)
+        return replace(claimed, code=None)
     found = way(standard, claimed, values)
-    if not claimed.careful and (claimed.text is None or is_finite_text(claimed, standard, values)):
+    if not claimed.careful and (claimed.code is None or is_finite_form(claimed, standard, values)):
         remember_template(question, found)  # where it is not defined, a convention holds, at this point
     return found
 
@@ -127,29 +129,29 @@ def settle_template(standard: StandardGroup, wanted: str, unit: bool, values: Va
 def prove_notation(standard: StandardGroup, claimed: LineTemplate, values: Values) -> LineTemplate:
     """The line as a person writes it, if that is proven."""
     audience = AUDIENCE.get()
-    if claimed.text is not None and any(f"{call}(" in claimed.text for call in audience.unsaid):
+    if claimed.code is not None and any(f"{call}(" in claimed.code.text for call in audience.unsaid):
         return LineTemplate(None, claimed.origin)
-    if audience.run and claimed.text is not None:
+    if audience.run and claimed.code is not None:
         dropped = not UNGUARDED.isdisjoint(claimed.rules)
         held = (prove_guarded(claimed) if dropped else None) or claimed
-        held = replace(held, text=products_to_where(divide_twice(str(held.text))))
-        if held.text != claimed.text and is_proven(held, standard, values):
+        held = replace(held, code=held.code and held.code.changed(lambda tree: product_to_where(divide_twice(tree))))
+        if held.code != claimed.code and is_proven(held, standard, values):
             return held
-    if claimed.text is not None and is_proven(claimed, standard, values):
+    if claimed.code is not None and is_proven(claimed, standard, values):
         return claimed
     masked, guarded = derive_template(claimed.origin, masked=True), prove_guarded(claimed)
-    others = [other for other in (masked, guarded) if other is not None and other.text is not None]
+    others = [other for other in (masked, guarded) if other is not None and other.code is not None]
     found = next((other for other in others if is_proven(other, standard, values)), None)
-    return found or LineTemplate(None, claimed.origin, careful=claimed.text is not None or bool(others))
+    return found or LineTemplate(None, claimed.origin, careful=claimed.code is not None or bool(others))
 
 
 def prove_guarded(claimed: LineTemplate) -> LineTemplate | None:
     """The line with the condition that it leaves out elsewhere, for data at which it is 0 / 0: a norm of 0."""
-    if claimed.text is None or claimed.origin.equation is None or "; " in claimed.text:
+    if claimed.code is None or claimed.origin.equation is None or claimed.code.definitions:
         return None
-    text = add_guards(claimed.origin.program, claimed.origin.equation, claimed.text, claimed.origin.wanted)
+    code = add_guards(claimed.origin.program, claimed.origin.equation, claimed.code.last, claimed.origin.wanted)
     rules = tuple(rule for rule in claimed.rules if rule not in UNGUARDED)
-    return None if text is None else replace(claimed, text=text, rules=rules, careful=True)
+    return None if code is None else replace(claimed, code=FormCode(code), rules=rules, careful=True)
 
 
 def templates_of_group(
@@ -164,35 +166,35 @@ def templates_of_group(
 def prove_array_operations(standard: StandardGroup, claimed: LineTemplate, values: Values) -> LineTemplate:
     """The line as array operations, where no notation is shorter; with the reason where there is none."""
     origin = claimed.origin
-    text = write_array_line(origin)
-    if text is None:
+    code = write_array_line(origin)
+    if code is None:
         return LineTemplate(None, origin, reason="no array operations of torch express this")
     points = count_grid(origin.sweep.equation.right, group_values(standard, values).sizes)  # no size has a slot in it
     if points > MOST_IN_GRID:
         reason = f"array operations would lay out a grid of {points:,} points"
         return LineTemplate(None, origin, (), True, reason=reason)
-    long = LineTemplate(
-        products_to_where(text) if AUDIENCE.get().run else text, origin, ("array operations",), lowered=True
-    )
+    code = code.changed(product_to_where) if AUDIENCE.get().run else code
+    long = LineTemplate(code, origin, ("array operations",), lowered=True)
     if is_proven(long, standard, values):
         return long
     return LineTemplate(None, origin, (), True, reason="the array operations were not confirmed")
 
 
 @lru_cache(maxsize=REMEMBERED)
-def write_array_line(origin: LineOrigin) -> str | None:
+def write_array_line(origin: LineOrigin) -> FormCode | None:
     """The line as array operations, before it is proven."""
     return write_array_operations(origin.program, origin.sweep, origin.wanted)
 
 
-def is_finite_text(found: LineTemplate, standard: StandardGroup, values: Values) -> bool:
-    """Whether a text has a finite value at the point: 0/0 there is not what was proven elsewhere."""
-    text = fill_slots(str(found.text), standard.numbers)
-    if is_always_finite(text):
+def is_finite_form(found: LineTemplate, standard: StandardGroup, values: Values) -> bool:
+    """Whether a line has a finite value at the point: 0/0 there is not what was proven elsewhere."""
+    assert found.code is not None
+    code = fill_slots(found.code, standard.numbers)
+    if is_always_finite(code):
         return True
     own = group_values(standard, values)
     known = {"v": np.ones(np.shape(own["out"])), "out": own["out"], **input_values(standard.program, own)}
-    value = evaluate_line(text, known, found.lowered)
+    value = evaluate_line(code.text, known, found.lowered)
     return value is not None and bool(np.isfinite(as_float(value)).all())
 
 
@@ -211,21 +213,22 @@ def evaluate_line(text: str, known: Mapping[str, Array], as_lowered: bool) -> Ar
 
 
 def is_proven(claimed: LineTemplate, standard: StandardGroup, values: Values) -> bool:
-    """Whether a text agrees with the index equation: at the point, and where that is cheap near it and elsewhere.
+    """Whether a line agrees with the index equation: at the point, and where that is cheap near it and elsewhere.
 
     With slots, at several positions: those at hand, the first, the last, and the ends against each other.
     """
     own, sweep, unit = group_values(standard, values), claimed.origin.sweep, claimed.origin.unit
+    assert claimed.code is not None
     if not standard.slots.found:
-        return agrees_at(str(claimed.text), claimed.lowered, sweep, standard, own, unit)
+        return agrees_at(claimed.code, claimed.lowered, sweep, standard, own, unit)
     for n, positions in enumerate(positions_to_try(standard, own)):
         here = standard.at(positions)
         numbers = {slot: sp.Integer(position) for slot, position in positions.items()}
         program = replace(here.program, sizes=own.sizes)
         point = forward(program, input_values(program, own)) if n else own
-        text = fill_slots(str(claimed.text), tuple((slot.name, position) for slot, position in positions.items()))
+        code = fill_slots(claimed.code, tuple((slot.name, position) for slot, position in positions.items()))
         sized = sweep.changed(methodcaller("xreplace", numbers))
-        if not agrees_at(text, claimed.lowered, sized, here, point, unit):
+        if not agrees_at(code, claimed.lowered, sized, here, point, unit):
             return False
     return True
 
@@ -244,17 +247,19 @@ def positions_to_try(standard: StandardGroup, values: Values) -> Iterator[Mappin
             yield positions
 
 
-def agrees_at(text: str, as_lowered: bool, sweep: Sweep, standard: StandardGroup, recorded: Values, unit: bool) -> bool:
-    """Whether a text agrees with the index equation, without slots."""
+def agrees_at(
+    code: FormCode, as_lowered: bool, sweep: Sweep, standard: StandardGroup, recorded: Values, unit: bool
+) -> bool:
+    """Whether a line agrees with the index equation, without slots."""
     program = replace(standard.program, sizes=recorded.sizes)
     held = {name: found.inner for name, found in standard.held.items()}
-    if not names_in_code([text.rpartition("; ")[2]]):  # a number reads back as no tensor
-        text = f"{text} + 0 * v"
+    if not tensor_names(code.last):  # a number reads back as no tensor
+        code = replace(code, last=add(code.last, Binary("*", Literal(0), Name("v"))))
     for own in chain((recorded,), recompute_in_float64(program, recorded)):
         seed = np.ones(()) if unit else np.random.default_rng(5).integers(-4, 5, size=np.shape(own["out"]))
         if not is_exact(own["out"]):  # whole numbers beside floats would be computed in fractions
             seed = seed.astype(float)
-        if check_form(text, program, sweep, own, seed, as_lowered, held).passed:
+        if check_form(code.text, program, sweep, own, seed, as_lowered, held).passed:
             return True
     return False
 
@@ -312,22 +317,19 @@ def prove_program_form(program: Program, wanted: str, values: Values) -> Program
         standard = standard.at(positions)
     own = next(std for std, name in standard.names.items() if name == wanted)
     found = template_for(standard, own, False, values, short=True)
-    text = None if found.notation is None else name_form(found.notation, standard, program)
-    return None if text is None else ProgramForm(text, found, standard)
+    code = None if found.notation is None else name_form(found.notation, standard, program)
+    return None if code is None else ProgramForm(code.text, found, standard)
 
 
-WORD = re.compile(r"""(["']).*?\1|(?<![\w.])[^\W\d]\w*""")
-"""What may be a name, and texts in quotation marks, which hold letters of axes."""
-
-
-def name_form(text: str, standard: StandardGroup, program: Program) -> str | None:
-    """A text in the names of the program; None where it reads whole numbers that an operation found by itself."""
-    definitions, _ = split_definitions(text)
+def name_form(form: FormCode, standard: StandardGroup, program: Program) -> FormCode | None:
+    """A form in the names of the program; None where it reads whole numbers that an operation found by itself."""
+    if any(isinstance(node, Name) and node.name in standard.held for node in form.nodes()):
+        return None
     names = {**standard.names, "v": program.seed}
     taken = {program.seed, *(t.name for t in program.inputs), *(step.result.name for step in program.forward_steps)}
-    for name, _ in definitions:
+    for name, _ in form.definitions:
         names[name] = free_name((name,), taken)
         taken.add(names[name])
-    if any(word[0] in standard.held for word in WORD.finditer(text)):
-        return None
-    return WORD.sub(lambda word: names.get(word[0], word[0]), text)
+    swap: dict[str, SyntaxNode] = {own: Name(name) for own, name in names.items()}
+    named = form.changed(lambda tree: replace_names(tree, swap))
+    return replace(named, definitions=tuple((names[name], value) for name, value in named.definitions))

@@ -14,14 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.backward.groups import MOST, Group
-from symgrad.backward.trees import Numbers, fill_slots
 from symgrad.calculus.local_derivatives import known_name
+from symgrad.closed_form.number_text import axis_size
+from symgrad.language.trees import FormCode, Numbers, fill_slots, replace_part
+from symgrad.notation.tree import Name
 from symgrad.numeric import Values
 from symgrad.ops import auxiliary_letters, index_data_letters
 from symgrad.ops.lookup import Slots, has_role, role_entry
@@ -72,12 +75,13 @@ class StandardGroup:
         """What stands in the slots, by their names."""
         return tuple((slot.name, int(position)) for slot, position in self.slots.found.items())
 
-    def in_numbers(self, text: str) -> str:
-        """A text with what stands in the slots, and with the lengths of the pieces."""
+    def in_numbers(self, form: FormCode) -> FormCode:
+        """A form with what stands in the slots, and with the lengths of the pieces."""
         lengths = tuple((f"{name}_length", piece.end - piece.begin) for name, piece in self.pieces.items())
         for name, piece in self.pieces.items():
-            text = text.replace(f"{name}.shape[{piece.axis}]", f"{name}_length")
-        return fill_slots(text, (*self.numbers, *lengths))
+            own = axis_size(name, piece.axis)
+            form = form.changed(partial(replace_part, part=own, other=Name(f"{name}_length")))
+        return fill_slots(form, (*self.numbers, *lengths))
 
     @property
     def own_sizes(self) -> Mapping[Size, Size]:

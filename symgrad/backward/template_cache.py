@@ -19,26 +19,25 @@ from typing import Any
 import sympy as sp
 
 from symgrad.backward.line_data import LineOrigin
-from symgrad.backward.trees import called_word, split_definitions
 from symgrad.errors import SourceText, SymgradError
 from symgrad.files import in_use, keep, recall
 from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import PythonCall
-from symgrad.notation.tree import walk
+from symgrad.language.trees import FormCode, called_word, read_form
 from symgrad.ops import find
 from symgrad.program import Apply, Constant, Program, Pullback, Pushforward, Stated, Tensor
 
 
 @dataclass(frozen=True)
 class LineTemplate:
-    """``text`` in standard names, None where there is no notation; it is derived from ``origin``.
+    """``code`` in standard names, None where there is no notation; it is derived from ``origin``.
 
-    ``rules`` led to the text; with ``careful`` it holds, or is missing, only for some data (no class left out), and is
-    asked anew in every run. ``lowered`` is text that says the equation as array operations, where no notation is
+    ``rules`` led to the code; with ``careful`` it holds, or is missing, only for some data (no class left out), and is
+    asked anew in every run. ``lowered`` is code that says the equation as array operations, where no notation is
     shorter; ``reason`` is why there is none.
     """
 
-    text: str | None
+    code: FormCode | None
     origin: LineOrigin
     rules: tuple[str, ...] = ()
     careful: bool = False
@@ -46,9 +45,9 @@ class LineTemplate:
     reason: str = ""
 
     @property
-    def notation(self) -> str | None:
-        """The text where it is short notation, and not laid out as array operations."""
-        return None if self.lowered else self.text
+    def notation(self) -> FormCode | None:
+        """The code where it is short notation, and not laid out as array operations."""
+        return None if self.lowered else self.code
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,13 @@ def load_template(question: TemplateKey) -> LineTemplate | None:
 def save_template(question: TemplateKey, found: LineTemplate) -> None:
     """Leave it for later runs, if they could read it."""
     spelled = spell_key(question) if in_use() else None
-    value = [found.text, [*found.rules], found.careful, found.lowered, found.reason]
+    value = [
+        None if found.code is None else found.code.text,
+        [*found.rules],
+        found.careful,
+        found.lowered,
+        found.reason,
+    ]
     if spelled is not None and decode_template(value, found.origin) == found:
         keep(spelled, value)
 
@@ -138,22 +143,22 @@ def decode_template(value: Any, origin: LineOrigin) -> LineTemplate | None:
     """A template out of what a file holds; None where that is none."""
     match value:
         case [str() | None as text, [*rules], bool(), bool(), str()] if all(isinstance(rule, str) for rule in rules):
-            if text is None or is_own_language(text):
-                return LineTemplate(text, origin, tuple(rules), *value[2:])
+            code = None if text is None else read_own_language(text)
+            if text is None or code is not None:
+                return LineTemplate(code, origin, tuple(rules), *value[2:])
     return None
 
 
-def is_own_language(text: str) -> bool:
-    """Whether a text is definitions and an expression in symgrad's own language, and calls what is in the table."""
+def read_own_language(text: str) -> FormCode | None:
+    """A text of definitions and an expression in symgrad's language, of calls in the table; None of another."""
     try:
         parse_script(SourceText(text))
-        definitions, last = split_definitions(text)
+        form = read_form(text)
     except SymgradError:
-        return False
-    nodes = (node for tree in (*dict(definitions).values(), last) for node in walk(tree))
-    names = {called_word(node.function) for node in nodes if isinstance(node, PythonCall)}
-    named = all(name.isidentifier() for name, _ in definitions)
-    return named and all(name in BESIDE or find(name) is not None for name in names)
+        return None
+    names = {called_word(node.function) for node in form.nodes() if isinstance(node, PythonCall)}
+    named = all(name.isidentifier() for name, _ in form.definitions)
+    return form if named and all(name in BESIDE or find(name) is not None for name in names) else None
 
 
 def spell_key(value: Any) -> str | None:

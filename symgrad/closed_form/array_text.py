@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 
 import sympy as sp
 
@@ -33,8 +34,9 @@ from symgrad.closed_form.fragments import (
     has_exact_axes,
     shape_in_scope,
     split_signs,
+    truths_as_numbers,
 )
-from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MULTIPLY, POWER, NoForm, in_brackets, write_size
+from symgrad.closed_form.number_text import NoForm, write_size
 from symgrad.closed_form.rewriting import APART, apply_rules
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_boolean, reads_tensor
 from symgrad.closed_form.writing import RELATIONS, FormWriter
@@ -44,14 +46,16 @@ from symgrad.functions import finite, nearest, side
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes, relation_of
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of, weight
+from symgrad.language.python_text import Part, call, method, multiply, to_code
+from symgrad.language.syntax_tree import Subscript
+from symgrad.language.trees import FormCode
+from symgrad.notation.tree import Binary, SyntaxNode
 from symgrad.program import Program
 from symgrad.shapes import Size, fill_sizes
 
 LONGEST = 3000
 """A longer text is read by nobody and parsed by nobody in time."""
-CALLS = {
-    sp.atan2: "atan2", finite: "isfinite", side: "copysign(ones_like({0}), {0})", nearest: "round", sp.floor: "floor",
-}  # fmt: skip
+CALLS = {sp.atan2: "atan2", finite: "isfinite", nearest: "round", sp.floor: "floor"}
 """Functions that no short notation has, by their names in torch."""
 BESSEL = {0: "i0", 1: "i1"}
 
@@ -79,8 +83,8 @@ class ArrayText(FormWriter):
     def lowered(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """``node`` in primitives; `NoForm` where torch has no name for a part."""
         if isinstance(node, Index):
-            text = f"arange({self.texts.size(node.size)})"
-            return Fragment(text if self._whole else f"{text}.to({self.like})", ATOM, (node,))
+            numbers = call("arange", self.texts.size(node.size))
+            return Fragment(numbers if self._whole else self.in_kind(numbers), (node,))
         if is_access(node):
             return self.looked_up(node, prefer)
         if isinstance(node, (sp.KroneckerDelta, Bracket)):
@@ -93,37 +97,43 @@ class ArrayText(FormWriter):
             return self.summed_up(node.args, prefer)
         if isinstance(node, (Ravel, Unravel, sp.Mod)) or (isinstance(node, sp.floor) and not reads_tensor(node)):
             return self.numbered(node, prefer)
+        if isinstance(node, side):
+            (entry,), axes = self.together(node.args, prefer)
+            return Fragment(call("copysign", call("ones_like", entry), entry), axes)
         if node.func in CALLS:
             return self.called(CALLS[node.func], node.args, prefer)
         if isinstance(node, sp.besseli) and node.args[0] in BESSEL:
             return self.called(BESSEL[node.args[0]], node.args[1:], prefer)
         raise NoForm
 
+    def in_kind(self, code: SyntaxNode) -> SyntaxNode:
+        """In the type of the tensor that is written."""
+        return method(code, "to", self.like)
+
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """``node`` in exactly the shape of ``wanted``; no call says it, or it would have been said shortly."""
         piece = self.write(node, axes)
         if is_boolean(node):
-            piece = Fragment(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
+            piece = truths_as_numbers(piece)
         lined = align_axes(piece, axes)
         full = has_exact_axes(lined, axes)
         if not full and not reads_tensor(node):
             return fill_with_number(lined, wanted, axes)
-        return lined if full else call_method(lined, f"expand({wanted}.shape)", tuple(axes))
+        return lined if full else call_method(lined, tuple(axes), "expand", f"{wanted}.shape")
 
-    def together(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Fragment]:
-        """Expressions as operands that broadcast against each other, and an empty piece with their common axes."""
+    def together(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[SyntaxNode], Axes]:
+        """Expressions as operands that broadcast against each other, and their common axes."""
         pieces = [self.write(node, prefer) for node in nodes]
         target = sort_fragment_axes(pieces, prefer)
         lined = [align_axes(piece, target) for piece in pieces]
-        return [piece.inside(ADD) for piece in lined], Fragment("", ATOM, broadcast_axes(lined, target))
+        return [piece.code for piece in lined], broadcast_axes(lined, target)
 
     def called(self, name: str, nodes: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
-        """A function of torch, or a pattern with one."""
-        texts, common = self.together(nodes, prefer)
-        told = ", ".join(texts)
-        return Fragment(name.format(told) if "{0}" in name else f"{name}({told})", ATOM, common.axes)
+        """A function of torch."""
+        operands, axes = self.together(nodes, prefer)
+        return Fragment(call(name, *operands), axes)
 
-    def in_whole_numbers(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Fragment]:
+    def in_whole_numbers(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[SyntaxNode], Axes]:
         """Positions and what they are compared with: whole numbers stay whole where nothing divides them."""
         before, self._whole = self._whole, all(map(is_integer_expression, nodes))
         try:
@@ -136,8 +146,8 @@ class ArrayText(FormWriter):
         relation = relation_of(node)
         if relation.func not in RELATIONS:
             raise NoForm
-        (left, right), common = self.in_whole_numbers(relation.args, prefer)
-        return Fragment(f"{left} {RELATIONS[relation.func]} {right}", COMPARE, common.axes)
+        (left, right), axes = self.in_whole_numbers(relation.args, prefer)
+        return Fragment(Binary(RELATIONS[relation.func], left, right), axes)
 
     def masked(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """[c]·[d]·f is where(c & d, f, 0): what f is where they do not hold is not asked."""
@@ -150,12 +160,12 @@ class ArrayText(FormWriter):
         inner = self.left_out(sp.Mul(*rest), prefer)
         target = sort_fragment_axes([*pieces, inner], prefer)
         lined = [align_axes(piece, target) for piece in (*pieces, inner)]
-        told = " & ".join(p.inside(ATOM) for p in lined[:-1]) if len(masks) > 1 else lined[0].text
+        told = reduce(partial(Binary, "&"), (piece.code for piece in lined[:-1]))
         axes = broadcast_axes(lined, target)
         if sp.Mul(*rest) != number:
-            return Fragment(f"where({told}, {lined[-1].text}, 0)", ATOM, axes)
-        ones = Fragment(f"({told}).to({self.like})", ATOM, axes)  # where(…, 1.0, 0) has torch's usual kind
-        return ones if number == 1 else Fragment(f"{float(number)!r} * {ones.text}", MULTIPLY, axes)
+            return Fragment(call("where", told, lined[-1].code, 0), axes)
+        ones = self.in_kind(told)  # where(…, 1.0, 0) has torch's usual kind
+        return Fragment(ones if number == 1 else Binary("*", to_code(float(number)), ones), axes)
 
     def left_out(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """What stands beside a condition: a position in it may lie outside where that does not hold."""
@@ -177,23 +187,23 @@ class ArrayText(FormWriter):
         bound = [limit[0] for limit in node.limits]
         word = MEAN if isinstance(node, Mean) else ADDED_UP
         inner = drop_size_one_axes(self.write(node.function, [*prefer, *bound]))
-        if inner.binds == COMPARE and (word == MEAN or isinstance(node, sp.Product)):
+        if inner.compares and (word == MEAN or isinstance(node, sp.Product)):
             # torch has no mean of truth values, and 1 / n of whole numbers is its usual float
-            inner = Fragment(f"({inner.text}).to({self.like})", ATOM, inner.axes)
-        elif inner.binds == COMPARE:
-            inner = Fragment(f"1 * {inner.inside(MULTIPLY)}", MULTIPLY, inner.axes)
+            inner = Fragment(self.in_kind(inner.code), inner.axes)
+        elif inner.compares:
+            inner = truths_as_numbers(inner)
         missing = [i for i in bound if i not in inner.axes]
         places = [n for n, axis in enumerate(inner.axes) if axis in bound]
         rest = tuple(axis for axis in inner.axes if axis not in bound)
         if isinstance(node, sp.Product):
-            text = inner.inside(ATOM) + "".join(f".prod({n})" for n in reversed(places))
+            code = reduce(lambda part, place: method(part, "prod", place), reversed(places), inner.code)
             if not missing:
-                return Fragment(text, ATOM, rest)
-            return Fragment(f"{text} ** {self.number(sp.Mul(*(i.size for i in missing))).inside(ATOM)}", POWER, rest)
-        axes = ", ".join(map(str, places))
-        found = call_method(inner, f"{word}({f'({axes})' if len(places) > 1 else axes})", rest) if places else inner
-        times = [self.number(i.size).inside(MULTIPLY) for i in missing if word == ADDED_UP]
-        return Fragment(" * ".join([*times, found.inside(MULTIPLY)]), MULTIPLY, rest) if times else found
+                return Fragment(code, rest)
+            return Fragment(Binary("**", code, self.number_code(sp.Mul(*(i.size for i in missing)))), rest)
+        along: Part = tuple(places) if len(places) > 1 else (places or [0])[0]
+        found = call_method(inner, rest, word, along) if places else inner
+        times = [self.number_code(i.size) for i in missing if word == ADDED_UP]
+        return Fragment(reduce(multiply, [*times, found.code]), rest) if times else found
 
     def inside(self, node: Expr) -> bool:
         """Whether every position that is read is one of the tensor."""
@@ -213,20 +223,18 @@ class ArrayText(FormWriter):
     def looked_up(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """x[i, j]: entries at positions, inside the tensor."""
         places, shape = indices_of(node), shape_in_scope(self, name_of(node))
-        texts, common = self.in_whole_numbers(places, prefer)
+        positions, axes = self.in_whole_numbers(places, prefer)
         if not all(map(is_integer_expression, places)):
             raise NoForm
-        items = [self.clamped(*along) for along in zip(texts, places, shape, strict=True)]
-        return Fragment(
-            f"{in_brackets(*self.texts.tensor(name_of(node)), ATOM)}[{', '.join(items)}]", ATOM, common.axes
-        )
+        items = [self.clamped(*along) for along in zip(positions, places, shape, strict=True)]
+        tensor = self.texts.tensor(name_of(node))
+        return Fragment(Subscript(tensor, tuple(items)) if items else tensor, axes)
 
-    def clamped(self, text: str, place: Expr, size: Size) -> str:
+    def clamped(self, position: SyntaxNode, place: Expr, size: Size) -> SyntaxNode:
         """A position, clamped where it may lie outside, as a class that is left out does."""
         if self.within(place, size) and not is_access(place):
-            return text
-        last = self.texts.size(sp.expand(size - 1))
-        return f"{text if text.isidentifier() else in_brackets(text, ADD, ATOM)}.clamp(0, {last})"
+            return position
+        return method(position, "clamp", 0, self.texts.size(sp.expand(size - 1)))
 
     def numbered(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """Row-major numbers, their parts, whole quotients and remainders."""
@@ -244,14 +252,13 @@ class ArrayText(FormWriter):
 
     def divided(self, number: Expr, by: Sequence[tuple[str, Size]], prefer: Sequence[Index]) -> Fragment:
         """A whole number divided by whole numbers, without a remainder or as one: 2 * (i // 3) is not 2 * i // 3."""
-        (text,), common = self.in_whole_numbers([number], prefer)
+        (code,), axes = self.in_whole_numbers([number], prefer)
         if not is_integer_expression(number):
             raise NoForm
         for sign, size in by:
             if sign == "%" or size != 1:
-                text = f"{in_brackets(text, ADD, ATOM) if not text.isidentifier() else text} {sign} "
-                text += in_brackets(*write_size(size, self.program.inputs), ATOM)
-        return Fragment(text, ADD, common.axes)
+                code = Binary(sign, code, write_size(size, self.program.inputs))
+        return Fragment(code, axes)
 
 
 def sort_fragment_axes(pieces: Sequence[Fragment], prefer: Sequence[Index]) -> Axes:
@@ -269,7 +276,7 @@ def is_integer_expression(node: Expr) -> bool:
     return bool(node.is_Integer or (node.is_Symbol and node.is_integer))
 
 
-def write_array_operations(program: Program, sweep: Sweep, wanted: str) -> str | None:
+def write_array_operations(program: Program, sweep: Sweep, wanted: str) -> FormCode | None:
     """The gradient by ``wanted`` as array operations; None where a part of it has no name in torch."""
     if not sweep.whole:
         return None
@@ -279,16 +286,16 @@ def write_array_operations(program: Program, sweep: Sweep, wanted: str) -> str |
         right = apply_rules(equation.right, [], APART)
         if weight(right) > WRITTEN:
             return None
-        text = notation.whole(right, equation.axes, wanted).text
+        piece = notation.whole(right, equation.axes, wanted)
     except (NoForm, SymgradError):
         return None
-    return notation.with_definitions(text) if len(text) <= LONGEST else None
+    return notation.with_definitions(piece.code) if len(piece.text) <= LONGEST else None
 
 
-def write_condition(program: Program, condition: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+def write_condition(program: Program, condition: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode | None:
     """``out[:, None] != 0``: a condition as torch's truth values, which broadcast against what has ``axes``."""
     try:
-        return align_axes(ArrayText(program, wanted).write(condition, axes), axes).text
+        return align_axes(ArrayText(program, wanted).write(condition, axes), axes).code
     except (NoForm, SymgradError):
         return None
 

@@ -6,7 +6,6 @@ there twice has a name: ``t = (x + x ** 3).tanh(); v * (t + x * (1 - t ** 2))``.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ import sympy as sp
 from symgrad.calculus import Rewrite, Sweep, local_jacobian
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.fragments import Fragment
-from symgrad.closed_form.number_text import ATOM, NoForm
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.program_facts import (
     FEW,
     equations_of,
@@ -48,6 +47,10 @@ from symgrad.indexing.symbols import (
     ordered_indices,
     weight,
 )
+from symgrad.language.python_text import call, write_python
+from symgrad.language.syntax_tree import PythonCall
+from symgrad.language.trees import FormCode, replace_part
+from symgrad.notation.tree import SyntaxNode, walk
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
 
@@ -66,13 +69,18 @@ WIDEST, WRITTEN = 2000, 1000
 
 @dataclass(frozen=True)
 class Form:
-    """``text`` in torch's syntax, over v, out and the inputs; ``steps`` are the rules that led to it.
+    """``code`` in torch's syntax, over v, out and the inputs; ``steps`` are the rules that led to it.
 
     What has a name of its own in it is said before it: ``K = …; out @ (K * v) @ out.T``.
     """
 
-    text: str
+    code: FormCode
     steps: tuple[Rewrite, ...]
+
+    @property
+    def text(self) -> str:
+        """The code as text."""
+        return self.code.text
 
 
 def assign_form(target: str, text: str) -> tuple[str, ...]:
@@ -246,14 +254,13 @@ def find_alike_axes(axes: Sequence[Index], expression: Expr) -> Iterator[tuple[I
     return product(*([i for i in free if i.size == axis.size] for axis in axes))
 
 
-def name_inverses(notation: FormWriter, text: str) -> str:
-    """``text`` with a name for what a derivative reads beside (an inverse, eigenvectors), where it stands twice."""
+def name_inverses(notation: FormWriter, code: SyntaxNode) -> SyntaxNode:
+    """``code`` with a name for what a derivative reads beside (an inverse, eigenvectors), where it stands twice."""
     for letter, name in dict.fromkeys(pair for step in notation.program.steps for pair in step.beside):
-        own, binds = notation.texts.tensor(name)
-        found = rf"(?<![\w.]){re.escape(own)}"
-        if len(re.findall(found, text)) > 1:
-            text = re.sub(found, notation.name(letter, Fragment(own, binds, ())).text, text)
-    return name_repeated_calls(text, lambda part: notation.name("t", Fragment(part, ATOM, ())).text)
+        own = notation.texts.tensor(name)
+        if sum(node == own for node in walk(code)) > 1:
+            code = replace_part(code, own, notation.name(letter, Fragment(own, ())).code)
+    return name_repeated_calls(code, lambda part: notation.name("t", Fragment(part, ())).code)
 
 
 def derive_masked_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
@@ -317,26 +324,22 @@ def write_form(
         piece = notation.whole(right, equation.axes, wanted) if right != 0 else None
     except NoForm:
         return None
-    text = f"zeros_like({wanted})" if piece is None else notation.with_definitions(name_inverses(notation, piece.text))
-    return Form(text, tuple(steps)) if len(text) <= LONGEST else None
+    code = call("zeros_like", wanted) if piece is None else name_inverses(notation, piece.code)
+    form = notation.with_definitions(code)
+    return Form(form, tuple(steps)) if len(form.text) <= LONGEST else None
 
 
 LONG = 24
 """Characters of a part that is worth a name."""
 
 
-def name_repeated_calls(text: str, name: Callable[[str], str]) -> str:
-    """``text`` with a name in the place of each call that is long and stands there twice, the longest first."""
+def name_repeated_calls(code: SyntaxNode, name: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
+    """``code`` with a name in the place of each call that is long and stands there twice, the longest first."""
     for _ in range(3):
-        try:
-            tree = ast.parse(text, mode="eval")
-        except SyntaxError:  # a text that does not read is no form: its proof withholds it, and counts it
-            return text
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        parts = Counter(str(ast.get_source_segment(text, call)) for call in calls)
-        long = [part for part, count in parts.items() if count > 1 and len(part) >= LONG]
+        parts = Counter(node for node in walk(code) if isinstance(node, PythonCall))
+        long = [part for part, count in parts.items() if count > 1 and len(write_python(part)) >= LONG]
         if not long:
-            return text
-        part = max(long, key=len)
-        text = re.sub(rf"(?<![\w.]){re.escape(part)}", name(part).replace("\\", r"\\"), text)
-    return text
+            return code
+        part = max(long, key=lambda part: len(write_python(part)))
+        code = replace_part(code, part, name(part))
+    return code

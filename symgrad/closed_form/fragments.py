@@ -1,4 +1,4 @@
-"""Fragments of matrix notation: a text, how tightly it binds, and which index each of its axes runs over.
+"""Fragments of matrix notation: code, and which index each of its axes runs over.
 
 A `Fragment` can be lined up with others for broadcasting: transposed, or with axes of size 1 put in. `Notation` is what
 all writers of one program share: its tensors, the names that were given on the way, in which order axes and factors
@@ -10,21 +10,36 @@ Comes in: fragments, or expressions of one program. Goes out: fragments.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 
 import sympy as sp
 
-from symgrad.closed_form.number_text import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, NoForm, add_index, in_brackets
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.rewriting.scalar_rules import is_written_out
 from symgrad.closed_form.rewriting.shorthands import TRUTHS, is_boolean
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import ByText, Expr, free_indices, indices_of, is_access, name_of
+from symgrad.language.python_text import (
+    COLON,
+    Part,
+    add,
+    call,
+    index,
+    is_comparison,
+    method,
+    multiply,
+    negate,
+    to_code,
+    write_python,
+)
+from symgrad.language.syntax_tree import Attribute, Literal, Subscript
+from symgrad.language.trees import FormCode, count_mentions, fill_ones, replace_part, transpose_matrix
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops.lookup import has_role
 from symgrad.program import Program, Role
 from symgrad.shapes import Size
@@ -34,37 +49,47 @@ Axes = tuple[Index | None, ...]
 
 @dataclass(frozen=True)
 class Fragment:
-    """``text`` with axes running over ``axes`` (None: of size 1).
+    """``code`` with axes running over ``axes`` (None: of size 1).
 
     ``kept`` is a sum's form with keepdim, ``flipped`` a matrix product's transpose, written as one; ``inverts`` is the
     matrix whose inverse this is, where a product with it is better written as a solution.
     """
 
-    text: str
-    binds: int
+    code: SyntaxNode
     axes: Axes
     kept: Fragment | None = None
     flipped: Fragment | None = None
     inverts: Fragment | None = None
 
-    def inside(self, operator: int) -> str:
-        """The text as an operand of an operator, in brackets if it binds less tightly."""
-        return in_brackets(self.text, self.binds, operator)
+    @cached_property
+    def text(self) -> str:
+        """The code as text."""
+        return write_python(self.code)
+
+    @property
+    def compares(self) -> bool:
+        """Whether it is a condition: true or false at each place."""
+        return is_comparison(self.code)
 
     def indices(self) -> tuple[Index, ...]:
         """The indices, without axes of size 1."""
         return tuple(a for a in self.axes if a is not None)
 
 
-def call_method(piece: Fragment, call: str, axes: Axes) -> Fragment:
-    """``piece.call`` with the given axes."""
-    return Fragment(f"{piece.inside(ATOM)}.{call}", ATOM, axes)
+def call_method(piece: Fragment, axes: Axes, word: str, *positional: Part, **keywords: Part) -> Fragment:
+    """``piece.word(…)`` with the given axes."""
+    return Fragment(method(piece.code, word, *positional, **keywords), axes)
 
 
-def apply_elementwise(piece: Fragment, call: str) -> Fragment:
-    """``piece.call`` entry by entry; a sum that may keep its axis may keep it here."""
-    kept = None if piece.kept is None else call_method(piece.kept, call, piece.kept.axes)
-    return replace(call_method(piece, call, piece.axes), kept=kept)
+def call_elementwise(piece: Fragment, function: Callable[[SyntaxNode], SyntaxNode]) -> Fragment:
+    """A function of each entry; a sum that may keep its axis may keep it here."""
+    kept = None if piece.kept is None else Fragment(function(piece.kept.code), piece.kept.axes)
+    return Fragment(function(piece.code), piece.axes, kept)
+
+
+def truths_as_numbers(piece: Fragment, one: float = 1) -> Fragment:
+    """Truth values as numbers: 1 * (x > 0)."""
+    return Fragment(multiply(to_code(one), piece.code), piece.axes)
 
 
 def keep_size_one_axes(pieces: Sequence[Fragment]) -> list[Fragment] | None:
@@ -81,8 +106,7 @@ def drop_size_one_axes(piece: Fragment) -> Fragment:
     """``piece`` without its axes of size 1: v[:, 0]."""
     if None not in piece.axes:
         return piece
-    items = ["0" if axis is None else ":" for axis in piece.axes]
-    return Fragment(add_index(piece.inside(ATOM), items), ATOM, piece.indices())
+    return Fragment(index(piece.code, [0 if axis is None else COLON for axis in piece.axes]), piece.indices())
 
 
 def permute_axes(piece: Fragment, order: Sequence[Index]) -> Fragment:
@@ -94,13 +118,10 @@ def permute_axes(piece: Fragment, order: Sequence[Index]) -> Fragment:
         return piece.flipped
     if len(order) == 2:
         turned = piece.inverts and permute_axes(piece.inverts, order)
-        if piece.text.endswith(".T") and piece.binds == ATOM:
-            return Fragment(piece.text.removesuffix(".T"), ATOM, tuple(order), inverts=turned)
-        return replace(call_method(piece, "T", tuple(order)), inverts=turned)
+        return Fragment(transpose_matrix(piece.code), tuple(order), inverts=turned)
     if piece.axes[:-2] == tuple(order[:-2]) and piece.axes[-2:] == tuple(order[:-3:-1]):
-        return call_method(piece, "mT", tuple(order))
-    places = ", ".join(str(piece.axes.index(i)) for i in order)
-    return call_method(piece, f"permute({places})", tuple(order))
+        return Fragment(Attribute(piece.code, "mT"), tuple(order))
+    return call_method(piece, tuple(order), "permute", *map(piece.axes.index, order))
 
 
 def align_axes(piece: Fragment, target: Sequence[Index | None]) -> Fragment:
@@ -117,8 +138,8 @@ def align_axes(piece: Fragment, target: Sequence[Index | None]) -> Fragment:
     wanted: Axes = tuple(i if i in own else None for i in target[list(target).index(own[0]) :])
     if wanted == bare.axes:
         return bare
-    items = ", ".join(":" if i is not None else "None" for i in wanted)
-    return Fragment(f"{bare.inside(ATOM)}[{items}]", ATOM, wanted)
+    items = tuple(COLON if i is not None else Literal(None) for i in wanted)
+    return Fragment(Subscript(bare.code, items), wanted)
 
 
 def _lines_up_with(axes: Axes, target: Sequence[Index | None]) -> bool:
@@ -139,43 +160,31 @@ def _prefers_kept(piece: Fragment, target: Sequence[Index | None]) -> bool:
 def write_matmul(left: Fragment, right: Fragment, axes: Axes) -> Fragment:
     """``left @ right``, and its transpose ``right.T @ left.T`` where both are matrices."""
     if left.inverts is not None and right.inverts is None:
-        return Fragment(f"solve({left.inverts.text}, {right.text})", ATOM, axes)
+        return Fragment(call("solve", left.inverts.code, right.code), axes)
     if right.inverts is not None and left.inverts is None and len(left.axes) < 3:
-        matrix, vector = right.inverts, len(left.axes) == 1
-        text = f"solve({permute_axes(matrix, matrix.indices()[::-1]).text if vector else matrix.text}, {left.text}"
-        return Fragment(f"{text})" if vector else f"{text}, left=False)", ATOM, axes)
-    text = f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}"
+        matrix = right.inverts
+        if len(left.axes) == 1:
+            return Fragment(call("solve", permute_axes(matrix, matrix.indices()[::-1]).code, left.code), axes)
+        return Fragment(call("solve", matrix.code, left.code, left=False), axes)
+    code = Binary("@", left.code, right.code)
     if len(left.axes) != 2 or len(right.axes) != 2 or None in (*left.axes, *right.axes):
-        return Fragment(text, MATMUL, axes)
+        return Fragment(code, axes)
     (rows, inner), (_, columns) = left.axes, right.axes
     turned = [permute_axes(right, (columns, inner)), permute_axes(left, (inner, rows))]  # type: ignore[arg-type]  # no None here
-    other = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
-    flipped = Fragment(other, MATMUL, (columns, rows))
-    return Fragment(text, MATMUL, axes, flipped=flipped if axes == (rows, columns) else None)
+    flipped = Fragment(Binary("@", turned[0].code, turned[1].code), (columns, rows))
+    return Fragment(code, axes, flipped=flipped if axes == (rows, columns) else None)
 
 
 def as_matrix(piece: Fragment, axes: Sequence[Index]) -> Fragment:
     """``piece`` with exactly the axes ``axes`` in this order, for a matrix product."""
-    if set(piece.indices()) != set(axes) or piece.binds == COMPARE:
+    if set(piece.indices()) != set(axes) or piece.compares:
         raise NoForm  # torch multiplies no matrix of booleans
     return permute_axes(piece, tuple(axes))
 
 
 def fill_with_number(number: Fragment, wanted: str, axes: Sequence[Index]) -> Fragment:
     """A number everywhere: 2 * ones_like(x), -ones_like(x) / 3."""
-    return multiply_by_number(number, f"ones_like({wanted})", tuple(axes))
-
-
-def multiply_by_number(number: Fragment, ones: str, axes: Axes) -> Fragment:
-    """A number times what has 1 in it, divided at the end: 2 * eye(n) / 3."""
-    if number.text == "1":
-        return Fragment(ones, ATOM, axes)
-    sign = "-" if number.text.startswith("-") else ""
-    above, slash, below = number.text.removeprefix("-").partition(" / ")
-    if slash and above.isalnum() and number.binds in (MULTIPLY, NEGATE):
-        text = f"{sign}{ones} / {below}" if above == "1" else f"{sign}{above} * {ones} / {below}"
-        return Fragment(text, NEGATE if sign else MULTIPLY, axes)
-    return Fragment(f"{number.inside(MULTIPLY)} * {ones}", MULTIPLY, axes)
+    return Fragment(fill_ones(number.code, call("ones_like", wanted)), tuple(axes))
 
 
 def has_exact_axes(piece: Fragment, axes: Sequence[Index]) -> bool:
@@ -197,30 +206,32 @@ class Notation(ABC):
         """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
         self.is_hessian = False
         """Whether a second derivative is written, which is read; a gradient also runs, in the type of its inputs."""
-        self._names: dict[str, str] = {}
+        self._names: dict[SyntaxNode, str] = {}
 
     def is_size(self, size: Expr) -> bool:
         """Whether ``size`` is known not to be negative, at all sizes that the program is for."""
         axes = (n for tensor in self.program.tensors() for n in tensor.shape)
         return bool(size.is_nonnegative) or implied((*self.program.required, *axes), sp.expand(size))
 
-    def with_definitions(self, text: str) -> str:
-        """``text`` behind ``K = …; ``, for each name that it needs."""
+    def with_definitions(self, code: SyntaxNode) -> FormCode:
+        """``code`` behind ``K = …; ``, for each name that it needs."""
+        form = FormCode(code)
         for own, name in reversed(self._names.items()):
-            text = text.replace(f"({own})", name) if " != " in own else text
-            if re.search(rf"\b{name}\b", text):  # what was tried and given up may have left others
-                text = f"{name} = {own}; {text}"
-        return text
+            if is_comparison(own):
+                form = form.changed(partial(replace_part, part=own, other=Name(name)))
+            if any(count_mentions(tree, name) for tree in form.trees):  # what was given up may have left others
+                form = FormCode(form.last, ((name, own), *form.definitions))
+        return form
 
     def name(self, letter: str, piece: Fragment) -> Fragment:
         """``piece`` under a name of its own, if it is more than a name."""
-        if piece.text.isidentifier():
+        if isinstance(piece.code, Name):
             return piece
         taken = {self.program.seed, self.program.output, *(t.name for t in self.program.inputs), *self._names.values()}
         free = (name for name in (letter, *(f"{letter}{n}" for n in range(1, 100))) if name not in taken)
-        name = self._names.get(piece.text) or next(free)
-        self._names[piece.text] = name
-        return Fragment(name, ATOM, piece.axes)
+        name = self._names.get(piece.code) or next(free)
+        self._names[piece.code] = name
+        return Fragment(Name(name), piece.axes)
 
     @abstractmethod
     def write(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
@@ -304,17 +315,19 @@ def add_fragments(terms: Sequence[tuple[bool, Expr, Fragment]], target: Axes) ->
 
     A gradient is linear in the seed: of the terms of a sum all carry it, or none.
     """
-    found = [(minus, is_boolean(t) or piece.binds == COMPARE, align_axes(piece, target)) for minus, t, piece in terms]
+    found = [(minus, is_boolean(t) or piece.compares, align_axes(piece, target)) for minus, t, piece in terms]
     found.sort(key=lambda f: (f[0], f[1], f[2].axes == (), len(f[2].text), f[2].text))
     pieces = [piece for *_, piece in found]
-    text = ""
+    whole: SyntaxNode | None = None
     for minus, truth, piece in found:
-        if truth and (minus or not text):  # torch neither subtracts booleans nor counts them when it adds two
-            piece = Fragment(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
-        operand = piece.text if piece.binds > ADD else piece.inside(MULTIPLY if minus else ADD)
-        sign = "-" if minus else "+"
-        text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand
-    return Fragment(text, ADD, broadcast_axes(pieces, target))
+        if truth and (minus or whole is None):  # torch neither subtracts booleans nor counts them when it adds two
+            piece = truths_as_numbers(piece)
+        if whole is None:
+            whole = negate(piece.code) if minus else piece.code
+        else:
+            whole = add(whole, piece.code, "-" if minus else "+")
+    assert whole is not None
+    return Fragment(whole, broadcast_axes(pieces, target))
 
 
 def mentions_seed(node: Expr, program: Program) -> bool:

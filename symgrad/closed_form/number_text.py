@@ -1,28 +1,26 @@
-"""Numbers and sizes as text: 2.8284271247461903 is ``8 ** 0.5``, half an axis is ``x.shape[2] // 2``.
+"""Numbers and sizes as code: 2.8284271247461903 is ``8 ** 0.5``, half an axis is ``x.shape[2] // 2``.
 
-Comes in: a float, or an expression in size symbols and the tensors whose shapes name them. Goes out: Python text, with
-how tightly it binds. A long decimal is written as what it was computed of: the root of a whole number, where Python's
+Comes in: a float, or an expression in size symbols and the tensors whose shapes name them. Goes out: Python, as a tree.
+A long decimal is written as what it was computed of: the root of a whole number, where Python's
 own root is that very float, or the quotient of two numbers. A size is whole, so where it is a part of another it is
 divided by //.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from math import isclose, isfinite, isqrt, pi, prod
 
 import sympy as sp
 
 from symgrad.closed_form.rewriting.shorthands import Root
 from symgrad.indexing.symbols import Expr
+from symgrad.language.python_text import add, index, method, multiply, to_code
+from symgrad.language.syntax_tree import Literal
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.program import Constant, Program, Tensor
 from symgrad.shapes import Size, SlotSymbol
-
-COMPARE, ADD, MULTIPLY, MATMUL, NEGATE, POWER, ATOM = range(7)
-"""How tightly operators bind. In Python @ binds like *; a reader should not have to know that."""
-Text = tuple[str, int]
-"""What is written, and how tightly it binds."""
 
 LARGEST = 10**6
 """Whole numbers up to here are sizes that somebody took the root of."""
@@ -37,19 +35,6 @@ class NoForm(Exception):
     """There is no matrix notation for this; the index formula is the answer."""
 
 
-def in_brackets(text: str, binds: int, operator: int) -> str:
-    """``text`` as an operand: in brackets if it binds less tightly, or where * and @ would meet."""
-    return text if binds >= operator and {binds, operator} != {MULTIPLY, MATMUL} else f"({text})"
-
-
-def add_index(text: str, items: Sequence[str]) -> str:
-    """``text[items]`` without the colons at the end, which say nothing."""
-    needed = len(items)
-    while needed and items[needed - 1] == ":":
-        needed -= 1
-    return f"{text}[{', '.join(items[:needed])}]" if needed else text
-
-
 def find_root(value: float) -> int | None:
     """n, where ``value`` is n ** 0.5 to the last digit and no whole number.
 
@@ -62,24 +47,33 @@ def find_root(value: float) -> int | None:
     return n if n**0.5 == value and isqrt(n) ** 2 != n else None
 
 
-def find_multiple_of_pi(value: float) -> Text | None:
+PI = to_code("math.pi")
+
+
+def find_multiple_of_pi(value: float) -> SyntaxNode | None:
     """``math.pi``, a multiple of it or its half, where ``value`` is that to the last digit.
 
-    >>> find_multiple_of_pi(6.283185307179586), find_multiple_of_pi(1.5707963267948966), find_multiple_of_pi(3.1416)
-    (('2 * math.pi', 2), ('math.pi / 2', 2), None)
+    >>> from symgrad.language.python_text import write_python
+    >>> [write_python(find_multiple_of_pi(value)) for value in (6.283185307179586, 1.5707963267948966)]
+    ['2 * math.pi', 'math.pi / 2']
     """
     n = round(value / pi) if 0 < value <= MOST_TURNS * pi else 0
     if value == pi / 2:
-        return "math.pi / 2", MULTIPLY
+        return Binary("/", PI, Literal(2))
     if not n or n * pi != value:
         return None
-    return (f"{n} * math.pi", MULTIPLY) if n > 1 else ("math.pi", ATOM)
+    return Binary("*", Literal(n), PI) if n > 1 else PI
 
 
-def find_exact_text(value: float) -> Text | None:
-    """The text of what ``value`` was computed of, a root or π, where Python comes to that very float."""
+def find_exact_code(value: float) -> SyntaxNode | None:
+    """What ``value`` was computed of, a root or π, where Python comes to that very float."""
     root = find_root(value)
-    return find_multiple_of_pi(value) if root is None else (f"{root} ** 0.5", POWER)
+    return find_multiple_of_pi(value) if root is None else write_square_root(root)
+
+
+def write_square_root(number: int) -> SyntaxNode:
+    """``8 ** 0.5``"""
+    return Binary("**", Literal(number), Literal(0.5))
 
 
 def find_inverse_root(value: float) -> int | None:
@@ -94,30 +88,12 @@ def find_inverse_root(value: float) -> int | None:
     return n if value in (1 / n**0.5, n**-0.5) and isqrt(n) ** 2 != n else None
 
 
-def write_number(value: float) -> str:
-    """A number as people write it: 1e30, where Python has 1e+30.
-
-    >>> write_number(-1e30), write_number(0.25), write_number(1e-05), write_number(3)
-    ('-1e30', '0.25', '1e-05', '3')
-    """
-    return tidy_exponents(repr(value))
-
-
-def tidy_exponents(text: str) -> str:
-    """Python's text with its numbers as people write them.
-
-    >>> tidy_exponents("x * -1e+30 + e")
-    'x * -1e30 + e'
-    """
-    return re.sub(r"(?<=\de)\+(?=\d)", "", text)
-
-
-def write_decimal(number: Expr) -> str:
-    """A decimal as Python writes it; 1e308 · 1e308 is none."""
+def write_decimal(number: Expr) -> SyntaxNode:
+    """A decimal; 1e308 · 1e308 is none."""
     value = float(number)
     if not isfinite(value):
         raise NoForm
-    return write_number(value)
+    return to_code(value)
 
 
 def find_quotient(value: float, counts: Iterable[int]) -> tuple[float, float] | None:
@@ -138,18 +114,26 @@ def find_quotient(value: float, counts: Iterable[int]) -> tuple[float, float] | 
     return None
 
 
-def write_reciprocal(value: float) -> str | None:
+def write_reciprocal(value: float) -> SyntaxNode | None:
     """``1 / 60`` or ``8 ** -0.5``, of a decimal that is that very float; None of one that somebody wrote.
 
-    >>> write_reciprocal(0.016666666666666666), write_reciprocal(0.35355339059327373), write_reciprocal(8**-0.5)
-    ('1 / 60', '1 / 8 ** 0.5', '8 ** -0.5')
+    >>> from symgrad.language.python_text import write_python
+    >>> [write_python(write_reciprocal(value)) for value in (0.016666666666666666, 0.35355339059327373, 8**-0.5)]
+    ['1 / 60', '1 / 8 ** 0.5', '8 ** -0.5']
     >>> write_reciprocal(0.125), write_reciprocal(0.016666666666666)
     (None, None)
     """
     if (n := find_inverse_root(value)) is not None:
-        return f"{n} ** -0.5" if value == n**-0.5 else f"1 / {n} ** 0.5"
+        whole = value == n**-0.5
+        return Binary("**", Literal(n), to_code(-0.5)) if whole else Binary("/", Literal(1), write_square_root(n))
     found = find_quotient(value, ()) if value > 0 else None
-    return f"1 / {drop_decimal_point(found[1])}" if found is not None and 1 / found[1] == value else None
+    exact = found is not None and 1 / found[1] == value
+    return Binary("/", Literal(1), plain_number(found[1])) if found is not None and exact else None
+
+
+def plain_number(value: float) -> SyntaxNode:
+    """24, of 24.0."""
+    return Literal(int(value) if value == int(value) else value)
 
 
 def split_decimal(number: Expr, program: Program) -> tuple[Expr, Expr]:
@@ -193,10 +177,12 @@ def counts_of_entries_in(program: Program) -> Iterator[int]:
     yield from sorted(int(size) for size in sizes if isinstance(size, (int, sp.Integer)) and size > 1)
 
 
-def write_quotient(number: Expr, program: Program) -> str | None:
+def write_quotient(number: Expr, program: Program) -> SyntaxNode | None:
     """``-0.1 / 12``, of the decimal that it is; None of what is no quotient by a size."""
     over, under = split_decimal(abs(number), program)
-    return f"{write_decimal(sp.sign(number) * over)} / {under}" if under.is_Integer and under > 1 else None
+    if not (under.is_Integer and under > 1):
+        return None
+    return Binary("/", write_decimal(sp.sign(number) * over), Literal(int(under)))
 
 
 def drop_decimal_point(value: float) -> Expr:
@@ -228,11 +214,11 @@ def describe_least_sizes(required: Iterable[Size]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def write_size(size: Size, tensors: Sequence[Tensor]) -> Text:
-    """A size as text; `NoForm` where no tensor has a size to write it with."""
+def write_size(size: Size, tensors: Sequence[Tensor]) -> SyntaxNode:
+    """A size as code; `NoForm` where no tensor has a size to write it with."""
     if size.is_Integer:
-        return str(size), NEGATE if size < 0 else ATOM
-    found = (str(size), ATOM) if isinstance(size, SlotSymbol) else find_size_in_shapes(size, tensors)
+        return to_code(int(size))
+    found = Name(str(size)) if isinstance(size, SlotSymbol) else find_size_in_shapes(size, tensors)
     if found is not None:
         return found
     if isinstance(size, sp.Mod):
@@ -244,44 +230,44 @@ def write_size(size: Size, tensors: Sequence[Tensor]) -> Text:
     if size.is_Add:
         return write_size_sum(size, tensors)
     if size.is_Mul:
-        first, *others = size.args
-        parts = [in_brackets(*write_size(first, tensors), MULTIPLY)]
-        parts += [in_brackets(*write_size(part, tensors), POWER) for part in others]
-        return " * ".join(parts), MULTIPLY
+        return reduce(multiply, (write_size(part, tensors) for part in size.args))
     if size.is_Pow and size.exp.is_Rational:
-        return f"{in_brackets(*write_size(size.base, tensors), ATOM)} ** {float(size.exp)!r}", POWER
+        return Binary("**", write_size(size.base, tensors), to_code(float(size.exp)))
     raise NoForm
 
 
-def find_size_in_shapes(size: Size, tensors: Sequence[Tensor]) -> Text | None:
+def find_size_in_shapes(size: Size, tensors: Sequence[Tensor]) -> SyntaxNode | None:
     """A size that an input has, a part of one, or the number of an input's entries."""
     axes = [(tensor.name, axis, own) for tensor in tensors for axis, own in enumerate(tensor.shape)]
     for name, axis, own in axes:
         if own == size:
-            return f"{name}.shape[{axis}]", ATOM
+            return axis_size(name, axis)
     for tensor in tensors:
         if len(tensor.shape) > 1 and (size - sp.Mul(*tensor.shape)) == 0:
-            return f"{tensor.name}.numel()", ATOM
+            return method(tensor.name, "numel")
     for name, axis, own in axes if size.is_Symbol else ():
         if own != 0 and (own / size).is_Integer:
-            return f"{name}.shape[{axis}] // {own / size}", ADD
+            return Binary("//", axis_size(name, axis), Literal(int(own / size)))
     return None
 
 
-def write_size_operation(sign: str, left: Size, right: Size, tensors: Sequence[Tensor]) -> Text:
-    """Two sizes with a sign that binds like *, in brackets beside one: 2 * (n // 3) is not 2 * n // 3."""
-    sides = [in_brackets(*write_size(side, tensors), ATOM if sign == "%" else POWER) for side in (left, right)]
-    return f"{sides[0]} {sign} {sides[1]}", ADD
+def axis_size(name: str, axis: int) -> SyntaxNode:
+    """``x.shape[0]``"""
+    return index(f"{name}.shape", [axis])
 
 
-def write_size_sum(size: Size, tensors: Sequence[Tensor]) -> Text:
+def write_size_operation(sign: str, left: Size, right: Size, tensors: Sequence[Tensor]) -> SyntaxNode:
+    """Two sizes with a sign that binds like *."""
+    return Binary(sign, write_size(left, tensors), write_size(right, tensors))
+
+
+def write_size_sum(size: Size, tensors: Sequence[Tensor]) -> SyntaxNode:
     """What is added first, then what is subtracted, numbers last: unless nothing else is added."""
     terms = sorted(size.args, key=lambda t: (bool(t.is_number), bool(t.could_extract_minus_sign())))
     if terms[0].could_extract_minus_sign() and not terms[-1].could_extract_minus_sign():
         terms = [terms[-1], *terms[:-1]]
-    text = ""
-    for term in terms:
-        minus = bool(text) and term.could_extract_minus_sign()
-        part = in_brackets(*write_size(-term if minus else term, tensors), MULTIPLY if minus else ADD)
-        text = f"{text} {'-' if minus else '+'} {part}" if text else part
-    return text, ADD
+    whole = write_size(terms[0], tensors)
+    for term in terms[1:]:
+        minus = term.could_extract_minus_sign()
+        whole = add(whole, write_size(-term if minus else term, tensors), "-" if minus else "+")
+    return whole

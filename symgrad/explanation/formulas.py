@@ -18,7 +18,6 @@ import sympy as sp
 
 from symgrad.backward import Backward
 from symgrad.backward.line_templates import ProgramForm, prove_program_form
-from symgrad.backward.trees import names_in_code
 from symgrad.calculus import Sweep, jacobian_formulas, local_jacobian, pullback, pullbacks_by
 from symgrad.calculus.reverse_sweep import Whole, substitute
 from symgrad.errors import ShapeError, SymgradError
@@ -28,6 +27,8 @@ from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Equation, Index, canonical, fresh, fresh_axes
 from symgrad.indexing.definitions import WIDEST, NamedEquation, in_names, take_apart
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of, names_read, number, weight
+from symgrad.language.python_text import read_python
+from symgrad.language.trees import tensor_names
 from symgrad.lowering.choices import is_mask
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_fractions, written_out_at
 from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
@@ -186,7 +187,7 @@ def find_definitions(
 
     These are the output, what stands inside an opened step (x̂), and what is divided by (1/σ); each in those before.
     """
-    read = {*names_in_code([form for form in forms if form and "; " not in form])}
+    read = set[str]().union(*(tensor_names(read_python(form)) for form in forms if form and "; " not in form))
     read |= {name for line in lines.statements for name in line.names}
     for line in reversed(lines.forward):
         read |= line.names if line.target in read else set()

@@ -15,7 +15,7 @@ from itertools import takewhile
 import sympy as sp
 
 from symgrad.calculus.propagation import cutting_reads
-from symgrad.closed_form.number_text import NoForm, tidy_exponents
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.writing import FormWriter
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.explanation import claims as tests
@@ -23,6 +23,7 @@ from symgrad.explanation.claims import Claim, certain, tested
 from symgrad.indexing import Bracket, Index, over_terms
 from symgrad.indexing.sums import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
+from symgrad.language.python_text import tidy_exponents
 from symgrad.ops import entry_of, is_data_argument
 from symgrad.ops.calls.call_texts import sign_of
 from symgrad.program import Apply, Program, VectorProduct

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from symgrad.backward.trees import called_word, owner_name, replace_names
 from symgrad.entries.spec import Op
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.module import ExportSource, add_imports, check_shapes, describe_module, join_functions
@@ -25,8 +24,9 @@ from symgrad.exporting.parts import (
     write_statement,
     write_targets,
 )
-from symgrad.language.python_text import read_python, write_python
+from symgrad.language.python_text import call, read_python, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Star, Subscript, Unary
+from symgrad.language.trees import called_word, owner_name, replace_names
 from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, rebuild_node
 from symgrad.ops import TABLE
 from symgrad.ops.lookup import ATTRIBUTES
@@ -91,11 +91,11 @@ def read_spellings(library: str) -> Mapping[str, ArraySpelling]:
     found = {}
     for name, text in texts.items():
         parameters, _, body = text.partition(": ")
-        call = read_python(f"_({parameters})")
-        assert isinstance(call, PythonCall)
-        slots: dict[str, SyntaxNode | None] = {slot.name: None for slot in call.positional if isinstance(slot, Name)}
-        rest = (slot.value.name for slot in call.positional if isinstance(slot, Star) and isinstance(slot.value, Name))
-        slots |= {option.name: option.value for option in call.keywords}
+        taken = read_python(f"_({parameters})")
+        assert isinstance(taken, PythonCall)
+        slots: dict[str, SyntaxNode | None] = {slot.name: None for slot in taken.positional if isinstance(slot, Name)}
+        rest = (slot.value.name for slot in taken.positional if isinstance(slot, Star) and isinstance(slot.value, Name))
+        slots |= {option.name: option.value for option in taken.keywords}
         found[name] = ArraySpelling(slots, next(rest, None), replace_names(read_python(body), networks))
     return found
 
@@ -122,7 +122,7 @@ class TorchToArrays:
                 if name not in ("shape", *ATTRIBUTES):
                     raise self.refused(f".{name}")
                 inner = self.translated(owner)
-                turned = self.call("np.swapaxes", inner, Literal(-1), Literal(-2))
+                turned = call("np.swapaxes", inner, Literal(-1), Literal(-2))
                 return turned if name == "mT" else Attribute(inner, name)
             case Subscript(PythonCall(function)) if not isinstance(function, Attribute):
                 name = write_python(function)  # of several results one is taken by another function
@@ -165,7 +165,7 @@ class TorchToArrays:
             one = len(rest) == 1 and not isinstance(rest[0], (Literal, Unary, Binary, Subscript))
             bound[rule.rest] = rest[0] if one else Items(tuple(rest))
             if name == "einsum":
-                return self.call("np.einsum", *bound.values()) if one else self.call("np.einsum", plain[0], *rest)
+                return call("np.einsum", *bound.values()) if one else call("np.einsum", plain[0], *rest)
         body, unsaid = (
             rule.body,
             {s for s, default in rule.parameters.items() if s not in bound and is_default(default)},
@@ -181,14 +181,9 @@ class TorchToArrays:
         if not isinstance(margins, Items) or len(margins.items) % 2:
             raise self.refused("pad with these arguments")
         sides = margins.items
-        pairs = [Items(sides[n : n + 2]) for n in range(0, len(sides), 2)][::-1]
-        none = Items((Items((Literal(0), Literal(0))),), True)
+        pairs = [sides[n : n + 2] for n in range(0, len(sides), 2)][::-1]
         others = Binary("-", Attribute(value, "ndim"), Literal(len(pairs)))
-        return self.call("np.pad", value, Binary("+", Binary("*", none, others), Items(tuple(pairs), True)))
-
-    def call(self, name: str, *arguments: SyntaxNode) -> PythonCall:
-        """A call of a function by its name."""
-        return PythonCall(read_python(name), arguments, ())
+        return call("np.pad", value, Binary("+", Binary("*", to_code([(0, 0)]), others), to_code(pairs)))
 
 
 def is_default(default: SyntaxNode | None) -> bool:

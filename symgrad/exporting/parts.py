@@ -14,11 +14,11 @@ from itertools import pairwise
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import compare_conditions
-from symgrad.backward.trees import names_in_code, replace_names, rewrite_tree, tensor_names
-from symgrad.closed_form.number_text import NoForm, describe_least_sizes, tidy_exponents, write_size
+from symgrad.closed_form.number_text import NoForm, describe_least_sizes, write_size
 from symgrad.errors import UnsupportedError
 from symgrad.language.python_text import read_python, write_python
 from symgrad.language.syntax_tree import Attribute
+from symgrad.language.trees import replace_names, rewrite_tree, tensor_names
 from symgrad.notation.tree import Name, SyntaxNode
 from symgrad.program import Tensor
 from symgrad.shapes import Size
@@ -30,7 +30,7 @@ STEP = "    "
 
 def write_statement(statement: Assignment, after: str = "") -> list[str]:
     """``target = value`` and what comes ``after`` it, in as many lines as it takes."""
-    value = tidy_exponents(write_python(statement.value))
+    value = write_python(statement.value)
     text = f"{statement.target} = {value}{after}"
     if len(text) <= WIDTH:
         return [text]
@@ -128,7 +128,7 @@ def find_axis_size(size: Size, before: Sequence[Tensor], tensor: Tensor, axis: i
 def write_size_over_shapes(size: Size, tensors: Sequence[Tensor]) -> str | None:
     """A size as Python over shapes; None where no tensor has it."""
     try:
-        return write_size(size, tensors)[0]
+        return write_python(write_size(size, tensors))
     except NoForm:
         return None
 
@@ -227,14 +227,14 @@ def split_backward(lines: Backward) -> Passes:
         return new.get(name, name)
 
     def statement(line: Line) -> Assignment:
-        if line.code is None:
+        if line.tree is None:
             hints = (line.own,) if line.own else ()
             raise UnsupportedError(f"this cannot be exported: {line.name} has no code", found=hints)
-        tree = compare_conditions(read_python(line.code), lines.inputs)
+        tree = compare_conditions(line.tree, lines.inputs)
         return Assignment(called(line.target), replace_names(tree, {old: Name(name) for old, name in new.items()}))
 
     ends = tuple(dict.fromkeys(page[end] for end in lines.seeds))
-    read = names_in_code(line.code for line in (*lines.forward, *lines.statements) if line.code is not None)
+    read = frozenset().union(*(line.names for line in (*lines.forward, *lines.statements)))
     forward = [statement(line) for line in lines.forward if line.target in read or line.target in ends]
     return drop_aliases(
         Passes(

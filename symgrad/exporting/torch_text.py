@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.backward.code import qualify_calls
-from symgrad.backward.trees import is_comparison, is_tensor_free, replace_names, rewrite_tree, tensor_names
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.parts import (
     Assignment,
@@ -30,8 +29,9 @@ from symgrad.exporting.parts import (
     write_statement,
     write_targets,
 )
-from symgrad.language.python_text import read_python, write_python
+from symgrad.language.python_text import is_comparison, method, read_python, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Keyword, Literal, PythonCall, Subscript
+from symgrad.language.trees import is_tensor_free, replace_names, rewrite_tree, tensor_names
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.lookup import ATTRIBUTES
@@ -64,20 +64,19 @@ class DeviceSetter:
                 return replace_names(read_python(text), {"_": left, "_n": classes})
             case PythonCall(_, _, options) if write_python(node.function) in ANEW:
                 if not any(option.name == "device" for option in options):
-                    device = Keyword("device", Attribute(Name(self.beside), "device"))
+                    device = Keyword("device", to_code(f"{self.beside}.device"))
                     return replace(node, keywords=(*options, device))
             case PythonCall(_, [condition, first, second]) if is_call_of(node, "torch.where"):
                 if is_tensor_free(first) and is_tensor_free(second):
                     return replace(node, positional=(condition, self.typed(first), second))
             case PythonCall(_, [owner, *rest], options) if write_python(node.function) in MISREAD:
                 if any(option.name == "dim" for option in options):
-                    contiguous = PythonCall(Attribute(owner, "contiguous"), (), ())
-                    return replace(node, positional=(contiguous, *rest))
+                    return replace(node, positional=(method(owner, "contiguous"), *rest))
         return node
 
     def typed(self, value: SyntaxNode) -> PythonCall:
         """A number as a tensor of its own."""
-        return PythonCall(Attribute(Name(self.beside), "new_full"), (Items(()), value), ())
+        return method(self.beside, "new_full", (), value)
 
 
 def is_call_of(value: SyntaxNode, name: str) -> bool:

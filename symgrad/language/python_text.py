@@ -1,4 +1,4 @@
-"""The Python text of a syntax tree, with the brackets that it needs and that a reader needs.
+"""The Python text of a syntax tree, with the brackets that it and its reader need; and short ways to build one.
 
 Comes in: a tree of `symgrad.language.syntax_tree`, read or built. Goes out: one line of Python, the inverse of reading.
 Only here does it matter how tightly an operator binds. Where two operators of one rank are not of one kind, the first
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from symgrad.errors import bug
 from symgrad.language.syntax_tree import (
@@ -65,6 +66,8 @@ def write_python(node: SyntaxNode) -> str:
             return f"{name}={write_python(value)}"
         case Star(value):
             return f"*{write_operand(value, ATOM)}"
+        case Attribute(Literal(value), name):  # 1.sum() is no Python
+            return f"({write_literal(value)}).{name}"
         case Attribute(owner, name):
             return f"{write_operand(owner, ATOM)}.{name}"
         case Subscript(owner, items):
@@ -89,6 +92,15 @@ def write_literal(value: object) -> str:
     text = repr(value)
     if isinstance(value, str):
         return f'"{text[1:-1]}"' if text.startswith("'") and '"' not in text else text
+    return tidy_exponents(text)
+
+
+def tidy_exponents(text: str) -> str:
+    """Python's text with its numbers as people write them.
+
+    >>> tidy_exponents("x * -1e+30 + e")
+    'x * -1e30 + e'
+    """
     return re.sub(r"(?<=\de)\+(?=\d)", "", text)
 
 
@@ -136,3 +148,90 @@ def _write_each(nodes: Iterable[SyntaxNode]) -> str:
 def _given(step: SyntaxNode | None) -> Sequence[SyntaxNode]:
     """A step that a slice has."""
     return () if step is None else (step,)
+
+
+COLON = Slice(None, None, None)
+"""The whole of an axis, between brackets."""
+Part = SyntaxNode | str | int | float | complex | tuple[Any, ...] | list[Any] | None
+"""What a tree is built of: a tree, a name with dots, a number, several of them in brackets, None."""
+
+
+def to_code(part: Part) -> SyntaxNode:
+    """A part as a tree.
+
+    >>> write_python(to_code(("x.shape", -1, None)))
+    '(x.shape, -1, None)'
+    """
+    match part:
+        case SyntaxNode():
+            return part
+        case str():
+            owner, _, word = part.rpartition(".")
+            return Attribute(to_code(owner), word) if owner else Name(word)
+        case list() | tuple():
+            return Items(tuple(map(to_code, part)), isinstance(part, list))
+        case int() | float() if repr(part).startswith("-"):
+            return Unary("-", Literal(-part))
+    return Literal(part)
+
+
+def call(function: Part, *positional: Part, **keywords: Part) -> PythonCall:
+    """A call of a function.
+
+    >>> write_python(call("F.pad", "x", (1, 0), value=2))
+    'F.pad(x, (1, 0), value=2)'
+    """
+    options = tuple(Keyword(name, to_code(value)) for name, value in keywords.items())
+    return PythonCall(to_code(function), tuple(map(to_code, positional)), options)
+
+
+def method(owner: Part, word: str, *positional: Part, **keywords: Part) -> PythonCall:
+    """A call of a method.
+
+    >>> write_python(method("x", "sum", -1, keepdim=True))
+    'x.sum(-1, keepdim=True)'
+    """
+    return call(Attribute(to_code(owner), word), *positional, **keywords)
+
+
+def index(owner: Part, items: Iterable[Part]) -> SyntaxNode:
+    """Entries of a tensor; colons at the end say nothing.
+
+    >>> write_python(index("x", [None, COLON])), write_python(index("x", [COLON]))
+    ('x[None]', 'x')
+    """
+    needed = list(map(to_code, items))
+    while needed and needed[-1] == COLON:
+        needed.pop()
+    return Subscript(to_code(owner), tuple(needed)) if needed else to_code(owner)
+
+
+def negate(node: SyntaxNode) -> SyntaxNode:
+    """−a, the sign at the first factor of a product.
+
+    >>> write_python(negate(read_python("a * b / c"))), write_python(negate(read_python("(a @ b) * c")))
+    ('-a * b / c', '-(a @ b) * c')
+    """
+    if isinstance(node, Binary) and BINDS[node.sign] == MULTIPLY:
+        apart = isinstance(node.left, Binary) and KINDS.get(node.left.sign) != KINDS.get(node.sign)
+        return Binary(node.sign, Unary("-", node.left) if apart else negate(node.left), node.right)
+    return Unary("-", node)
+
+
+def multiply(left: SyntaxNode, right: SyntaxNode) -> SyntaxNode:
+    """a * b * c, of a and b * c."""
+    if isinstance(right, Binary) and right.sign in ("*", "/"):
+        return Binary(right.sign, multiply(left, right.left), right.right)
+    return Binary("*", left, right)
+
+
+def add(left: SyntaxNode, right: SyntaxNode, sign: str = "+") -> SyntaxNode:
+    """a + b − c, of a and b − c."""
+    if sign == "+" and isinstance(right, Binary) and right.sign in ("+", "-"):
+        return Binary(right.sign, add(left, right.left), right.right)
+    return Binary(sign, left, right)
+
+
+def is_comparison(node: SyntaxNode) -> bool:
+    """Whether two things are compared."""
+    return isinstance(node, Binary) and node.sign in COMPARISONS

@@ -9,7 +9,6 @@ Python: a whitelist of syntax is walked, and what is not in it is refused.
 
 from __future__ import annotations
 
-import ast
 import math
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -23,17 +22,20 @@ import sympy as sp
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.functions import special
 from symgrad.indexing.symbols import Expr
+from symgrad.language.python_text import write_python
+from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Slice, Subscript, Unary
+from symgrad.language.trees import read_form
+from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
 from symgrad.numeric import Array, as_float
 from symgrad.numeric.exact import MOST_BITS, all_tame
 from symgrad.numeric.playing import in_type
 
 Read = Callable[[str, Mapping[str, Array]], Array]
 """How a call of the table is evaluated: its text and the arrays that it names."""
-SIGNS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.MatMult: operator.matmul,
-    ast.BitAnd: operator.and_, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "<": operator.lt,
+    "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
 CALLS: dict[str, Callable[..., Any]] = {
     "arange": np.arange, "eye": np.eye, "where": np.where, "ones_like": np.ones_like, "zeros_like": np.zeros_like,
@@ -49,34 +51,30 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 def evaluate_arrays(text: str, known: Mapping[str, Array], read: Read) -> Array:
     """The value of ``text``; raises `UnsupportedError` for what is no array operation."""
-    *definitions, last = ast.parse(text.replace("; ", "\n")).body
+    form = read_form(text)
     arrays = {name: in_type(array) for name, array in known.items()}
     with np.errstate(all="ignore"):
-        for line in definitions:
-            if not (isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name)):
-                raise refusal(line)
-            arrays[line.targets[0].id] = np.asarray(Walker(arrays, read).value(line.value))
-        if not isinstance(last, ast.Expr):
-            raise refusal(last)
+        for name, value in form.definitions:
+            arrays[name] = np.asarray(Walker(arrays, read).value(value))
         try:
-            return np.asarray(Walker(arrays, read).value(last.value))
+            return np.asarray(Walker(arrays, read).value(form.last))
         except (ValueError, IndexError, TypeError) as error:
             raise UnsupportedError(f"this cannot be evaluated: {error}") from error
 
 
-def refusal(node: ast.AST) -> SymgradError:
+def refusal(node: SyntaxNode) -> SymgradError:
     """The complaint about what is not in the whitelist."""
-    return UnsupportedError(f"this is no array operation: {ast.unparse(node)}")
+    return UnsupportedError(f"this is no array operation: {write_python(node)}")
 
 
-def takes_one_of_several(node: ast.AST) -> bool:
+def takes_one_of_several(node: SyntaxNode) -> bool:
     """Whether a call gives several tensors, of which one is taken: svd(x).U, split(x, 2)[1]."""
-    if not (isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.value, ast.Call)):
-        return False
-    function = node.value.func
-    if isinstance(node, ast.Attribute):
-        return node.attr not in ATTRIBUTES
-    return isinstance(function, ast.Name) and function.id not in CALLS and isinstance(node.slice, ast.Constant)
+    match node:
+        case Attribute(PythonCall(), name):
+            return name not in ATTRIBUTES
+        case Subscript(PythonCall(Name(name)), [Literal()]):
+            return name not in CALLS
+    return False
 
 
 class Walker:
@@ -85,78 +83,72 @@ class Walker:
     def __init__(self, arrays: Mapping[str, Array], read: Read) -> None:
         self.arrays, self.read = arrays, read
 
-    def value(self, node: ast.AST) -> Any:
+    def value(self, node: SyntaxNode) -> Any:
         """The value of one node: an array, a number, a shape, or None and a slice between brackets."""
-        if isinstance(node, ast.Constant):
-            return node.value
-        if isinstance(node, ast.Name) and node.id in self.arrays:
-            return self.arrays[node.id]
-        if isinstance(node, ast.Tuple):
-            return tuple(map(self.value, node.elts))
-        if isinstance(node, ast.List):
-            return [*map(self.value, node.elts)]
-        if isinstance(node, ast.BinOp) and type(node.op) in SIGNS:
-            return self.combined(type(node.op), self.value(node.left), self.value(node.right))
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in SIGNS:
-            return SIGNS[type(node.ops[0])](self.value(node.left), self.value(node.comparators[0]))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -self.value(node.operand)
-        if takes_one_of_several(node):
-            return in_type(self.read(ast.unparse(node), self.arrays))
-        if isinstance(node, ast.Subscript):
-            return self.value(node.value)[self.places(node.slice)]
-        if isinstance(node, ast.Attribute):
-            return self.attribute(node)
-        if isinstance(node, ast.Call):
-            return self.called(node)
+        match node:
+            case Literal(value):
+                return value
+            case Name(name) if name in self.arrays:
+                return self.arrays[name]
+            case Items(items, listed):
+                return (list if listed else tuple)(map(self.value, items))
+            case Binary(sign, left, right) if sign in SIGNS:
+                return self.combined(sign, self.value(left), self.value(right))
+            case Unary("-", operand):
+                return -self.value(operand)
+            case _ if takes_one_of_several(node):
+                return in_type(self.read(write_python(node), self.arrays))
+            case Subscript(owner, items):
+                places = tuple(map(self.place, items))
+                return self.value(owner)[places if len(places) > 1 else places[0]]
+            case Attribute(Name("math"), "pi"):
+                return math.pi
+            case Attribute(owner, name) if name in ATTRIBUTES:
+                found = self.value(owner)
+                return found.shape if name == "shape" else found.T if name == "T" else found.swapaxes(-1, -2)
+            case PythonCall():
+                return self.called(node)
         raise refusal(node)
 
-    def combined(self, sign: type[ast.AST], left: Any, right: Any) -> Any:
+    def combined(self, sign: str, left: Any, right: Any) -> Any:
         """Two operands with a sign between them; torch subtracts no truth values and multiplies no matrices of them."""
         truths = [getattr(side, "dtype", None) == np.bool_ for side in (left, right)]
-        if any(truths) and sign in (ast.Sub, ast.MatMult, ast.FloorDiv, ast.Mod):
+        if any(truths) and sign in ("-", "@", "//", "%"):
             raise UnsupportedError("torch has no such arithmetic of booleans")
         fitting = (float(s) if isinstance(s, int) and s.bit_length() > 63 else s for s in (left, right))
         return SIGNS[sign](*fitting)
 
-    def places(self, node: ast.AST) -> Any:
-        """What stands between brackets; positions are whole numbers."""
-        if isinstance(node, ast.Tuple):
-            return tuple(map(self.places, node.elts))
-        if isinstance(node, ast.Slice):
-            return slice(*(None if end is None else self.value(end) for end in (node.lower, node.upper, node.step)))
+    def place(self, node: SyntaxNode) -> Any:
+        """One place between brackets; positions are whole numbers."""
+        if isinstance(node, Slice):
+            return slice(*(None if end is None else self.value(end) for end in (node.start, node.stop, node.step)))
+        if isinstance(node, Dots):
+            return ...
         found = self.value(node)
-        if any(isinstance(part, ast.Div) or getattr(part, "attr", "") == "to" for part in ast.walk(node)):
-            raise UnsupportedError("positions have to be whole numbers")
+        for part in walk(node):
+            if (isinstance(part, Binary) and part.sign == "/") or (isinstance(part, Attribute) and part.name == "to"):
+                raise UnsupportedError("positions have to be whole numbers")
         return found.astype(np.int64) if isinstance(found, (np.ndarray, np.generic)) else found
 
-    def attribute(self, node: ast.Attribute) -> Any:
-        """.shape, .T, .mT and math.pi."""
-        if ast.unparse(node) == "math.pi":
-            return math.pi
-        if node.attr not in ATTRIBUTES:
-            raise refusal(node)
-        found = self.value(node.value)
-        return found.shape if node.attr == "shape" else found.T if node.attr == "T" else found.swapaxes(-1, -2)
-
-    def called(self, node: ast.Call) -> Any:
+    def called(self, node: PythonCall) -> Any:
         """A primitive; else a call of the table, read by the language, on what its arguments come to."""
-        function = node.func
-        if isinstance(function, ast.Name) and function.id in CALLS and not node.keywords:
-            return CALLS[function.id](*map(self.value, node.args))
-        owned = isinstance(function, ast.Attribute) and not (
-            isinstance(function.value, ast.Name) and function.value.id not in self.arrays
-        )
-        if isinstance(function, ast.Attribute) and owned:
-            owner = self.value(function.value)
-            if function.attr == "numel":
-                return owner.size
-            if function.attr in METHODS and not node.keywords:
-                return METHODS[function.attr](owner, *map(self.value, node.args))
-            return self.of_table(f"{{}}.{function.attr}", [owner], node)
-        return self.of_table(ast.unparse(function), [], node)
+        match node:
+            case PythonCall(Name(name), positional, []) if name in CALLS:
+                return CALLS[name](*map(self.value, positional))
+            case PythonCall(Attribute(owner, name), positional, keywords) if not self.is_module(owner):
+                found = self.value(owner)
+                if name == "numel":
+                    return found.size
+                if name in METHODS and not keywords:
+                    return METHODS[name](found, *map(self.value, positional))
+                return self.of_table(f"{{}}.{name}", [found], node)
+        return self.of_table(write_python(node.function), [], node)
 
-    def of_table(self, name: str, owners: list[Any], node: ast.Call) -> Any:
+    def is_module(self, node: SyntaxNode) -> bool:
+        """Whether a name is that of no array."""
+        return isinstance(node, Name) and node.name not in self.arrays
+
+    def of_table(self, name: str, owners: list[Any], node: PythonCall) -> Any:
         """An operation of the table."""
         named: dict[str, Array] = {}
 
@@ -169,8 +161,8 @@ class Walker:
             return f"x{len(named) - 1}"
 
         head = name.format(*map(told, owners))
-        plain = [told(self.value(argument)) for argument in node.args]
-        options = [f"{k.arg}={told(self.value(k.value))}" for k in node.keywords]
+        plain = [told(self.value(argument)) for argument in node.positional]
+        options = [f"{option.name}={told(self.value(option.value))}" for option in node.keywords]
         return in_type(self.read(f"{head}({', '.join([*plain, *options])})", named))
 
 

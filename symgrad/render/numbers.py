@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.closed_form.number_text import tidy_exponents
 from symgrad.explanation.evidence import Rounding
+from symgrad.language.python_text import tidy_exponents
 from symgrad.numeric import Array, as_float, without_fractions
 from symgrad.numeric.exact import euclidean
 

@@ -415,7 +415,7 @@ BOOK = [
     ("(1 - u) * b + u * tanh(w)", "w", "v * u * (1 - tanh(w) ** 2)"),
     ("(1 - sigmoid(u)) * b + sigmoid(u) * w", "u", "v * sigmoid(u) * (w - b) * (1 - sigmoid(u))"),
     ("u + X @ (b - Y @ u)", "u", "v - v @ X @ Y"),
-    ("u + X @ (b - Y @ u)", "X", "v[:, None] * (b - (Y @ u))"),
+    ("u + X @ (b - Y @ u)", "X", "v[:, None] * (b - Y @ u)"),
     ("(eye(3) - X @ Y) @ Z", "X", "-v @ Z.T @ Y.T"),
     ("u * b.cos() + w * b.sin()", "b", "v * (w * b.cos() - u * b.sin())"),
     ("F.batch_norm(x, w, b)", "x", "v / (b + 1e-05).sqrt()"),

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field, replace
 from symgrad.backward.page_names import OpaqueCall, write_calls
 from symgrad.backward.simplify import broadcasting, concat
 from symgrad.backward.simplify.broadcasting import Shapes, make_ones
-from symgrad.backward.simplify.factors import drop_double_transposes, fill_ones, order_signs
-from symgrad.backward.trees import add_terms, count_mentions, is_tensor_free, replace_names
+from symgrad.backward.simplify.factors import drop_double_transposes, order_signs
 from symgrad.language.python_text import write_python
 from symgrad.language.syntax_tree import Literal, PythonCall, Unary
+from symgrad.language.trees import add_terms, count_mentions, fill_ones, is_tensor_free, replace_names
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node
 from symgrad.shapes import Shape
 

@@ -26,15 +26,17 @@ from symgrad.backward.simplify.factors import (
     cancel_integers,
     collect_powers,
     drop_minus_one,
-    fill_ones,
     negate_product,
     split_minus,
     split_power,
     strip_reshape,
 )
-from symgrad.backward.trees import (
+from symgrad.language.python_text import COMPARISONS, call, method, write_python
+from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript, Unary
+from symgrad.language.trees import (
     Fraction,
     build_fraction,
+    fill_ones,
     is_full_slice,
     is_natural,
     is_new_axis,
@@ -42,8 +44,6 @@ from symgrad.backward.trees import (
     rewrite_tree,
     split_fraction,
 )
-from symgrad.language.python_text import COMPARISONS, write_python
-from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript, Unary
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops import TABLE
 from symgrad.ops.lookup import role_entry
@@ -102,7 +102,7 @@ class Broadcasting:
         match inner:
             case PythonCall(Attribute(_, word), sizes, []) if first is not None and all(map(is_natural, sizes)):
                 if prod(int(write_python(size)) for size in sizes) == prod(self.shapes[name]):
-                    return PythonCall(Attribute(first, word), (Attribute(Name(name), "shape"),), ())
+                    return method(first, word, f"{name}.shape")
         return None
 
     def bare(self, part: SyntaxNode, *others: SyntaxNode) -> SyntaxNode:
@@ -229,7 +229,7 @@ def split_ones_like(node: SyntaxNode) -> tuple[SyntaxNode, str] | None:
 
 def make_ones(name: str) -> SyntaxNode:
     """Ones, as many as a tensor has entries."""
-    return PythonCall(Name(ONES), (Name(name),), ())
+    return call(ONES, name)
 
 
 def cancel_fractions(expression: SyntaxNode, shapes: Shapes) -> SyntaxNode:

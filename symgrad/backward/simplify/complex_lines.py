@@ -16,9 +16,9 @@ from symgrad.backward.code import MODULES, shorten_expression
 from symgrad.backward.line_data import Backward, Line
 from symgrad.backward.simplify.broadcasting import is_zero
 from symgrad.backward.simplify.concat import PAD
-from symgrad.backward.trees import called_word, is_comparison, is_full_slice, is_new_axis, is_tensor_free, owner_name
-from symgrad.language.python_text import read_python, write_python
+from symgrad.language.python_text import is_comparison, method, write_python
 from symgrad.language.syntax_tree import Attribute, Keyword, Literal, PythonCall, Slice, Subscript, Unary
+from symgrad.language.trees import called_word, is_full_slice, is_new_axis, is_tensor_free, owner_name
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
@@ -123,7 +123,7 @@ class ComplexRewriter:
         else:
             word = called_word(function)
         if word == CONJUGATE:
-            return PythonCall(Attribute(given[0][0], "conj"), (), ()), kinds[0]
+            return method(given[0][0], "conj"), kinds[0]
         keywords = tuple(Keyword(k.name, self.untouched(k.value)) for k in node.keywords)
         return PythonCall(function, tuple(part for part, _ in given), keywords), complex_kind(
             word, max(kinds, default=REAL)
@@ -239,9 +239,9 @@ def rewrite_pairs_as_complex(
     words = ComplexRewriter(names, ranks)
 
     def said(line: Line) -> Line:
-        if line.code is None:
+        if line.tree is None:
             raise PairsNeeded
-        value, kind = words.of(read_python(line.code))
+        value, kind = words.of(line.tree)
         own = line.shape is not None and page(line.of)
         if kind == COMPLEX or (line.target != own and (kind == PAIRS) != (own in words.names)):
             raise PairsNeeded

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy as sp
 
 from symgrad.backward.simplify.broadcasting import Shapes, is_zero
-from symgrad.backward.trees import add_terms, is_comparison, is_full_slice, is_new_axis, rewrite_tree
-from symgrad.language.python_text import write_python
+from symgrad.language.python_text import call, is_comparison, method, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Slice, Subscript
+from symgrad.language.trees import add_terms, is_full_slice, is_new_axis, rewrite_tree
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
@@ -54,7 +54,7 @@ def drop_empty_margins(expression: SyntaxNode, shapes: Shapes) -> SyntaxNode:
             return node.positional[0]
         if called.startswith("conv_transpose"):
             kept = [k for k in node.keywords if k.name != "output_padding" or not nothing(k.value)]
-            return PythonCall(node.function, node.positional, tuple(kept))
+            return replace(node, keywords=tuple(kept))
         return node
 
     return rewrite_tree(expression, without)
@@ -130,19 +130,18 @@ def find_chains(parts: Mapping[int, PaddedPart]) -> Iterator[list[int]]:
 def concatenate_chain(found: Sequence[PaddedPart], shape: Shape) -> SyntaxNode:
     """What lies side by side, with zeros around where it does not fill its axis."""
     axis = found[0].axis
-    place = Literal(axis if axis == -1 else len(shape) + axis)
+    place = axis if axis == -1 else len(shape) + axis
     inner = [strip_new_axis(part.inner, len(shape) + axis) for part in found]
     pieces = [rest for rest in inner if rest is not None]
     if len(pieces) == len(found):
         at = [] if axis == -len(shape) else [place]
-        whole = PythonCall(Name("stack"), (Items(tuple(pieces), True), *at), ())
+        whole = call("stack", pieces, *at)
     else:
-        whole = PythonCall(Name("cat"), (Items(tuple(part.inner for part in found), True), place), ())
+        whole = call("cat", [part.inner for part in found], place)
     if found[0].first == 0 and found[-1].last == shape[axis]:
         return whole
-    nothing: list[SyntaxNode] = [Literal(0)] * (2 * (-axis - 1))
-    margins = Items((*nothing, found[0].margins[0], found[-1].margins[1]))
-    return PythonCall(Name(PAD), (whole, margins), ())
+    nothing = (0,) * (2 * (-axis - 1))
+    return call(PAD, whole, (*nothing, found[0].margins[0], found[-1].margins[1]))
 
 
 def merge_common_margins(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
@@ -160,8 +159,8 @@ def merge_common_margins(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
                 groups.setdefault(write_python(margins), []).append(term)
             case _:
                 groups[str(n)] = [term]
-    every, pad = groups.values(), Name(PAD)
-    return [group[0] if len(group) == 1 else PythonCall(pad, add_inside_margins(group), ()) for group in every]
+    every = groups.values()
+    return [group[0] if len(group) == 1 else call(PAD, *add_inside_margins(group)) for group in every]
 
 
 def merge_common_conditions(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
@@ -236,7 +235,7 @@ class StridedPart:
 
     def with_inner(self, inner: SyntaxNode) -> SyntaxNode:
         """Something else in its place."""
-        return PythonCall(self.call.function, (*self.call.positional[:2], inner), ())
+        return call(self.call.function, *self.call.positional[:2], inner)
 
 
 def merge_interleaved(terms: Sequence[SyntaxNode], shape: Shape) -> list[SyntaxNode]:
@@ -273,9 +272,8 @@ def build_interleaved(turns: Sequence[StridedPart], shape: Shape) -> SyntaxNode:
     """``stack([a, b], -1).flatten(-2)``: side by side on an axis of their own, which goes into the one before it."""
     axis, last = turns[0].axis, len(shape) - 1
     new, joined = (-1, [-2]) if axis == last else (axis + 1, [axis, axis + 1])
-    parts = Items(tuple(turn.inner for turn in turns), True)
-    row = PythonCall(Name(role_entry(Role.STACKS).name), (parts, Literal(new)), ())
-    return PythonCall(Attribute(row, role_entry(Role.FLATTENS).name), tuple(map(Literal, joined)), ())
+    row = call(role_entry(Role.STACKS).name, [turn.inner for turn in turns], new)
+    return method(row, role_entry(Role.FLATTENS).name, *joined)
 
 
 def find_strided_part(term: SyntaxNode, shape: Shape) -> StridedPart | None:

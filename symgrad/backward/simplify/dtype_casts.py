@@ -19,10 +19,10 @@ from enum import Enum
 from symgrad.backward.code import condition_of_call
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import computes_truths
-from symgrad.backward.trees import is_comparison, owner_name, rewrite_tree, tensor_names
 from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differentiable
-from symgrad.language.python_text import COMPARISONS
+from symgrad.language.python_text import COMPARISONS, is_comparison, method
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript, Unary
+from symgrad.language.trees import owner_name, rewrite_tree, tensor_names
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
@@ -202,7 +202,7 @@ class CastInserter:
 
     def cast(self, node: SyntaxNode) -> SyntaxNode:
         """In the type of the line's tensor."""
-        return PythonCall(Attribute(node, "to"), (Name(self.like),), ())
+        return method(node, "to", self.like)
 
     def seen(self, node: SyntaxNode) -> tuple[SyntaxNode, HeldKind]:
         """An expression as torch wants it, and what it holds."""

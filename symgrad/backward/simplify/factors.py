@@ -19,20 +19,19 @@ from dataclasses import replace
 from decimal import Decimal
 from math import gcd, inf, prod
 
-from symgrad.backward.trees import (
-    Definitions,
+from symgrad.closed_form.array_text import CALLS
+from symgrad.functions import finite
+from symgrad.language.python_text import is_comparison, write_python
+from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Unary
+from symgrad.language.trees import (
+    FormCode,
     Fraction,
-    is_comparison,
     is_natural,
     rewrite_tree,
     split_fraction,
     strip_minus,
     tensor_names,
 )
-from symgrad.closed_form.array_text import CALLS
-from symgrad.functions import finite
-from symgrad.language.python_text import write_python
-from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Unary
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops import TABLE
 
@@ -175,23 +174,22 @@ ROOT = "r"
 """The reciprocal of a standard deviation in textbooks."""
 
 
-def name_divisor(definitions: Definitions, last: SyntaxNode) -> tuple[Definitions, SyntaxNode]:
+def name_divisor(form: FormCode) -> FormCode:
     """A long quotient with its divisor, which reads no cotangent, named; anything else as it is.
 
-    >>> from symgrad.language.python_text import read_python
+    >>> from symgrad.language.trees import read_form
     >>> long = "v * x - v.mean(-1, keepdim=True) - x * (v * x).mean(-1, keepdim=True)"
-    >>> names, last = name_divisor([], read_python(f"({long}) / (x.var(-1, keepdim=True) + 1).sqrt()"))
-    >>> print(write_python(names[0][1]), "|", write_python(last)[:9])
-    1 / (x.var(-1, keepdim=True) + 1).sqrt() | r * (v *
+    >>> name_divisor(read_form(f"({long}) / (x.var(-1, keepdim=True) + 1).sqrt()")).text[:53]
+    'r = 1 / (x.var(-1, keepdim=True) + 1).sqrt(); r * (v '
     """
-    known = {name for name, _ in definitions}
+    known, last = {name for name, _ in form.definitions}, form.last
     if len(write_python(last)) <= LONG or not isinstance(last, Binary) or last.sign != "/":
-        return definitions, last
+        return form
     names = tensor_names(last.right)
     if not names or "v" in names or names & known or ROOT in known or len(write_python(last.right)) <= DEEP:
-        return definitions, last
+        return form
     over = Binary("/", Literal(1), last.right)
-    return [*definitions, (ROOT, over)], Binary("*", Name(ROOT), last.left)
+    return FormCode(Binary("*", Name(ROOT), last.left), (*form.definitions, (ROOT, over)))
 
 
 def drop_ones_like(value: SyntaxNode, like: str) -> SyntaxNode:
@@ -208,26 +206,6 @@ def drop_ones_like(value: SyntaxNode, like: str) -> SyntaxNode:
         return value
     above = Literal(1) if write_python(value.left) == f"ones_like({like})" else drop_ones_like(value.left, like)
     return value if above is value.left else Binary("/", above, value.right)
-
-
-def fill_ones(number: SyntaxNode, ones: SyntaxNode) -> SyntaxNode:
-    """A number everywhere, the other way round.
-
-    >>> from symgrad.language.python_text import read_python
-    >>> write_python(fill_ones(read_python("-1 / 8"), Name("ones")))
-    '-ones / 8'
-    >>> write_python(fill_ones(Literal(-1), Name("ones")))
-    '-ones'
-    """
-    if isinstance(number, Literal) and number.value == 1:
-        return ones
-    if isinstance(number, Literal) and number.value == -1:
-        return Unary("-", ones)
-    if isinstance(number, Unary):
-        return Unary(number.sign, fill_ones(number.operand, ones))
-    if isinstance(number, Binary) and number.sign == "/":
-        return Binary("/", fill_ones(number.left, ones), number.right)
-    return Binary("*", number, ones)
 
 
 def strip_transpose(node: SyntaxNode) -> SyntaxNode | None:

@@ -28,6 +28,9 @@ from symgrad.indexing.definitions import remaining_factors
 from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, name_of
+from symgrad.language.python_text import Part, call, index
+from symgrad.language.syntax_tree import Literal, Slice
+from symgrad.notation.tree import SyntaxNode
 from symgrad.program import free_name
 from symgrad.shapes import Size
 
@@ -198,7 +201,9 @@ def group_sums_by_range(sums: Iterable[tuple[Expr, Expr, list[Index]]]) -> Itera
 SPECTRUM = "spectrum"
 
 
-TRANSFORM_CALLS = {-1: ("fft", ""), 1: ("ifft", ', norm="forward"')}
+TRANSFORM_CALLS: Mapping[int, tuple[str, Mapping[str, Part]]] = {
+    -1: ("fft", {}), 1: ("ifft", {"norm": Literal("forward")}),
+}  # fmt: skip
 """The transform that turns forwards or back, neither divided by n."""
 
 
@@ -214,20 +219,18 @@ class FourierTransform:
     points: tuple[Size, ...]
     kept: tuple[Size, ...]
 
-    def text(self, inner: str, size: Callable[[Size], str]) -> str:
+    def code(self, inner: SyntaxNode, size: Callable[[Size], SyntaxNode]) -> SyntaxNode:
         """As torch is called; ``size`` writes a length."""
         word, norm = TRANSFORM_CALLS[self.sign]
-        several = len(self.dims) > 1
-        lengths, dims = [size(n) for n in self.points], [str(d) for d in self.dims]
-        padded = self.points != self.given
-        length = f", s=({', '.join(lengths)})" if several else f", n={lengths[0]}"
-        every = self.dims == tuple(range(self.rank)) if several else self.dims == (self.rank - 1,)
-        along = "" if every else f", dim=({', '.join(dims)})" if several else f", dim={dims[0]}"
-        found = f"torch.fft.{word}{'n' * several}({inner}{length * padded}{along}{norm})"
+        several, options = len(self.dims) > 1, dict[str, Part]()
+        if self.points != self.given:
+            lengths = tuple(map(size, self.points))
+            options |= {"s": lengths} if several else {"n": lengths[0]}
+        if self.dims != (tuple(range(self.rank)) if several else (self.rank - 1,)):
+            options["dim"] = self.dims if several else self.dims[0]
+        found = call(f"torch.fft.{word}{'n' * several}", inner, **options, **norm)
         cut = dict(zip(self.dims, self.kept, strict=True)) if self.kept != self.points else {}
-        last = max(cut, default=-1)
-        parts = [f":{size(cut[d])}" if d in cut else ":" for d in range(last + 1)]
-        return f"{found}[{', '.join(parts)}]" if parts else found
+        return index(found, [Slice(None, size(cut[d]) if d in cut else None, None) for d in range(self.rank)])
 
 
 @dataclass
@@ -268,19 +271,19 @@ class FourierSums:
             return None
         entry, factor = read[0], term / read[0]
         at, dims, points, signs = list(indices_of(entry)), [], [], set()
-        for index in bound:
-            around = [(angle, e) for angle, e in turns.items() if angle.has(index) and powers[e] != 0]
-            if len(around) != 1 or at.count(index) != 1:
+        for place in bound:
+            around = [(angle, e) for angle, e in turns.items() if angle.has(place) and powers[e] != 0]
+            if len(around) != 1 or at.count(place) != 1:
                 return None
             angle, e = around[0]
             partner = next((p for p in self.axes if angle.has(p)), None)
             if partner is None:
                 return None
-            count = sp.cancel(2 * sp.pi * index * partner / angle)
-            if count.has(index, partner, sp.pi):
+            count = sp.cancel(2 * sp.pi * place * partner / angle)
+            if count.has(place, partner, sp.pi):
                 return None
-            dims.append(at.index(index))
-            points.append((count, index.size, partner.size))
+            dims.append(at.index(place))
+            points.append((count, place.size, partner.size))
             at[dims[-1]] = partner
             signs.add(powers[e])
             factor /= e ** powers[e]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
 import sympy as sp
 
@@ -17,9 +18,9 @@ from symgrad.closed_form.fragments import (
     add_fragments,
     align_all,
     align_axes,
-    apply_elementwise,
     axis_number,
     broadcast_axes,
+    call_elementwise,
     call_method,
     choose_body_order,
     common_axis_order,
@@ -31,14 +32,10 @@ from symgrad.closed_form.fragments import (
     split_signs,
 )
 from symgrad.closed_form.number_text import (
-    ADD,
-    ATOM,
-    COMPARE,
-    MULTIPLY,
-    NEGATE,
-    POWER,
+    PI,
     NoForm,
-    find_exact_text,
+    find_exact_code,
+    plain_number,
     split_decimal,
     write_decimal,
     write_quotient,
@@ -59,11 +56,14 @@ from symgrad.closed_form.writing.accesses import is_class_delta, write_access, w
 from symgrad.closed_form.writing.complex_forms import write_complex_gradient
 from symgrad.closed_form.writing.known_calls import write_known_call
 from symgrad.closed_form.writing.shorthand_writers import SHORTHANDS, write_function_call, write_norm, write_root
-from symgrad.closed_form.writing.sum_writers import write_sum
+from symgrad.closed_form.writing.sum_writers import calls_einsum, write_sum
 from symgrad.functions import high
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access
+from symgrad.language.python_text import add, call, method, multiply, negate, to_code
+from symgrad.language.syntax_tree import Literal
+from symgrad.notation.tree import Binary, SyntaxNode
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
 
@@ -107,42 +107,45 @@ class FormWriter(Notation):
 
     def number(self, node: Expr) -> Fragment:
         """A number or a size."""
+        return Fragment(self.number_code(node), ())
+
+    def number_code(self, node: Expr) -> SyntaxNode:
+        """The code of a number or a size."""
         if node.is_Integer:
-            return Fragment(str(node), NEGATE if node < 0 else ATOM, ())
+            return to_code(int(node))
         if isinstance(node, Root):
-            return write_root(self, node, ())
-        if is_written_out(node) and (computed := find_exact_text(float(node))) is not None:
-            return Fragment(*computed, ())
+            return write_root(self, node, ()).code
+        if is_written_out(node) and (computed := find_exact_code(float(node))) is not None:
+            return computed
         if node.is_Float and (share := write_quotient(node, self.program)) is not None:
-            return Fragment(share, NEGATE if node < 0 else MULTIPLY, ())
+            return share
         if is_decimal(node) or has_few_digits(node):
-            return Fragment(write_decimal(node), NEGATE if node < 0 else ATOM, ())
+            return write_decimal(node)
         if node.is_Rational:
-            return Fragment(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
+            return Binary("/", to_code(int(node.p)), Literal(int(node.q)))
         if node.is_Symbol or isinstance(node, (sp.floor, sp.Mod)):
-            return Fragment(*write_size(node, self.program.inputs), ())
+            return write_size(node, self.program.inputs)
         if node.is_Add:
             terms = [(minus, bool(t.is_number), self.number(t)) for minus, t in split_signs(node.args)]
             (minus, _, first), *rest = sorted(terms, key=lambda term: (*term[:2], term[2].text))
-            text = f"-{first.inside(NEGATE)}" if minus else first.text
-            return Fragment(text + "".join(f" {'-' if m else '+'} {t.inside(MULTIPLY)}" for m, _, t in rest), ADD, ())
+            whole = negate(first.code) if minus else first.code
+            return reduce(lambda total, term: add(total, term[2].code, "-" if term[0] else "+"), rest, whole)
         if node.is_number and not node.is_real:  # log(−2)
             raise NoForm
         if node is sp.pi:
-            return Fragment("math.pi", ATOM, ())
+            return PI
         if isinstance(node, sp.log) and node.args[0].is_Integer:
-            return Fragment(f"math.log({node.args[0]})", ATOM, ())
+            return call("math.log", int(node.args[0]))
         if node.is_number and not (node.is_Pow and node.exp == sp.Rational(1, 2)):
-            return Fragment(write_decimal(node), NEGATE if node < 0 else ATOM, ())
+            return write_decimal(node)
         if node.is_Pow and node.exp == -1:
-            return Fragment(f"1 / {self.number(node.base).inside(POWER)}", MULTIPLY, ())
+            return Binary("/", Literal(1), self.number_code(node.base))
         if node.is_Pow and node.exp.is_Rational:
-            text = f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}"
-            return Fragment(text.removesuffix(".0"), POWER, ())
+            return Binary("**", self.number_code(node.base), plain_number(float(node.exp)))
         if node.is_Mul and all(size.is_Symbol for size in node.args):
             return self.size_product(node.args, sp.S.One)
         if node.is_Mul and not node.is_number:
-            return self.product(list(node.args), ())
+            return self.product(list(node.args), ()).code
         raise NoForm
 
     def add(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
@@ -218,9 +221,9 @@ class FormWriter(Notation):
         plain = keep_size_one_axes(written) or written
         kept = [piece.kept or piece for piece in plain]
         size = abs(coefficient)
-        number = (negative, str(size.p), size.q)
+        number = (negative, Literal(int(size.p)), int(size.q))
         if has_few_digits(size) and (not above or (size.p != 1 and all(map(is_class_delta, above)))):
-            number = (negative, repr(float(size)), 1)  # a weight: 0.9 of a class, and 0.1 / n of each
+            number = (negative, Literal(float(size)), 1)  # a weight: 0.9 of a class, and 0.1 / n of each
         whole, *more = (
             self._quotient(number, each[: len(above)], each[len(above) :], sizes, prefer)
             for each in (plain, *([kept] if kept != plain and keep_size_one_axes(kept) else []))
@@ -228,46 +231,30 @@ class FormWriter(Notation):
         return replace(whole, kept=more[0]) if more else whole
 
     def _quotient(
-        self, number: tuple[bool, str, int], pieces: list[Fragment], under: list[Fragment], sizes: list[Expr],
+        self, number: tuple[bool, Literal, int], pieces: list[Fragment], under: list[Fragment], sizes: list[Expr],
         prefer: Sequence[Index],
     ) -> Fragment:  # fmt: skip
         """The same of what is written, and of a number: whether it is below 0, what it multiplies and divides by."""
         negative, lead, share = number
         target = common_axis_order([*pieces, *under], prefer)
-        sign = "-" if negative else ""
-        parts = [align_axes(p, target).inside(MULTIPLY) for p in pieces]
-        if lead != "1" or not parts or (negative and pieces[0].binds == COMPARE):
+        parts = [align_axes(p, target).code for p in pieces]
+        if lead != Literal(1) or not parts or (negative and pieces[0].compares):
             parts = [lead, *parts]
-        text = " * ".join(parts)
-        divisors = [align_axes(u, target).inside(ATOM if u.binds < POWER else POWER) for u in under]
+        divisors = [align_axes(u, target).code for u in under]
         if sizes or share != 1:
-            divisor = self.size_product(sizes, share)
-            divisors.append(divisor.inside(POWER))
-        for divisor_text in divisors:
-            text = f"{text} / {divisor_text}"
-        binds = MULTIPLY if len(parts) > 1 or divisors else (pieces[0].binds if pieces else ATOM)
-        if len(parts) == 1 and not divisors and pieces:
-            text = align_axes(pieces[0], target).text
-        if sign:
-            text = f"-{text}" if binds >= MULTIPLY else f"-({text})"
-            binds = min(NEGATE, MULTIPLY) if binds >= MULTIPLY else NEGATE
-        return Fragment(text, binds, broadcast_axes([*pieces, *under], target))
+            divisors.append(self.size_product(sizes, share))
+        whole = reduce(partial(Binary, "/"), divisors, reduce(multiply, parts))
+        return Fragment(negate(whole) if negative else whole, broadcast_axes([*pieces, *under], target))
 
-    def size_product(self, sizes: Sequence[Expr], number: Expr) -> Fragment:
+    def size_product(self, sizes: Sequence[Expr], number: Expr) -> SyntaxNode:
         """A product of sizes, as numel() where it is one."""
-        whole = sp.Mul(*sizes)
-        texts = [] if number == 1 else [str(number)]
+        whole, parts = sp.Mul(*sizes), [] if number == 1 else [to_code(int(number))]
         if sizes:
-            for tensor in self.program.inputs:
-                if len(tensor.shape) > 1 and whole == sp.Mul(*tensor.shape):
-                    texts.append(f"{tensor.name}.numel()")
-                    break
-            else:
-                parts = sorted((self.number(s) for s in sizes), key=lambda part: part.text)
-                texts += [p.inside(MULTIPLY if len(parts) > 1 or texts else COMPARE) for p in parts]
-                if len(sizes) == 1 and number == 1:
-                    return parts[0]
-        return Fragment(" * ".join(texts), ATOM if len(texts) == 1 else MULTIPLY, ())
+            named = (t.name for t in self.program.inputs if len(t.shape) > 1 and whole == sp.Mul(*t.shape))
+            one = next(named, None)
+            own = sorted((self.number(size) for size in sizes), key=lambda part: part.text) if one is None else []
+            parts += [method(one, "numel")] if one is not None else [part.code for part in own]
+        return reduce(multiply, parts)
 
     def power(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """x ** 2, x.sqrt()."""
@@ -276,11 +263,11 @@ class FormWriter(Notation):
             return write_norm(self, base, prefer)
         inner = self.write(base, prefer)
         if exponent == sp.Rational(1, 2):
-            return apply_elementwise(inner, "sqrt()")
+            return call_elementwise(inner, partial(method, word="sqrt"))
         halves = exponent.is_Rational and exponent.q == 2
-        raised = Fragment(repr(float(exponent)), ATOM, ()) if halves else self.write(exponent, prefer)
+        raised = Fragment(to_code(float(exponent)), ()) if halves else self.write(exponent, prefer)
         (left, right), axes = align_all([inner, raised], prefer)
-        return Fragment(f"{left.inside(ATOM)} ** {right.inside(ATOM)}", POWER, axes)
+        return Fragment(Binary("**", left.code, right.code), axes)
 
     def condition(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """[x > 0] is (x > 0); conditions on indices have no notation."""
@@ -288,7 +275,7 @@ class FormWriter(Notation):
         if relation.func not in RELATIONS or not reads_tensor(relation):
             raise NoForm
         (left, right), axes = align_all([self.write(a, prefer) for a in relation.args], prefer)
-        return Fragment(f"{left.inside(ADD)} {RELATIONS[relation.func]} {right.inside(ADD)}", COMPARE, axes)
+        return Fragment(Binary(RELATIONS[relation.func], left.code, right.code), axes)
 
     def log_of_exponentials(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """log Σ_k exp(f[p,k]) is f.logsumexp(-1)."""
@@ -298,21 +285,21 @@ class FormWriter(Notation):
             raise NoForm
         axis = axis_number(body.axes, bound[0])
         left, rest = tuple(None if a in bound else a for a in body.axes), tuple(a for a in body.axes if a not in bound)
-        kept = call_method(body, f"logsumexp({axis}, keepdim=True)", left)
-        return replace(call_method(body, f"logsumexp({axis})", rest), kept=kept)
+        kept = call_method(body, left, "logsumexp", axis, keepdim=True)
+        return replace(call_method(body, rest, "logsumexp", axis), kept=kept)
 
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """``node`` in exactly the shape of ``wanted``; a second derivative has more axes."""
         self.is_hessian = len(axes) > len(self.program.tensor(wanted).shape)
-        call = write_complex_gradient(self, node, axes, FormWriter) or write_known_call(self, node, axes, wanted)
-        if call is not None:
-            return Fragment(call, ATOM, tuple(axes))
+        known = write_complex_gradient(self, node, axes, FormWriter) or write_known_call(self, node, axes, wanted)
+        if known is not None:
+            return Fragment(known, tuple(axes))
         piece = self._by_axes(node, axes, wanted)
-        row = merge_axes(node, axes) if "einsum(" in piece.text else None
+        row = merge_axes(node, axes) if calls_einsum(piece.code) else None
         if row is not None:
             together = self.write(*row)
-            if together.axes == row[1] and "einsum(" not in together.text:
-                return call_method(together, f"reshape({wanted}.shape)", tuple(axes))
+            if together.axes == row[1] and not calls_einsum(together.code):
+                return call_method(together, tuple(axes), "reshape", f"{wanted}.shape")
         return piece
 
     def _by_axes(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
@@ -329,9 +316,7 @@ class FormWriter(Notation):
             return lined
         if not lined.axes and not reads_tensor(node):  # a number has no methods
             if node.is_Rational and abs(node.p) == 1 and node.q > 1:  # a share of so many, be they ten or eight
-                lined = Fragment(f"{'-' if node < 0 else ''}1 / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
+                lined = Fragment(Binary("/", to_code(int(node.p)), Literal(int(node.q))), ())
             return fill_with_number(lined, wanted, axes)
-        own = f"{wanted}.shape"
-        if self.is_hessian:
-            own = ", ".join(self.texts.size(axis.size) for axis in axes)
-        return call_method(lined, f"expand({own})", tuple(axes))
+        own = [self.texts.size(axis.size) for axis in axes] if self.is_hessian else [f"{wanted}.shape"]
+        return call_method(lined, tuple(axes), "expand", *own)

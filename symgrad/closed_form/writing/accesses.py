@@ -16,7 +16,8 @@ read twice or not at all, or where one of p and q is no index.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import islice
 
 import sympy as sp
@@ -28,15 +29,18 @@ from symgrad.closed_form.fragments import (
     call_method,
     drop_size_one_axes,
     fill_with_number,
-    multiply_by_number,
     shape_in_scope,
 )
-from symgrad.closed_form.number_text import ATOM, MATMUL, MULTIPLY, NoForm, add_index
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.rewriting.conditions import ignores_class
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.brackets import by_whole_numbers
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
+from symgrad.language.python_text import COLON, call, index, method
+from symgrad.language.syntax_tree import Slice, Subscript
+from symgrad.language.trees import fill_ones, transpose_matrix
+from symgrad.notation.tree import Binary, Dots, SyntaxNode
 from symgrad.shapes import Size
 
 
@@ -44,56 +48,48 @@ def write_access(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -
     """x[p,q] is x; constants and shifts are slices; row-major numbers are reshapes."""
     name, indices = name_of(node), indices_of(node)
     shape = shape_in_scope(notation, name)
-    text, binds = notation.texts.tensor(name)
-    piece = Fragment(text, binds, ())
+    piece = Fragment(notation.texts.tensor(name), ())
     if len(shape) != len(indices):  # half of a number that is written as a complex one beside it
         raise NoForm
     if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
         if len(set(indices)) == len(indices):
             flipped = write_transposed_product(notation, name, indices)
-            return Fragment(text, binds, indices, flipped=flipped, inverts=find_inverted(notation, name, indices))
+            return Fragment(piece.code, indices, flipped=flipped, inverts=find_inverted(notation, name, indices))
         if len(indices) == 2:
-            return call_method(piece, "diag()", (indices[0],))
+            return call_method(piece, (indices[0],), "diag")
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
         return write_digit_permutation(notation, piece, indices, shape, prefer)
     if any(reads_tensor(i) for i in indices):
         return write_selection(notation, piece, indices, shape)
     if len(moving := [i for place in indices for i in free_indices(place)]) > len(set(moving)):
         return write_diagonal(notation, piece, indices, shape)
-    items: list[str] = []
+    items: list[SyntaxNode] = []
     axes: list[Index | None] = []
-    turns: list[str] = []
-    for index, size in zip(indices, shape, strict=True):
-        if isinstance(index, Index) and index.size == size:
-            items.append(":")
-            axes.append(index)
-        elif index == 0 and size == 1:
-            items.append(":")
+    turns: list[Turn] = []
+    for place, size in zip(indices, shape, strict=True):
+        if isinstance(place, Index) and place.size == size:
+            items.append(COLON)
+            axes.append(place)
+        elif place == 0 and size == 1:
+            items.append(COLON)
             axes.append(None)
-        elif index.is_Integer:
-            items.append(str(index))
-        elif not free_indices(index):
-            items.append(notation.texts.size(index))
+        elif not free_indices(place):
+            items.append(notation.texts.size(place))
         else:
-            item, turn = write_shift(notation, index, size, axes)
+            item, turn = write_shift(notation, place, size, axes)
             items.append(item)
-            turns += [turn] if turn else []
-    if not turns and all(item == ":" for item in items):
-        return Fragment(text, binds, tuple(axes))
-    return Fragment(".".join([add_index(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
+            turns += [turn] if turn is not None else []
+    return Fragment(reduce(lambda code, turn: turn(code), turns, index(piece.code, items)), tuple(axes))
 
 
 def write_transposed_product(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:
     """The transpose of a forward value that is a matrix product: (a @ b).T is b.T @ a.T; a symmetric one is its own."""
     if name in notation.symmetric:
-        return Fragment(*notation.texts.tensor(name), tuple(reversed(indices)))
+        return Fragment(notation.texts.tensor(name), tuple(reversed(indices)))
     factors = notation.texts.factors(name)
     if factors is None or len(indices) != 2:
         return None
-    turned = [call_method(Fragment(*factor, ()), "T", ()) for factor in reversed(factors)]
-    turned = [Fragment(p.text.removesuffix(".T.T"), ATOM, ()) if p.text.endswith(".T.T") else p for p in turned]
-    text = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
-    return Fragment(text, MATMUL, tuple(reversed(indices)))
+    return Fragment(Binary("@", *map(transpose_matrix, reversed(factors))), tuple(reversed(indices)))
 
 
 def find_inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:
@@ -102,14 +98,20 @@ def find_inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Fr
     if matrix is None or len(indices) != 2:
         return None
     return Fragment(
-        *notation.texts.tensor(matrix), tuple(indices), flipped=write_transposed_product(notation, matrix, indices)
+        notation.texts.tensor(matrix), tuple(indices), flipped=write_transposed_product(notation, matrix, indices)
     )
 
 
-def write_shift(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> tuple[str, str]:
+Turn = Callable[[SyntaxNode], SyntaxNode]
+"""What turns an axis round."""
+
+
+def write_shift(
+    notation: Notation, position: Expr, size: Size, axes: list[Index | None]
+) -> tuple[SyntaxNode, Turn | None]:
     """x[c + p] for p below n is x[c:c + n]; x[c − p] is one that is flipped; x[(c + p) mod n] is rolled by −c."""
-    around = isinstance(index, sp.Mod) and index.args[1] == size
-    place = index.args[0] if around else index
+    around = isinstance(position, sp.Mod) and position.args[1] == size
+    place = position.args[0] if around else position
     if len(free_indices(place)) != 1:
         raise NoForm
     (moving,) = free_indices(place)
@@ -121,14 +123,15 @@ def write_shift(notation: Notation, index: Expr, size: Size, axes: list[Index | 
     axis = len(axes) - 1
     if around:
         start = sp.expand(start - sp.expand(start).coeff(size) * size)  # once around is where it was
-        return ":", f"roll({notation.texts.size(-start)}, {axis})" if start != 0 else ""
+        by = notation.texts.size(-start)
+        return COLON, (lambda code: method(code, "roll", by, axis)) if start != 0 else None
     if slope < 0:
         start = start - moving.size + 1
     start, stop = sp.expand(start), sp.expand(start + moving.size)
     if not notation.is_size(start) or not notation.is_size(sp.expand(size - stop)):
         raise NoForm  # a place outside the axis: read only where something else is 0
-    first, last = ("" if end == usual else notation.texts.size(end) for end, usual in ((start, 0), (stop, size)))
-    return f"{first}:{last}", f"flip({axis})" if slope < 0 else ""
+    first, last = (None if end == usual else notation.texts.size(end) for end, usual in ((start, 0), (stop, size)))
+    return Slice(first, last, None), (lambda code: method(code, "flip", axis)) if slope < 0 else None
 
 
 def write_selection(notation: Notation, piece: Fragment, indices: Sequence[Expr], shape: Sequence[Size]) -> Fragment:
@@ -142,11 +145,11 @@ def write_selection(notation: Notation, piece: Fragment, indices: Sequence[Expr]
             i != axis for place, (i, axis) in enumerate(zip(indices, positions.axes, strict=True)) if place not in read
         ):
             raise NoForm
-        return call_method(piece, f"gather({read[0]}, {positions.text})", positions.axes)
+        return call_method(piece, positions.axes, "gather", read[0], positions.code)
     axes = [positions.axes[0] if place in read and len(positions.axes) == 1 else i for place, i in enumerate(indices)]
     if len(set(axes)) < len(axes) or not all(isinstance(i, Index) for i in axes):
         raise NoForm
-    return Fragment(f"{piece.inside(ATOM)}[{':, ' * read[0]}{positions.text}]", ATOM, tuple(axes))
+    return Fragment(index(piece.code, [*[COLON] * read[0], positions.code]), tuple(axes))
 
 
 def write_diagonal(notation: Notation, piece: Fragment, indices: Sequence[Expr], shape: Sequence[Size]) -> Fragment:
@@ -167,12 +170,9 @@ def write_diagonal(notation: Notation, piece: Fragment, indices: Sequence[Expr],
     if 0 not in beyond or not all(map(notation.is_size, beyond)):
         raise NoForm
     first, second = twice
-    if (first, second) == (0, 1):
-        call = f"diagonal({ahead})" if ahead else "diagonal()"
-    else:
-        call = f"diagonal({ahead}, {first}, {second})"
+    told = ([int(ahead)] if ahead else []) if (first, second) == (0, 1) else [int(ahead), first, second]
     rest = [i for i, _ in other_axes(indices, shape, twice)]
-    return call_method(piece, call, (*rest, along))
+    return call_method(piece, (*rest, along), "diagonal", *told)
 
 
 def other_axes(indices: Sequence[Expr], shape: Sequence[Size], but: Sequence[int]) -> list[tuple[Expr, Size]]:
@@ -206,10 +206,10 @@ def write_digit_permutation(
     if not once and (len(read) < len(shape) or any(len(digits) != 1 for digits, _ in read)):
         piece = write_reshape(notation, piece, [sizes[digit] for digit in flat])
     if wanted != flat:
-        piece = call_method(piece, f"permute({', '.join(str(flat.index(digit)) for digit in wanted)})", ())
+        piece = call_method(piece, (), "permute", *map(flat.index, wanted))
     if len(axes) < len(wanted):
         return write_reshape(notation, piece, [axis.size for axis in axes], axes)
-    return Fragment(piece.text, piece.binds, axes)
+    return Fragment(piece.code, axes)
 
 
 def merge_digits_of_axes(indices: Sequence[Expr], shape: Sequence[Size]) -> Iterator[tuple[Expr, Size]]:
@@ -259,8 +259,8 @@ def write_reshape(notation: Notation, piece: Fragment, sizes: Sequence[Size], ax
     """``piece.reshape(sizes)``; an input's own shape by its name."""
     for tensor in notation.program.inputs:
         if tensor.shape == tuple(sizes) and len(sizes) > 1:
-            return call_method(piece, f"reshape({tensor.name}.shape)", axes)
-    return call_method(piece, f"reshape({', '.join(notation.texts.size(size) for size in sizes)})", axes)
+            return call_method(piece, axes, "reshape", f"{tensor.name}.shape")
+    return call_method(piece, axes, "reshape", *map(notation.texts.size, sizes))
 
 
 def is_class_delta(node: Expr) -> bool:
@@ -274,8 +274,9 @@ def write_one_hot(notation: Notation, node: Expr) -> Fragment:
     classes, size = write_class_tensor(notation, entry), notation.texts.size(place.size)
     told = max(find_class_count(notation, entry), default=0)
     if place.size.is_Integer and told > place.size:  # the first of more
-        return Fragment(f"one_hot({classes.text}, {told})[..., :{size}]", ATOM, (*classes.axes, place))
-    return Fragment(f"one_hot({classes.text}, {size})", ATOM, (*classes.axes, place))
+        every = call("one_hot", classes.code, told)
+        return Fragment(Subscript(every, (Dots(), Slice(None, size, None))), (*classes.axes, place))
+    return Fragment(call("one_hot", classes.code, size), (*classes.axes, place))
 
 
 def find_class_count(notation: Notation, entry: Expr) -> Iterator[int]:
@@ -297,7 +298,7 @@ def write_class_tensor(notation: Notation, entry: Expr) -> Fragment:
     classes, mask = (drop_size_one_axes(notation.write(node, ())) for node in (masks[0].args[0].lhs, masks[0]))
     if classes.axes != mask.axes:
         raise NoForm
-    return Fragment(f"{classes.text} * {notation.name('m', mask).text}", MULTIPLY, classes.axes)
+    return Fragment(Binary("*", classes.code, notation.name("m", mask).code), classes.axes)
 
 
 def write_diag(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Fragment:
@@ -314,21 +315,21 @@ def write_diag(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Fragme
         return write_scaled_eye(notation, inner, p, q)
     if not inner.axes:
         inner = expand_number(notation, inner, less)
-    square = call_method(inner, "diag()", (less, more))
+    square = call_method(inner, (less, more), "diag")
     if behind == 0:
         return square
-    return Fragment(f"pad({square.text}, (0, {notation.texts.size(behind)}))", ATOM, (less, more))
+    return Fragment(call("pad", square.code, (0, notation.texts.size(behind))), (less, more))
 
 
 def write_scaled_eye(notation: Notation, number: Fragment, p: Index, q: Index) -> Fragment:
     """A number on the diagonal of a matrix."""
-    sizes = ", ".join(dict.fromkeys(notation.texts.size(index.size) for index in (p, q)))
-    return multiply_by_number(number, f"eye({sizes})", (p, q))
+    sizes = dict.fromkeys(notation.texts.size(axis.size) for axis in (p, q))
+    return Fragment(fill_ones(number.code, call("eye", *sizes)), (p, q))
 
 
-def expand_number(notation: Notation, number: Fragment, index: Index) -> Fragment:
+def expand_number(notation: Notation, number: Fragment, axis: Index) -> Fragment:
     """A number at every place of a vector: by a vector of that size where there is one."""
-    alike = [t.name for t in notation.program.inputs if t.shape == (index.size,)]
+    alike = [t.name for t in notation.program.inputs if t.shape == (axis.size,)]
     if not alike:
-        return call_method(number, f"expand({notation.texts.size(index.size)})", (index,))
-    return fill_with_number(number, alike[0], (index,))
+        return call_method(number, (axis,), "expand", notation.texts.size(axis.size))
+    return fill_with_number(number, alike[0], (axis,))

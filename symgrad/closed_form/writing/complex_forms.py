@@ -7,7 +7,7 @@ from there on, and a line is a formula with no i left in it. Roots of z·z̄ are
 0; exp((z + z̄)/2)·exp(−(z − z̄)/2) is exp(z̄). Roots and logarithms are taken as if both were positive: the proof finds
 where that is wrong.
 
-Comes in: the formula of a gradient whose last axis holds re and im. Goes out: its text, or None.
+Comes in: the formula of a gradient whose last axis holds re and im. Goes out: its code, or None.
 """
 
 from __future__ import annotations
@@ -15,24 +15,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 
 import sympy as sp
 
 from symgrad.calculus import local_jacobian
 from symgrad.closed_form.fragments import Notation, shape_in_scope
-from symgrad.closed_form.number_text import ATOM, NoForm, in_brackets
+from symgrad.closed_form.number_text import NoForm, axis_size
 from symgrad.closed_form.rewriting.sum_rules import BAR, FourierSums, FourierTransform, group_sums_by_range
 from symgrad.closed_form.source_text import view_pairs_as_complex
 from symgrad.closed_form.writing.shorthand_writers import expand_intermediate
+from symgrad.closed_form.writing.sum_writers import calls_einsum
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
+from symgrad.language.python_text import call, method, multiply, write_python
+from symgrad.language.syntax_tree import Attribute, PythonCall
+from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Program, Tensor
 
 LENGTH, DIRECTION, REAL, IMAG = "_length", "_direction", "_real", "_imag"
-WORDS = {BAR: "conj()", LENGTH: "abs()", DIRECTION: "sgn()", REAL: "real", IMAG: "imag"}
-"""What follows the name of a complex tensor, and what torch calls it."""
+WORDS = {BAR: "conj", LENGTH: "abs", DIRECTION: "sgn", REAL: "real", IMAG: "imag"}
+"""What follows the name of a complex tensor, and what torch calls it: the halves are attributes, the others methods."""
 TURNING = (sp.sin, sp.cos, sp.sinh, sp.cosh, sp.atan2, sp.exp, sp.log)
 HEAVIEST = 700
 """Nodes of a number that common factors are looked for in: of larger ones that takes minutes, or no end."""
@@ -42,9 +46,6 @@ DEEPEST = 3
 """How often intermediates are written out."""
 LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\)\.clone\(\))?\)\.conj\(\)(\.m?T|\.permute\([\d, ]+\))?$")
 """What torch keeps as a conjugate to be, of which there is no view as pairs."""
-COUNT = re.compile(rf"(?<![\w.])([^\W\d][\w{BAR}]*)\.numel\(\)")
-MATRIX = re.compile(r" @ |einsum\(")
-NAME = re.compile(rf"(?<![\w.])[^\W\d][\w{BAR}]*")
 
 
 def has_complex_step(program: Program) -> bool:
@@ -54,14 +55,14 @@ def has_complex_step(program: Program) -> bool:
 
 def write_complex_gradient(
     notation: Notation, node: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]
-) -> str | None:
-    """The text of pairs with ``axes``, or of a part of a transform; None where nobody would write complex numbers."""
+) -> SyntaxNode | None:
+    """The code of pairs with ``axes``, or of a part of a transform; None where nobody would write complex numbers."""
     if not axes or not has_complex_step(notation.program):
         return None
     letters = ComplexLetters(notation)
     if axes[-1].size != 2:
         whole = letters.part(node, axes)
-        return None if whole is None else letters.text(whole, axes, forms)
+        return None if whole is None else letters.code(whole, axes, forms)
     found = letters.number(node, axes)
     if found is None:
         return None
@@ -70,15 +71,13 @@ def write_complex_gradient(
     whole = sp.expand(whole / sp.I) if half else whole
     if whole.has(sp.I):
         return None
-    text = letters.text(whole, axes[:-1], forms)
-    if text is None:
+    code = letters.code(whole, axes[:-1], forms)
+    if code is None:
         return None
     if half is None:
-        return f"view_as_real({text}{'.resolve_conj()' if LAZY.search(text) else ''})"
-    halves = [text, f"zeros_like({text})"]
-    return (
-        f"view_as_real(torch.complex({', '.join(reversed(halves) if half else halves)}))" if is_access(whole) else None
-    )
+        return call("view_as_real", method(code, "resolve_conj") if LAZY.search(write_python(code)) else code)
+    halves = [code, call("zeros_like", code)]
+    return call("view_as_real", call("torch.complex", *halves[:: -1 if half else 1])) if is_access(whole) else None
 
 
 @dataclass
@@ -126,16 +125,17 @@ class ComplexLetters:
         whole = factor_out_common_terms(whole.xreplace(halves))
         return None if whole.has(sp.I) or any(BAR in name_of(a) for a in accesses(whole)) else whole
 
-    def text(self, whole: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]) -> str | None:
+    def code(self, whole: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]) -> SyntaxNode | None:
         """A formula in letters, in torch's words."""
         program = self.program()
         try:
             piece = forms(program).write(whole, axes)
         except NoForm:
             return None
-        if piece.axes != tuple(axes) or (MATRIX.search(piece.text) and self.mixed(whole)):
+        matrix = calls_einsum(piece.code) or any(isinstance(n, Binary) and n.sign == "@" for n in walk(piece.code))
+        if piece.axes != tuple(axes) or (matrix and self.mixed(whole)):
             return None
-        return self.in_words(piece.text, program)
+        return self.in_words(piece.code, program)
 
     def mixed(self, whole: Expr) -> bool:
         """Whether products of real and complex numbers are added up: torch has no such matrix product."""
@@ -201,42 +201,51 @@ class ComplexLetters:
             found += [Tensor(name + letter, kept) for letter in ("", *WORDS)]
         return Program(tuple(t for t in found if t.name != program.seed), (), program.output, program.sizes)
 
-    def in_words(self, text: str, program: Program) -> str:
+    def in_words(self, code: SyntaxNode, program: Program) -> SyntaxNode:
         """A formula in letters, in torch's words; pairs have twice as many entries as numbers that they stand for."""
         ranks = {tensor.name: len(tensor.shape) for tensor in program.inputs}
-        text = COUNT.sub(lambda found: write_entry_count(found[1].rstrip(BAR), ranks[found[1]]), text)
         words = {
             name + letter: (name, word)
             for name in (*self.used, *self.made)
             for letter, word in (("", ""), *WORDS.items())
         }
-        return NAME.sub(lambda found: self.word(found.group(), words), text)
 
-    def call(self, name: str) -> str:
+        def worded(node: SyntaxNode) -> SyntaxNode:
+            match node:
+                case PythonCall(Attribute(Name(name), "numel"), []):
+                    return write_entry_count(name.rstrip(BAR), ranks[name])
+                case Name(name):
+                    return self.word(name, words)
+            return rebuild_node(node, worded)
+
+        return worded(code)
+
+    def transformed_code(self, name: str) -> SyntaxNode:
         """The call of a transform."""
         made, texts = self.made[name], self.notation.texts
-        inner = self.seen(made.name) if made.name in self.used else texts.tensor(made.name)[0]
-        return made.text(inner, texts.size)
+        return made.code(self.seen(made.name) if made.name in self.used else texts.tensor(made.name), texts.size)
 
-    def seen(self, name: str) -> str:
+    def seen(self, name: str) -> SyntaxNode:
         """Pairs as complex numbers; what comes back lies in memory as it likes, also at an odd place."""
         if name == self.notation.program.seed:
-            return f"view_as_complex({name}.contiguous().clone())"
-        return in_brackets(*view_pairs_as_complex(self.notation.texts, name), ATOM)
+            return call("view_as_complex", method(method(name, "contiguous"), "clone"))
+        return view_pairs_as_complex(self.notation.texts, name)
 
-    def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> str:
+    def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> SyntaxNode:
         """A letter in torch's words."""
         name, word = words.get(letter, ("", ""))
         if name:
-            whole = self.call(name) if name in self.made else self.seen(name)
-            return f"{whole}.{word}" if word else whole
+            whole = self.transformed_code(name) if name in self.made else self.seen(name)
+            if word in (WORDS[REAL], WORDS[IMAG]):
+                return Attribute(whole, word)
+            return method(whole, word) if word else whole
         own = {tensor.name for tensor in self.notation.program.tensors()}
-        return in_brackets(*self.notation.texts.tensor(letter), ATOM) if letter in own else letter
+        return self.notation.texts.tensor(letter) if letter in own else Name(letter)
 
 
-def write_entry_count(name: str, rank: int) -> str:
+def write_entry_count(name: str, rank: int) -> SyntaxNode:
     """How many numbers a tensor holds, by its axes."""
-    return f"({' * '.join(f'{name}.shape[{axis}]' for axis in range(rank))})"
+    return reduce(multiply, (axis_size(name, axis) for axis in range(rank)))
 
 
 def factor_out_common_terms(expression: Expr) -> Expr:

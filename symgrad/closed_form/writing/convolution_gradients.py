@@ -19,7 +19,7 @@ zeros are added (``output_padding``), or what is too long is cut off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -27,12 +27,17 @@ from itertools import product
 import sympy as sp
 
 from symgrad.closed_form.fragments import Notation, shape_in_scope
-from symgrad.closed_form.number_text import NoForm, add_index
+from symgrad.closed_form.number_text import NoForm
 from symgrad.entries.operands import transposed_positions, window_count
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
+from symgrad.language.python_text import COLON, call, index, method, to_code
+from symgrad.language.syntax_tree import Slice
+from symgrad.notation.tree import SyntaxNode
 from symgrad.shapes import Size
 
+Options = Mapping[str, SyntaxNode]
+"""Arguments of a call by their names."""
 MOST_AXES = 3
 """Axes that torch's pools and convolutions move along at most."""
 CONVOLUTIONS = frozenset(f"{name}{n + 1}d" for name in ("conv", "conv_transpose") for n in range(MOST_AXES))
@@ -73,36 +78,36 @@ class ConvPair:
         require_all(len(indices) > self.space)
         return tuple(indices[: -self.space - 1]), indices[-self.space - 1], tuple(indices[-self.space :])
 
-    def text(self, entry: Expr) -> str:
-        """A tensor as text."""
-        return self.notation.texts.tensor(name_of(entry))[0]
+    def code(self, entry: Expr) -> SyntaxNode:
+        """A tensor as code."""
+        return self.notation.texts.tensor(name_of(entry))
 
     def sizes(self, entry: Expr) -> Sequence[Size]:
         """A tensor's axes of space."""
         return shape_in_scope(self.notation, name_of(entry))[-self.space :]
 
-    def given(self, tensors: Sequence[str]) -> Sequence[str]:
+    def given(self, tensors: Sequence[SyntaxNode]) -> Sequence[SyntaxNode]:
         """What is convolved and the kernel, as the call takes them: with axes of size 1 in front for channels."""
-        return [f"{tensors[0]}[None]", f"{tensors[1]}[None, None]"] if self.bare else tensors
+        return [index(tensors[0], [None]), index(tensors[1], [None, None])] if self.bare else tensors
 
-    def taken(self, text: str, sizes: Sequence[str]) -> str:
+    def taken(self, whole: SyntaxNode, ends: Sequence[SyntaxNode]) -> SyntaxNode:
         """What the call gives, as far as the gradient goes."""
-        return add_index(text, [*(["0"] if self.bare else [":"] * (len(self.axes) - len(sizes))), *sizes])
+        return index(whole, [*([0] if self.bare else [COLON] * (len(self.axes) - len(ends))), *ends])
 
-    def by_channel(self, text: str, batch: bool) -> str:
+    def by_channel(self, tensor: SyntaxNode, batch: bool) -> SyntaxNode:
         """A tensor with its channels in the place of the batch; as it is without any."""
-        return text if self.bare else f"{text}.transpose(0, 1)" if batch else f"{text}[:, None]"
+        return self.turned(tensor) if self.bare or batch else index(tensor, [COLON, None])
 
-    def turned(self, text: str) -> str:
-        """What `by_channel` gave, with channels in their own place again."""
-        return text if self.bare else f"{text}.transpose(0, 1)"
+    def turned(self, tensor: SyntaxNode) -> SyntaxNode:
+        """A tensor with batch and channels in each other's place; as it is without channels."""
+        return tensor if self.bare else method(tensor, "transpose", 0, 1)
 
 
 def write_convolution(
     notation: Notation, node: Expr, v: Expr, other: Expr, bound: list[Index], axes: Sequence[Index]
-) -> str | None:
+) -> SyntaxNode | None:
     """The call that gives Σ v·other, or None."""
-    ways: tuple[Callable[[ConvPair], str], ...] = (
+    ways: tuple[Callable[[ConvPair], SyntaxNode], ...] = (
         write_input_gradient, partial(write_input_gradient, transposed=True),
         write_weight_gradient, partial(write_weight_gradient, transposed=True),
     )  # fmt: skip
@@ -148,39 +153,43 @@ def solve_slide(index: Expr, longer: Expr, other: Expr) -> Slide:
     return Slide(slope, below, padding)
 
 
-def write_groups(pair: ConvPair, outputs: Expr, channel: Expr | None = None) -> str:
+def write_groups(pair: ConvPair, outputs: Expr, channel: Expr | None = None) -> Options:
     """``groups`` as an argument, where channels are numbered as (group, channel in the group) or each is a group."""
     numbers = {u.shape[0] for u in pair.node.atoms(Unravel) if u.number == outputs and u.axis == 0}
     if outputs == channel:
         numbers.add(channel.size)
     require_all(len(numbers) < 2)
-    return f", groups={numbers.pop()}" if numbers else ""
+    return {"groups": pair.notation.texts.size(numbers.pop())} if numbers else {}
 
 
-def write_option(notation: Notation, word: str, numbers: Sequence[Expr], usual: int) -> str:
-    """Whole numbers as an argument; empty where all are as usual."""
-    return "" if set(numbers) == {usual} else f", {word}={write_one_or_each(notation, numbers)}"
+def write_option(notation: Notation, word: str, numbers: Sequence[Expr], usual: int) -> Options:
+    """Whole numbers as an argument; none where all are as usual."""
+    return {} if set(numbers) == {usual} else {word: write_one_or_each(notation, numbers)}
 
 
-def write_one_or_each(notation: Notation, numbers: Sequence[Expr]) -> str:
+def write_one_or_each(notation: Notation, numbers: Sequence[Expr]) -> SyntaxNode:
     """One number where all are equal, else each."""
-    texts = [notation.texts.size(number) for number in numbers]
-    return texts[0] if len(set(texts)) == 1 else f"({', '.join(texts)})"
+    each = [notation.texts.size(number) for number in numbers]
+    return each[0] if len(set(each)) == 1 else to_code(tuple(each))
 
 
 USUAL = {"stride": 1, "padding": 0, "dilation": 1}
 """How windows lie if nothing else is said, in the order in which convolutions are told."""
 
 
-def write_slides(notation: Notation, slides: Sequence[Slide], words: Iterable[str] = USUAL) -> str:
+def write_slides(notation: Notation, slides: Sequence[Slide], words: Iterable[str] = USUAL) -> Options:
     """How windows lie, as arguments in the order of ``words``."""
-    told = ((word, [getattr(slide, word) for slide in slides]) for word in words)
-    return "".join(write_option(notation, word, numbers, USUAL[word]) for word, numbers in told)
+    found: dict[str, SyntaxNode] = {}
+    for word in words:
+        found |= write_option(notation, word, [getattr(slide, word) for slide in slides], USUAL[word])
+    return found
 
 
-def write_conv_call(pair: ConvPair, name: str, tensors: Sequence[str], slides: Sequence[Slide], more: str = "") -> str:
+def write_conv_call(
+    pair: ConvPair, name: str, tensors: Sequence[SyntaxNode], slides: Sequence[Slide], more: Options
+) -> SyntaxNode:
     """``name(first, second, stride=…, padding=…, …)``"""
-    return f"{name}{pair.space}d({', '.join(pair.given(tensors))}{write_slides(pair.notation, slides)}{more})"
+    return call(f"{name}{pair.space}d", *pair.given(tensors), **write_slides(pair.notation, slides), **more)
 
 
 def to_remainders(size: Size) -> Size:
@@ -194,14 +203,14 @@ def to_remainders(size: Size) -> Size:
     return size
 
 
-def cut_to_axes(pair: ConvPair, text: str, axes: Sequence[Index], differences: Sequence[Size]) -> str:
-    """``text`` cut to its last ``axes``, where it may be too long."""
+def cut_to_axes(pair: ConvPair, whole: SyntaxNode, axes: Sequence[Index], differences: Sequence[Size]) -> SyntaxNode:
+    """``whole`` cut to its last ``axes``, where it may be too long."""
     changed = zip(axes, differences, strict=True)
-    items = [f":{pair.notation.texts.size(axis.size)}" if difference != 0 else ":" for axis, difference in changed]
-    return pair.taken(text, items)
+    ends = [pair.notation.texts.size(axis.size) if difference != 0 else None for axis, difference in changed]
+    return pair.taken(whole, [Slice(None, end, None) for end in ends])
 
 
-def write_input_gradient(pair: ConvPair, transposed: bool = False) -> str:
+def write_input_gradient(pair: ConvPair, transposed: bool = False) -> SyntaxNode:
     """v[n,o,k]·w[o,c,p−s·k+d] over o and k: a gradient of an input; v[n,o,k]·w[c,o,k−s·p+d] of a transposed one's."""
     (lead, outputs, moving), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
     before, channel, own = pair.split(pair.axes)
@@ -216,7 +225,7 @@ def write_input_gradient(pair: ConvPair, transposed: bool = False) -> str:
         AT_REST if shift == 0 and place == step else solve_slide(shift, place, step)
         for shift, place, step in zip(kernel[2:], places, steps, strict=True)
     ]
-    tensors = [pair.text(pair.v), pair.text(pair.other)]
+    tensors = [pair.code(pair.v), pair.code(pair.other)]
     if transposed:
         whole = write_conv_call(pair, "conv", tensors, slides, groups)
         return cut_to_axes(pair, whole, own, places_left_over(pair, pair.v, pair.other, slides, own))
@@ -224,7 +233,7 @@ def write_input_gradient(pair: ConvPair, transposed: bool = False) -> str:
     left = [to_remainders(i.size - transposed_positions(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     if all(n.is_nonnegative for n in left):
         slides = [widen_slide_step(slide, n, step) for slide, n, step in zip(slides, left, steps, strict=True)]
-        more = write_option(pair.notation, "output_padding", left, 0) + groups
+        more = {**write_option(pair.notation, "output_padding", left, 0), **groups}
         return pair.taken(write_conv_call(pair, "conv_transpose", tensors, slides, more), ())
     require_all(all(n.is_nonpositive for n in left))
     whole = write_conv_call(pair, "conv_transpose", tensors, slides, groups)
@@ -243,7 +252,7 @@ def widen_slide_step(slide: Slide, left: Size, step: Expr) -> Slide:
     return replace(slide, stride=least)
 
 
-def write_weight_gradient(pair: ConvPair, transposed: bool = False) -> str:
+def write_weight_gradient(pair: ConvPair, transposed: bool = False) -> SyntaxNode:
     """v[n,o,k]·x[n,c,s·k+r−d] over n and k: a gradient of weights; v[n,o,k]·x[n,c,k−r+d] of a transposed convolution's.
 
     The shorter tensor is a window over the longer one, channels in the place of the batch; of each group its own.
@@ -259,11 +268,11 @@ def write_weight_gradient(pair: ConvPair, transposed: bool = False) -> str:
         slides = [solve_slide(step, place, shift) for place, shift, step in along]
     else:
         slides = [AT_REST if groups and p == step else solve_straight(p, shift, step) for p, shift, step in along]
-    tensors, more = [pair.by_channel(pair.text(t), bool(lead)) for t in (longer, shorter)], ""
+    tensors, more = [pair.by_channel(pair.code(t), bool(lead)) for t in (longer, shorter)], dict[str, SyntaxNode]()
     if groups is not None:
-        number = pair.notation.texts.size(groups)
-        tensors[0] = f"{pair.text(longer)}.unflatten(1, ({number}, -1)).transpose(0, 2).flatten(1, 2)"
-        more = f", groups={number}"
+        more = {"groups": pair.notation.texts.size(groups)}
+        split = method(pair.code(longer), "unflatten", 1, (more["groups"], -1))
+        tensors[0] = method(method(split, "transpose", 0, 2), "flatten", 1, 2)
     whole = pair.turned(write_conv_call(pair, "conv", tensors, slides, more))
     return cut_to_axes(pair, whole, shifts, places_left_over(pair, longer, shorter, slides, shifts))
 

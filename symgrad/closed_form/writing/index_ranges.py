@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, axis_number, call_method, drop_size_one_axes, permute_axes
-from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, add_index
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
 from symgrad.closed_form.writing.convolution_gradients import (
@@ -37,6 +37,9 @@ from symgrad.indexing.brackets import ORDERS, STRICT, whole_gap
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices
+from symgrad.language.python_text import COLON, call, index, method, multiply
+from symgrad.language.syntax_tree import Literal, Slice, Subscript
+from symgrad.notation.tree import SyntaxNode
 from symgrad.shapes import Size
 
 
@@ -76,7 +79,7 @@ def write_triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefe
     if not offset.is_Integer:
         raise NoForm
     word = "triu" if slope == 1 else "tril"
-    return call_method(drop_size_one_axes(inner), f"{word}({offset})" if offset else f"{word}()", axes)
+    return call_method(drop_size_one_axes(inner), axes, word, *([int(offset)] if offset else []))
 
 
 def write_pad(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
@@ -93,13 +96,13 @@ def write_pad(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], p
     if not reads_tensor(sp.Mul(*rest)):
         raise NoForm  # a number has no axis that margins could be put around
     if beside:  # the axis of one place that was picked is not in what is put there
-        items = ["None" if i in beside else ":" for i in axes]
-        piece = Fragment(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, axes)
-    margins: list[str] = []
+        items = (Literal(None) if i in beside else COLON for i in axes)
+        piece = Fragment(Subscript(piece.code, tuple(items)), axes)
+    margins: list[SyntaxNode] = []
     for axis in reversed(axes[min(axes.index(q) for q in ranges) :]):
         start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
         margins += [notation.texts.size(sp.expand(n)) for n in (start, axis.size - stop)]
-    return Fragment(f"pad({piece.text}, ({', '.join(margins)}))", ATOM, axes)
+    return Fragment(call("pad", piece.code, tuple(margins)), axes)
 
 
 def find_index_ranges(notation: Notation, edges: Sequence[Expr]) -> dict[Index, tuple[Expr, Expr]]:
@@ -171,9 +174,9 @@ def write_concatenation(notation: Notation, terms: Sequence[Expr], prefer: Seque
         stacked, wanted = False, [tuple(i if p is q else p for p in axes) for i in inner]
     if any(set(piece.indices()) != set(own) for piece, own in zip(pieces, wanted, strict=True)):
         return None  # what is broadcast along another axis does not fill its part
-    texts = ", ".join(permute_axes(piece, own).text for piece, own in zip(pieces, wanted, strict=True))
-    last = "" if place == 0 else ", -1" if place == len(axes) - 1 else f", {place}"
-    return Fragment(f"stack([{texts}]{last})" if stacked else f"cat([{texts}]{last})", ATOM, axes)
+    every = [permute_axes(piece, own).code for piece, own in zip(pieces, wanted, strict=True)]
+    last = [] if place == 0 else [-1 if place == len(axes) - 1 else place]
+    return Fragment(call("stack", every, *last) if stacked else call("cat", every, *last), axes)
 
 
 def group_by_conditions(terms: Sequence[Expr]) -> list[Expr]:
@@ -287,13 +290,14 @@ def repeat_block(notation: Notation, body: Fragment, windows: Sequence[SumWindow
         if w.stride != w.length or w.padding != 0 or not notation.is_size(left):
             raise NoForm
         margins[w.place] = left
-        often = f"repeat_interleave({notation.texts.size(w.length)}, {axis_number(axes, w.place)})"
-        body = Fragment(body.text, body.binds, axes) if w.length == 1 else call_method(body, often, axes)
+        often = notation.texts.size(w.length), axis_number(axes, w.place)
+        once = w.length == 1
+        body = Fragment(body.code, axes) if once else call_method(body, axes, "repeat_interleave", *often)
     if all(left == 0 for left in margins.values()):
         return body
     first = min(axes.index(i) for i, left in margins.items() if left != 0)
-    told = [part for i in reversed(axes[first:]) for part in ("0", notation.texts.size(margins.get(i, sp.S.Zero)))]
-    return Fragment(f"pad({body.text}, ({', '.join(told)}))", ATOM, axes)
+    told = [n for i in reversed(axes[first:]) for n in (Literal(0), notation.texts.size(margins.get(i, sp.S.Zero)))]
+    return Fragment(call("pad", body.code, tuple(told)), axes)
 
 
 def write_overlapping_windows(
@@ -313,12 +317,14 @@ def write_overlapping_windows(
     over = [sp.S.Zero if n.is_nonpositive else n for n in left]
     if not all(notation.is_size(n) for n in over):
         raise NoForm
-    told = write_slides(notation, [Slide(w.stride, sp.S.One, w.padding) for w in windows])
-    told += write_option(notation, "output_padding", over, 0) + write_option(notation, "groups", [channels.size], 1)
-    call = f"conv_transpose{space}d({body.text}, {one}.new_ones({', '.join(sizes)}){told})"
-    ends = zip(left, windows, strict=True)
-    cut = [":" if n.is_nonnegative else f":{notation.texts.size(w.place.size)}" for n, w in ends]
-    return Fragment(add_index(call, [":"] * (len(axes) - space) + cut), ATOM, axes)
+    told = {
+        **write_slides(notation, [Slide(w.stride, sp.S.One, w.padding) for w in windows]),
+        **write_option(notation, "output_padding", over, 0), **write_option(notation, "groups", [channels.size], 1),
+    }  # fmt: skip
+    whole = call(f"conv_transpose{space}d", body.code, method(one, "new_ones", *sizes), **told)
+    ends = [None if n.is_nonnegative else notation.texts.size(w.place.size) for n, w in zip(left, windows, strict=True)]
+    cut = [COLON] * (len(axes) - space) + [Slice(None, end, None) for end in ends]
+    return Fragment(index(whole, cut), axes)
 
 
 def sum_blocks(notation: Notation, body: Fragment, windows: Sequence[SumWindow], axes: tuple[Index, ...]) -> Fragment:
@@ -330,11 +336,11 @@ def sum_blocks(notation: Notation, body: Fragment, windows: Sequence[SumWindow],
     space = len(windows)
     if tuple(w.step for w in windows) == axes[-space:] and space <= MOST_AXES and len(axes) - space in (1, 2):
         number = sp.Mul(*(w.length for w in windows))
-        call = f"avg_pool{space}d({body.text}, {write_one_or_each(notation, [w.length for w in windows])})"
-        return Fragment(f"{number} * {call}", MULTIPLY, axes)
+        mean = call(f"avg_pool{space}d", body.code, write_one_or_each(notation, [w.length for w in windows]))
+        return Fragment(multiply(notation.texts.size(number), mean), axes)
     by_step = {w.step: w.length for w in windows}
     sizes = [n for i in axes for n in ([i.size, by_step[i]] if i in by_step else [i.size])]
     marks = [inner for i in axes for inner in ([False, True] if i in by_step else [False])]
-    places = [str(n) for n, inner in enumerate(marks) if inner]
-    shaped = call_method(body, f"reshape({', '.join(notation.texts.size(n) for n in sizes)})", axes)
-    return call_method(shaped, f"sum({places[0] if len(places) == 1 else '(' + ', '.join(places) + ')'})", axes)
+    places = [n for n, inner in enumerate(marks) if inner]
+    shaped = call_method(body, axes, "reshape", *map(notation.texts.size, sizes))
+    return call_method(shaped, axes, "sum", places[0] if len(places) == 1 else tuple(places))

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, drop_size_one_axes, shape_in_scope
-from symgrad.closed_form.number_text import ATOM, MULTIPLY, NoForm, add_index, in_brackets, write_size
+from symgrad.closed_form.number_text import NoForm, write_size
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
 from symgrad.closed_form.writing.convolution_gradients import (
@@ -37,10 +37,13 @@ from symgrad.closed_form.writing.convolution_gradients import (
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.brackets import Ravel, Unravel
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
+from symgrad.language.python_text import COLON, call, index, method, to_code
+from symgrad.language.syntax_tree import Slice, Subscript
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.shapes import Size
 
 
-def write_known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+def write_known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode | None:
     """The call that gives ``node``, a formula for the whole tensor ``wanted``."""
     factors, bound = split_sum(node)
     conditions = [f for f in factors if isinstance(f, Bracket) and not reads_tensor(f)]
@@ -67,7 +70,7 @@ def write_known_call(notation: Notation, node: Expr, axes: Sequence[Index], want
 
 def write_index_add(
     notation: Notation, delta: Expr, seed: Expr, beside: Sequence[Expr], axes: Sequence[Index], wanted: str
-) -> str | None:
+) -> SyntaxNode | None:
     """index_add for positions that hold for whole slices, scatter_add for positions of single entries.
 
     What stands ``beside`` the seed has no axis of its own.
@@ -84,8 +87,8 @@ def write_index_add(
                 return None  # one of several positions
             positions = write_read_positions(notation, read, seed)
             if read is not there:  # counted from the end
-                size = in_brackets(*write_size(there.args[1], notation.program.inputs), ATOM)
-                positions = Fragment(f"{positions.inside(MULTIPLY)} % {size}", MULTIPLY, positions.axes)
+                size = write_size(there.args[1], notation.program.inputs)
+                positions = Fragment(Binary("%", positions.code, size), positions.axes)
             return write_scatter_add(notation, (first, len(target)), positions, seed, beside, axes, wanted)
     return None
 
@@ -94,19 +97,19 @@ def write_read_positions(notation: Notation, read: Expr, seed: Expr) -> Fragment
     """The positions that are read: the whole tensor, or as many as the seed has entries, ``n[:2]``."""
     indices, given = indices_of(read), shape_in_scope(notation, name_of(seed))
     whole = {i for i, size in zip(indices_of(seed), given, strict=True) if isinstance(i, Index) and i.size == size}
-    found = Fragment(*notation.texts.tensor(name_of(read)), indices)
+    found = Fragment(notation.texts.tensor(name_of(read)), indices)
     pairs = list(zip(indices, shape_in_scope(notation, name_of(read)), strict=True))
     fewer = [index in whole and index.size != size for index, size in pairs]
     if not any(fewer):
         return found
-    cut = [f":{notation.texts.size(i.size)}" if less else ":" for i, less in zip(indices, fewer, strict=True)]
-    return Fragment(f"{found.inside(ATOM)}[{', '.join(cut)}]", ATOM, indices)
+    ends = [notation.texts.size(i.size) if less else None for i, less in zip(indices, fewer, strict=True)]
+    return Fragment(Subscript(found.code, tuple(Slice(None, end, None) for end in ends)), indices)
 
 
 def write_scatter_add(
     notation: Notation, place: tuple[int, int], positions: Fragment, seed: Expr, beside: Sequence[Expr],
     axes: Sequence[Index], wanted: str,
-) -> str | None:  # fmt: skip
+) -> SyntaxNode | None:  # fmt: skip
     """The call that adds at positions on so many axes from the first on; None where the other axes do not agree."""
     first, count = place
     before, after = tuple(axes[:first]), tuple(axes[first + count :])
@@ -119,79 +122,86 @@ def write_scatter_add(
     moving = tuple(index for index in middle if isinstance(index, Index))
     if any(index in axes for index in moving) or any(not isinstance(m, Index) and m != 0 for m in middle):
         return None
-    moved = Fragment(*notation.texts.tensor(name_of(seed)), own)
+    moved = Fragment(notation.texts.tensor(name_of(seed)), own)
     if beside:
         moved = drop_size_one_axes(notation.write(sp.Mul(*beside, seed), own))
         if moved.axes != own:
             return None
     if slices and count == 1 and len(middle) == 1 and numbers == tuple(middle) and moving:
-        return f"zeros_like({wanted}).index_add({first}, {positions.text}, {moved.text})"
+        return method(zeros_like(wanted), "index_add", first, positions.code, moved.code)
     if slices and count == 1 and numbers == moving and len(moving) > 1 and len(middle) == len(moving):
-        flatly = f"{positions.inside(ATOM)}.flatten()", flatten_axes(moved, first, len(middle), len(own))
-        return f"zeros_like({wanted}).index_add({first}, {flatly[0]}, {flatly[1]})"
+        flatly = method(positions.code, "flatten"), flatten_axes(moved.code, first, len(middle), len(own))
+        return method(zeros_like(wanted), "index_add", first, *flatly)
     if numbers != own:
         return None
     if count == 1 and not middle and first == len(axes) - 1:
         if not slices:
             return None  # one_hot has as many rows as there are positions
-        one_hot = f"one_hot({positions.text}, {notation.texts.size(axes[-1].size)})"
-        return f"{moved.inside(ATOM)}[{', '.join([':'] * len(own) + ['None'])}] * {one_hot}"
-    one = flatten_axes(positions, first, len(middle), len(own)), flatten_axes(moved, first, len(middle), len(own))
-    whole = flatten_axes(Fragment(f"zeros_like({wanted})", ATOM, tuple(axes)), first, count, len(axes))
-    back = "" if count == 1 else f".reshape({wanted}.shape)"
-    return f"{whole}.scatter_add({first}, {one[0]}, {one[1]}){back}"
+        one_hot = call("one_hot", positions.code, notation.texts.size(axes[-1].size))
+        return Binary("*", index(moved.code, [*[COLON] * len(own), None]), one_hot)
+    one = [flatten_axes(piece.code, first, len(middle), len(own)) for piece in (positions, moved)]
+    whole = method(flatten_axes(zeros_like(wanted), first, count, len(axes)), "scatter_add", first, *one)
+    return whole if count == 1 else method(whole, "reshape", f"{wanted}.shape")
 
 
-def flatten_axes(piece: Fragment, first: int, count: int, rank: int) -> str:
+def zeros_like(name: str) -> SyntaxNode:
+    """Zeros, as many as a tensor has entries."""
+    return call("zeros_like", name)
+
+
+def flatten_axes(code: SyntaxNode, first: int, count: int, rank: int) -> SyntaxNode:
     """``count`` axes from the first on as one: a new one for none."""
     if count == 1:
-        return piece.text
-    text = piece.inside(ATOM)
+        return code
     if count == 0:
-        return f"{text}[{', '.join([':'] * first + ['None'])}]"
+        return index(code, [*[COLON] * first, None])
     if rank == count:
-        return f"{text}.flatten()"
-    return f"{text}.flatten({first})" if first + count == rank else f"{text}.flatten({first}, {first + count - 1})"
+        return method(code, "flatten")
+    return method(code, "flatten", first, *([] if first + count == rank else [first + count - 1]))
 
 
-def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode | None:
     """Every s-th entry from the a-th on; of several axes the last ones first, into zeros as others have left them."""
-    moved, indices, text = find_view_axes(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))[0]
+    moved, indices, code = find_view_axes(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))
     counts = shape_in_scope(notation, name_of(v))
     places = [n for n, axis in enumerate(axes) if n in moved or counts[n] != axis.size] if moved else []
-    taken = {place: find_slice(indices[place], axes[place], counts[place]) for place in places}
-    if not taken or None in taken.values():
+    slices = [find_slice(indices[place], axes[place], counts[place]) for place in places]
+    taken = {place: own for place, own in zip(places, slices, strict=True) if own is not None}
+    if not taken or len(taken) < len(places):
         return None
     for place in reversed(places):
-        items = [str(taken[n]) if n in places else ":" for n in range(place)]
-        whole = add_index(wanted, items) if set(items) - {":"} else wanted
-        text = write_index_add_call(notation, whole, place, axes[place].size, f"[{taken[place]}]", text)
-    return text
+        whole = index(wanted, [taken.get(n, COLON) for n in range(place)])
+        numbers = index(call("arange", notation.texts.size(axes[place].size)), [taken[place]])
+        code = write_index_add_call(whole, place, numbers, code)
+    return code
 
 
-def find_slice(step: Expr, index: Index, count: Size) -> str | None:
+def find_slice(step: Expr, along: Index, count: Size) -> Slice | None:
     """a:b:s, where an entry is read at ⌊(index − a) / s⌋."""
     quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in sp.Add.make_args(step)))
-    stride = 1 / quotient.coeff(index) if quotient.coeff(index) else sp.S.Zero
-    start = sp.expand((index / stride - quotient) * stride) if stride else sp.S.Zero
+    stride = 1 / quotient.coeff(along) if quotient.coeff(along) else sp.S.Zero
+    start = sp.expand((along / stride - quotient) * stride) if stride else sp.S.Zero
     if not (stride.is_Integer and stride > 0 and start.is_Integer and start >= 0):
         return None
-    end = slice_stop(count, index.size, start, stride)
-    return None if end is None else f"{start if start else ''}:{end}{f':{stride}' if stride > 1 else ''}"
+    end = slice_stop(count, along.size, start, stride)
+    first, every = (None if n == usual else to_code(int(n)) for n, usual in ((start, 0), (stride, 1)))
+    return None if end is None else Slice(first, end.stop, every)
 
 
-def slice_stop(count: Size, size: Size, start: Expr, stride: Expr) -> str | None:
-    """Where a slice of so many entries ends: empty for the end of the axis, −c for c entries before it."""
+def slice_stop(count: Size, size: Size, start: Expr, stride: Expr) -> Slice | None:
+    """Where a slice of so many entries ends: nowhere for the end of the axis, at −c for c entries before it."""
     if sp.expand(count - sp.floor((size - start + stride - 1) / stride)) == 0:
-        return ""
+        return COLON
     if count.is_Integer:
-        return str(start + stride * (count - 1) + 1)
+        return Slice(None, to_code(int(start + stride * (count - 1) + 1)), None)
     steps = count.args[0] if isinstance(count, sp.floor) else count
     left = sp.expand(size - start + stride - 1 - steps * stride)
-    return f"-{left}" if left.is_Integer and left > 0 else None
+    return Slice(None, to_code(-int(left)), None) if left.is_Integer and left > 0 else None
 
 
-def write_unfolded_windows(notation: Notation, v: Expr, shift: Index, axes: Sequence[Index], wanted: str) -> str | None:
+def write_unfolded_windows(
+    notation: Notation, v: Expr, shift: Index, axes: Sequence[Index], wanted: str
+) -> SyntaxNode | None:
     """Windows that were laid along one axis, each as a last axis of its own."""
     indices = indices_of(v)
     places = find_view_axes(indices[:-1], axes)
@@ -211,13 +221,14 @@ def write_unfolded_windows(notation: Notation, v: Expr, shift: Index, axes: Sequ
     ends = slice_stop(counts[place], many, sp.S.Zero, sp.S.One), slice_stop(width, shift.size, sp.S.Zero, sp.S.One)
     if None in ends or any(counts[n] != axis.size for n, axis in enumerate(axes) if n != place):
         return None
-    part = add_index("", [f":{end}" for end in ends])  # of the windows that there are
-    windows = f".unfold(0, {notation.texts.size(shift.size)}, {slide.dilation}){part}.flatten()"
-    moved = notation.texts.tensor(name_of(v))[0]
+    numbers = call("arange", notation.texts.size(axes[place].size))
+    windows = method(numbers, "unfold", 0, notation.texts.size(shift.size), int(slide.dilation))
+    moved = notation.texts.tensor(name_of(v))
     if place < len(axes) - 1:
-        moved = f"{moved}.movedim(-1, {place + 1})"
-    moved += ".flatten()" if len(axes) == 1 else f".flatten({place}, {place + 1})"
-    return write_index_add_call(notation, wanted, place, axes[place].size, windows, moved)
+        moved = method(moved, "movedim", -1, place + 1)
+    moved = flatten_axes(moved, place, 2, len(axes) + 1)
+    part = method(index(windows, ends), "flatten")  # of the windows that there are
+    return write_index_add_call(Name(wanted), place, part, moved)
 
 
 def find_view_axes(indices: Sequence[Expr], axes: Sequence[Index]) -> list[int]:
@@ -228,12 +239,14 @@ def find_view_axes(indices: Sequence[Expr], axes: Sequence[Index]) -> list[int]:
     return moved if all(indices[n].has(axes[n]) for n in moved) else []
 
 
-def write_index_add_call(notation: Notation, wanted: str, place: int, size: Size, taken: str, moved: str) -> str:
-    """``moved`` added at the numbers of an axis that a view takes."""
-    return f"zeros_like({wanted}).index_add({place}, arange({notation.texts.size(size)}){taken}, {moved})"
+def write_index_add_call(like: SyntaxNode, place: int, numbers: SyntaxNode, moved: SyntaxNode) -> SyntaxNode:
+    """``moved`` added at those numbers of an axis."""
+    return method(call("zeros_like", like), "index_add", place, numbers, moved)
 
 
-def write_diagonal_scatter(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index], wanted: str) -> str | None:
+def write_diagonal_scatter(
+    notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index], wanted: str
+) -> SyntaxNode | None:
     """δ(q, p + k)·v[…, p]: the k-th diagonal above the main one, or below it; of a matrix the main one has a name."""
     for row, column in (delta.args, delta.args[::-1]):
         ahead = sp.expand(column - row)
@@ -255,12 +268,13 @@ def write_diagonal_scatter(notation: Notation, delta: Expr, v: Expr, axes: Seque
         whole = any(sp.expand(length - end) == 0 for end in ends)
         if not whole or any(count != axis.size for count, axis in zip(counts, rest, strict=True)):
             return None  # a part of the diagonals, as x.diagonal(1)[:2]
-        text = notation.texts.tensor(name_of(v))[0]
-        return f"zeros_like({wanted}).diagonal_scatter({', '.join(map(str, [text, number, *planes]))})"
+        return method(zeros_like(wanted), "diagonal_scatter", notation.texts.tensor(name_of(v)), int(number), *planes)
     return None
 
 
-def write_fold(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str) -> str | None:
+def write_fold(
+    notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str
+) -> SyntaxNode | None:
     """The call that gives Σ v; None where rows and columns are not numbered as in windows."""
     *lead, rows, columns = indices_of(v) if len(indices_of(v)) > 1 else (None, None)
     if not (isinstance(rows, Ravel) and isinstance(columns, Ravel) and len(columns.shape) == 2) or len(axes) < 3:
@@ -272,12 +286,12 @@ def write_fold(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequen
         found = [solve_window_axis(*parts, bound) for parts in zip(axes[-2:], columns.indices, shifts, strict=True)]
     except NoForm:
         return None
-    text = notation.texts.tensor(name_of(v))[0]
-    told_so = write_slides(notation, found, reversed(USUAL))
-    return f"F.fold({text}, {wanted}.shape[-2:], {write_one_or_each(notation, rows.shape[-2:])}{told_so})"
+    sizes = index(f"{wanted}.shape", [Slice(to_code(-2), None, None)])
+    window, slides = write_one_or_each(notation, rows.shape[-2:]), write_slides(notation, found, reversed(USUAL))
+    return call("F.fold", notation.texts.tensor(name_of(v)), sizes, window, **slides)
 
 
-def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | None:
+def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> SyntaxNode | None:
     """The windows of v, in columns; None where it is not read so."""
     if len(axes) < 2 or len(indices_of(v)) != len(axes) + 1:
         return None
@@ -300,8 +314,8 @@ def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> str | No
         if not (stride.is_Integer and dilation.is_Integer and padding.is_Integer and stride > 0 and dilation > 0):
             return None
         found.append(Slide(stride, dilation, padding))
-    text = notation.texts.tensor(name_of(v))[0]
-    return f"F.unfold({text}, {write_one_or_each(notation, window)}{write_slides(notation, found, reversed(USUAL))})"
+    slides = write_slides(notation, found, reversed(USUAL))
+    return call("F.unfold", notation.texts.tensor(name_of(v)), write_one_or_each(notation, window), **slides)
 
 
 def solve_window_axis(place: Index, step: Expr, shift: Expr, bound: Sequence[Index]) -> Slide:

@@ -8,24 +8,24 @@ Comes in: a function of one expression. Goes out: its fragment; `NoForm` for fun
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial, reduce
 
 import sympy as sp
 
 from symgrad.calculus import local_jacobian
 from symgrad.closed_form.fragments import (
-    Axes,
     Fragment,
     Notation,
     align_all,
     align_axes,
-    apply_elementwise,
     axis_number,
+    call_elementwise,
     choose_body_order,
     common_axis_order,
     drop_size_one_axes,
     permute_axes,
 )
-from symgrad.closed_form.number_text import ATOM, POWER, NoForm
+from symgrad.closed_form.number_text import PI, NoForm
 from symgrad.closed_form.rewriting.scalar_rules import is_difference
 from symgrad.closed_form.rewriting.shorthands import (
     Cases,
@@ -43,6 +43,9 @@ from symgrad.closed_form.rewriting.shorthands import (
 )
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
+from symgrad.language.python_text import ATOM, Part, binding, call, index, method, to_code
+from symgrad.language.syntax_tree import Attribute, Literal, Slice
+from symgrad.notation.tree import Binary, SyntaxNode, walk
 from symgrad.ops.lookup import find, has_role
 from symgrad.program import Role
 
@@ -54,14 +57,14 @@ def write_softmax(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fr
     """The softmax of a piece along one of its axes: along the last, where it is free to choose."""
     logits, along = node.args
     inner, axis = write_along_axis(notation, [logits], along, prefer)
-    return Fragment(f"softmax({inner.text}, dim={axis})", ATOM, inner.axes)
+    return Fragment(call("softmax", inner.code, dim=axis), inner.axes)
 
 
 def write_masked_softmax(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragment:
     """P, said before as normalize(softmax(s, dim=-1).tril(), p=1, dim=-1): shares among those that take part."""
     logits, along, among = node.args
     inner, axis = write_along_axis(notation, [among, Softmax(logits, along)], along, prefer)
-    return notation.name("P", Fragment(f"normalize({inner.text}, p=1, dim={axis})", ATOM, inner.axes))
+    return notation.name("P", Fragment(call("normalize", inner.code, p=1, dim=axis), inner.axes))
 
 
 def write_along_axis(
@@ -95,15 +98,16 @@ def write_standardised(notation: Notation, node: Expr, prefer: Sequence[Index]) 
     entry, along, number = node.args
     inner = drop_size_one_axes(notation.write(entry, prefer))
     axes, places = inner.indices(), [n for n, axis in enumerate(inner.axes) if axis in along]
-    told = "" if number == USUAL else f", eps={float(number)!r}"
+    told: dict[str, Part] = {} if number == USUAL else {"eps": float(number)}
     rank = len(axes)
     if places == list(range(rank - len(along), rank)):
-        sizes = (
-            f"{inner.text}.shape[-{len(along)}:]" if inner.binds == ATOM else write_sizes(notation, axes[-len(along) :])
+        last = index(Attribute(inner.code, "shape"), [Slice(to_code(-len(along)), None, None)])
+        sizes = tuple(notation.texts.size(axis.size) for axis in axes[-len(along) :])
+        return Fragment(
+            call("layer_norm", inner.code, last if binding(inner.code) == ATOM else sizes, **told), inner.axes
         )
-        return Fragment(f"layer_norm({inner.text}, {sizes}{told})", ATOM, inner.axes)
     if rank > 1 and places == [0, *range(2, rank)]:
-        return Fragment(f"batch_norm({inner.text}, None, None, training=True{told})", ATOM, inner.axes)
+        return Fragment(call("batch_norm", inner.code, None, None, training=True, **told), inner.axes)
     from_mean = sp.Add(entry, -Mean(entry, *limits_over_axes(along)), evaluate=False)
     return notation.product([from_mean, 1 / sp.sqrt(Variance(entry, *limits_over_axes(along)) + number)], prefer)
 
@@ -114,11 +118,12 @@ def write_eigengap(notation: Notation, node: Expr, prefer: Sequence[Index]) -> F
     (column,), (row,) = (free_indices(side) - set(batch) for side in node.args)
     axes = (*batch, row, column)
     across, down = (
-        align_axes(notation.name("w", notation.write(side, (*batch, i))), axes).text
+        align_axes(notation.name("w", notation.write(side, (*batch, i))), axes).code
         for side, i in zip(node.args, (column, row), strict=True)
     )
-    itself = f"eye({notation.texts.size(row.size)}) == 1"
-    return notation.name("K", Fragment(f"where({itself}, 0, 1 / ({across} - {down}))", ATOM, axes))
+    itself = Binary("==", call("eye", notation.texts.size(row.size)), Literal(1))
+    gap = Binary("/", Literal(1), Binary("-", across, down))
+    return notation.name("K", Fragment(call("where", itself, 0, gap), axes))
 
 
 def write_where(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragment:
@@ -126,13 +131,7 @@ def write_where(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Frag
     condition, *entries = node.args
     pieces = [notation.write(Bracket(condition), prefer), *(notation.write(entry, prefer) for entry in entries)]
     lined, axes = align_all(pieces, prefer)
-    return Fragment(f"where({', '.join(piece.text for piece in lined)})", ATOM, axes)
-
-
-def write_sizes(notation: Notation, axes: Axes) -> str:
-    """Sizes as a tuple."""
-    texts = [notation.texts.size(axis.size) for axis in axes if axis is not None]
-    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+    return Fragment(call("where", *(piece.code for piece in lined)), axes)
 
 
 def write_norm(notation: Notation, square: Expr, prefer: Sequence[Index]) -> Fragment:
@@ -143,12 +142,12 @@ def write_norm(notation: Notation, square: Expr, prefer: Sequence[Index]) -> Fra
     if not set(bound) <= set(inner.axes) or type(square) is not sp.Sum or (rest and len(bound) > 2):
         raise NoForm
     if not rest:
-        return Fragment(f"norm({inner.text})", ATOM, ())
+        return Fragment(call("norm", inner.code), ())
     places = [axis_number(inner.axes, i) for i in bound]
-    dim = f"dim={places[0] if len(places) == 1 else tuple(sorted(places))}"
+    dim: Part = places[0] if len(places) == 1 else tuple(sorted(places))
     kept = tuple(None if i in bound else i for i in inner.axes)
-    whole = Fragment(f"norm({inner.text}, {dim}, keepdim=True)", ATOM, kept)
-    return Fragment(f"norm({inner.text}, {dim})", ATOM, rest, whole)
+    whole = Fragment(call("norm", inner.code, dim=dim, keepdim=True), kept)
+    return Fragment(call("norm", inner.code, dim=dim), rest, whole)
 
 
 def write_cross(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragment:
@@ -158,8 +157,8 @@ def write_cross(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Frag
     axes = tuple(i for i in common_axis_order(pieces, prefer) if i is not None)
     if along not in axes or any(set(piece.axes) != set(axes) for piece in pieces):
         raise NoForm
-    texts = ", ".join(permute_axes(piece, axes).text for piece in pieces)
-    return Fragment(f"cross({texts}, dim={axis_number(axes, along)})", ATOM, axes)
+    both = (permute_axes(piece, axes).code for piece in pieces)
+    return Fragment(call("cross", *both, dim=axis_number(axes, along)), axes)
 
 
 def write_named_once(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragment:
@@ -167,7 +166,8 @@ def write_named_once(notation: Notation, node: Expr, prefer: Sequence[Index]) ->
     (inner,) = node.args
     piece = drop_size_one_axes(notation.write(inner, prefer))
     shares = all(isinstance(factor, (sp.exp, Softmax)) for factor in sp.Mul.make_args(inner))
-    letter = "p" if shares else "u" if " / " in piece.text else "t"
+    divides = any(isinstance(part, Binary) and part.sign == "/" for part in walk(piece.code))
+    letter = "p" if shares else "u" if divides else "t"
     return notation.name(letter, piece)
 
 
@@ -175,14 +175,13 @@ def write_root(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragm
     """2 ** 0.5, (2 * math.pi) ** 0.5, (2 / math.pi) ** 0.5"""
     number, turns = node.args[0].as_independent(sp.pi)
     above, below = sp.fraction(number)
-    text = str(above)
+    whole: SyntaxNode = Literal(int(above))
     if turns == sp.pi:
-        text = "math.pi" if above == 1 else f"{above} * math.pi"
-    parts = [text, *([str(below)] if below != 1 else []), *(["math.pi"] if turns == 1 / sp.pi else [])]
-    if turns not in (sp.S.One, sp.pi, 1 / sp.pi) or len(parts) > 2:
+        whole = PI if above == 1 else Binary("*", whole, PI)
+    under = [*([Literal(int(below))] if below != 1 else []), *([PI] if turns == 1 / sp.pi else [])]
+    if turns not in (sp.S.One, sp.pi, 1 / sp.pi) or len(under) > 1:
         raise NoForm
-    whole = " / ".join(parts)
-    return Fragment(f"{f'({whole})' if ' ' in whole else whole} ** 0.5", POWER, ())
+    return Fragment(Binary("**", reduce(partial(Binary, "/"), under, whole), Literal(0.5)), ())
 
 
 MODULES = ("F.", "torch.special.")
@@ -200,15 +199,12 @@ def write_function_call(notation: Notation, node: Expr, prefer: Sequence[Index])
     *parameters, entry = node.args
     inner = notation.write(write_reversed_difference(notation, entry), prefer)
     if not parameters and f"Tensor.{op.name}" in op.spellings:
-        return apply_elementwise(inner, f"{op.name}()")
+        return call_elementwise(inner, partial(method, word=op.name))
     modules = "torch." if parameters else MODULES  # ``torch.polygamma(2, x)``
     spelled = next((word for word in op.spellings if word.startswith(modules)), None)
     if spelled is None or not all(number.is_Integer for number in parameters):
         raise NoForm
-    if parameters or inner.kept is None:
-        return Fragment(f"{spelled}({', '.join([*map(str, parameters), inner.text])})", ATOM, inner.axes)
-    kept = Fragment(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
-    return Fragment(f"{spelled}({inner.text})", ATOM, inner.axes, kept)
+    return call_elementwise(inner, partial(call, spelled, *map(int, parameters)))
 
 
 def write_reversed_difference(notation: Notation, entry: Expr) -> Expr:

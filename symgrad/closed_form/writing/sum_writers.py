@@ -6,6 +6,7 @@ Comes in: the factors under a sum, and the indices it runs over. Goes out: a fra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sympy as sp
 
@@ -19,19 +20,23 @@ from symgrad.closed_form.fragments import (
     choose_body_order,
     drop_size_one_axes,
     mentions_seed,
+    truths_as_numbers,
     write_matmul,
 )
-from symgrad.closed_form.number_text import ATOM, COMPARE, MATMUL, MULTIPLY, NoForm
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_count_of_truths
 from symgrad.closed_form.writing.index_ranges import write_sum_within_range, write_window_sum
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, fresh
+from symgrad.language.python_text import Part, call
+from symgrad.language.syntax_tree import Literal, PythonCall
+from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 
 ADDED_UP = "sum"
 MEAN = "mean"
-WORDS = {Mean: (MEAN,), Variance: ("var", "correction=0")}
-SUMS = (ADDED_UP, *WORDS[Mean])
+EINSUM = "einsum"
+SUMS = (ADDED_UP, MEAN)
 """The methods of a form that add up along the axes that stand first."""
 
 
@@ -39,8 +44,10 @@ def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragme
     """Σ over one index as a matrix product, over several as a sum of a product, else einsum."""
     bound = [limit[0] for limit in node.limits]
     factors = split_exponentials(node.function) if node.function.is_Mul else [node.function]
-    if isinstance(node, (Mean, Variance)):
-        return write_sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
+    if isinstance(node, Mean):
+        return write_sum_of_product(notation, factors, bound, prefer, MEAN)
+    if isinstance(node, Variance):
+        return write_sum_of_product(notation, factors, bound, prefer, "var", correction=0)
     for write in WAYS:
         try:
             return write(notation, factors, bound, prefer)
@@ -80,12 +87,12 @@ def write_cumsum(notation: Notation, factors: list[Expr], bound: list[Index], pr
         raise NoForm
     (q,) = set(ends) - {k}
     body = drop_size_one_axes(notation.multiplied(rest, [k if i == q else i for i in prefer]))
-    if k not in body.axes or q in body.axes or body.binds == COMPARE:
+    if k not in body.axes or q in body.axes or body.compares:
         raise NoForm
     axis, axes = axis_number(body.axes, k), tuple(q if i == k else i for i in body.axes)
     if k == ends[0]:
-        return call_method(body, f"cumsum({axis})", axes)
-    return call_method(body, f"flip({axis}).cumsum({axis}).flip({axis})", axes)
+        return call_method(body, axes, "cumsum", axis)
+    return call_method(call_method(call_method(body, axes, "flip", axis), axes, "cumsum", axis), axes, "flip", axis)
 
 
 def write_broadcast(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
@@ -137,7 +144,7 @@ def write_weighted_product(
         middle = drop_size_one_axes(notation.multiplied(weights, (k,)))
         if middle.axes != (k,):
             raise NoForm
-        left = write_matmul(left, call_method(middle, "diag()", (k, k)), (*free[first], k))
+        left = write_matmul(left, call_method(middle, (k, k), "diag"), (*free[first], k))
     return write_matmul(left, right, (*free[first], *free[second]))
 
 
@@ -150,7 +157,7 @@ def write_stacked_product(notation: Notation, groups: list[list[Expr]], k: Index
         raise NoForm
     left = write_matmul_side(notation, long, (*rows, k))
     right = write_matmul_side(notation, short, (k, *columns))
-    return Fragment(f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}", MATMUL, (*rows, *columns))
+    return Fragment(Binary("@", left.code, right.code), (*rows, *columns))
 
 
 def write_matmul_side(notation: Notation, factors: list[Expr], axes: Sequence[Index]) -> Fragment:
@@ -166,7 +173,7 @@ def write_sum_of_product(
     bound: list[Index],
     prefer: Sequence[Index],
     word: str = ADDED_UP,
-    *more: str,
+    **more: Part,
 ) -> Fragment:
     """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1); axes of one entry go with what is added up."""
     body = notation.multiplied(factors, choose_body_order(factors, bound, prefer))
@@ -177,19 +184,18 @@ def write_sum_of_product(
     if not set(bound) <= set(body.indices()):
         raise NoForm
     if word != ADDED_UP and all(is_count_of_truths(f) for f in factors):  # torch has no mean of truth values or counts
-        body = Fragment(f"1.0 * {body.inside(MULTIPLY)}", MULTIPLY, body.axes)
+        body = truths_as_numbers(body, 1.0)
     if not any(free_indices(f) >= set(body.indices()) for f in factors):
         raise NoForm
     places = [n for n, a in enumerate(body.axes) if a in bound or a is None]
     last = len(body.axes) - 1
-    alone = "-1" if places == [last] and last else str(places[0])
-    dim = alone if len(places) == 1 else f"({', '.join(map(str, places))})"  # a tuple counts in one way
+    alone = -1 if places == [last] and last else places[0]
+    dim: Part = alone if len(places) == 1 else tuple(places)  # a tuple counts in one way
     rest: Axes = tuple(a for a in body.indices() if a not in bound)
     kept_axes: Axes = tuple(None if a in bound else a for a in body.axes)
-    kept_dim = "-1" if len(body.axes) == 1 else dim
-    kept = call_method(body, f"{word}({', '.join([kept_dim, *more, 'keepdim=True'])})", kept_axes)
-    plain = call_method(body, f"{word}({', '.join([*([dim] if rest else []), *more])})", rest)
-    return Fragment(plain.text, ATOM, rest, kept)
+    kept_dim = -1 if len(body.axes) == 1 else dim
+    kept = call_method(body, kept_axes, word, kept_dim, **more, keepdim=True)
+    return replace(call_method(body, rest, word, *([dim] if rest else []), **more), kept=kept)
 
 
 def write_chain(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
@@ -231,7 +237,7 @@ def write_terms(notation: Notation, factors: list[Expr], bound: list[Index], pre
 def write_einsum(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Any other sum of products is an einsum."""
     pieces = [drop_size_one_axes(notation.write(f, prefer)) for f in factors]
-    if any(not p.axes or p.binds == COMPARE for p in pieces) or any(is_count_of_truths(f) for f in factors):
+    if any(not p.axes or p.compares for p in pieces) or any(is_count_of_truths(f) for f in factors):
         raise NoForm
     axes = list(dict.fromkeys(i for p in pieces for i in p.indices()))
     if not set(bound) <= set(axes) or len(axes) > 20:
@@ -240,8 +246,13 @@ def write_einsum(notation: Notation, factors: list[Expr], bound: list[Index], pr
     output = [i for i in prefer if i in axes and i not in bound]
     output += [i for i in axes if i not in bound and i not in output]
     terms = ",".join("".join(letters[i] for i in p.indices()) for p in pieces)
-    text = f'einsum("{terms}->{"".join(letters[i] for i in output)}", {", ".join(p.text for p in pieces)})'
-    return Fragment(text, ATOM, tuple(output))
+    subscripts = Literal(f"{terms}->{''.join(letters[i] for i in output)}")
+    return Fragment(call(EINSUM, subscripts, *(p.code for p in pieces)), tuple(output))
+
+
+def calls_einsum(code: SyntaxNode) -> bool:
+    """Whether an einsum stands in a form."""
+    return any(isinstance(node, PythonCall) and node.function == Name(EINSUM) for node in walk(code))
 
 
 WAYS = (

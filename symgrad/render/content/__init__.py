@@ -21,6 +21,7 @@ from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, find_definitions, sample
 from symgrad.indexing.definitions import NamedEquation
 from symgrad.language import arguments, format_definition
+from symgrad.language.python_text import write_python
 from symgrad.program import Program, Stated
 from symgrad.render.content.answer import answer_of, found_places, line_by_line
 from symgrad.render.content.first_lines import (
@@ -127,7 +128,7 @@ def program_title(program: Program) -> str:
         return last.op.text
     if last is not None and len(program.steps) <= MOST_STEPS:
         with suppress(NoForm):
-            source = SourceWriter(program).step(last)[0]
+            source = write_python(SourceWriter(program).step(last))
     return f"{program.output} = {source}"
 
 

@@ -19,6 +19,7 @@ from symgrad.indexing import is_guard
 from symgrad.indexing.definitions import in_names
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, is_access, name_of
+from symgrad.language.python_text import write_python
 from symgrad.numeric import Array, as_float
 from symgrad.ops import entry_named as named_op
 from symgrad.program import Apply
@@ -113,7 +114,7 @@ def solved_blocks(teller: Teller) -> Iterator[Block]:
             yield from _differential(teller, step)
         for _, name in step.beside:
             try:
-                code = SourceWriter(teller.program).step(steps[name])[0]
+                code = write_python(SourceWriter(teller.program).step(steps[name]))
             except NoForm:
                 continue  # of what is nested too deep to be read
             yield say.paragraph("`{name}` is `{code}`.", name=name, code=code)

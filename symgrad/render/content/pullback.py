@@ -15,6 +15,7 @@ from symgrad.closed_form.source_text import SourceWriter
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.formulas import Entry
 from symgrad.indexing import Equation
+from symgrad.language.python_text import write_python
 from symgrad.numeric import as_float
 from symgrad.program import UNNAMED, Apply
 from symgrad.render import numbers
@@ -218,7 +219,7 @@ def step_source(teller: Teller, step: Apply) -> str:
     if teller.source or not UNNAMED.fullmatch(step.result.name):
         return teller.code(step)
     try:
-        return SourceWriter(teller.program).step(step)[0]
+        return write_python(SourceWriter(teller.program).step(step))
     except NoForm:
         return ""
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symgrad.backward.trees import is_comparison
 from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter
 from symgrad.errors import SymgradError, file_or_cell_name
-from symgrad.language.python_text import read_python, write_python
+from symgrad.language.python_text import is_comparison, write_python
 from symgrad.language.syntax_tree import PythonCall
 from symgrad.notation.tree import Binary, walk
 from symgrad.numeric import Array, as_float
@@ -81,11 +80,9 @@ def line_parts(formula: DerivedReference, seed: Array) -> Iterator[tuple[str, Ar
     arrays = {t.name: as_float(values[t.name]) for t in program.tensors()} | {program.seed: np.asarray(seed)}
     count = 0
     for line in (*formula.lines.forward, *formula.lines.statements):
-        if line.code is None:
+        if line.tree is None or line.code is None:
             return
-        for node in (
-            n for n in walk(read_python(line.code)) if isinstance(n, (Binary, PythonCall)) and not is_comparison(n)
-        ):
+        for node in (n for n in walk(line.tree) if isinstance(n, (Binary, PythonCall)) and not is_comparison(n)):
             count += 1
             if count > MOST_PARTS:
                 return
@@ -130,7 +127,7 @@ def where_lines(formula: DerivedReference, lines: Sequence[str]) -> list[str]:
 def step_definition(program: Program, step: Apply) -> tuple[str, list[str]]:
     """What computes a tensor, from the inputs if that is short, else from its operands, which are then asked for."""
     try:
-        text, _ = SourceWriter(program).step(step)
+        text = write_python(SourceWriter(program).step(step))
     except (NoForm, SymgradError):
         text = ""
     if 0 < len(text) <= SPAN:

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.trees import join_definitions, rewrite_tree, split_definitions
 from symgrad.calculus.local_derivatives import SEED
 from symgrad.closed_form.writing.sum_writers import SUMS
 from symgrad.indexing import Bracket, Equation, Index, instantiate
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
-from symgrad.language.python_text import write_python
+from symgrad.language.python_text import call, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript, Unary
+from symgrad.language.trees import read_form, rewrite_tree
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.numeric import Array, as_float
 from symgrad.oracles.forms import evaluate_text
@@ -50,8 +51,7 @@ def closed_form_slips(case: Case, axes: bool = False) -> Iterator[Slip]:
     program, values = case.single
     known = {t.name: as_float(values[t.name]) for t in (program.out, *program.inputs)}
     ranks = {program.seed: np.ndim(known[program.output]), **{name: array.ndim for name, array in known.items()}}
-    definitions, last = split_definitions(form.bare)
-    nodes = [node for tree in (*dict(definitions).values(), last) for node in walk(tree)]
+    nodes = [*read_form(form.bare).nodes()]
     read = sum(isinstance(n, Name) and n.name in known for n in nodes)
     sizes = sum(isinstance(n, Attribute) and n.name == "shape" for n in nodes)
     along = read == sizes and ranks[case.name] != ranks[program.output]
@@ -74,13 +74,12 @@ def altered_products(text: str, turning: Callable[[SyntaxNode], Rows]) -> Iterat
 
 def variants(text: str, rows: Callable[[SyntaxNode], Rows]) -> Iterator[tuple[str, str, str]]:
     """The kind, a text with one of its parts replaced, and the clause."""
-    definitions, last = split_definitions(text)
-    names, trees = [*(name for name, _ in definitions), ""], [*(value for _, value in definitions), last]
-    for place, tree in enumerate(trees):
+    form = read_form(text)
+    for tree in form.trees:
         for old, new, kind, said in rows(tree):
-            changed = [*trees[:place], rewrite_tree(tree, partial(put_in_place, old, new)), *trees[place + 1 :]]
-            if changed != trees:
-                yield kind, join_definitions([*zip(names, changed, strict=True)][:-1], changed[-1]), said
+            other = form.changed(partial(rewrite_tree, rule=partial(put_in_place, old, new)))
+            if other != form:
+                yield kind, other.text, said
 
 
 def put_in_place(old: SyntaxNode, new: SyntaxNode, node: SyntaxNode) -> SyntaxNode:
@@ -118,18 +117,18 @@ def sum_over_other_axes(tree: SyntaxNode) -> Rows:
             continue
         plain, several = write_python(axes), isinstance(axes, Items)
         for others in combinations(range(MOST_AXES), len(axes.items) if isinstance(axes, Items) else 1):
-            along = Items(tuple(map(Literal, others))) if several else Literal(others[0])
+            along = to_code(others if several else others[0])
             said = f"it is summed over other axes than {plain}"
-            yield node, PythonCall(node.function, (along,), node.keywords), "wrong_axis", said
+            yield node, replace(node, positional=(along,)), "wrong_axis", said
         if node.keywords:
             yield (
                 node,
-                PythonCall(node.function, (axes,), ()),
+                call(node.function, axes),
                 "wrong_axis",
                 f"{write_python(node.keywords[0])} is missing",
             )
         said = f"it is summed over everything, not only over {plain}"
-        yield node, PythonCall(node.function, (), ()), "wrong_axis", said
+        yield node, call(node.function), "wrong_axis", said
 
 
 def describe_alteration(

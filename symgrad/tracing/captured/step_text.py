@@ -19,13 +19,14 @@ import numpy as np
 from symgrad.backward.code import write_with_modules
 from symgrad.backward.forward_lines import write_pullback_code
 from symgrad.backward.page_names import write_apply_call
-from symgrad.backward.trees import replace_names
-from symgrad.closed_form.number_text import ADD, NoForm, Text, in_brackets
+from symgrad.closed_form.number_text import NoForm
 from symgrad.closed_form.source_text import SourceWriter, write_complex_step, write_constant
 from symgrad.errors import SymgradError
 from symgrad.language import arguments
-from symgrad.language.python_text import write_python
-from symgrad.notation.tree import Name
+from symgrad.language.python_text import method, to_code, write_python
+from symgrad.language.syntax_tree import PythonCall
+from symgrad.language.trees import replace_names, rewrite_tree
+from symgrad.notation.tree import Name, SyntaxNode
 from symgrad.numeric import Array, Values
 from symgrad.ops import entry_named, entry_of
 from symgrad.ops.lookup import has_role
@@ -165,8 +166,12 @@ NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?![\w(])")
 """A name in a formula, but for what stands behind a dot, and what is called."""
 
 
-SEEN = re.compile(r"view_as_complex\((\w+)\)")
-"""Pairs that are taken for complex numbers, which they are to the reader."""
+def see_through_pairs(node: SyntaxNode) -> SyntaxNode:
+    """z, of ``view_as_complex(z)``: to the reader they are complex numbers."""
+    match node:
+        case PythonCall(Name("view_as_complex"), [Name() as pairs]):
+            return pairs
+    return node
 
 
 class StepFormatter(SourceWriter):
@@ -179,28 +184,27 @@ class StepFormatter(SourceWriter):
     pulled: Mapping[str, str] = {}
     spoken = False
 
-    def step(self, step: Apply) -> Text:
+    def step(self, step: Apply) -> SyntaxNode:
         """One operation; of complex numbers, where the inputs are, though they are pairs here."""
         if not (self.spoken and isinstance(step.op, str) and entry_named(step.op).traits.complex_pairs):
             return super().step(step)
-        text, binds = write_complex_step(self, step)
-        return SEEN.sub(r"\1", text), binds
+        return rewrite_tree(write_complex_step(self, step), see_through_pairs)
 
     def maker(self, argument: Argument) -> None:
         """Every step has a line of its own."""
 
-    def tensor(self, name: str) -> tuple[str, int]:
+    def tensor(self, name: str) -> SyntaxNode:
         """A name; a tensor that was only broadcast goes by its own."""
         step = self._steps.get(name)
         if step is not None and has_role(step.op, Role.COPIES) and name not in self.told:
             return self.tensor(str(step.arguments[0]))
         if step is not None and (cast := autocast_method(step)):
-            return f"{self.tensor(str(step.arguments[0]))[0]}.{cast}()", 9
-        return name, 9
+            return method(self.tensor(str(step.arguments[0])), cast)
+        return Name(name)
 
-    def size(self, size: Any) -> str:
+    def size(self, size: Any) -> SyntaxNode:
         """A number."""
-        return str(size)
+        return to_code(int(size)) if size.is_Integer else Name(str(size))
 
 
 def format_step(program: RecordedProgram, step: Apply) -> str:
@@ -219,10 +223,8 @@ class StepWriter:
     def text(self, step: Apply, other: Mapping[str, str] | None = None) -> str:
         """``h = relu(t1)``."""
         labels = {**self.labels, **other} if other else self.labels
-        name = step.result.name
-        return (
-            f"{labels.get(name, name)} = {with_labels(write_with_modules(write_operation(self.writer, step)), labels)}"
-        )
+        code = write_with_modules(write_operation(self.writer, step))
+        return f"{labels.get(step.result.name, step.result.name)} = {with_labels(code, labels)}"
 
 
 def right_side(
@@ -245,7 +247,7 @@ def write_operation(writer: StepFormatter, step: Apply) -> str:
     if has_role(step.op, Role.HANDS_ON):
         return str(step.arguments[0])
     try:
-        return writer.step(step)[0]
+        return write_python(writer.step(step))
     except (NoForm, *Refusals):  # showing must not fail
         return f"{step.op}({', '.join(_argument(a) for a in step.arguments)})"
 
@@ -255,7 +257,7 @@ def _argument(argument: Any) -> str:
     if not isinstance(argument, Constant):
         return str(argument)
     try:
-        return in_brackets(*write_constant(argument.value), ADD)
+        return write_python(write_constant(argument.value))
     except NoForm:
         return str(argument.value)
 

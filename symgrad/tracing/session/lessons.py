@@ -16,7 +16,7 @@ from symgrad.backward.groups import is_move
 from symgrad.backward.simplify.factors import strip_transpose
 from symgrad.errors import SymgradError
 from symgrad.explanation.notable import mean_in_words, means, read_again, reads_at_places
-from symgrad.language.python_text import read_python, write_python
+from symgrad.language.python_text import write_python
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
@@ -142,9 +142,9 @@ def per_sample_note(program: Capture, rows: Sequence[Leaf], told: StoryLines) ->
     known, shown = values_on_page(program, told.source), names_on_page(program, told.source)
     for row in rows:
         line = told.source.gradients.get(own.get(row.name, ""))
-        if line is None or line.code is None or line.text != told.forms.get(row.name):
+        if line is None or line.tree is None or line.text != told.forms.get(row.name):
             continue
-        tree = read_python(line.code)
+        tree = line.tree
         if not isinstance(tree, Binary) or tree.sign != "@" or not line.names <= known.keys():
             continue
         left = strip_transpose(tree.left)

@@ -9,7 +9,6 @@ mention what no line shows, a step that was merged into another, go out with tha
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,12 +22,15 @@ import torch
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import write_torch_code
 from symgrad.backward.page_names import is_named
-from symgrad.backward.trees import names_in_code
 from symgrad.calculus import local_jacobian
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation as Entries
 from symgrad.indexing.equation import replace_accesses
 from symgrad.indexing.symbols import Expr, access, is_access, names_read
+from symgrad.language.python_text import read_python
+from symgrad.language.syntax_tree import Unary
+from symgrad.language.trees import tensor_names
+from symgrad.notation.tree import Name, SyntaxNode, walk
 from symgrad.numeric.exact import Array, as_float, euclidean, furthest
 from symgrad.numeric.playing import evaluate, in_type
 from symgrad.numeric.vector_products import Taken
@@ -77,7 +79,7 @@ class LineEvaluation:
         self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward if not finds_places(line)}
         self.numbers |= {name or lines.letter: self.seeds[end] for end, name in lines.seeds.items()}
         self.numbers |= dict.fromkeys(line.target for line in (*filter(finds_places, lines.forward), *lines.lines))
-        self.codes = {line.target: line.code for line in (*lines.forward, *lines.lines)}
+        self.codes = {line.target: line.tree for line in (*lines.forward, *lines.lines)}
         own = {line.target for line in lines.lines if line.shape is not None}
         self.reads: dict[str, frozenset[str]] = {}  # with what is read to compute what has no numbers
         for line in (*lines.forward, *lines.statements):
@@ -119,13 +121,13 @@ class LineEvaluation:
             with suppress(SymgradError):
                 alone = program.closed_form(program.labels[own], longest=longest)
         if alone is not None and "; " not in alone:  # a form with a definition is no line
-            return line.text if self.strays(replace(line, code=alone), value) else alone
+            return line.text if self.strays(replace(line, tree=read_python(alone)), value) else alone
         return line.text
 
     def without_others(self) -> tuple[Backward, tuple[str, ...]]:
         """The lines without those that give other numbers than were derived, and which these are."""
         known = self.lines.with_values(self.kept)
-        wrong = {line.target: replace(line, text=None, code=None, own=OTHER)
+        wrong = {line.target: replace(line, text=None, tree=None, own=OTHER)
                  for line in known.statements if line.target in self.wrong}  # fmt: skip
         lines = tuple(wrong.get(line.target, line) for line in known.lines)
         gradients = {own: wrong.get(line.target, line) for own, line in known.gradients.items()}
@@ -134,13 +136,13 @@ class LineEvaluation:
 
     def strays(self, line: Line, value: Array) -> bool:
         """Whether a line gives other numbers than the derived ones, by more than rounding makes of it."""
-        if line.code is None:
+        if line.tree is None:
             return False
         known = {name: self.number(name) for name in line.names if name in self.numbers}
         if any(value is None for value in known.values()):  # of one that was not recorded nothing is known
             return False
         try:
-            got, derived = line_value(line.code, known), as_float(value)
+            got, derived = line_value(line.tree, known), as_float(value)
             if got.shape != derived.shape:
                 return True
             # what left the range of floats step by step may stay in it
@@ -148,7 +150,7 @@ class LineEvaluation:
             if gap <= CLOSE * size or gap == np.inf:
                 return gap == np.inf
             lots = np.random.default_rng(0)
-            others = [line_value(line.code, {n: perturb_last_digit(a, self.unit, lots) for n, a in known.items()})
+            others = [line_value(line.tree, {n: perturb_last_digit(a, self.unit, lots) for n, a in known.items()})
                       for _ in range(SHAKES)]  # fmt: skip
         except (UnsupportedText, RecursionError):  # a sum of hundreds of terms is too deep to be written again
             return False
@@ -163,7 +165,7 @@ class LineEvaluation:
     def number(self, name: str) -> Any:
         """What a name stands for: recorded, derived, or computed by its line."""
         if self.numbers[name] is None and (code := self.codes.get(name)) is not None:
-            read = {own: self.number(own) for own in names_in_code([code]) if own in self.numbers}
+            read = {own: self.number(own) for own in tensor_names(code) if own in self.numbers}
             if all(value is not None for value in read.values()):
                 with suppress(UnsupportedText, TextRejected, RecursionError):
                     self.numbers[name] = run_line(code, read)
@@ -175,21 +177,20 @@ def finds_places(line: Line) -> bool:
     return line.target.startswith("at_")
 
 
-def run_line(code: str, known: Mapping[str, Any]) -> Any:
+def run_line(code: SyntaxNode, known: Mapping[str, Any]) -> Any:
     """What code comes to in torch, in doubles."""
     tensors = {  # torch has no array that is read backwards
         name: value if isinstance(value, torch.Tensor) else torch.as_tensor(in_type(np.asarray(value, order="C")))
         for name, value in known.items()
     }
-    text = write_torch_code(code)
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert) and isinstance(node.operand, ast.Name):
-            tensors[node.operand.id] = tensors[node.operand.id].bool()  # recorded as numbers
+    for node in walk(code):
+        if isinstance(node, Unary) and node.sign == "~" and isinstance(node.operand, Name):
+            tensors[node.operand.name] = tensors[node.operand.name].bool()  # recorded as numbers
     with torch.no_grad():
-        return run_reference(text, tensors).output
+        return run_reference(write_torch_code(code), tensors).output
 
 
-def line_value(code: str, known: Mapping[str, Any]) -> Array:
+def line_value(code: SyntaxNode, known: Mapping[str, Any]) -> Array:
     """`run_line` as an array."""
     return as_float(as_numbers(run_line(code, known)))
 

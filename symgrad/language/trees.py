@@ -10,38 +10,54 @@ numbers is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, reduce
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
 
-from symgrad.language.python_text import COMPARISONS, read_python, write_python
-from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Slice, Subscript, Unary
+from symgrad.language.python_text import COLON, multiply, read_python, write_python
+from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript, Unary
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
 
 Rule = Callable[[SyntaxNode], SyntaxNode]
-Definitions = list[tuple[str, SyntaxNode]]
-"""Names, and what each stands for."""
 
 
-def split_definitions(text: str) -> tuple[Definitions, SyntaxNode]:
-    """A form's definitions, each a name and what it stands for, and the expression after them.
+@dataclass(frozen=True)
+class FormCode:
+    """An expression, and before it what has a name in it: ``K = 1 / w; out @ (K * v)``."""
 
-    >>> [name for name, _ in split_definitions("w = x * 2; v @ w")[0]]
+    last: SyntaxNode
+    definitions: tuple[tuple[str, SyntaxNode], ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        """As one line."""
+        return "; ".join(
+            [*(f"{name} = {write_python(value)}" for name, value in self.definitions), write_python(self.last)]
+        )
+
+    @property
+    def trees(self) -> tuple[SyntaxNode, ...]:
+        """What the names stand for, and the expression."""
+        return (*(value for _, value in self.definitions), self.last)
+
+    def nodes(self) -> Iterator[SyntaxNode]:
+        """Everything that stands in it."""
+        return (node for tree in self.trees for node in walk(tree))
+
+    def changed(self, change: Rule) -> FormCode:
+        """The same with each of its expressions changed."""
+        return FormCode(change(self.last), tuple((name, change(value)) for name, value in self.definitions))
+
+
+def read_form(text: str) -> FormCode:
+    """A form that stands as text.
+
+    >>> [name for name, _ in read_form("w = x * 2; v @ w").definitions]
     ['w']
     """
     *definitions, last = text.split("; ")
     named = (line.partition(" = ") for line in definitions)
-    return [(name, read_python(value)) for name, _, value in named], read_python(last)
-
-
-def join_definitions(definitions: Definitions, last: SyntaxNode) -> str:
-    """The text of a form: its definitions, and the expression after them."""
-    return "; ".join([*(f"{name} = {write_python(value)}" for name, value in definitions), write_python(last)])
-
-
-def rewrite_form(text: str, change: Rule) -> str:
-    """The text of a form with each of its expressions changed."""
-    definitions, last = split_definitions(text)
-    return join_definitions([(name, change(value)) for name, value in definitions], change(last))
+    return FormCode(read_python(last), tuple((name, read_python(value)) for name, _, value in named))
 
 
 def rewrite_tree(tree: SyntaxNode, rule: Rule) -> SyntaxNode:
@@ -82,11 +98,6 @@ def called_word(function: SyntaxNode) -> str:
     return function.name if isinstance(function, Attribute) else write_python(function)
 
 
-def is_comparison(node: SyntaxNode) -> bool:
-    """Whether two things are compared."""
-    return isinstance(node, Binary) and node.sign in COMPARISONS
-
-
 def is_new_axis(item: SyntaxNode) -> bool:
     """Whether an index puts an axis in."""
     return isinstance(item, Literal) and item.value is None
@@ -94,12 +105,7 @@ def is_new_axis(item: SyntaxNode) -> bool:
 
 def is_full_slice(item: SyntaxNode) -> bool:
     """Whether an index is a colon alone."""
-    return item == Slice(None, None, None)
-
-
-def names_in_code(codes: Iterable[str]) -> frozenset[str]:
-    """The names that are read."""
-    return frozenset().union(*(tensor_names(read_python(code)) for code in codes))
+    return item == COLON
 
 
 def replace_names(expression: SyntaxNode, definitions: Mapping[str, SyntaxNode]) -> SyntaxNode:
@@ -107,17 +113,21 @@ def replace_names(expression: SyntaxNode, definitions: Mapping[str, SyntaxNode])
     return rewrite_tree(expression, lambda n: definitions.get(n.name, n) if isinstance(n, Name) else n)
 
 
-def inline_names(text: str, definitions: Mapping[str, SyntaxNode]) -> SyntaxNode:
+def replace_part(expression: SyntaxNode, part: SyntaxNode, other: SyntaxNode) -> SyntaxNode:
+    """``expression`` with ``other`` wherever ``part`` stands."""
+    return rewrite_tree(expression, lambda node: other if node == part else node)
+
+
+def inline_names(form: FormCode, definitions: Mapping[str, SyntaxNode]) -> SyntaxNode:
     """A form as one expression: names replaced, and those that it defines by what they stand for.
 
-    >>> write_python(inline_names("w = x * 2; v @ w", {"x": Name("a")}))
+    >>> write_python(inline_names(read_form("w = x * 2; v @ w"), {"x": Name("a")}))
     'v @ (a * 2)'
     """
     known = dict(definitions)
-    own, last = split_definitions(text)
-    for name, value in own:
+    for name, value in form.definitions:
         known[name] = replace_names(value, known)
-    return replace_names(last, known)
+    return replace_names(form.last, known)
 
 
 def count_mentions(expression: SyntaxNode, name: str) -> int:
@@ -130,13 +140,13 @@ Numbers = tuple[tuple[str, int], ...]
 
 
 @lru_cache(maxsize=1024)
-def fill_slots(text: str, numbers: Numbers) -> str:
-    """Text with numbers in its slots.
+def fill_slots(form: FormCode, numbers: Numbers) -> FormCode:
+    """A form with numbers in its slots.
 
-    >>> fill_slots("k = x[p0:p0 + 2]; pad(k, (p0, x.shape[0] - p0 - 2))", (("p0", 3),))
+    >>> fill_slots(read_form("k = x[p0:p0 + 2]; pad(k, (p0, x.shape[0] - p0 - 2))"), (("p0", 3),)).text
     'k = x[3:5]; pad(k, (3, x.shape[0] - 5))'
     """
-    return rewrite_form(text, lambda tree: fill_tree_slots(tree, numbers)) if numbers else text
+    return form.changed(lambda tree: fill_tree_slots(tree, numbers)) if numbers else form
 
 
 def fill_tree_slots(tree: SyntaxNode, numbers: Numbers) -> SyntaxNode:
@@ -242,3 +252,24 @@ def add_terms(terms: Sequence[SyntaxNode]) -> SyntaxNode:
     first, *rest = sorted(terms, key=lambda term: strip_minus(term) is not None)
     bare = ((term, strip_minus(term)) for term in rest)
     return chain_operators(first, (("+", a) if b is None else ("-", b) for a, b in bare))
+
+
+def fill_ones(number: SyntaxNode, ones: SyntaxNode) -> SyntaxNode:
+    """A number times what has 1 in it, divided at the end: 2 * eye(n) / 3.
+
+    >>> [write_python(fill_ones(read_python(text), Name("ones"))) for text in ("-1 / 8", "-1", "2 * n")]
+    ['-ones / 8', '-ones', '2 * n * ones']
+    """
+    match number:
+        case Literal(1):
+            return ones
+        case Unary("-", Literal(1)):
+            return Unary("-", ones)
+        case Binary("/", above, below):
+            return Binary("/", fill_ones(above, ones), below)
+    return multiply(number, ones)
+
+
+def transpose_matrix(code: SyntaxNode) -> SyntaxNode:
+    """x.T, and x of x.T."""
+    return code.owner if isinstance(code, Attribute) and code.name == "T" else Attribute(code, "T")
