@@ -110,9 +110,9 @@ def name_assigned(
             continue
         targets, several = statement.names, len(statement.names) > 1
         parts = [n for n in run[:-1] if n.carries or not run[-1].carries]
-        within = {id(node) for node in run}
-        elsewhere = (id(reader) not in within for part in parts for reader in readers.get(id(part), ()))
-        if not several and not statement.loop and any(elsewhere):
+        turn = run[-1].where.turn if run[-1].where is not None else 0
+        after = (r.where is not None and r.where.turn > turn for part in parts for r in readers.get(id(part), ()))
+        if not several and not statement.loop and any(after):
             continue
         together = [n for n in run if n.gradient is not None and n.gradient is run[-1].gradient] or run[-1:]
         for node in run if several or statement.loop else together:
