@@ -40,11 +40,11 @@ def styled(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 LINES: list[tuple[str, Run, tuple[torch.Tensor, ...], tuple[str, ...]]] = [
     ("einsum, shared head", lambda p, v: torch.einsum("bhij,bjd->bhid", p, v).sin().sum(),
-     (drawn(2, 3, 4, 4), drawn(2, 4, 5)), ("einsum('bjd,bhid->bhij', v, ", "einsum('bhij,bhid->bjd', p, ")),
+     (drawn(2, 3, 4, 4), drawn(2, 4, 5)), ('einsum("bjd,bhid->bhij", v, ', 'einsum("bhij,bhid->bjd", p, ')),
     ("einsum, spectral", lambda x, w: torch.einsum("bix,iox->box", x, w).sin().sum(),
-     (drawn(2, 3, 4), drawn(3, 5, 4)), ("einsum('box,iox->bix', ", "einsum('bix,box->iox', x, ")),
+     (drawn(2, 3, 4), drawn(3, 5, 4)), ('einsum("box,iox->bix", ', 'einsum("bix,box->iox", x, ')),
     ("einsum, channels", lambda x, w: torch.einsum("nchw,oc->nohw", x, w).sin().sum(),
-     (drawn(2, 3, 4, 2), drawn(5, 3)), ("einsum('nohw,oc->nchw', ", "einsum('nchw,nohw->oc', x, ")),
+     (drawn(2, 3, 4, 2), drawn(5, 3)), ('einsum("nohw,oc->nchw", ', 'einsum("nchw,nohw->oc", x, ')),
     ("einsum, matrices", lambda x, w: torch.einsum("bij,bjk->bik", x, w).sin().sum(),
      (drawn(2, 3, 4), drawn(2, 4, 3)), (" @ w.mT", "x.mT @ ")),
     ("patches", patches, (drawn(2, 4, 4, 3),),
@@ -76,7 +76,7 @@ def test_a_line_is_as_a_person_writes_it(run: Run, given: tuple[torch.Tensor, ..
         assert torch.allclose(own, other)
 
 
-@pytest.mark.parametrize("text", ["einsum('ii,ij->j', x, y)", "x @ y"])
+@pytest.mark.parametrize("text", ['einsum("ii,ij->j", x, y)', "x @ y"])
 def test_letters_that_stand_twice_are_left_as_they_are(text: str) -> None:
     assert find_einsum_letters(read_program(text).program) == {}
 

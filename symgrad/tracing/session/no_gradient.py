@@ -7,7 +7,6 @@ fits the cause alone.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
@@ -15,6 +14,9 @@ from weakref import WeakSet
 import numpy as np
 
 from symgrad.explanation.notable import undefined_anywhere
+from symgrad.language.python_text import read_python, write_python
+from symgrad.language.syntax_tree import Items, Literal, PythonCall
+from symgrad.notation.tree import Name, SyntaxNode
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
@@ -266,8 +268,8 @@ def suggest_stable_function(program: Capture, steps: Sequence[Apply]) -> list[st
     """Which function of torch's does what the script writes by hand with one of ``steps`` in it."""
     made = [step.result.name for step in program.recording.steps]
     for text, call, why in BY_HAND:
-        whole = ast.parse(f"[{text}]", mode="eval").body
-        parts = whole.elts if isinstance(whole, ast.List) else []
+        whole = read_python(f"[{text}]")
+        parts = whole.items if isinstance(whole, Items) else ()
         for name in made:
             met = HandwrittenPattern(program)
             if not met.reads(name, parts[0]) or not all(any(met.reads(n, part) for n in made) for part in parts[1:]):
@@ -285,22 +287,22 @@ class HandwrittenPattern:
         self.program = program
         self.steps, self.tensors = dict[str, Apply](), dict[str, str]()
 
-    def reads(self, argument: Argument, part: ast.expr) -> bool:
+    def reads(self, argument: Argument, part: SyntaxNode) -> bool:
         """Whether an argument is computed as the pattern says; nothing is held of what is not."""
-        if isinstance(part, ast.Constant):
+        if isinstance(part, Literal):
             return isinstance(argument, Constant) and argument.value == part.value
         if not isinstance(argument, str):
             return False
         step = self.program.recording.makers.get(argument)
         if step is not None and (has_role(step.op, Role.COPIES) or has_role(step.op, Role.HANDS_ON)):
             return self.reads(step.arguments[0], part)
-        if isinstance(part, ast.Name):
-            return self.tensors.setdefault(part.id, argument) == argument
-        assert isinstance(part, ast.Call)
-        if step is None or step.op != ast.unparse(part.func) or len(step.arguments) != len(part.args):
+        if isinstance(part, Name):
+            return self.tensors.setdefault(part.name, argument) == argument
+        assert isinstance(part, PythonCall)
+        if step is None or step.op != write_python(part.function) or len(step.arguments) != len(part.positional):
             return False
         held = dict(self.steps), dict(self.tensors)
-        if not all(map(self.reads, step.arguments, part.args)):
+        if not all(map(self.reads, step.arguments, part.positional)):
             self.steps, self.tensors = held
             return False
         self.steps[step.result.name] = step
