@@ -12,7 +12,7 @@ import torch
 
 import symgrad
 from symgrad import capture
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.errors import NotationError, ShapeError, UnsupportedError
 from symgrad.language import read_program
 from symgrad.language.python_text import write_python

@@ -21,7 +21,7 @@ from torch import nn
 
 import symgrad
 from symgrad.backward import line_templates, standard_groups, template_cache
-from symgrad.backward.form_text import is_always_finite
+from symgrad.backward.form_guards import is_always_finite
 from symgrad.backward.groups import make_groups
 from symgrad.backward.page_names import PageNames
 from symgrad.calculus import reverse_sweep

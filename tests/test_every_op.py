@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.calculus import local_jacobian
 from symgrad.calculus.differentiate import differentiate
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation import derive_only
 from symgrad.indexing import Bracket, Equation, access, contracted_sum, fresh, fresh_axes, instantiate

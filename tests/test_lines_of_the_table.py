@@ -1,6 +1,6 @@
 """Every example of the table has a line of code for every operand, and the lines give its pullback when torch runs them.
 
-Where there is no short notation the line is the index equation as array operations (`symgrad.closed_form.array_text`).
+Where there is no short notation the line is the index equation as array operations (`symgrad.closed_form.array_code`).
 What has no code stands in ``WITHOUT``, with the reason; the list may only shrink.
 """
 
@@ -18,7 +18,7 @@ import torch
 
 import symgrad
 from symgrad.backward import Backward, derive_backward, line_templates, template_cache
-from symgrad.closed_form.array_text import count_grid
+from symgrad.closed_form.array_code import count_grid
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
 from symgrad.language import read_program

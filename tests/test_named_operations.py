@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent / "symgrad"
 OTHER_WORDS: dict[str, dict[str, str]] = {
     "NumPy's and torch's words for functions of SymPy": {
         "closed_form/writing/shorthand_writers.py": "abs lgamma ndtr",
-        "closed_form/array_text.py": "atan2 floor i0 i1 round",
+        "closed_form/array_code.py": "atan2 floor i0 i1 round",
         "closed_form/writing/sum_writers.py": "mean sum var",
         "oracles/torch.py": (
             "acos acosh asin asinh atan atan2 atanh ceil cos cosh erf erfc erfcx erfinv exp floor i0e i1e lgamma log "
@@ -113,7 +113,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 """Words that an operation has too and that mean something else where a path begins so, by what they mean there."""
 NAMED: dict[str, dict[str, str]] = {
     "lines of Python are taken apart and put together as trees: a function stands there by its name": {
-        "backward/form_text.py": "permute",
+        "backward/form_guards.py": "permute",
         "backward/forward_lines.py": "ones_like zeros_like",
         "backward/simplify/concat.py": "pad",
         "backward/simplify/factors.py": "T",
@@ -131,7 +131,7 @@ NAMED: dict[str, dict[str, str]] = {
         "closed_form/writing/sum_writers.py": "einsum",
         "closed_form/fragments.py": "mT",
         "language/trees.py": "T T",
-        "closed_form/source_text.py": "T",
+        "closed_form/source_code.py": "T",
         "explanation/structure.py": "expand",
     },
     "a step of a derivative, which symgrad makes by itself": {

@@ -10,9 +10,9 @@ from symgrad import explain
 from symgrad.backward.groups import make_groups
 from symgrad.backward.standard_groups import standardise_group
 from symgrad.calculus import back
-from symgrad.closed_form.number_text import NoForm
+from symgrad.closed_form.number_code import NoForm
 from symgrad.closed_form.program_facts import is_in_denominator
-from symgrad.closed_form.source_text import SourceWriter, write_real_operand
+from symgrad.closed_form.source_code import SourceWriter, write_real_operand
 from symgrad.indexing import Equation, Ravel, access, fresh_axes
 from symgrad.language import read_program
 from symgrad.language.python_text import write_python

@@ -12,8 +12,8 @@ import pytest
 
 import symgrad
 from symgrad import explain
-from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.explanation.reasons import Vanishing, passages, way
 from symgrad.explanation.singular import Point, explain_zero
 from symgrad.language.inference import read_program

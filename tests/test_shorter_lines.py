@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import symgrad
-from symgrad.backward.form_text import find_einsum_letters
+from symgrad.backward.form_guards import find_einsum_letters
 from symgrad.language import read_program
 
 Run = Callable[..., torch.Tensor]

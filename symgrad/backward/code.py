@@ -22,7 +22,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import TypeVar
 
-from symgrad.closed_form.number_text import write_reciprocal
+from symgrad.closed_form.number_code import write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.language.python_text import read_python, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall

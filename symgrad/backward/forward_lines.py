@@ -21,10 +21,10 @@ from symgrad.backward.page_names import PageNames, write_apply_call
 from symgrad.backward.simplify.broadcasting import drop_expands
 from symgrad.backward.standard_groups import StandardGroup, group_values, program_of_pullback, resize_program
 from symgrad.calculus import Sweep, local_jacobian
-from symgrad.closed_form.array_text import write_array_operations
+from symgrad.closed_form.array_code import write_array_operations
 from symgrad.closed_form.form import derive_closed_form
-from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.errors import SymgradError
 from symgrad.language.python_text import call, method, read_python, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript

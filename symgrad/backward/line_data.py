@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache, partial
 import sympy as sp
 
 from symgrad.backward.code import LONG, recursion_room, write_function
-from symgrad.backward.form_text import product_to_where
+from symgrad.backward.form_guards import product_to_where
 from symgrad.calculus import Back, Push, Sweep, back, pullback
 from symgrad.closed_form import DIVIDED, describe_dropped_guards
 from symgrad.errors import UnsupportedError

@@ -20,7 +20,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward.code import write_with_modules
-from symgrad.backward.form_text import add_guards, divide_twice, is_always_finite, product_to_where, use_letters
+from symgrad.backward.form_guards import add_guards, divide_twice, is_always_finite, product_to_where, use_letters
 from symgrad.backward.groups import Group, group_program
 from symgrad.backward.line_data import LineOrigin
 from symgrad.backward.standard_groups import StandardGroup, group_values, standardise_group
@@ -36,7 +36,7 @@ from symgrad.backward.template_cache import (
 )
 from symgrad.calculus import Rewrite, Sweep, flows
 from symgrad.closed_form import UNGUARDED, find_closed_form
-from symgrad.closed_form.array_text import count_grid, write_array_operations
+from symgrad.closed_form.array_code import count_grid, write_array_operations
 from symgrad.closed_form.form import Form, derive_masked_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, instantiate

@@ -22,7 +22,7 @@ import sympy as sp
 
 from symgrad.backward.groups import MOST, Group
 from symgrad.calculus.local_derivatives import known_name
-from symgrad.closed_form.number_text import axis_size
+from symgrad.closed_form.number_code import axis_size
 from symgrad.language.trees import FormCode, Numbers, fill_slots, replace_part
 from symgrad.notation.tree import Name
 from symgrad.numeric import Values

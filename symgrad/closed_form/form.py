@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.calculus import Rewrite, Sweep, local_jacobian
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.fragments import Fragment
-from symgrad.closed_form.number_text import NoForm
+from symgrad.closed_form.number_code import NoForm
 from symgrad.closed_form.program_facts import (
     FEW,
     equations_of,
@@ -257,7 +257,7 @@ def find_alike_axes(axes: Sequence[Index], expression: Expr) -> Iterator[tuple[I
 def name_inverses(notation: FormWriter, code: SyntaxNode) -> SyntaxNode:
     """``code`` with a name for what a derivative reads beside (an inverse, eigenvectors), where it stands twice."""
     for letter, name in dict.fromkeys(pair for step in notation.program.steps for pair in step.beside):
-        own = notation.texts.tensor(name)
+        own = notation.source.tensor(name)
         if sum(node == own for node in walk(code)) > 1:
             code = replace_part(code, own, notation.name(letter, Fragment(own, ())).code)
     return name_repeated_calls(code, lambda part: notation.name("t", Fragment(part, ())).code)

@@ -17,10 +17,10 @@ from functools import cached_property, lru_cache, partial
 
 import sympy as sp
 
-from symgrad.closed_form.number_text import NoForm
+from symgrad.closed_form.number_code import NoForm
 from symgrad.closed_form.rewriting.scalar_rules import is_written_out
 from symgrad.closed_form.rewriting.shorthands import TRUTHS, is_boolean
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import ByText, Expr, free_indices, indices_of, is_access, name_of
@@ -201,7 +201,7 @@ class Notation(ABC):
         self.program = program
         self.symmetric = symmetric
         """The tensors that are their own transposes."""
-        self.texts = SourceWriter(program)
+        self.source = SourceWriter(program)
         self.solved = find_solved_matrices(program)
         """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
         self.is_hessian = False

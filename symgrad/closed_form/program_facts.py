@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.calculus import local_jacobian
 from symgrad.calculus.reverse_sweep import substitute
 from symgrad.closed_form.fragments import find_solved_matrices
-from symgrad.closed_form.number_text import drop_decimal_point
+from symgrad.closed_form.number_code import drop_decimal_point
 from symgrad.closed_form.rewriting import FormRule, apply_rules
 from symgrad.closed_form.rewriting.conditions import SAYS, drop_floor
 from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred

@@ -15,7 +15,7 @@ from itertools import takewhile
 import sympy as sp
 
 from symgrad.calculus.propagation import cutting_reads
-from symgrad.closed_form.number_text import NoForm
+from symgrad.closed_form.number_code import NoForm
 from symgrad.closed_form.writing import FormWriter
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.explanation import claims as tests

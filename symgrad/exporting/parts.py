@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from symgrad.backward import Backward, Line
 from symgrad.backward.code import compare_conditions
-from symgrad.closed_form.number_text import NoForm, describe_least_sizes, write_size
+from symgrad.closed_form.number_code import NoForm, describe_least_sizes, write_size
 from symgrad.errors import UnsupportedError
 from symgrad.language.python_text import read_python, write_python
 from symgrad.language.syntax_tree import Attribute

@@ -150,8 +150,8 @@ def _given(step: SyntaxNode | None) -> Sequence[SyntaxNode]:
     return () if step is None else (step,)
 
 
-COLON = Slice(None, None, None)
-"""The whole of an axis, between brackets."""
+COLON, NEW_AXIS = Slice(None, None, None), Literal(None)
+"""The whole of an axis and one that is put in, between brackets."""
 Part = SyntaxNode | str | int | float | complex | tuple[Any, ...] | list[Any] | None
 """What a tree is built of: a tree, a name with dots, a number, several of them in brackets, None."""
 
@@ -213,7 +213,7 @@ def negate(node: SyntaxNode) -> SyntaxNode:
     ('-a * b / c', '-(a @ b) * c')
     """
     if isinstance(node, Binary) and BINDS[node.sign] == MULTIPLY:
-        apart = isinstance(node.left, Binary) and KINDS.get(node.left.sign) != KINDS.get(node.sign)
+        apart = isinstance(node.left, Binary) and _kind(node.left.sign) != _kind(node.sign)
         return Binary(node.sign, Unary("-", node.left) if apart else negate(node.left), node.right)
     return Unary("-", node)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 
-from symgrad.language.python_text import COLON, multiply, read_python, write_python
+from symgrad.language.python_text import multiply, read_python, write_python
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript, Unary
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
 
@@ -96,16 +96,6 @@ def owner_name(node: SyntaxNode) -> str:
 def called_word(function: SyntaxNode) -> str:
     """The last name of what is called: sum, of ``x.sum`` and ``torch.sum``."""
     return function.name if isinstance(function, Attribute) else write_python(function)
-
-
-def is_new_axis(item: SyntaxNode) -> bool:
-    """Whether an index puts an axis in."""
-    return isinstance(item, Literal) and item.value is None
-
-
-def is_full_slice(item: SyntaxNode) -> bool:
-    """Whether an index is a colon alone."""
-    return item == COLON
 
 
 def replace_names(expression: SyntaxNode, definitions: Mapping[str, SyntaxNode]) -> SyntaxNode:

@@ -1,7 +1,7 @@
 """What the oracles evaluate by themselves: a SymPy formula at a point, and array operations from their text.
 
 Comes in: a SymPy formula over scalar symbols with a number for each; or text in Python's grammar over named arrays:
-arithmetic, comparisons, positions in brackets, a dozen primitives (`symgrad.closed_form.array_text`); any other call is
+arithmetic, comparisons, positions in brackets, a dozen primitives (`symgrad.closed_form.array_code`); any other call is
 one of the table's and is read by `symgrad.language`. Goes out: a number, NaN where the formula has no real one, and in
 words how a float is none of the real numbers that SymPy computes with; or the array. Nothing of a text is run by
 Python: a whitelist of syntax is walked, and what is not in it is refused.

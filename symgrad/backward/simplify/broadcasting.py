@@ -31,15 +31,13 @@ from symgrad.backward.simplify.factors import (
     split_power,
     strip_reshape,
 )
-from symgrad.language.python_text import COMPARISONS, call, method, write_python
+from symgrad.language.python_text import COLON, COMPARISONS, NEW_AXIS, call, method, write_python
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript, Unary
 from symgrad.language.trees import (
     Fraction,
     build_fraction,
     fill_ones,
-    is_full_slice,
     is_natural,
-    is_new_axis,
     is_tensor_free,
     rewrite_tree,
     split_fraction,
@@ -195,9 +193,9 @@ def shape_with_new_axes(shape: Shape, parts: Sequence[SyntaxNode]) -> Shape | No
     """A shape with an axis of one for each None of an index; None where the index picks entries."""
     left, found = [*shape], list[Size]()
     for part in parts:
-        if not (is_new_axis(part) or (left and is_full_slice(part))):
+        if not (part == NEW_AXIS or (left and part == COLON)):
             return None
-        found.append(sp.Integer(1) if is_new_axis(part) else left.pop(0))
+        found.append(sp.Integer(1) if part == NEW_AXIS else left.pop(0))
     return (*found, *left)
 
 

@@ -16,9 +16,9 @@ from symgrad.backward.code import MODULES, shorten_expression
 from symgrad.backward.line_data import Backward, Line
 from symgrad.backward.simplify.broadcasting import is_zero
 from symgrad.backward.simplify.concat import PAD
-from symgrad.language.python_text import is_comparison, method, write_python
+from symgrad.language.python_text import COLON, NEW_AXIS, is_comparison, method, write_python
 from symgrad.language.syntax_tree import Attribute, Keyword, Literal, PythonCall, Slice, Subscript, Unary
-from symgrad.language.trees import called_word, is_full_slice, is_new_axis, is_tensor_free, owner_name
+from symgrad.language.trees import called_word, is_tensor_free, owner_name
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
@@ -145,7 +145,7 @@ class ComplexRewriter:
             half = find_half(items, rank or 0)
             if half is not None:
                 return Attribute(inner, half), REAL
-            counted = [item for item in items if not is_new_axis(item)]
+            counted = [item for item in items if item != NEW_AXIS]
             if rank is None or len(counted) >= rank or not all(map(is_forward_index, counted)):
                 raise PairsNeeded
         return Subscript(inner, tuple(map(self.untouched, items))), kind
@@ -180,7 +180,7 @@ def drop_conversion(node: PythonCall) -> SyntaxNode | None:
 def find_half(items: Sequence[SyntaxNode], rank: int) -> str | None:
     """``z[:, 0]`` is z.real, ``z[:, 1]`` z.imag, for pairs of that many axes."""
     *others, last = items
-    if len(items) != rank or not all(map(is_full_slice, others)) or not isinstance(last, Literal):
+    if len(items) != rank or {*others} - {COLON} or not isinstance(last, Literal):
         return None
     return dict(enumerate(HALVES)).get(last.value)  # type: ignore[arg-type]  # what is no place has none
 
@@ -219,9 +219,9 @@ def find_real_factor(node: SyntaxNode) -> SyntaxNode:
     if not isinstance(node, Subscript):
         raise PairsNeeded
     *rest, last = node.items
-    if not is_new_axis(last):
+    if last != NEW_AXIS:
         raise PairsNeeded
-    while rest and is_full_slice(rest[-1]):
+    while rest and rest[-1] == COLON:
         rest.pop()
     return Subscript(node.owner, tuple(rest)) if rest else node.owner
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from symgrad.backward.simplify.broadcasting import Shapes, is_zero
-from symgrad.language.python_text import call, is_comparison, method, write_python
+from symgrad.language.python_text import COLON, NEW_AXIS, call, is_comparison, method, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Slice, Subscript
-from symgrad.language.trees import add_terms, is_full_slice, is_new_axis, rewrite_tree
+from symgrad.language.trees import add_terms, rewrite_tree
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
@@ -218,8 +218,8 @@ def strip_new_axis(inner: SyntaxNode, place: int = 0) -> SyntaxNode | None:
     if not isinstance(inner, Subscript):
         return None
     entries = inner.items
-    new = [n for n, entry in enumerate(entries) if is_new_axis(entry)]
-    whole = all(is_full_slice(entry) for n, entry in enumerate(entries) if n not in new)
+    new = [n for n, entry in enumerate(entries) if entry == NEW_AXIS]
+    whole = all(entry == COLON for n, entry in enumerate(entries) if n not in new)
     return inner.owner if new == [place] and whole else None
 
 

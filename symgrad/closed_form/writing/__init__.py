@@ -31,7 +31,7 @@ from symgrad.closed_form.fragments import (
     permute_axes,
     split_signs,
 )
-from symgrad.closed_form.number_text import (
+from symgrad.closed_form.number_code import (
     PI,
     NoForm,
     find_exact_code,
@@ -318,5 +318,5 @@ class FormWriter(Notation):
             if node.is_Rational and abs(node.p) == 1 and node.q > 1:  # a share of so many, be they ten or eight
                 lined = Fragment(Binary("/", to_code(int(node.p)), Literal(int(node.q))), ())
             return fill_with_number(lined, wanted, axes)
-        own = [self.texts.size(axis.size) for axis in axes] if self.is_hessian else [f"{wanted}.shape"]
+        own = [self.source.size(axis.size) for axis in axes] if self.is_hessian else [f"{wanted}.shape"]
         return call_method(lined, tuple(axes), "expand", *own)

@@ -31,7 +31,7 @@ from symgrad.closed_form.fragments import (
     fill_with_number,
     shape_in_scope,
 )
-from symgrad.closed_form.number_text import NoForm
+from symgrad.closed_form.number_code import NoForm
 from symgrad.closed_form.rewriting.conditions import ignores_class
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.indexing import Index, Ravel, Unravel
@@ -48,7 +48,7 @@ def write_access(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -
     """x[p,q] is x; constants and shifts are slices; row-major numbers are reshapes."""
     name, indices = name_of(node), indices_of(node)
     shape = shape_in_scope(notation, name)
-    piece = Fragment(notation.texts.tensor(name), ())
+    piece = Fragment(notation.source.tensor(name), ())
     if len(shape) != len(indices):  # half of a number that is written as a complex one beside it
         raise NoForm
     if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
@@ -74,7 +74,7 @@ def write_access(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -
             items.append(COLON)
             axes.append(None)
         elif not free_indices(place):
-            items.append(notation.texts.size(place))
+            items.append(notation.source.size(place))
         else:
             item, turn = write_shift(notation, place, size, axes)
             items.append(item)
@@ -85,8 +85,8 @@ def write_access(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -
 def write_transposed_product(notation: Notation, name: str, indices: Sequence[Index]) -> Fragment | None:
     """The transpose of a forward value that is a matrix product: (a @ b).T is b.T @ a.T; a symmetric one is its own."""
     if name in notation.symmetric:
-        return Fragment(notation.texts.tensor(name), tuple(reversed(indices)))
-    factors = notation.texts.factors(name)
+        return Fragment(notation.source.tensor(name), tuple(reversed(indices)))
+    factors = notation.source.factors(name)
     if factors is None or len(indices) != 2:
         return None
     return Fragment(Binary("@", *map(transpose_matrix, reversed(factors))), tuple(reversed(indices)))
@@ -98,7 +98,7 @@ def find_inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Fr
     if matrix is None or len(indices) != 2:
         return None
     return Fragment(
-        notation.texts.tensor(matrix), tuple(indices), flipped=write_transposed_product(notation, matrix, indices)
+        notation.source.tensor(matrix), tuple(indices), flipped=write_transposed_product(notation, matrix, indices)
     )
 
 
@@ -123,14 +123,14 @@ def write_shift(
     axis = len(axes) - 1
     if around:
         start = sp.expand(start - sp.expand(start).coeff(size) * size)  # once around is where it was
-        by = notation.texts.size(-start)
+        by = notation.source.size(-start)
         return COLON, (lambda code: method(code, "roll", by, axis)) if start != 0 else None
     if slope < 0:
         start = start - moving.size + 1
     start, stop = sp.expand(start), sp.expand(start + moving.size)
     if not notation.is_size(start) or not notation.is_size(sp.expand(size - stop)):
         raise NoForm  # a place outside the axis: read only where something else is 0
-    first, last = (None if end == usual else notation.texts.size(end) for end, usual in ((start, 0), (stop, size)))
+    first, last = (None if end == usual else notation.source.size(end) for end, usual in ((start, 0), (stop, size)))
     return Slice(first, last, None), (lambda code: method(code, "flip", axis)) if slope < 0 else None
 
 
@@ -260,7 +260,7 @@ def write_reshape(notation: Notation, piece: Fragment, sizes: Sequence[Size], ax
     for tensor in notation.program.inputs:
         if tensor.shape == tuple(sizes) and len(sizes) > 1:
             return call_method(piece, axes, "reshape", f"{tensor.name}.shape")
-    return call_method(piece, axes, "reshape", *map(notation.texts.size, sizes))
+    return call_method(piece, axes, "reshape", *map(notation.source.size, sizes))
 
 
 def is_class_delta(node: Expr) -> bool:
@@ -271,7 +271,7 @@ def is_class_delta(node: Expr) -> bool:
 def write_one_hot(notation: Notation, node: Expr) -> Fragment:
     """The δ of classes by its name in torch."""
     (place,), (entry,) = ([s for s in node.args if isinstance(s, Index) == own] for own in (True, False))
-    classes, size = write_class_tensor(notation, entry), notation.texts.size(place.size)
+    classes, size = write_class_tensor(notation, entry), notation.source.size(place.size)
     told = max(find_class_count(notation, entry), default=0)
     if place.size.is_Integer and told > place.size:  # the first of more
         every = call("one_hot", classes.code, told)
@@ -318,12 +318,12 @@ def write_diag(notation: Notation, factor: Expr, rest: Sequence[Expr]) -> Fragme
     square = call_method(inner, (less, more), "diag")
     if behind == 0:
         return square
-    return Fragment(call("pad", square.code, (0, notation.texts.size(behind))), (less, more))
+    return Fragment(call("pad", square.code, (0, notation.source.size(behind))), (less, more))
 
 
 def write_scaled_eye(notation: Notation, number: Fragment, p: Index, q: Index) -> Fragment:
     """A number on the diagonal of a matrix."""
-    sizes = dict.fromkeys(notation.texts.size(axis.size) for axis in (p, q))
+    sizes = dict.fromkeys(notation.source.size(axis.size) for axis in (p, q))
     return Fragment(fill_ones(number.code, call("eye", *sizes)), (p, q))
 
 
@@ -331,5 +331,5 @@ def expand_number(notation: Notation, number: Fragment, axis: Index) -> Fragment
     """A number at every place of a vector: by a vector of that size where there is one."""
     alike = [t.name for t in notation.program.inputs if t.shape == (axis.size,)]
     if not alike:
-        return call_method(number, (axis,), "expand", notation.texts.size(axis.size))
+        return call_method(number, (axis,), "expand", notation.source.size(axis.size))
     return fill_with_number(number, alike[0], (axis,))

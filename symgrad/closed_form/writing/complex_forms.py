@@ -21,9 +21,9 @@ import sympy as sp
 
 from symgrad.calculus import local_jacobian
 from symgrad.closed_form.fragments import Notation, shape_in_scope
-from symgrad.closed_form.number_text import NoForm, axis_size
+from symgrad.closed_form.number_code import NoForm, axis_size
 from symgrad.closed_form.rewriting.sum_rules import BAR, FourierSums, FourierTransform, group_sums_by_range
-from symgrad.closed_form.source_text import view_pairs_as_complex
+from symgrad.closed_form.source_code import view_pairs_as_complex
 from symgrad.closed_form.writing.shorthand_writers import expand_intermediate
 from symgrad.closed_form.writing.sum_writers import calls_einsum
 from symgrad.indexing import Bracket, Index, summed
@@ -222,14 +222,14 @@ class ComplexLetters:
 
     def transformed_code(self, name: str) -> SyntaxNode:
         """The call of a transform."""
-        made, texts = self.made[name], self.notation.texts
-        return made.code(self.seen(made.name) if made.name in self.used else texts.tensor(made.name), texts.size)
+        made, source = self.made[name], self.notation.source
+        return made.code(self.seen(made.name) if made.name in self.used else source.tensor(made.name), source.size)
 
     def seen(self, name: str) -> SyntaxNode:
         """Pairs as complex numbers; what comes back lies in memory as it likes, also at an odd place."""
         if name == self.notation.program.seed:
             return call("view_as_complex", method(method(name, "contiguous"), "clone"))
-        return view_pairs_as_complex(self.notation.texts, name)
+        return view_pairs_as_complex(self.notation.source, name)
 
     def word(self, letter: str, words: Mapping[str, tuple[str, str]]) -> SyntaxNode:
         """A letter in torch's words."""
@@ -240,7 +240,7 @@ class ComplexLetters:
                 return Attribute(whole, word)
             return method(whole, word) if word else whole
         own = {tensor.name for tensor in self.notation.program.tensors()}
-        return self.notation.texts.tensor(letter) if letter in own else Name(letter)
+        return self.notation.source.tensor(letter) if letter in own else Name(letter)
 
 
 def write_entry_count(name: str, rank: int) -> SyntaxNode:

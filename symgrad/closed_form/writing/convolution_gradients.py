@@ -27,7 +27,7 @@ from itertools import product
 import sympy as sp
 
 from symgrad.closed_form.fragments import Notation, shape_in_scope
-from symgrad.closed_form.number_text import NoForm
+from symgrad.closed_form.number_code import NoForm
 from symgrad.entries.operands import transposed_positions, window_count
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
@@ -80,7 +80,7 @@ class ConvPair:
 
     def code(self, entry: Expr) -> SyntaxNode:
         """A tensor as code."""
-        return self.notation.texts.tensor(name_of(entry))
+        return self.notation.source.tensor(name_of(entry))
 
     def sizes(self, entry: Expr) -> Sequence[Size]:
         """A tensor's axes of space."""
@@ -159,7 +159,7 @@ def write_groups(pair: ConvPair, outputs: Expr, channel: Expr | None = None) -> 
     if outputs == channel:
         numbers.add(channel.size)
     require_all(len(numbers) < 2)
-    return {"groups": pair.notation.texts.size(numbers.pop())} if numbers else {}
+    return {"groups": pair.notation.source.size(numbers.pop())} if numbers else {}
 
 
 def write_option(notation: Notation, word: str, numbers: Sequence[Expr], usual: int) -> Options:
@@ -169,7 +169,7 @@ def write_option(notation: Notation, word: str, numbers: Sequence[Expr], usual: 
 
 def write_one_or_each(notation: Notation, numbers: Sequence[Expr]) -> SyntaxNode:
     """One number where all are equal, else each."""
-    each = [notation.texts.size(number) for number in numbers]
+    each = [notation.source.size(number) for number in numbers]
     return each[0] if len(set(each)) == 1 else to_code(tuple(each))
 
 
@@ -206,7 +206,7 @@ def to_remainders(size: Size) -> Size:
 def cut_to_axes(pair: ConvPair, whole: SyntaxNode, axes: Sequence[Index], differences: Sequence[Size]) -> SyntaxNode:
     """``whole`` cut to its last ``axes``, where it may be too long."""
     changed = zip(axes, differences, strict=True)
-    ends = [pair.notation.texts.size(axis.size) if difference != 0 else None for axis, difference in changed]
+    ends = [pair.notation.source.size(axis.size) if difference != 0 else None for axis, difference in changed]
     return pair.taken(whole, [Slice(None, end, None) for end in ends])
 
 
@@ -270,7 +270,7 @@ def write_weight_gradient(pair: ConvPair, transposed: bool = False) -> SyntaxNod
         slides = [AT_REST if groups and p == step else solve_straight(p, shift, step) for p, shift, step in along]
     tensors, more = [pair.by_channel(pair.code(t), bool(lead)) for t in (longer, shorter)], dict[str, SyntaxNode]()
     if groups is not None:
-        more = {"groups": pair.notation.texts.size(groups)}
+        more = {"groups": pair.notation.source.size(groups)}
         split = method(pair.code(longer), "unflatten", 1, (more["groups"], -1))
         tensors[0] = method(method(split, "transpose", 0, 2), "flatten", 1, 2)
     whole = pair.turned(write_conv_call(pair, "conv", tensors, slides, more))

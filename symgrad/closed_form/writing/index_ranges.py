@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, axis_number, call_method, drop_size_one_axes, permute_axes
-from symgrad.closed_form.number_text import NoForm
+from symgrad.closed_form.number_code import NoForm
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
 from symgrad.closed_form.writing.convolution_gradients import (
@@ -101,7 +101,7 @@ def write_pad(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], p
     margins: list[SyntaxNode] = []
     for axis in reversed(axes[min(axes.index(q) for q in ranges) :]):
         start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
-        margins += [notation.texts.size(sp.expand(n)) for n in (start, axis.size - stop)]
+        margins += [notation.source.size(sp.expand(n)) for n in (start, axis.size - stop)]
     return Fragment(call("pad", piece.code, tuple(margins)), axes)
 
 
@@ -290,13 +290,13 @@ def repeat_block(notation: Notation, body: Fragment, windows: Sequence[SumWindow
         if w.stride != w.length or w.padding != 0 or not notation.is_size(left):
             raise NoForm
         margins[w.place] = left
-        often = notation.texts.size(w.length), axis_number(axes, w.place)
+        often = notation.source.size(w.length), axis_number(axes, w.place)
         once = w.length == 1
         body = Fragment(body.code, axes) if once else call_method(body, axes, "repeat_interleave", *often)
     if all(left == 0 for left in margins.values()):
         return body
     first = min(axes.index(i) for i, left in margins.items() if left != 0)
-    told = [n for i in reversed(axes[first:]) for n in (Literal(0), notation.texts.size(margins.get(i, sp.S.Zero)))]
+    told = [n for i in reversed(axes[first:]) for n in (Literal(0), notation.source.size(margins.get(i, sp.S.Zero)))]
     return Fragment(call("pad", body.code, tuple(told)), axes)
 
 
@@ -309,7 +309,7 @@ def write_overlapping_windows(
         raise NoForm
     channels = axes[-space - 1]
     one = notation.program.inputs[0].name
-    sizes = [notation.texts.size(n) for n in (channels.size, sp.S.One, *(w.length for w in windows))]
+    sizes = [notation.source.size(n) for n in (channels.size, sp.S.One, *(w.length for w in windows))]
     left = [
         to_remainders(w.place.size - transposed_positions(w.step.size, w.length, w.stride, w.padding, sp.S.One))
         for w in windows
@@ -322,7 +322,9 @@ def write_overlapping_windows(
         **write_option(notation, "output_padding", over, 0), **write_option(notation, "groups", [channels.size], 1),
     }  # fmt: skip
     whole = call(f"conv_transpose{space}d", body.code, method(one, "new_ones", *sizes), **told)
-    ends = [None if n.is_nonnegative else notation.texts.size(w.place.size) for n, w in zip(left, windows, strict=True)]
+    ends = [
+        None if n.is_nonnegative else notation.source.size(w.place.size) for n, w in zip(left, windows, strict=True)
+    ]
     cut = [COLON] * (len(axes) - space) + [Slice(None, end, None) for end in ends]
     return Fragment(index(whole, cut), axes)
 
@@ -337,10 +339,10 @@ def sum_blocks(notation: Notation, body: Fragment, windows: Sequence[SumWindow],
     if tuple(w.step for w in windows) == axes[-space:] and space <= MOST_AXES and len(axes) - space in (1, 2):
         number = sp.Mul(*(w.length for w in windows))
         mean = call(f"avg_pool{space}d", body.code, write_one_or_each(notation, [w.length for w in windows]))
-        return Fragment(multiply(notation.texts.size(number), mean), axes)
+        return Fragment(multiply(notation.source.size(number), mean), axes)
     by_step = {w.step: w.length for w in windows}
     sizes = [n for i in axes for n in ([i.size, by_step[i]] if i in by_step else [i.size])]
     marks = [inner for i in axes for inner in ([False, True] if i in by_step else [False])]
     places = [n for n, inner in enumerate(marks) if inner]
-    shaped = call_method(body, axes, "reshape", *map(notation.texts.size, sizes))
+    shaped = call_method(body, axes, "reshape", *map(notation.source.size, sizes))
     return call_method(shaped, axes, "sum", places[0] if len(places) == 1 else tuple(places))

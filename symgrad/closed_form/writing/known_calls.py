@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, drop_size_one_axes, shape_in_scope
-from symgrad.closed_form.number_text import NoForm, write_size
+from symgrad.closed_form.number_code import NoForm, write_size
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
 from symgrad.closed_form.writing.convolution_gradients import (
@@ -97,12 +97,12 @@ def write_read_positions(notation: Notation, read: Expr, seed: Expr) -> Fragment
     """The positions that are read: the whole tensor, or as many as the seed has entries, ``n[:2]``."""
     indices, given = indices_of(read), shape_in_scope(notation, name_of(seed))
     whole = {i for i, size in zip(indices_of(seed), given, strict=True) if isinstance(i, Index) and i.size == size}
-    found = Fragment(notation.texts.tensor(name_of(read)), indices)
+    found = Fragment(notation.source.tensor(name_of(read)), indices)
     pairs = list(zip(indices, shape_in_scope(notation, name_of(read)), strict=True))
     fewer = [index in whole and index.size != size for index, size in pairs]
     if not any(fewer):
         return found
-    ends = [notation.texts.size(i.size) if less else None for i, less in zip(indices, fewer, strict=True)]
+    ends = [notation.source.size(i.size) if less else None for i, less in zip(indices, fewer, strict=True)]
     return Fragment(Subscript(found.code, tuple(Slice(None, end, None) for end in ends)), indices)
 
 
@@ -122,7 +122,7 @@ def write_scatter_add(
     moving = tuple(index for index in middle if isinstance(index, Index))
     if any(index in axes for index in moving) or any(not isinstance(m, Index) and m != 0 for m in middle):
         return None
-    moved = Fragment(notation.texts.tensor(name_of(seed)), own)
+    moved = Fragment(notation.source.tensor(name_of(seed)), own)
     if beside:
         moved = drop_size_one_axes(notation.write(sp.Mul(*beside, seed), own))
         if moved.axes != own:
@@ -137,7 +137,7 @@ def write_scatter_add(
     if count == 1 and not middle and first == len(axes) - 1:
         if not slices:
             return None  # one_hot has as many rows as there are positions
-        one_hot = call("one_hot", positions.code, notation.texts.size(axes[-1].size))
+        one_hot = call("one_hot", positions.code, notation.source.size(axes[-1].size))
         return Binary("*", index(moved.code, [*[COLON] * len(own), None]), one_hot)
     one = [flatten_axes(piece.code, first, len(middle), len(own)) for piece in (positions, moved)]
     whole = method(flatten_axes(zeros_like(wanted), first, count, len(axes)), "scatter_add", first, *one)
@@ -162,7 +162,7 @@ def flatten_axes(code: SyntaxNode, first: int, count: int, rank: int) -> SyntaxN
 
 def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode | None:
     """Every s-th entry from the a-th on; of several axes the last ones first, into zeros as others have left them."""
-    moved, indices, code = find_view_axes(indices_of(v), axes), indices_of(v), notation.texts.tensor(name_of(v))
+    moved, indices, code = find_view_axes(indices_of(v), axes), indices_of(v), notation.source.tensor(name_of(v))
     counts = shape_in_scope(notation, name_of(v))
     places = [n for n, axis in enumerate(axes) if n in moved or counts[n] != axis.size] if moved else []
     slices = [find_slice(indices[place], axes[place], counts[place]) for place in places]
@@ -171,7 +171,7 @@ def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: st
         return None
     for place in reversed(places):
         whole = index(wanted, [taken.get(n, COLON) for n in range(place)])
-        numbers = index(call("arange", notation.texts.size(axes[place].size)), [taken[place]])
+        numbers = index(call("arange", notation.source.size(axes[place].size)), [taken[place]])
         code = write_index_add_call(whole, place, numbers, code)
     return code
 
@@ -221,9 +221,9 @@ def write_unfolded_windows(
     ends = slice_stop(counts[place], many, sp.S.Zero, sp.S.One), slice_stop(width, shift.size, sp.S.Zero, sp.S.One)
     if None in ends or any(counts[n] != axis.size for n, axis in enumerate(axes) if n != place):
         return None
-    numbers = call("arange", notation.texts.size(axes[place].size))
-    windows = method(numbers, "unfold", 0, notation.texts.size(shift.size), int(slide.dilation))
-    moved = notation.texts.tensor(name_of(v))
+    numbers = call("arange", notation.source.size(axes[place].size))
+    windows = method(numbers, "unfold", 0, notation.source.size(shift.size), int(slide.dilation))
+    moved = notation.source.tensor(name_of(v))
     if place < len(axes) - 1:
         moved = method(moved, "movedim", -1, place + 1)
     moved = flatten_axes(moved, place, 2, len(axes) + 1)
@@ -268,7 +268,7 @@ def write_diagonal_scatter(
         whole = any(sp.expand(length - end) == 0 for end in ends)
         if not whole or any(count != axis.size for count, axis in zip(counts, rest, strict=True)):
             return None  # a part of the diagonals, as x.diagonal(1)[:2]
-        return method(zeros_like(wanted), "diagonal_scatter", notation.texts.tensor(name_of(v)), int(number), *planes)
+        return method(zeros_like(wanted), "diagonal_scatter", notation.source.tensor(name_of(v)), int(number), *planes)
     return None
 
 
@@ -288,7 +288,7 @@ def write_fold(
         return None
     sizes = index(f"{wanted}.shape", [Slice(to_code(-2), None, None)])
     window, slides = write_one_or_each(notation, rows.shape[-2:]), write_slides(notation, found, reversed(USUAL))
-    return call("F.fold", notation.texts.tensor(name_of(v)), sizes, window, **slides)
+    return call("F.fold", notation.source.tensor(name_of(v)), sizes, window, **slides)
 
 
 def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> SyntaxNode | None:
@@ -315,7 +315,7 @@ def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> SyntaxNo
             return None
         found.append(Slide(stride, dilation, padding))
     slides = write_slides(notation, found, reversed(USUAL))
-    return call("F.unfold", notation.texts.tensor(name_of(v)), write_one_or_each(notation, window), **slides)
+    return call("F.unfold", notation.source.tensor(name_of(v)), write_one_or_each(notation, window), **slides)
 
 
 def solve_window_axis(place: Index, step: Expr, shift: Expr, bound: Sequence[Index]) -> Slide:

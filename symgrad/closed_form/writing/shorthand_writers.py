@@ -25,7 +25,7 @@ from symgrad.closed_form.fragments import (
     drop_size_one_axes,
     permute_axes,
 )
-from symgrad.closed_form.number_text import PI, NoForm
+from symgrad.closed_form.number_code import PI, NoForm
 from symgrad.closed_form.rewriting.scalar_rules import is_difference
 from symgrad.closed_form.rewriting.shorthands import (
     Cases,
@@ -102,7 +102,7 @@ def write_standardised(notation: Notation, node: Expr, prefer: Sequence[Index]) 
     rank = len(axes)
     if places == list(range(rank - len(along), rank)):
         last = index(Attribute(inner.code, "shape"), [Slice(to_code(-len(along)), None, None)])
-        sizes = tuple(notation.texts.size(axis.size) for axis in axes[-len(along) :])
+        sizes = tuple(notation.source.size(axis.size) for axis in axes[-len(along) :])
         return Fragment(
             call("layer_norm", inner.code, last if binding(inner.code) == ATOM else sizes, **told), inner.axes
         )
@@ -121,7 +121,7 @@ def write_eigengap(notation: Notation, node: Expr, prefer: Sequence[Index]) -> F
         align_axes(notation.name("w", notation.write(side, (*batch, i))), axes).code
         for side, i in zip(node.args, (column, row), strict=True)
     )
-    itself = Binary("==", call("eye", notation.texts.size(row.size)), Literal(1))
+    itself = Binary("==", call("eye", notation.source.size(row.size)), Literal(1))
     gap = Binary("/", Literal(1), Binary("-", across, down))
     return notation.name("K", Fragment(call("where", itself, 0, gap), axes))
 

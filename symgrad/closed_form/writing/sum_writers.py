@@ -23,7 +23,7 @@ from symgrad.closed_form.fragments import (
     truths_as_numbers,
     write_matmul,
 )
-from symgrad.closed_form.number_text import NoForm
+from symgrad.closed_form.number_code import NoForm
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_count_of_truths
 from symgrad.closed_form.writing.index_ranges import write_sum_within_range, write_window_sum
 from symgrad.indexing import Bracket, Index, summed

@@ -15,8 +15,8 @@ from contextlib import suppress
 
 from symgrad.backward import Backward, derive_backward
 from symgrad.calculus import flows
-from symgrad.closed_form.number_text import NoForm, describe_least_sizes
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.number_code import NoForm, describe_least_sizes
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived, find_definitions, sample
 from symgrad.indexing.definitions import NamedEquation

@@ -10,8 +10,8 @@ import sympy as sp
 
 from symgrad.calculus import local_jacobian
 from symgrad.calculus.reverse_sweep import differential, small_change
-from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import terms_in
 from symgrad.indexing import Equation as IndexEquation

@@ -10,8 +10,8 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.closed_form import describe_dropped_guards
-from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.formulas import Entry
 from symgrad.indexing import Equation

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import SourceWriter
+from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.source_code import SourceWriter
 from symgrad.errors import SymgradError, file_or_cell_name
 from symgrad.language.python_text import is_comparison, write_python
 from symgrad.language.syntax_tree import PythonCall

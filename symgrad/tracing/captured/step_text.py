@@ -19,8 +19,8 @@ import numpy as np
 from symgrad.backward.code import write_with_modules
 from symgrad.backward.forward_lines import write_pullback_code
 from symgrad.backward.page_names import write_apply_call
-from symgrad.closed_form.number_text import NoForm
-from symgrad.closed_form.source_text import SourceWriter, write_complex_step, write_constant
+from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.source_code import SourceWriter, write_complex_step, write_constant
 from symgrad.errors import SymgradError
 from symgrad.language import arguments
 from symgrad.language.python_text import method, to_code, write_python

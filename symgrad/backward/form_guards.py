@@ -26,7 +26,7 @@ from functools import cache, partial, reduce
 import numpy as np
 import sympy as sp
 
-from symgrad.closed_form.array_text import write_condition
+from symgrad.closed_form.array_code import write_condition
 from symgrad.closed_form.writing.sum_writers import EINSUM
 from symgrad.indexing import Bracket, Equation, is_guard
 from symgrad.indexing.symbols import is_access, name_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.closed_form.number_text import NoForm, find_exact_code, write_size
+from symgrad.closed_form.number_code import NoForm, find_exact_code, write_size
 from symgrad.errors import SymgradError
 from symgrad.language.python_text import COLON, call, index, method, read_python, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Keyword, Literal, PythonCall, Slice, Subscript, Unary

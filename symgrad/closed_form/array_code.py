@@ -36,7 +36,7 @@ from symgrad.closed_form.fragments import (
     split_signs,
     truths_as_numbers,
 )
-from symgrad.closed_form.number_text import NoForm, write_size
+from symgrad.closed_form.number_code import NoForm, write_size
 from symgrad.closed_form.rewriting import APART, apply_rules
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_boolean, reads_tensor
 from symgrad.closed_form.writing import RELATIONS, FormWriter
@@ -60,7 +60,7 @@ CALLS = {sp.atan2: "atan2", finite: "isfinite", nearest: "round", sp.floor: "flo
 BESSEL = {0: "i0", 1: "i1"}
 
 
-class ArrayText(FormWriter):
+class ArrayWriter(FormWriter):
     """Writes every index expression: what has no short notation as array operations over all its indices."""
 
     def __init__(self, program: Program, like: str) -> None:
@@ -83,7 +83,7 @@ class ArrayText(FormWriter):
     def lowered(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """``node`` in primitives; `NoForm` where torch has no name for a part."""
         if isinstance(node, Index):
-            numbers = call("arange", self.texts.size(node.size))
+            numbers = call("arange", self.source.size(node.size))
             return Fragment(numbers if self._whole else self.in_kind(numbers), (node,))
         if is_access(node):
             return self.looked_up(node, prefer)
@@ -227,14 +227,14 @@ class ArrayText(FormWriter):
         if not all(map(is_integer_expression, places)):
             raise NoForm
         items = [self.clamped(*along) for along in zip(positions, places, shape, strict=True)]
-        tensor = self.texts.tensor(name_of(node))
+        tensor = self.source.tensor(name_of(node))
         return Fragment(Subscript(tensor, tuple(items)) if items else tensor, axes)
 
     def clamped(self, position: SyntaxNode, place: Expr, size: Size) -> SyntaxNode:
         """A position, clamped where it may lie outside, as a class that is left out does."""
         if self.within(place, size) and not is_access(place):
             return position
-        return method(position, "clamp", 0, self.texts.size(sp.expand(size - 1)))
+        return method(position, "clamp", 0, self.source.size(sp.expand(size - 1)))
 
     def numbered(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """Row-major numbers, their parts, whole quotients and remainders."""
@@ -281,7 +281,7 @@ def write_array_operations(program: Program, sweep: Sweep, wanted: str) -> FormC
     if not sweep.whole:
         return None
     equation = substitute(sweep.equation, find_views(program))
-    notation = ArrayText(program, wanted)
+    notation = ArrayWriter(program, wanted)
     try:
         right = apply_rules(equation.right, [], APART)
         if weight(right) > WRITTEN:
@@ -295,7 +295,7 @@ def write_array_operations(program: Program, sweep: Sweep, wanted: str) -> FormC
 def write_condition(program: Program, condition: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode | None:
     """``out[:, None] != 0``: a condition as torch's truth values, which broadcast against what has ``axes``."""
     try:
-        return align_axes(ArrayText(program, wanted).write(condition, axes), axes).code
+        return align_axes(ArrayWriter(program, wanted).write(condition, axes), axes).code
     except (NoForm, SymgradError):
         return None
 
