@@ -65,11 +65,11 @@ def free_names(text: str, named: Collection[str] = ()) -> tuple[str, ...]:
     """
     try:
         whole = ast.unparse(ast.Module(parse_statements(text), []))
-        top = symtable.symtable(whole, "<text>", "exec")
+        top, tree = symtable.symtable(whole, "<text>", "exec"), ast.parse(whole)
     except (UnsupportedText, SyntaxError, RecursionError):  # `return` outside of a function
         return tuple(named)
     made = {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-    made = made.difference(read_before_assigned(ast.parse(whole)))
+    made = made.difference(read_before_assigned(tree))
     made = {*made, *ALONE, *LIBRARIES, *vars(builtins)}.difference(named)
     read, tables = set[str](), [top]
     while tables:
@@ -77,7 +77,7 @@ def free_names(text: str, named: Collection[str] = ()) -> tuple[str, ...]:
         here = (s for s in table.get_symbols() if s.is_referenced() and (table is top or s.is_global()))
         read |= {symbol.get_name() for symbol in here}
         tables += table.get_children()
-    nodes = [*ast.walk(ast.parse(whole))]
+    nodes = [*ast.walk(tree)]
     made |= {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     words = [node for node in nodes if isinstance(node, ast.Name) and node.id in read - made]
     words.sort(key=lambda node: (node.lineno, node.col_offset))
