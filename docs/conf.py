@@ -52,7 +52,7 @@ nitpick_ignore = [  # stages of the derivation: they stand in signatures, and ar
         "explanation.kinks.Tie",
         "entries.spec.Op", "oracles.forms.Dropped",
         "explanation.singular.Singular", "explanation.given.Writers", "backward.line_data.LineOrigin",
-        "backward.line_templates.ProgramForm", "errors.Setting",
+        "backward.line_templates.ProgramForm", "errors.Setting", "notation.tree.SyntaxNode",
     )
 ]  # fmt: skip
 suppress_warnings = ["config.cache"]  # the table of a theme's options cannot be pickled, and need not be

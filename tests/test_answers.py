@@ -39,8 +39,8 @@ def test_a_product_is_answered_in_three_lines() -> None:
 def test_a_long_gradient_stands_in_the_names_of_the_steps() -> None:
     lines = brief("S = q @ k.T / 2; P = softmax(S, dim=-1); P @ u", shapes={"q": (3, 4), "u": (3, 5), "k": (3, 4)})
     assert lines[:5] == [
-        "q.grad = v_S @ k / 2",
-        "k.grad = v_S.T @ q / 2",
+        "q.grad = (v_S @ k) / 2",
+        "k.grad = (v_S.T @ q) / 2",
         "u.grad = P.T @ v",
         "with v_P = v @ u.T",
         "with v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))",

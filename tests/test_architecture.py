@@ -234,7 +234,7 @@ def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "most"),
     [
-        ("explain x@a --no-check", 177),
+        ("explain x@a --no-check", 176),
         pytest.param("explain x@a", 186, marks=pytest.mark.slow),
         pytest.param("run script.py", 255, marks=pytest.mark.slow),
     ],

@@ -43,7 +43,7 @@ CONFIRMED = "confirmed by difference quotients of the gradient"
 TOLD = {
     "the logistic loss": (
         "F.binary_cross_entropy_with_logits(x @ w, (y[:, 0] > 0).float()).backward()",
-        ["3×3 in all", "H with respect to w is 3×3, dense", "gᵀH for w = g_v_t1 * t1.sigmoid() * (-t1).sigmoid() / 5 @ x", CONFIRMED],
+        ["3×3 in all", "H with respect to w is 3×3, dense", "gᵀH for w = (g_v_t1 * t1.sigmoid() * (-t1).sigmoid() / 5) @ x", CONFIRMED],
     ),
     "a seed": (
         "(w ** 3).backward(torch.tensor([1.0, 2.0, 3.0]))",

@@ -56,8 +56,8 @@ def write_python(node: SyntaxNode) -> str:
             return name
         case Literal(value):
             return write_literal(value)
-        case Binary(sign, left, right):
-            return f"{_left_operand(sign, left)} {sign} {_right_operand(sign, right)}"
+        case Binary():
+            return _write_binary(node)
         case Unary(sign, operand):
             return f"{sign}{write_operand(operand, NEGATE)}"
         case PythonCall(function, positional, keywords):
@@ -122,17 +122,23 @@ def binding(node: SyntaxNode) -> int:
     return ATOM
 
 
-def _left_operand(sign: str, left: SyntaxNode) -> str:
-    """What stands before a sign; x ** y is taken from the right, and comparisons do not chain."""
-    least = BINDS[sign] + (sign == "**" or BINDS[sign] == COMPARE)
-    if isinstance(left, Binary) and BINDS[left.sign] == MULTIPLY and _kind(left.sign) != _kind(sign):
-        least = max(least, NEGATE) if BINDS[sign] == MULTIPLY else least
-    return write_operand(left, least)
+def _write_binary(node: Binary) -> str:
+    """Two operands; of a sum of hundreds of terms, from the last to the first: no call for each of them."""
+    behind: list[str] = []
+    while True:
+        sign, left = node.sign, node.left
+        behind.append(f" {sign} {write_operand(node.right, NEGATE if sign == '**' else BINDS[sign] + 1)}")
+        least = _least_before(sign, left)
+        if not isinstance(left, Binary) or binding(left) < least:
+            return "".join([write_operand(left, least), *reversed(behind)])
+        node = left
 
 
-def _right_operand(sign: str, right: SyntaxNode) -> str:
-    """What stands behind a sign; a minus may stand there alone."""
-    return write_operand(right, NEGATE if sign == "**" else BINDS[sign] + 1)
+def _least_before(sign: str, left: SyntaxNode) -> int:
+    """How tightly what stands before a sign has to bind: x ** y is taken from the right, comparisons do not chain."""
+    if isinstance(left, Binary) and BINDS[left.sign] == BINDS[sign] == MULTIPLY and _kind(left.sign) != _kind(sign):
+        return NEGATE
+    return BINDS[sign] + (sign == "**" or BINDS[sign] == COMPARE)
 
 
 def _kind(sign: str) -> str:

@@ -53,7 +53,6 @@ from symgrad.closed_form.rewriting.shorthands import Root, reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import merge_axes
 from symgrad.closed_form.writing import index_ranges
 from symgrad.closed_form.writing.accesses import is_class_delta, write_access, write_diag, write_one_hot
-from symgrad.closed_form.writing.complex_forms import write_complex_gradient
 from symgrad.closed_form.writing.known_calls import write_known_call
 from symgrad.closed_form.writing.shorthand_writers import SHORTHANDS, write_function_call, write_norm, write_root
 from symgrad.closed_form.writing.sum_writers import calls_einsum, write_sum
@@ -64,6 +63,7 @@ from symgrad.indexing.symbols import Expr, free_indices, is_access
 from symgrad.language.python_text import add, call, method, multiply, negate, to_code
 from symgrad.language.syntax_tree import Literal
 from symgrad.notation.tree import Binary, SyntaxNode
+from symgrad.ops.lookup import entry_named
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
 
@@ -291,7 +291,7 @@ class FormWriter(Notation):
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """``node`` in exactly the shape of ``wanted``; a second derivative has more axes."""
         self.is_hessian = len(axes) > len(self.program.tensor(wanted).shape)
-        known = write_complex_gradient(self, node, axes, FormWriter) or write_known_call(self, node, axes, wanted)
+        known = self.complex_gradient(node, axes) or write_known_call(self, node, axes, wanted)
         if known is not None:
             return Fragment(known, tuple(axes))
         piece = self._by_axes(node, axes, wanted)
@@ -301,6 +301,15 @@ class FormWriter(Notation):
             if together.axes == row[1] and not calls_einsum(together.code):
                 return call_method(together, tuple(axes), "reshape", f"{wanted}.shape")
         return piece
+
+    def complex_gradient(self, node: Expr, axes: Sequence[Index]) -> SyntaxNode | None:
+        """The same in complex words, where a step of the program is about complex numbers."""
+        steps = (step for step in self.program.steps if isinstance(step.op, str))
+        if not any(entry_named(str(step.op)).traits.complex_pairs for step in steps):
+            return None
+        from symgrad.closed_form.writing.complex_forms import write_complex_gradient  # most programs need none of it
+
+        return write_complex_gradient(self, node, axes, FormWriter)
 
     def _by_axes(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """The same, axis by axis."""

@@ -31,7 +31,6 @@ from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_acce
 from symgrad.language.python_text import call, method, multiply, write_python
 from symgrad.language.syntax_tree import Attribute, PythonCall
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
-from symgrad.ops.lookup import entry_named
 from symgrad.program import Program, Tensor
 
 LENGTH, DIRECTION, REAL, IMAG = "_length", "_direction", "_real", "_imag"
@@ -48,16 +47,11 @@ LAZY = re.compile(r"^view_as_complex\(\w+(\.contiguous\(\)\.clone\(\))?\)\.conj\
 """What torch keeps as a conjugate to be, of which there is no view as pairs."""
 
 
-def has_complex_step(program: Program) -> bool:
-    """Whether a step of the program is about complex numbers."""
-    return any(isinstance(step.op, str) and entry_named(step.op).traits.complex_pairs for step in program.steps)
-
-
 def write_complex_gradient(
     notation: Notation, node: Expr, axes: Sequence[Index], forms: Callable[[Program], Notation]
 ) -> SyntaxNode | None:
     """The code of pairs with ``axes``, or of a part of a transform; None where nobody would write complex numbers."""
-    if not axes or not has_complex_step(notation.program):
+    if not axes:
         return None
     letters = ComplexLetters(notation)
     if axes[-1].size != 2:
