@@ -137,8 +137,8 @@ def test_attention_reads_like_the_textbook() -> None:
         assert [str(line) for line in lines.statements] == [
             "v_P = v @ u.T",
             "v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))",
-            f"q.grad = v_S @ k / {by}",
-            f"k.grad = v_S.T @ q / {by}",
+            f"q.grad = (v_S @ k) / {by}",
+            f"k.grad = (v_S.T @ q) / {by}",
             "u.grad = P.T @ v",
         ]
 
