@@ -24,8 +24,11 @@ from symgrad_cli.main import main
 from tests.networks import LENET
 
 GOLDEN = Path(__file__).parent / "golden"
-LONG = ("41-rarer-operations", "44-complex-calls", "45-complex-matrices", "46-calls-of-layers")
-"""Each takes as long as ten other stories, and what they call is captured under ``python/``."""
+LONG = (
+    "41-rarer-operations", "44-complex-calls", "45-complex-matrices", "46-calls-of-layers", "more_slips",
+    "layers_and_losses",
+)  # fmt: skip
+"""Each takes as long as ten others. What the stories call is captured under ``python/``."""
 
 
 def texts_in(folder: str) -> list[Any]:
