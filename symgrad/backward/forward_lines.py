@@ -225,7 +225,7 @@ def write_as_code(program: Program, name: str, values: Values) -> SyntaxNode | N
         if compare("the code, read back and evaluated", as_float(values[name]), as_float(found)).passed is not True:
             continue
         whole = inline_names(form, {})
-        return Binary("*", Literal(1.0), whole) if found.dtype == np.bool_ else whole  # as in `Typed`
+        return Binary("*", Literal(1.0), whole) if found.dtype == np.bool_ else whole  # as in `CastInserter`
     return None
 
 

@@ -8,7 +8,7 @@ stands in brackets, ``(a @ b) * c`` and ``(n // 2) * m``: not everybody knows th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from symgrad.errors import bug
@@ -73,7 +73,8 @@ def write_python(node: SyntaxNode) -> str:
         case Subscript(owner, items):
             return f"{write_operand(owner, ATOM)}[{_write_each(items)}]"
         case Slice(start, stop, step):
-            return ":".join("" if part is None else write_python(part) for part in (start, stop, *_given(step)))
+            ends = (start, stop) if step is None else (start, stop, step)
+            return ":".join("" if part is None else write_python(part) for part in ends)
         case Items(items, True):
             return f"[{_write_each(items)}]"
         case Items(items):
@@ -149,11 +150,6 @@ def _kind(sign: str) -> str:
 def _write_each(nodes: Iterable[SyntaxNode]) -> str:
     """Nodes side by side."""
     return ", ".join(map(write_python, nodes))
-
-
-def _given(step: SyntaxNode | None) -> Sequence[SyntaxNode]:
-    """A step that a slice has."""
-    return () if step is None else (step,)
 
 
 COLON, NEW_AXIS = Slice(None, None, None), Literal(None)

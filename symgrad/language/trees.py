@@ -1,11 +1,11 @@
-"""Expressions of Python as syntax trees: rewritten by a rule, taken apart into factors, under other names.
+"""Code as syntax trees: forms, rewritten by a rule, taken apart into factors, under other names.
 
 A line of a backward is made once for all steps of a loop, with a slot in it wherever they read another position:
 
     pad(v[:, None], (0, 0, p0, 98 - p0))      →  pad(v[:, None], (0, 0, 19, 79))        p0 is 19 here
 
-Comes in: a tree, or text with slots and the numbers that stand there. Goes out: another one; arithmetic among the
-numbers is done.
+Comes in: a tree or a form, which may have slots, and the numbers that stand there. Goes out: another one; arithmetic
+among the numbers is done.
 """
 
 from __future__ import annotations
