@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from symgrad.closed_form.number_code import write_reciprocal
 from symgrad.errors import InputError, UnsupportedError
-from symgrad.language.python_text import read_python, write_python
+from symgrad.language.python_text import to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall
 from symgrad.language.trees import called_word, chain_operators, rewrite_tree
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node
@@ -47,6 +47,7 @@ CALLED = re.compile(r"(?<![\w.])(?:np\.)?([^\W\d]\w*)(?=\()")
 def qualify_calls(tree: SyntaxNode) -> SyntaxNode:
     """Code with each function by its home in torch; tensors and methods stay.
 
+    >>> from symgrad.language.python_text import read_python
     >>> write_python(qualify_calls(read_python("softmax(x).exp() @ np.outer(a.T, v)")))
     'torch.softmax(x).exp() @ torch.outer(a.T, v)'
     """
@@ -54,7 +55,7 @@ def qualify_calls(tree: SyntaxNode) -> SyntaxNode:
     def placed(node: SyntaxNode) -> SyntaxNode:
         match node:
             case PythonCall(Name(word) | Attribute(Name("np"), word)):
-                return replace(node, function=read_python(find_function_home(word)))
+                return replace(node, function=to_code(find_function_home(word)))
         return node
 
     return rewrite_tree(tree, placed)
@@ -205,6 +206,7 @@ MOST_TERMS, FEWEST = 6, 4
 def shorten_expression(value: SyntaxNode) -> str:
     """An expression as it is shown.
 
+    >>> from symgrad.language.python_text import read_python
     >>> shorten_expression(read_python(" + ".join(f"a{n} @ b" for n in range(20))))
     'a0 @ b + a1 @ b + … 17 more … + a19 @ b'
     >>> shorten_expression(read_python(f"stack([{', '.join(f'v_t{n}' for n in range(40))}]) @ w"))

@@ -24,7 +24,7 @@ from symgrad.backward.simplify.factors import drop_double_transposes, drop_ones_
 from symgrad.backward.standard_groups import StandardGroup, is_wide_join, split_wide_join, standardise_group
 from symgrad.backward.template_cache import LineTemplate
 from symgrad.calculus import flowing
-from symgrad.language.python_text import call, write_python
+from symgrad.language.python_text import call
 from symgrad.language.syntax_tree import Literal
 from symgrad.language.trees import FormCode, fill_ones, is_tensor_free, replace_names, tensor_names
 from symgrad.notation.tree import Binary, Name, SyntaxNode
@@ -55,7 +55,7 @@ class CotangentLines:
         self.ends, self.wanted, self.reached = tuple(ends), tuple(wanted), flowing(program, wanted)
         self.tensors = program.by_name
         self.gathered, self.definitions = dict[str, GatheredTerms](), list[Draft]()
-        self.known, self.wholes = dict[str, str](), frozenset[str]()
+        self.known, self.wholes = dict[SyntaxNode, str](), frozenset[str]()
 
     def build(self, ones: bool) -> Backward:
         """The lines; ``ones``: the only output is one number and its seed is 1."""
@@ -175,9 +175,9 @@ class CotangentLines:
         swap: dict[str, SyntaxNode] = {own: Name(name) for own, name in names.items()}
         for name, value in form.definitions:
             here = replace_names(value, swap)
-            known = self.known.get(write_python(here))
+            known = self.known.get(here)
             if known is None:
-                known = self.known[write_python(here)] = self.names.free(name)
+                known = self.known[here] = self.names.free(name)
                 self.definitions.append(Draft(known, [Summand((through,), here)]))
             swap[name] = Name(known)
         return replace_names(drop_double_transposes(drop_ones_like(form.last, own)), swap)

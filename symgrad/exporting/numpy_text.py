@@ -87,7 +87,7 @@ class ArraySpelling:
 def read_spellings(library: str) -> Mapping[str, ArraySpelling]:
     """What each function comes to; options that were left out of a call are left out of the body."""
     texts = {op.name: text for op in TABLE.values() if (text := numpy_spelling(op)) is not None} | BESIDE
-    networks = {"nn": read_python(NETWORKS[library])}
+    networks = {"nn": to_code(NETWORKS[library])}
     found = {}
     for name, text in texts.items():
         parameters, _, body = text.partition(": ")

@@ -16,7 +16,7 @@ from symgrad.backward import Backward, Line
 from symgrad.backward.code import compare_conditions
 from symgrad.closed_form.number_code import NoForm, describe_least_sizes, write_size
 from symgrad.errors import UnsupportedError
-from symgrad.language.python_text import read_python, write_python
+from symgrad.language.python_text import to_code, write_python
 from symgrad.language.syntax_tree import Attribute
 from symgrad.language.trees import replace_names, rewrite_tree, tensor_names
 from symgrad.notation.tree import Name, SyntaxNode
@@ -153,7 +153,7 @@ def replace_shapes(statement: Assignment, names: Collection[str], way: str) -> A
     def kept(node: SyntaxNode) -> SyntaxNode:
         match node:
             case Attribute(Name(name), "shape" | "numel" as word) if name in names:
-                whole = read_python(way.format(name))
+                whole = to_code(way.format(name))
                 return whole if word == "shape" else Attribute(whole, word)
         return node
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 
-from symgrad.language.python_text import multiply, read_python, write_python
+from symgrad.language.python_text import multiply, read_python, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript, Unary
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
 
@@ -164,7 +164,7 @@ def fill_tree_slots(tree: SyntaxNode, numbers: Numbers) -> SyntaxNode:
             else:
                 rest.append(value if sign > 0 else Unary("-", value))
         if number or not rest:
-            rest.append(Literal(number) if number >= 0 else Unary("-", Literal(-number)))
+            rest.append(to_code(number))
         return add_terms(rest)
 
     return filled(tree) if numbers else tree

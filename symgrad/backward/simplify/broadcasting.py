@@ -221,7 +221,7 @@ def split_ones_like(node: SyntaxNode) -> tuple[SyntaxNode, str] | None:
         case Binary("*", left, right) if is_tensor_free(left):
             found = split_ones_like(right)
             if found is not None:
-                return (left if write_python(found[0]) == "1" else build_fraction(([left, found[0]], []))), found[1]
+                return (left if found[0] == Literal(1) else build_fraction(([left, found[0]], []))), found[1]
     return None
 
 

@@ -21,7 +21,7 @@ from math import gcd, inf, prod
 
 from symgrad.closed_form.array_code import CALLS
 from symgrad.functions import finite
-from symgrad.language.python_text import is_comparison, write_python
+from symgrad.language.python_text import call, is_comparison, write_python
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Unary
 from symgrad.language.trees import (
     FormCode,
@@ -118,7 +118,7 @@ def multiply_decimals(factors: list[SyntaxNode]) -> Fraction:
 
 def drop_ones(factors: list[SyntaxNode]) -> list[SyntaxNode]:
     """Without the factors 1, but beside truth values alone: torch neither subtracts nor negates those."""
-    rest = [factor for factor in factors if write_python(factor) != "1"]
+    rest = [factor for factor in factors if factor != Literal(1)]
     needed = len(rest) < len(factors) and rest and all(map(computes_truths, rest))
     return [Literal(1), *rest] if needed else rest
 
@@ -204,7 +204,7 @@ def drop_ones_like(value: SyntaxNode, like: str) -> SyntaxNode:
         return value if inner is value.operand else Unary(value.sign, inner)
     if not isinstance(value, Binary) or value.sign != "/":
         return value
-    above = Literal(1) if write_python(value.left) == f"ones_like({like})" else drop_ones_like(value.left, like)
+    above = Literal(1) if value.left == call("ones_like", like) else drop_ones_like(value.left, like)
     return value if above is value.left else Binary("/", above, value.right)
 
 
