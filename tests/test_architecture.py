@@ -129,13 +129,18 @@ def imported(name: str, path: Path, modules: Mapping[str, Path]) -> set[str]:
     return (found & set(modules)) - {name}
 
 
-def circles(root: Path) -> list[list[str]]:
-    """Files that reach each other by their imports, each such circle as the sorted names of its files."""
-    modules = {
+def modules_under(root: Path) -> dict[str, Path]:
+    """The files of both packages, by their names."""
+    return {
         ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
         for package in ("symgrad", "cli/symgrad_cli")
         for path in sorted((root / package).rglob("*.py"))
     }
+
+
+def circles(root: Path) -> list[list[str]]:
+    """Files that reach each other by their imports, each such circle as the sorted names of its files."""
+    modules = modules_under(root)
     reads = {name: imported(name, path, modules) for name, path in modules.items()}
 
     def reached(name: str) -> set[str]:
@@ -851,6 +856,102 @@ def test_the_check_of_the_contract_passes_what_is_public(fine: str) -> None:
 def test_the_contract_stays_short() -> None:
     files = [path for path in TESTS if ROOT / "tests" / "contract" in path.parents]
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= CONTRACT_LINES
+
+
+# --- one subject per file of tests --------------------------------------------------------------------------
+
+MOST_MODULES = 5
+"""So many inner modules a file of tests may import: one that needs more has several subjects, or tells of behaviour."""
+OF_MANY_MODULES = {
+    "tests/cases.py": "not split yet",
+    "tests/chains.py": "not split yet",
+    "tests/test_entries.py": "not split yet",
+    "tests/test_notation_of_the_table.py": "not split yet",
+    "tests/test_oracles.py": "not split yet",
+    "tests/test_kinks.py": "not split yet",
+    "tests/test_every_op.py": "not split yet",
+    "tests/test_parts.py": "not split yet",
+    "tests/test_singular_table.py": "not split yet",
+    "tests/test_lines_of_the_table.py": "not split yet",
+    "tests/test_lines_of_stories.py": "not split yet",
+    "tests/test_complex_table.py": "not split yet",
+    "tests/test_oracle_is_torch.py": "not split yet",
+    "tests/test_corpora_by_reader.py": "not split yet",
+    "tests/test_forward_by_lowering.py": "not split yet",
+    "tests/test_plan.py": "not split yet",
+    "tests/test_input_names.py": "not split yet",
+    "tests/test_written_calls.py": "not split yet",
+    "tests/pasted_stories.py": "not split yet",
+    "tests/test_picture.py": "not split yet",
+    "tests/test_positions.py": "not split yet",
+    "tests/test_options.py": "not split yet",
+    "tests/test_truth_values.py": "not split yet",
+    "tests/benchmarks/test_derivations.py": "not split yet",
+    "tests/test_kept.py": "not split yet",
+    "tests/test_site.py": "not split yet",
+    # the other half
+    "tests/test_costs.py": "not split yet",
+    "tests/test_render.py": "not split yet",
+    "tests/test_language.py": "not split yet",
+    "tests/test_lowering.py": "not split yet",
+    "tests/test_backward.py": "not split yet",
+    "tests/test_fields.py": "not split yet",
+    "tests/test_story.py": "not split yet",
+    "tests/test_run.py": "not split yet",
+    "tests/test_slices.py": "not split yet",
+    "tests/test_complex.py": "not split yet",
+    "tests/test_second_order.py": "not split yet",
+    "tests/test_ops_options.py": "not split yet",
+    "tests/test_reasons.py": "not split yet",
+    "tests/test_indexing.py": "not split yet",
+    "tests/test_claims.py": "not split yet",
+    "tests/test_closed_forms.py": "not split yet",
+    "tests/test_documentation.py": "not split yet",
+    "tests/test_far_numbers.py": "not split yet",
+    "tests/test_transparent.py": "not split yet",
+    "tests/test_html.py": "not split yet",
+    "tests/test_text_is_asked.py": "not split yet",
+    "tests/test_browser.py": "not split yet",
+    "tests/test_sphinx.py": "not split yet",
+    "tests/test_run_page.py": "not split yet",
+}
+"""The files that import more, each with its reason."""
+
+
+def inner_modules(path: Path, modules: Mapping[str, Path]) -> set[str]:
+    """The modules behind the public ones that a file of tests imports: inside functions, too."""
+    return imported(f"tests.{path.stem}", path, modules) - PUBLIC.keys()
+
+
+def wrongly_excused(files: Iterable[Path], excused: Mapping[str, str], modules: Mapping[str, Path]) -> list[str]:
+    """Files of tests that import too many inner modules and are not excused, or are excused and need not be."""
+    many = {path.relative_to(ROOT).as_posix(): sorted(inner_modules(path, modules)) for path in files}
+    many = {name: inner for name, inner in many.items() if len(inner) > MOST_MODULES}
+    return [
+        f"{name}: {len(many[name])} inner modules, {', '.join(many[name])}" for name in many if name not in excused
+    ] + [f"{name}: no longer needs its excuse" for name in excused if name not in many]
+
+
+@PARSED
+def test_a_file_of_tests_has_one_subject() -> None:
+    assert wrongly_excused(TESTS, OF_MANY_MODULES, modules_under(ROOT)) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["import symgrad.f", "from symgrad import f", "def late():\n    from symgrad.f import F"]
+)
+def test_the_count_of_subjects_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    modules = {f"symgrad.{name}": tmp_path / f"{name}.py" for name in ("testing", *"abcdef")}
+    file = tmp_path / "test_a.py"
+    file.write_text("import symgrad.testing\n" + "".join(f"from symgrad.{name} import A\n" for name in "abcde"))
+    assert wrongly_excused([file], {}, modules) == []
+    assert wrongly_excused([file], {"test_a.py": "why"}, modules) == ["test_a.py: no longer needs its excuse"]
+    with file.open("a") as more:
+        more.write(line)
+    (found,) = wrongly_excused([file], {}, modules)
+    assert found.startswith("test_a.py: 6 inner modules, symgrad.a, ")
+    assert wrongly_excused([file], {"test_a.py": "why"}, modules) == []
 
 
 # --- what every reader gets ---------------------------------------------------------------------------------
