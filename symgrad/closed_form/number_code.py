@@ -8,9 +8,10 @@ divided by //.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from math import isclose, isfinite, isqrt, pi, prod
+from typing import Any, TypeVar
 
 import sympy as sp
 
@@ -33,6 +34,25 @@ LONG, FEW, SIMPLE = 12, 7, 5
 
 class NoForm(Exception):
     """There is no matrix notation for this; the index formula is the answer."""
+
+
+def require_all(*conditions: object) -> None:
+    """`NoForm` unless all of them hold."""
+    if not all(conditions):
+        raise NoForm
+
+
+Written = TypeVar("Written")
+
+
+def first_form(ways: Iterable[Callable[..., Written]], *given: Any) -> Written:
+    """What the first way gives that can write what is ``given``; `NoForm` where none can."""
+    for way in ways:
+        try:
+            return way(*given)
+        except NoForm:
+            continue
+    raise NoForm
 
 
 def find_root(value: float) -> int | None:

@@ -35,6 +35,7 @@ from symgrad.closed_form.number_code import (
     PI,
     NoForm,
     find_exact_code,
+    first_form,
     plain_number,
     split_decimal,
     write_decimal,
@@ -291,9 +292,17 @@ class FormWriter(Notation):
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
         """``node`` in exactly the shape of ``wanted``; a second derivative has more axes."""
         self.is_hessian = len(axes) > len(self.program.tensor(wanted).shape)
-        known = self.complex_gradient(node, axes) or write_known_call(self, node, axes, wanted)
+        known = self.complex_gradient(node, axes)
         if known is not None:
             return Fragment(known, tuple(axes))
+        return first_form((self._by_call, self._by_shape), node, axes, wanted)
+
+    def _by_call(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
+        """The same by the one call that torch has for it."""
+        return Fragment(write_known_call(self, node, axes, wanted), tuple(axes))
+
+    def _by_shape(self, node: Expr, axes: Sequence[Index], wanted: str) -> Fragment:
+        """The same by its parts, and by one axis for several where that needs no einsum."""
         piece = self._by_axes(node, axes, wanted)
         row = merge_axes(node, axes) if calls_einsum(piece.code) else None
         if row is not None:

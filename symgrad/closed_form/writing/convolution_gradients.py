@@ -27,7 +27,7 @@ from itertools import product
 import sympy as sp
 
 from symgrad.closed_form.fragments import Notation, shape_in_scope
-from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.number_code import first_form, require_all
 from symgrad.entries.operands import transposed_positions, window_count
 from symgrad.indexing import Index, Unravel, access, fresh
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, name_of
@@ -105,8 +105,8 @@ class ConvPair:
 
 def write_convolution(
     notation: Notation, node: Expr, v: Expr, other: Expr, bound: list[Index], axes: Sequence[Index]
-) -> SyntaxNode | None:
-    """The call that gives Σ v·other, or None."""
+) -> SyntaxNode:
+    """The call that gives Σ v·other."""
     ways: tuple[Callable[[ConvPair], SyntaxNode], ...] = (
         write_input_gradient, partial(write_input_gradient, transposed=True),
         write_weight_gradient, partial(write_weight_gradient, transposed=True),
@@ -115,12 +115,8 @@ def write_convolution(
     slides = any(axis.size != 1 for axis in axes)  # a single place is an inner product, not a convolution
     if slides and len(axes) == len(indices_of(v)) == len(indices_of(other)) <= MOST_AXES:
         pairs += add_single_channels(pairs[len(axes) - 1])
-    for pair, way in product(pairs, ways if name_of(v) == notation.program.seed else ()):
-        try:
-            return way(pair)
-        except NoForm:
-            continue
-    return None
+    require_all(name_of(v) == notation.program.seed)
+    return first_form(partial(way, pair) for pair, way in product(pairs, ways))
 
 
 def add_single_channels(pair: ConvPair) -> Iterator[ConvPair]:
@@ -130,12 +126,6 @@ def add_single_channels(pair: ConvPair) -> Iterator[ConvPair]:
     kernel = access(name_of(other), (sp.S.Zero, *indices_of(other)))
     yield replace(pair, v=v, other=kernel, axes=(one[0], *pair.axes), bare=True)
     yield replace(pair, v=v, other=other, axes=(*one, *pair.axes), bare=True)
-
-
-def require_all(*conditions: bool) -> None:
-    """`NoForm` unless all of them hold."""
-    if not all(conditions):
-        raise NoForm
 
 
 def solve_slide(index: Expr, longer: Expr, other: Expr) -> Slide:
@@ -292,12 +282,12 @@ def running_indices(*indices: Expr) -> set[Index]:
     return {i for i in indices if isinstance(i, Index)}
 
 
-def solve_straight(place: Expr, shift: Index, step: Expr) -> Slide:
-    """a·shift + b·step − padding; a shift within one entry is 0"""
-    slopes = [place.coeff(i) if isinstance(i, Index) and i.size != 1 else sp.S.One for i in (shift, step)]
-    padding = sp.expand(slopes[0] * (shift if shift.size != 1 else 0) + slopes[1] * step - place)
-    require_all(all(s.is_Integer and s > 0 for s in slopes), not free_indices(padding))
-    return Slide(slopes[0], slopes[1], padding)
+def solve_straight(place: Expr, shift: Expr, step: Expr) -> Slide:
+    """a·shift + b·step − padding; one that is not in it moves by 1, from 0"""
+    slopes = {i: place.coeff(i) for i in (shift, step) if place.has(i)}
+    padding = sp.expand(sp.Add(*(slope * i for i, slope in slopes.items())) - place)
+    require_all(all(s.is_Integer and s > 0 for s in slopes.values()), not free_indices(padding))
+    return Slide(slopes.get(shift, sp.S.One), slopes.get(step, sp.S.One), padding)
 
 
 def places_left_over(

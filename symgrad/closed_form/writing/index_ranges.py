@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, axis_number, call_method, drop_size_one_axes, permute_axes
-from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.number_code import NoForm, first_form
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
 from symgrad.closed_form.writing.convolution_gradients import (
@@ -255,12 +255,7 @@ def write_window_sum(notation: Notation, factors: list[Expr], bound: list[Index]
     found = sorted(windows, key=lambda w: inner.index(chosen[w]))
     axes = tuple(outer.get(i, i) for i in inner)
     ways = (sum_blocks,) if found[0].place in over else (repeat_block, write_overlapping_windows)
-    for way in ways:
-        try:
-            return way(notation, body, found, axes)
-        except NoForm:
-            continue
-    raise NoForm
+    return first_form(ways, notation, body, found, axes)
 
 
 def find_window(bound: Index, edges: Sequence[Expr]) -> SumWindow:

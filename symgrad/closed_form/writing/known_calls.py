@@ -1,8 +1,8 @@
 """Gradients that torch has a call for: written at positions, selected by a view, folded, or transposed convolutions.
 
-Each function looks at the shape of a whole formula and answers with the call, or with None. As with every closed form,
-the text is shown only after it was read back and agreed with the formula; that a call has the conditions under which an
-entry is read is for that proof to say, too. Convolutions are in `convolution_gradients`.
+Each function looks at the shape of a whole formula and answers with the call, or with `NoForm`. As with every closed
+form, the text is shown only after it was read back and agreed with the formula; that a call has the conditions under
+which an entry is read is for that proof to say, too. Convolutions are in `convolution_gradients`.
 
     Σ_j δ(p, n[j])·v[j,q]              →  zeros_like(x).index_add(0, n, v)
     Σ_j δ(q, n[p,j])·v[p,j]            →  zeros_like(x).scatter_add(1, n, v)
@@ -23,13 +23,14 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.fragments import Fragment, Notation, drop_size_one_axes, shape_in_scope
-from symgrad.closed_form.number_code import NoForm, write_size
+from symgrad.closed_form.number_code import NoForm, first_form, require_all, write_size
 from symgrad.closed_form.rewriting.shorthands import reads_tensor
 from symgrad.closed_form.rewriting.sum_rules import split_sum
 from symgrad.closed_form.writing.convolution_gradients import (
     USUAL,
     Slide,
     solve_slide,
+    solve_straight,
     write_convolution,
     write_one_or_each,
     write_slides,
@@ -43,7 +44,7 @@ from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.shapes import Size
 
 
-def write_known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode | None:
+def write_known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode:
     """The call that gives ``node``, a formula for the whole tensor ``wanted``."""
     factors, bound = split_sum(node)
     conditions = [f for f in factors if isinstance(f, Bracket) and not reads_tensor(f)]
@@ -52,25 +53,25 @@ def write_known_call(notation: Notation, node: Expr, axes: Sequence[Index], want
     accesses = [f for f in rest if is_access(f) and "·" not in name_of(f)]
     if len(deltas) == 1 and len(accesses) == 1 and reads_tensor(deltas[0]):
         v, beside = accesses[0], [f for f in factors if f not in (*deltas, *accesses)]
-        within = all(free_indices(factor) <= {*indices_of(v)} for factor in beside)
-        return write_index_add(notation, deltas[0], v, beside, axes, wanted) if within else None
-    if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and not deltas[0].has(sp.Mod, Unravel):
-        return write_diagonal_scatter(notation, deltas[0], accesses[0], axes, wanted)
-    if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and not bound:
-        v = accesses[0]
-        return write_strided(notation, v, axes, wanted) if deltas else write_unfold(notation, v, axes)
-    if len(accesses) == 2 and len(accesses) + len(deltas) == len(rest) and bound:
+        require_all(*(free_indices(factor) <= {*indices_of(v)} for factor in beside))
+        return write_index_add(notation, deltas[0], v, beside, axes, wanted)
+    require_all(len(accesses) + len(deltas) == len(rest))
+    if len(accesses) == 2 and bound:
         v, other = sorted(accesses, key=lambda access: name_of(access) != notation.program.seed)
         return write_convolution(notation, node, v, other, bound, axes)
-    if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and bound:
-        windows = write_unfolded_windows(notation, accesses[0], bound[0], axes, wanted) if len(bound) == 1 else None
-        return windows or write_fold(notation, accesses[0], bound, axes, wanted)
-    return None
+    require_all(len(accesses) == 1)
+    (v,) = accesses
+    if len(deltas) == 1 and not deltas[0].has(sp.Mod, Unravel):
+        return write_diagonal_scatter(notation, deltas[0], v, axes, wanted)
+    if bound:
+        ways = (write_unfolded_windows, write_fold) if len(bound) == 1 else (write_fold,)
+        return first_form(ways, notation, v, bound, axes, wanted)
+    return write_strided(notation, v, axes, wanted) if deltas else write_unfold(notation, v, axes)
 
 
 def write_index_add(
     notation: Notation, delta: Expr, seed: Expr, beside: Sequence[Expr], axes: Sequence[Index], wanted: str
-) -> SyntaxNode | None:
+) -> SyntaxNode:
     """index_add for positions that hold for whole slices, scatter_add for positions of single entries.
 
     What stands ``beside`` the seed has no axis of its own.
@@ -80,17 +81,16 @@ def write_index_add(
         read = there.args[0] if isinstance(there, sp.Mod) else there
         if is_access(read) and "·" not in name_of(read) and set(target) <= set(axes):
             first = list(axes).index(target[0])
-            if tuple(axes[first : first + len(target)]) != tuple(target):
-                return None
+            require_all(tuple(axes[first : first + len(target)]) == tuple(target))
             sizes = shape_in_scope(notation, name_of(read))
-            if any(not isinstance(i, Index) and size != 1 for i, size in zip(indices_of(read), sizes, strict=True)):
-                return None  # one of several positions
+            every = all(isinstance(i, Index) or size == 1 for i, size in zip(indices_of(read), sizes, strict=True))
+            require_all(every)  # not one of several positions
             positions = write_read_positions(notation, read, seed)
             if read is not there:  # counted from the end
                 size = write_size(there.args[1], notation.program.inputs)
                 positions = Fragment(Binary("%", positions.code, size), positions.axes)
             return write_scatter_add(notation, (first, len(target)), positions, seed, beside, axes, wanted)
-    return None
+    raise NoForm
 
 
 def write_read_positions(notation: Notation, read: Expr, seed: Expr) -> Fragment:
@@ -109,44 +109,34 @@ def write_read_positions(notation: Notation, read: Expr, seed: Expr) -> Fragment
 def write_scatter_add(
     notation: Notation, place: tuple[int, int], positions: Fragment, seed: Expr, beside: Sequence[Expr],
     axes: Sequence[Index], wanted: str,
-) -> SyntaxNode | None:  # fmt: skip
-    """The call that adds at positions on so many axes from the first on; None where the other axes do not agree."""
+) -> SyntaxNode:  # fmt: skip
+    """The call that adds at positions on so many axes from the first on, where the other axes agree."""
     first, count = place
     before, after = tuple(axes[:first]), tuple(axes[first + count :])
     own, numbers = indices_of(seed), positions.axes
     middle = own[len(before) : len(own) - len(after)]
-    if own[: len(before)] != before or own[len(own) - len(after) :] != after:
-        return None
+    require_all(own[: len(before)] == before, own[len(own) - len(after) :] == after)
     given = [shape_in_scope(notation, name_of(seed))[n] for n, index in enumerate(own) if index in (*before, *after)]
     slices = all(index.size == size for index, size in zip((*before, *after), given, strict=True))
     moving = tuple(index for index in middle if isinstance(index, Index))
-    if any(index in axes for index in moving) or any(not isinstance(m, Index) and m != 0 for m in middle):
-        return None
+    require_all(not {*moving} & {*axes}, *(m == 0 for m in middle if m not in moving))
     moved = Fragment(notation.source.tensor(name_of(seed)), own)
     if beside:
         moved = drop_size_one_axes(notation.write(sp.Mul(*beside, seed), own))
-        if moved.axes != own:
-            return None
-    if slices and count == 1 and len(middle) == 1 and numbers == tuple(middle) and moving:
-        return method(zeros_like(wanted), "index_add", first, positions.code, moved.code)
-    if slices and count == 1 and numbers == moving and len(moving) > 1 and len(middle) == len(moving):
-        flatly = method(positions.code, "flatten"), flatten_axes(moved.code, first, len(middle), len(own))
-        return method(zeros_like(wanted), "index_add", first, *flatly)
-    if numbers != own:
-        return None
+        require_all(moved.axes == own)
+    if slices and count == 1 and len(middle) == len(moving) > 0 and numbers == moving:
+        flat = (positions.code, moved.code)
+        if len(moving) > 1:
+            flat = method(positions.code, "flatten"), flatten_axes(moved.code, first, len(middle), len(own))
+        return write_index_add_call(Name(wanted), first, *flat)
+    require_all(numbers == own)
     if count == 1 and not middle and first == len(axes) - 1:
-        if not slices:
-            return None  # one_hot has as many rows as there are positions
+        require_all(slices)  # one_hot has as many rows as there are positions
         one_hot = call("one_hot", positions.code, notation.source.size(axes[-1].size))
         return Binary("*", index(moved.code, [*[COLON] * len(own), None]), one_hot)
     one = [flatten_axes(piece.code, first, len(middle), len(own)) for piece in (positions, moved)]
-    whole = method(flatten_axes(zeros_like(wanted), first, count, len(axes)), "scatter_add", first, *one)
+    whole = method(flatten_axes(call("zeros_like", wanted), first, count, len(axes)), "scatter_add", first, *one)
     return whole if count == 1 else method(whole, "reshape", f"{wanted}.shape")
-
-
-def zeros_like(name: str) -> SyntaxNode:
-    """Zeros, as many as a tensor has entries."""
-    return call("zeros_like", name)
 
 
 def flatten_axes(code: SyntaxNode, first: int, count: int, rank: int) -> SyntaxNode:
@@ -160,15 +150,12 @@ def flatten_axes(code: SyntaxNode, first: int, count: int, rank: int) -> SyntaxN
     return method(code, "flatten", first, *([] if first + count == rank else [first + count - 1]))
 
 
-def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode | None:
+def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode:
     """Every s-th entry from the a-th on; of several axes the last ones first, into zeros as others have left them."""
-    moved, indices, code = find_view_axes(indices_of(v), axes), indices_of(v), notation.source.tensor(name_of(v))
-    counts = shape_in_scope(notation, name_of(v))
-    places = [n for n, axis in enumerate(axes) if n in moved or counts[n] != axis.size] if moved else []
-    slices = [find_slice(indices[place], axes[place], counts[place]) for place in places]
-    taken = {place: own for place, own in zip(places, slices, strict=True) if own is not None}
-    if not taken or len(taken) < len(places):
-        return None
+    indices, code, counts = indices_of(v), notation.source.tensor(name_of(v)), shape_in_scope(notation, name_of(v))
+    moved = find_view_axes(indices, axes)
+    places = [n for n, axis in enumerate(axes) if n in moved or counts[n] != axis.size]
+    taken = {place: find_slice(indices[place], axes[place], counts[place]) for place in places}
     for place in reversed(places):
         whole = index(wanted, [taken.get(n, COLON) for n in range(place)])
         numbers = index(call("arange", notation.source.size(axes[place].size)), [taken[place]])
@@ -176,19 +163,16 @@ def write_strided(notation: Notation, v: Expr, axes: Sequence[Index], wanted: st
     return code
 
 
-def find_slice(step: Expr, along: Index, count: Size) -> Slice | None:
+def find_slice(step: Expr, along: Index, count: Size) -> Slice:
     """a:b:s, where an entry is read at ⌊(index − a) / s⌋."""
-    quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in sp.Add.make_args(step)))
-    stride = 1 / quotient.coeff(along) if quotient.coeff(along) else sp.S.Zero
-    start = sp.expand((along / stride - quotient) * stride) if stride else sp.S.Zero
-    if not (stride.is_Integer and stride > 0 and start.is_Integer and start >= 0):
-        return None
-    end = slice_stop(count, along.size, start, stride)
+    slide = solve_slide(step, along, sp.S.Zero)
+    start, stride = -slide.padding, slide.dilation
+    require_all(stride.is_Integer, stride > 0, start.is_Integer, start >= 0)
     first, every = (None if n == usual else to_code(int(n)) for n, usual in ((start, 0), (stride, 1)))
-    return None if end is None else Slice(first, end.stop, every)
+    return Slice(first, slice_stop(count, along.size, start, stride).stop, every)
 
 
-def slice_stop(count: Size, size: Size, start: Expr, stride: Expr) -> Slice | None:
+def slice_stop(count: Size, size: Size, start: Expr, stride: Expr) -> Slice:
     """Where a slice of so many entries ends: nowhere for the end of the axis, at −c for c entries before it."""
     if sp.expand(count - sp.floor((size - start + stride - 1) / stride)) == 0:
         return COLON
@@ -196,31 +180,24 @@ def slice_stop(count: Size, size: Size, start: Expr, stride: Expr) -> Slice | No
         return Slice(None, to_code(int(start + stride * (count - 1) + 1)), None)
     steps = count.args[0] if isinstance(count, sp.floor) else count
     left = sp.expand(size - start + stride - 1 - steps * stride)
-    return Slice(None, to_code(-int(left)), None) if left.is_Integer and left > 0 else None
+    require_all(left.is_Integer, left > 0)
+    return Slice(None, to_code(-int(left)), None)
 
 
 def write_unfolded_windows(
-    notation: Notation, v: Expr, shift: Index, axes: Sequence[Index], wanted: str
-) -> SyntaxNode | None:
+    notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str
+) -> SyntaxNode:
     """Windows that were laid along one axis, each as a last axis of its own."""
-    indices = indices_of(v)
+    indices, (shift,) = indices_of(v), bound
     places = find_view_axes(indices[:-1], axes)
-    if len(places) != 1 or indices[-1] != shift:
-        return None
+    require_all(len(places) == 1, indices[-1:] == (shift,))
     (place,) = places
-    try:
-        slide = solve_slide(
-            indices[place], axes[place], shift
-        )  # solved for the step: its divisor is how far windows move
-    except NoForm:
-        return None
-    if slide.stride != 1 or slide.padding != 0 or not slide.dilation.is_Integer:
-        return None
+    slide = solve_slide(indices[place], axes[place], shift)  # for the step: its divisor is how far windows move
+    require_all(slide.stride == 1, slide.padding == 0, slide.dilation.is_Integer)
     *counts, width = shape_in_scope(notation, name_of(v))
     many = sp.floor((axes[place].size - shift.size) / slide.dilation) + 1
     ends = slice_stop(counts[place], many, sp.S.Zero, sp.S.One), slice_stop(width, shift.size, sp.S.Zero, sp.S.One)
-    if None in ends or any(counts[n] != axis.size for n, axis in enumerate(axes) if n != place):
-        return None
+    require_all(*(counts[n] == axis.size for n, axis in enumerate(axes) if n != place))
     numbers = call("arange", notation.source.size(axes[place].size))
     windows = method(numbers, "unfold", 0, notation.source.size(shift.size), int(slide.dilation))
     moved = notation.source.tensor(name_of(v))
@@ -232,11 +209,11 @@ def write_unfolded_windows(
 
 
 def find_view_axes(indices: Sequence[Expr], axes: Sequence[Index]) -> list[int]:
-    """The axes along which an entry is looked for elsewhere, all others as they are; none where the view is no such."""
-    if len(indices) != len(axes):
-        return []
+    """The axes along which an entry is looked for elsewhere, all others as they are."""
+    require_all(len(indices) == len(axes))
     moved = [n for n, (index, axis) in enumerate(zip(indices, axes, strict=True)) if index != axis]
-    return moved if all(indices[n].has(axes[n]) for n in moved) else []
+    require_all(moved, *(indices[n].has(axes[n]) for n in moved))
+    return moved
 
 
 def write_index_add_call(like: SyntaxNode, place: int, numbers: SyntaxNode, moved: SyntaxNode) -> SyntaxNode:
@@ -244,9 +221,7 @@ def write_index_add_call(like: SyntaxNode, place: int, numbers: SyntaxNode, move
     return method(call("zeros_like", like), "index_add", place, numbers, moved)
 
 
-def write_diagonal_scatter(
-    notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index], wanted: str
-) -> SyntaxNode | None:
+def write_diagonal_scatter(notation: Notation, delta: Expr, v: Expr, axes: Sequence[Index], wanted: str) -> SyntaxNode:
     """δ(q, p + k)·v[…, p]: the k-th diagonal above the main one, or below it; of a matrix the main one has a name."""
     for row, column in (delta.args, delta.args[::-1]):
         ahead = sp.expand(column - row)
@@ -254,66 +229,50 @@ def write_diagonal_scatter(
             continue
         (other,) = column.free_symbols & {*axes}
         offset = sp.expand(column - other)
-        if not (offset.is_Integer and other != row) or (offset == 0 and len(axes) == 2):
-            return None
+        require_all(offset.is_Integer, other != row, offset != 0 or len(axes) != 2)
         above = list(axes).index(row) > list(axes).index(other)
         first, second = (other, row) if above else (row, other)
         number = offset if above else -offset
         rest = [axis for axis in axes if axis not in (row, other)]
-        if indices_of(v) != (*rest, first if number >= 0 else second):
-            return None
+        require_all(indices_of(v) == (*rest, first if number >= 0 else second))
         planes = [] if len(axes) == 2 else [list(axes).index(first), list(axes).index(second)]
         ends = (first.size, second.size - number) if number >= 0 else (second.size, first.size + number)
         *counts, length = shape_in_scope(notation, name_of(v))
-        whole = any(sp.expand(length - end) == 0 for end in ends)
-        if not whole or any(count != axis.size for count, axis in zip(counts, rest, strict=True)):
-            return None  # a part of the diagonals, as x.diagonal(1)[:2]
-        return method(zeros_like(wanted), "diagonal_scatter", notation.source.tensor(name_of(v)), int(number), *planes)
-    return None
+        require_all(any(sp.expand(length - end) == 0 for end in ends))  # no part of it, as x.diagonal(1)[:2]
+        require_all(*(count == axis.size for count, axis in zip(counts, rest, strict=True)))
+        moved = notation.source.tensor(name_of(v))
+        return method(call("zeros_like", wanted), "diagonal_scatter", moved, int(number), *planes)
+    raise NoForm
 
 
-def write_fold(
-    notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str
-) -> SyntaxNode | None:
-    """The call that gives Σ v; None where rows and columns are not numbered as in windows."""
+def write_fold(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str) -> SyntaxNode:
+    """The call that gives Σ v, where rows and columns are numbered as in windows."""
     *lead, rows, columns = indices_of(v) if len(indices_of(v)) > 1 else (None, None)
-    if not (isinstance(rows, Ravel) and isinstance(columns, Ravel) and len(columns.shape) == 2) or len(axes) < 3:
-        return None
+    require_all(isinstance(rows, Ravel), isinstance(columns, Ravel) and len(columns.shape) == 2, len(axes) > 2)
     channel, shifts = rows.indices[:-2], rows.indices[-2:]
-    if tuple(lead) != tuple(axes[:-3]) or channel not in ((axes[-3],), *([()] if axes[-3].size == 1 else [])):
-        return None
-    try:
-        found = [solve_window_axis(*parts, bound) for parts in zip(axes[-2:], columns.indices, shifts, strict=True)]
-    except NoForm:
-        return None
+    require_all(tuple(lead) == tuple(axes[:-3]))
+    require_all(channel in ((axes[-3],), *([()] if axes[-3].size == 1 else [])))
+    found = [solve_window_axis(*parts, bound) for parts in zip(axes[-2:], columns.indices, shifts, strict=True)]
     sizes = index(f"{wanted}.shape", [Slice(to_code(-2), None, None)])
     window, slides = write_one_or_each(notation, rows.shape[-2:]), write_slides(notation, found, reversed(USUAL))
     return call("F.fold", notation.source.tensor(name_of(v)), sizes, window, **slides)
 
 
-def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> SyntaxNode | None:
-    """The windows of v, in columns; None where it is not read so."""
-    if len(axes) < 2 or len(indices_of(v)) != len(axes) + 1:
-        return None
+def write_unfold(notation: Notation, v: Expr, axes: Sequence[Index]) -> SyntaxNode:
+    """The windows of v, in columns."""
+    require_all(len(axes) > 1, len(indices_of(v)) == len(axes) + 1)
     *lead, channel, first, second = indices_of(v)
     rows, columns = axes[-2:]
     steps, shifts = ([u for u in v.atoms(Unravel) if u.number == number] for number in (columns, rows))
     window = shifts[0].shape[-2:] if shifts else ()
-    if tuple(lead) != tuple(axes[:-2]) or len(steps) != 2 or len(window) != 2:
-        return None
-    if channel not in (0, *(u for u in shifts if len(u.shape) > 2 and u.axis == 0)):
-        return None
+    require_all(tuple(lead) == tuple(axes[:-2]), len(steps) == 2, len(window) == 2)
+    require_all(channel in (0, *(u for u in shifts if len(u.shape) > 2 and u.axis == 0)))
     found = []
     for number, place in enumerate((first, second)):
         step = next(u for u in steps if u.axis == number)
-        shift = next((u for u in shifts if len(u.shape) - u.axis == 2 - number), None)
-        if shift is None:
-            return None
-        stride, dilation = place.coeff(step), place.coeff(shift)
-        padding = sp.expand(stride * step + dilation * shift - place)
-        if not (stride.is_Integer and dilation.is_Integer and padding.is_Integer and stride > 0 and dilation > 0):
-            return None
-        found.append(Slide(stride, dilation, padding))
+        shift = [u for u in shifts if len(u.shape) - u.axis == 2 - number]
+        require_all(len(shift) > 0)
+        found.append(solve_straight(place, step, shift[0]))
     slides = write_slides(notation, found, reversed(USUAL))
     return call("F.unfold", notation.source.tensor(name_of(v)), write_one_or_each(notation, window), **slides)
 

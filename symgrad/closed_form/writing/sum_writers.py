@@ -23,7 +23,7 @@ from symgrad.closed_form.fragments import (
     truths_as_numbers,
     write_matmul,
 )
-from symgrad.closed_form.number_code import NoForm
+from symgrad.closed_form.number_code import NoForm, first_form
 from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_count_of_truths
 from symgrad.closed_form.writing.index_ranges import write_sum_within_range, write_window_sum
 from symgrad.indexing import Bracket, Index, summed
@@ -48,12 +48,7 @@ def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragme
         return write_sum_of_product(notation, factors, bound, prefer, MEAN)
     if isinstance(node, Variance):
         return write_sum_of_product(notation, factors, bound, prefer, "var", correction=0)
-    for write in WAYS:
-        try:
-            return write(notation, factors, bound, prefer)
-        except NoForm:
-            continue
-    raise NoForm
+    return first_form(WAYS, notation, factors, bound, prefer)
 
 
 def split_exponentials(node: Expr) -> list[Expr]:
