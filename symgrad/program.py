@@ -59,6 +59,7 @@ class Role(Enum):
     JOINS = "its entries, and behind them those of the other operands, along an axis that they have"
     STACKS = "its entries, and behind them those of the other operands, along a new axis"
     OPENS = "its entries, with an axis of one more"
+    PADS = "its entries, with margins around them"
     FLATTENS = "its entries, with axes that follow each other as one"
     TURNS = "vectors that belong to it, of which each may as well have the other sign"
     ADDS = "its entries, with slices of another operand added at positions along an axis"

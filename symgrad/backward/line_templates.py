@@ -96,8 +96,7 @@ def template_for(
     """
     found = settle_template(standard, wanted, unit, values, prove_notation)
     if found.code is not None:
-        code = standard.in_numbers(found.code)
-        return replace(found, code=None if any(f"{piece}." in code.text for piece in standard.pieces) else code)
+        return replace(found, code=fill_slots(found.code, standard.numbers))
     if values is None:
         return found
     if standard.slots.found:

@@ -3,18 +3,17 @@
 Comes in: a group and the tensors around it. Goes out: a `StandardGroup`. Groups of one structure have one program,
 whatever their names, their sizes and the positions that they read: what is derived for one holds for all.
 
-A step that joins many tensors has a program for each: what stands before that one, it, and what stands behind it. It is
-as short for the hundredth of an unrolled loop as for the first; with all of them in it, each would be derived through
-all.
+A step that joins many tensors has a program for each, by which it has the same derivative: that one, with zeros before
+and behind it. It is as short for the hundredth of an unrolled loop as for the first; with all of them in it, each would
+be derived through all.
 
-    cat([a, b, c, d, e])     by d:   cat([t, d, e])     t is out[:3]
+    cat([a, b, c, d, e])     by d:   pad(d, (3, 1))     3 stands in a slot
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,7 @@ import sympy as sp
 
 from symgrad.backward.groups import MOST, Group
 from symgrad.calculus.local_derivatives import known_name
-from symgrad.closed_form.number_code import axis_size
-from symgrad.language.trees import FormCode, Numbers, fill_slots, replace_part
-from symgrad.notation.tree import Name
+from symgrad.language.trees import Numbers
 from symgrad.numeric import Values
 from symgrad.ops import auxiliary_letters, index_data_letters
 from symgrad.ops.lookup import Slots, has_role, role_entry
@@ -45,22 +42,11 @@ class HeldIndices:
 
 
 @dataclass(frozen=True)
-class GroupInput:
-    """The entries of ``whole`` from ``begin`` up to ``end`` along an axis."""
-
-    whole: str
-    axis: int
-    begin: int
-    end: int
-
-
-@dataclass(frozen=True)
 class StandardGroup:
     """A group in standard names, and what they and its sizes are called in the program.
 
     ``held`` are the whole numbers that its operations found, as further inputs; ``slots`` hold the positions that its
-    views read: two groups that differ in those alone have one program. ``pieces`` are inputs that the program has not
-    by themselves.
+    views read: two groups that differ in those alone have one program.
     """
 
     program: Program
@@ -68,20 +54,11 @@ class StandardGroup:
     sizes: Mapping[Size, Size]
     held: Mapping[str, HeldIndices]
     slots: Slots = field(default_factory=Slots)
-    pieces: Mapping[str, GroupInput] = field(default_factory=dict)
 
     @property
     def numbers(self) -> Numbers:
         """What stands in the slots, by their names."""
         return tuple((slot.name, int(position)) for slot, position in self.slots.found.items())
-
-    def in_numbers(self, form: FormCode) -> FormCode:
-        """A form with what stands in the slots, and with the lengths of the pieces."""
-        lengths = tuple((f"{name}_length", piece.end - piece.begin) for name, piece in self.pieces.items())
-        for name, piece in self.pieces.items():
-            own = axis_size(name, piece.axis)
-            form = form.changed(partial(replace_part, part=own, other=Name(f"{name}_length")))
-        return fill_slots(form, (*self.numbers, *lengths))
 
     @property
     def own_sizes(self) -> Mapping[Size, Size]:
@@ -202,14 +179,9 @@ def group_values(standard: StandardGroup, values: Values) -> Values:
     for name, found in standard.held.items():
         if found.own in values.arrays:
             arrays[name] = arrays[found.inner] = values[found.own]
-    for name, piece in standard.pieces.items():
-        arrays[name] = values[piece.whole].take(range(piece.begin, piece.end), piece.axis)
     sizes = {std: values.sizes[own] for std, own in standard.sizes.items() if own in values.sizes}
     sizes |= {std: int(own) for std, own in standard.sizes.items() if own.is_Integer}
     return Values(arrays, sizes)
-
-
-BEFORE, OWN, BEHIND, OUT = "a0", "a1", "a2", "out"
 
 
 def is_wide_join(group: Group, tensors: Mapping[str, Tensor]) -> bool:
@@ -229,34 +201,24 @@ def split_wide_join(group: Group, tensors: Mapping[str, Tensor]) -> Iterator[Sta
     for name in step.tensors:
         shape = tensors[name].shape
         width = 1 if new else int(shape[dim])
-        yield merge_neighbours(step, Tensor(name, shape), dim, begin, begin + width)
+        yield put_between(step, Tensor(name, shape), dim, begin, begin + width)
         begin += width
 
 
-def merge_neighbours(step: Apply, tensor: Tensor, dim: int, begin: int, end: int) -> StandardGroup:
-    """``step`` with what stands before and behind one tensor as one tensor each, where anything does."""
-    whole = step.result
-    ends = {BEFORE: (0, begin), OWN: (begin, end), BEHIND: (end, int(whole.shape[dim]))}
-    ends = {name: span for name, span in ends.items() if span[0] < span[1]}
-    lengths = {name: sp.Symbol(f"s_{name}", integer=True, positive=True) for name in ends if name != OWN}
-    inputs = [Tensor(name, replace_size(whole.shape, dim, length)) for name, length in lengths.items()]
-    width = sp.Integer(end - begin)
-    opened = len(tensor.shape) < len(whole.shape)
-    one = Apply(
-        role_entry(Role.OPENS).name, (OWN,), (("dim", dim),), Tensor("t0", replace_size(whole.shape, dim, width))
-    )
-    shape = replace_size(whole.shape, dim, sp.Add(*lengths.values(), width))
-    parts = tuple("t0" if opened and name == OWN else name for name in ends)
-    joined = Apply(role_entry(Role.JOINS).name, parts, (("dim", dim),), Tensor(OUT, shape))
-    program = Program((Tensor(OWN, tensor.shape), *inputs), (one, joined) if opened else (joined,), OUT)
-    pieces = {name: GroupInput(whole.name, dim, *ends[name]) for name in lengths}
-    sizes = {length: sp.Integer(pieces[name].end - pieces[name].begin) for name, length in lengths.items()}
-    return StandardGroup(program, {OWN: tensor.name, OUT: whole.name}, sizes, {}, pieces=pieces)
-
-
-def replace_size(shape: Shape, dim: int, size: Size) -> Shape:
-    """A shape with another size along one axis."""
-    return (*shape[:dim], size, *shape[dim + 1 :])
+def put_between(step: Apply, tensor: Tensor, dim: int, begin: int, end: int) -> StandardGroup:
+    """``tensor`` with zeros before and behind it, in the place of its neighbours: a slot says where it begins."""
+    whole, opened, slots = step.result, len(tensor.shape) < len(step.result.shape), Slots()
+    total = whole.shape[dim]
+    first = slots.open(begin, total - (end - begin)) if begin > 0 and end < total else sp.Integer(begin)
+    wide = (*whole.shape[:dim], sp.Integer(end - begin), *whole.shape[dim + 1 :])
+    margins = (0,) * 2 * (len(wide) - 1 - dim) + (first, total - (end - begin) - first)
+    one = Apply(role_entry(Role.OPENS).name, ("a0",), (("dim", dim),), Tensor("t0", wide))
+    pad, own = role_entry(Role.PADS), one.result if opened else tensor
+    options = tuple(pad.rules.prepare((own.shape,), pad=margins).items())
+    padded = Apply(pad.name, ("t0" if opened else "a0",), options, Tensor("out", whole.shape))
+    needs = tuple(most - slot for slot, most in slots.most.items())
+    program = Program((Tensor("a0", tensor.shape),), (one, padded) if opened else (padded,), "out", required=needs)
+    return StandardGroup(program, {"a0": tensor.name, "out": whole.name}, {}, {}, slots)
 
 
 def program_of_pullback(step: Apply, values: Values, known: Mapping[str, Shape] | None = None) -> StandardGroup:

@@ -15,6 +15,7 @@ from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.operands import Ints, axis_of, write_moved_entries
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
+from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes, as_size
 
 op("flip(x, dims: tuple[axis])", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
@@ -271,6 +272,6 @@ def pad_equation(shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, val
 op(f"pad(x, pad: tuple, mode: {' | '.join(map(repr, MODES))}='constant', value: float=None)",
    "out[…,i<size(x, -1) + pad0 + pad1] = x̂[…,i − pad0]",
    "margins around the last axes, pad0 before and pad1 behind the last one: of value, or with mode the entries reflected, those at the edge, or those of the other end",
-   ("F.{}", "aten.constant_pad_nd", "aten.pad"), variants=pad_equation, shape=padded_shape, prepare=prepare_pad, result_dtype="first",
+   ("F.{}", "aten.constant_pad_nd", "aten.pad"), variants=pad_equation, shape=padded_shape, prepare=prepare_pad, result_dtype="first", role=Role.PADS,
    examples=("F.pad(x, (1, 2))", "F.pad(x, (1, 1, 0, 1), value=2.0) with x:2x2",
              *(f'F.pad(x, (1, 2), mode="{mode}") with x:1x2x3' for mode in MODES[1:])))  # fmt: skip
