@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
+from symgrad import SymgradError
 from symgrad.backward import line_data, line_templates, template_cache
 from symgrad.calculus.local_derivatives import _instantiated, derive_local, local_pullback, local_pushforward
 from symgrad.documents.operation import worked
-from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation, derive_only
 from symgrad.explanation.formulas import Derived, derive_once
 from symgrad.language import read_program

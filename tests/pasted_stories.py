@@ -23,7 +23,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from symgrad.errors import UnsupportedError
+from symgrad import UnsupportedError
 from symgrad.tracing import run_script
 from symgrad.tracing.lift.values import precision_of
 from symgrad.tracing.session import call_events as events

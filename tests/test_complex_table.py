@@ -10,18 +10,10 @@ import re
 
 import numpy as np
 import pytest
-import sympy as sp
 
 import symgrad
-from symgrad.entries.derived_facts import multilinear, polynomial_terms
-from symgrad.entries.spec import View
-from symgrad.indexing import fresh
-from symgrad.ops.calls.complex_rules import ARITHMETIC
-from symgrad.ops.calls.registry import OF_RUNS
-from symgrad.ops.lookup import entry_named
+from symgrad.entries.derived_facts import multilinear
 from symgrad.program import Apply, Constant
-from symgrad.tracing.lift.complexes import DEFINED
-from symgrad.tracing.lift.inside import DEFINITIONS
 from tests import torch_side
 from tests.cases import Case, cases
 from tests.compare import assert_same
@@ -89,49 +81,3 @@ def means_the_same(case: Case) -> None:
     assert_same(out, page.output, what=text)
     for name in complex_ones:
         assert_same(gradients[name], page.gradients[name].value, what=f"{text}: {name}")
-
-
-@pytest.mark.parametrize(
-    ("text", "terms"),
-    [
-        ("torch.cat([x, y])", {("0",), ("1",)}),
-        ("torch.outer(x, y)", {("0", "1")}),
-        ("torch.mul(x, x)", {("0", "1")}),
-        ("torch.square(x)", None),
-        ("torch.sign(x)", None),
-        ("torch.sort(x).values", None),
-        ("F.pad(x, (1, 1), value=2.0)", None),
-        ("torch.exp(x)", None),
-    ],
-)
-def test_the_terms_of_an_equation_say_in_what_it_is_linear(text: str, terms: set[tuple[str, ...]] | None) -> None:
-    program = symgrad.language.read_program(text, shapes={"x": (3,), "y": (3,)} if "y" in text else {"x": (3,)}).program
-    (step,) = program.steps
-    shapes = [(sp.Integer(3),)] * len(step.arguments)
-    given = multilinear(entry_named(step.op), shapes, [None] * len(shapes), step.result.shape, dict(step.options))
-    assert given == terms
-
-
-def test_a_coefficient_may_read_what_is_only_read() -> None:
-    i, x, n = fresh("i", sp.Integer(3)), View("x", (sp.Integer(3),)), View("n", (sp.Integer(3),))
-    assert polynomial_terms(n[i] * x[i], {"n"}) == {("x",)}
-    assert polynomial_terms(x[n[i]], {"n"}) == {("x",)}
-    assert polynomial_terms(x[n[i]]) is None
-    assert polynomial_terms(n[i] * x[i]) == {("n", "x")}
-
-
-RUNS_ONLY = {
-    "cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "constant_pad_nd", "cumprod", "det",
-    "dist", "eig", "eigh", "eigvals", "fill", "inv_ex", "ldexp",
-    "linalg_lu_factor_ex", "logcumsumexp", "lstsq", "matrix_exp", "pinv", "pinverse", "prod", "qr", "slogdet",
-    "solve", "solve_ex", "solve_triangular", "svd", "triangular_solve", "var_mean",
-}  # fmt: skip
-"""What is understood of complex tensors in a run, and neither by a rule of the registry nor refused in a text with a
-reason (`OF_RUNS`): may only shrink."""
-
-
-@pytest.mark.slow
-def test_what_a_run_understands_of_complex_tensors_a_text_understands() -> None:
-    assert DEFINED  # the modules whose import fills DEFINITIONS
-    known = {*ARITHMETIC, *OF_RUNS, *(case.op.name for case in cases() if linear_in(case))}
-    assert {word for word in DEFINITIONS if word not in known and not word.startswith("_")} == RUNS_ONLY

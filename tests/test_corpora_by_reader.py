@@ -1,7 +1,6 @@
-"""Every text that is held anywhere here, and random ones, are read as Python runs them: value and gradients.
+"""Every text that is held anywhere here is read as torch runs it: value and gradients.
 
-What a text is worth is asked of the reader that shares nothing with symgrad's language, and of the random texts of
-Python itself, too. The seeds are printed with a failure.
+What a text is worth is asked of the reader that shares nothing with symgrad's language.
 """
 
 from __future__ import annotations
@@ -11,23 +10,17 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import symgrad
-from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.explanation import Explanation
+from symgrad import SymgradError, UnsupportedError
 from symgrad.language import find_inputs
 from symgrad.numeric import as_float, numeric_pullback
 from symgrad.oracles.comparisons import TextOutcome
 from symgrad.oracles.typed_text import ask_torch, check_reading
 from symgrad.question import ask, torch_expression
-from symgrad.reference import TextRejected, UnsupportedText, run_reference
-from tests import random_texts
-from tests.compare import assert_same
 from tests.nights import numbers
 
 TESTS = Path(__file__).parent
@@ -110,57 +103,3 @@ def agrees(text: str) -> bool:
         if name not in found.data and not np.allclose(one, other, rtol=1e-7, atol=1e-9):
             assert symgrad.explain(text).outcome is not TextOutcome.DIFFERS, text  # a kink, digits that are lost
     return True
-
-
-@pytest.mark.parametrize("seed", [*range(30), *numbers(range(30, 60), range(60, 500))])
-def test_a_random_text_has_pythons_value_or_none(seed: int) -> None:
-    """Names, aliases, writes: what is answered is Python's and torch's, what they refuse is called refused."""
-    text, given, own = random_texts.text_of(seed), random_texts.leaves(), random_texts.leaves()
-    expected: torch.Tensor | None = None
-    gradients: dict[str, torch.Tensor] = {}
-    try:
-        expected = random_texts.by_python(text, given)
-        gradients = random_texts.gradients(expected, given)
-    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
-        expected = None
-    check_reader(text, expected, gradients, own)
-    try:
-        found = symgrad.explain(
-            text, **{name: leaf.detach().numpy() for name, leaf in own.items() if name in words(text)}
-        )
-    except SymgradError:
-        return
-    check_page(text, found, expected, gradients)
-
-
-def words(text: str) -> set[str]:
-    return {node.id for node in ast.walk(ast.parse(text.replace(">>> ", ""))) if isinstance(node, ast.Name)}
-
-
-def check_reader(
-    text: str, expected: torch.Tensor | None, gradients: dict[str, torch.Tensor], own: dict[str, torch.Tensor]
-) -> None:
-    """The reader gives what Python gives, and refuses what Python refuses."""
-    try:
-        found = run_reference(text, own).output
-        theirs = random_texts.gradients(found, own)
-    except (TextRejected, UnsupportedText, RuntimeError):
-        assert expected is None, text
-        return
-    assert expected is not None, text
-    assert_same(expected.detach(), found.detach(), what=text)
-    for name, gradient in gradients.items():
-        assert_same(gradient, theirs[name], what=f"{text}, by {name}")
-
-
-def check_page(text: str, found: Explanation, expected: torch.Tensor | None, gradients: dict[str, Any]) -> None:
-    """What is called equal is; nothing is where torch refuses."""
-    assert (found.outcome is TextOutcome.REFUSED) == (expected is None), text
-    if expected is not None:
-        if expected is not None and not expected.requires_grad:
-            assert found.outcome in (TextOutcome.UNDERIVED, TextOutcome.EQUAL, TextOutcome.NOT_COMPARED), text
-        else:
-            assert found.outcome in (TextOutcome.EQUAL, TextOutcome.AS_READ, TextOutcome.NOT_COMPARED), text
-        assert_same(expected.detach().double(), as_float(found.output), what=text)
-        for name, gradient in found.gradients.items():
-            assert_same(gradients[name], as_float(gradient.value), what=f"{text}, by {name}")

@@ -18,6 +18,7 @@ import sympy as sp
 import torch
 
 import symgrad
+from symgrad import InputError, ShapeError
 from symgrad.entries import equations as mechanism
 from symgrad.entries.along import EquationAlongAxes, LossReading
 from symgrad.entries.derived_facts import equation_text
@@ -26,7 +27,6 @@ from symgrad.entries.indexed import EquationOnAxes, IndexedEquation
 from symgrad.entries.readings import AxisView, PointwiseEquation, condition_holds, drop_absent_operands
 from symgrad.entries.signatures import call_of, example_of
 from symgrad.entries.spec import Data, HeldTensor, Op, View
-from symgrad.errors import InputError, ShapeError
 from symgrad.functions import ALSO
 from symgrad.indexing import fresh_axes
 from symgrad.indexing.equation import canonical

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from symgrad import ShapeError, SymgradError
 from symgrad.calculus import local_jacobian
 from symgrad.calculus.differentiate import differentiate
 from symgrad.closed_form.source_code import SourceWriter
-from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation import derive_only
 from symgrad.indexing import Bracket, Equation, access, contracted_sum, fresh, fresh_axes, instantiate
 from symgrad.indexing.symbols import accesses, bound_indices, name_of

@@ -13,17 +13,16 @@ import jsonschema
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 import symgrad
-from symgrad.api import explain_values
-from symgrad.errors import InputError, NotationError
-from symgrad.language import read_program
-from symgrad.render import schema, to_json, to_latex, to_markdown, to_text
-from symgrad.render import write_derivation as written_derived
-from symgrad.tracing import run_script
+from symgrad import InputError, NotationError
+from symgrad.render import schema
+from symgrad.render.letters import letters_of
 from symgrad.tracing.session import zero_reasons
-from symgrad.tracing.story.session_pages import event_text
+from symgrad_cli.main import main
 from tests.compare import assert_same
+from tests.contract.stories import stories_of
 
 USUAL = ("x", "y", "v", "out", "L", "J")
 TEXTS = ("x @ y", "tanh(x) * y", "softmax(x @ y, -1)", "h = relu(x @ y); v_h = h * h; v_h + x.sum()")
@@ -39,12 +38,12 @@ def page(text: str, names: dict[str, str], **options: Any) -> symgrad.Explanatio
     own = re.sub(r"\b[xy]\b", lambda m: names[m[0]], text)
     shapes = {names["x"]: (2, 2), names["y"]: (2, 2)}
     values = {names["x"]: [[1, 2], [3, -4]], names["y"]: [[2, 0], [1, 3]]}
-    return explain_values(own, values, shapes=shapes, **options)
+    return symgrad.explain(own, shapes=shapes, **values, **options)
 
 
 def called(found: symgrad.Explanation, x: str, y: str) -> dict[str, str]:
     """What the page with inputs x and y calls what the usual one calls so."""
-    letters = symgrad.render.letters.letters_of(found.program)
+    letters = letters_of(found.program)
     return dict(zip(USUAL, (x, y, letters.seed, letters.output, letters.loss, letters.jacobian), strict=True))
 
 
@@ -68,20 +67,20 @@ def test_every_oracle_agrees_whatever_inputs_are_called(pair: tuple[str, str]) -
     for check in (check for gradient in found.gradients.values() for check in gradient.checks):
         assert check.passed is not False, check
     assert not {found.program.seed, found.program.output} & set(pair)
-    data = json.loads(to_json(found))
+    data = json.loads(found.to_json())
     jsonschema.validate(data, schema())
     assert data["seed"].get("name", "v") == found.program.seed
     assert data["output"].get("name", "out") == found.program.output
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("write", [to_text, to_markdown, to_latex], ids=lambda write: write.__name__)
+@pytest.mark.parametrize("write", ["to_text", "to_markdown", "to_latex"])
 @pytest.mark.parametrize(("text", "pair"), [(TEXTS[0], ("v", "z")), (TEXTS[1], ("L", "J")), (TEXTS[2], ("z", "v"))])
-def test_the_page_is_the_usual_one_under_other_names(text: str, pair: tuple[str, str], write: Any) -> None:
+def test_the_page_is_the_usual_one_under_other_names(text: str, pair: tuple[str, str], write: str) -> None:
     usual = page(text, {"x": "x", "y": "y"}, check=False, order=1)
     other = page(text, dict(zip("xy", pair, strict=True)), check=False, order=1)
     names = called(other, *pair)
-    assert words(write(other)) == words(write(usual), names)
+    assert words(getattr(other, write)()) == words(getattr(usual, write)(), names)
 
 
 def words(text: str, names: dict[str, str] | None = None) -> list[str]:
@@ -103,23 +102,23 @@ def test_every_letter_is_an_input(name: str) -> None:
     program, derived = symgrad.derive(f"{name} * w2")
     assert derived[0].form is not None
     assert program.seed not in (name, "w2")
-    assert name in written_derived("text", program, derived)
+    assert name in CliRunner().invoke(main, ["derive", f"{name} * w2"], catch_exceptions=False).stdout
 
 
 def test_names_of_modules_and_keywords_are_refused() -> None:
     for word in ("torch", "F", "np"):
         with pytest.raises(symgrad.UnknownNameError, match="means "):
-            read_program(f"{word} * x")
+            symgrad.explain(f"{word} * x")
     for word in ("lambda", "if", "class"):
         with pytest.raises(NotationError, match="keyword"):
-            read_program(f"{word} * x")
+            symgrad.explain(f"{word} * x")
 
 
 def test_the_page_says_what_is_called_otherwise() -> None:
-    said = to_text(symgrad.explain("v @ k", check=False))
+    said = symgrad.explain("v @ k", check=False).to_text()
     assert "the seed of backward is called g, since v is taken" in said
     assert "gᵀJ" in said
-    assert "called" not in to_text(symgrad.explain("x @ a", check=False)).splitlines()[2]
+    assert "called" not in symgrad.explain("x @ a", check=False).to_text().splitlines()[2]
 
 
 def test_a_loss_downstream_finds_letters_of_its_own() -> None:
@@ -130,7 +129,7 @@ def test_a_loss_downstream_finds_letters_of_its_own() -> None:
     assert found.program.seed == "g"
     assert found.downstream is not None
     assert found.downstream.program.output == "loss"
-    said = to_text(found)
+    said = found.to_text()
     assert "g[i,j] = ∂loss/∂out[i,j] = 2·(out[i,j] − v[i,j])" in said
     with pytest.raises(InputError, match="then calls the output out"):
         symgrad.explain("x @ out", then="sum(out)")
@@ -156,7 +155,7 @@ def test_captured_programs_keep_a_tensor_called_v() -> None:
     assert program.closed_form("v") == "softmax(q @ k.T, dim=1).T @ g"
     code = program.backward(torch.ones(2, 3)).code()
     assert "def backward(q, k, v, g):" in code
-    assert "the seed of backward is called g, since v is taken" in to_text(program.explain())
+    assert "the seed of backward is called g, since v is taken" in program.explain().to_text()
 
 
 V_TAKEN = "import torch\nv = torch.tensor([0.0, 2.0], requires_grad=True)\n"
@@ -180,21 +179,19 @@ def test_notes_of_a_run_call_the_seed_as_it_is_called(
 ) -> None:
     found = zero_reasons.find_kinks  # as if the kink were one of the weighted output itself
     monkeypatch.setattr(zero_reasons, "find_kinks", lambda *of: [replace(tie, whole=True) for tie in found(*of)])
-    script, story = tmp_path / "script.py", []
+    script = tmp_path / "script.py"
     script.write_text(V_TAKEN + lines)
-    run_script(str(script), [], tell=lambda event: story.append(event_text(event)))
-    said = " ".join("\n".join(story).split())
+    said = " ".join("\n".join(stories_of(script)).split())
     assert says in said
     assert not any(other in said for other in ("vᵀJ", "v₁", "Σ v"))
 
 
 def test_a_story_calls_the_seed_otherwise_where_the_script_has_a_v(tmp_path: Path) -> None:
-    script, story = tmp_path / "script.py", []
+    script = tmp_path / "script.py"
     script.write_text(
         "import torch\nv = torch.ones(2, requires_grad=True)\ny = v * v\ny.backward(torch.tensor([3.0, 4.0]))\n"
     )
-    assert run_script(str(script), [], tell=lambda event: story.append(event_text(event))).agrees
-    said = "\n".join(story)
+    said = "\n".join(stories_of(script))
     assert "g = 3 4 (given): L = 3·y[0] + 4·y[1]" in said
     assert "gᵀJ" in said
     assert "v is a tensor of the script, so the seed is called g here" in said
@@ -207,7 +204,6 @@ def test_what_an_index_reads_twice_has_names_that_are_names(tmp_path: Path) -> N
         "import torch\nx, w = torch.ones(4, 2), torch.ones(2, requires_grad=True)\nout = 0\n"
         "for row in (torch.tensor([0, 1]), torch.tensor([2])):\n    out = out + (x[row] @ w).sum()\nout.backward()\n"
     )
-    (call,) = run_script(str(script), []).calls
-    told = event_text(call)
+    (told,) = stories_of(script)
     assert "data: x[row]" in told
     assert "]_2" not in told

@@ -1,7 +1,5 @@
 """What one run proved of lines, the next one knows: counted, and whatever the folder for it holds or is."""
 
-import contextlib
-import io
 import json
 import os
 import subprocess
@@ -9,14 +7,13 @@ import sys
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 import symgrad
 from symgrad import files as kept
 from symgrad.backward import line_templates, template_cache
 from symgrad.oracles import forms
-from symgrad.program import Constant
-from symgrad.tracing import run_script
-from symgrad.tracing.story.session_pages import event_text
+from symgrad_cli.main import main
 
 PLAIN = """
 import torch
@@ -64,13 +61,11 @@ class Runs:
         self.file.write_text(script)
         self.counts.update(derived=0, proven=0)
         self.forget()
-        told = []
-        with kept.keeping(wanted), contextlib.redirect_stdout(io.StringIO()):
-            session = run_script(str(self.file), [], tell=told.append)
+        options = [] if wanted else ["--no-cache"]
+        ran = CliRunner().invoke(main, ["run", *options, str(self.file)], catch_exceptions=False)
         self.forget()
-        assert session.agrees
-        assert session.status == 0
-        return "\n".join(event_text(event, 100) for event in told)
+        assert ran.exit_code == 0, ran.output
+        return ran.stdout
 
     def forget(self):
         template_cache.TEMPLATES.clear()
@@ -141,20 +136,6 @@ def test_a_proof_that_failed_is_tried_again_in_the_next_run(runs, monkeypatch):
         large.setattr(line_templates, "is_proven", lambda *args: False)
         assert runs.story(PRODUCT) != fresh
     assert runs.story(PRODUCT) == fresh
-
-
-@pytest.mark.parametrize(("one", "other"), [(2, 2.0), (1, True), (0.0, -0.0), ((1, 2), (12,)), ("1", 1)])
-def test_what_python_calls_equal_or_writes_alike_are_two_questions(one, other):
-    def spelled(value):
-        constant = value if isinstance(value, (tuple, str)) else Constant(value)
-        return template_cache.spell_key(template_cache.TemplateKey(constant, "as_notation"))
-
-    assert None not in (spelled(one), spelled(other))
-    assert spelled(one) != spelled(other)
-
-
-def test_what_has_no_text_of_its_own_is_no_key():
-    assert template_cache.spell_key(template_cache.TemplateKey(object(), "as_notation")) is None
 
 
 # --- what is no file of this version's ------------------------------------------------------------------------

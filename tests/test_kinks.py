@@ -16,8 +16,8 @@ from click.testing import CliRunner
 import symgrad
 import symgrad.explanation.kinks as kinks
 import symgrad.explanation.ties as ties
+from symgrad import UnsupportedError
 from symgrad.documents import kinks_page
-from symgrad.errors import UnsupportedError
 from symgrad.explanation.kinks import Tie
 from symgrad.language.inference import read_program
 from symgrad.numeric import Array, as_float, forward, numeric_pullback

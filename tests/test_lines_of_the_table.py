@@ -17,9 +17,9 @@ import pytest
 import torch
 
 import symgrad
+from symgrad import SymgradError, UnsupportedError
 from symgrad.backward import Backward, derive_backward, line_templates, template_cache
 from symgrad.closed_form.array_code import count_grid
-from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.indexing import fresh
 from symgrad.language import read_program
 from symgrad.language.syntax_tree import Literal

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symgrad
+from symgrad import InputError, ShapeError, SymgradError, UnsupportedError
 from symgrad.entries.equations import op
 from symgrad.entries.operands import parse_fit_pattern
 from symgrad.entries.signatures import call_of
-from symgrad.errors import InputError, ShapeError, SymgradError, UnsupportedError
 from symgrad.ops import TABLE, Op
 from symgrad.shapes import SizeMismatch, Sizes
 

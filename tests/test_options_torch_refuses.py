@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import symgrad
+from symgrad import InputError
 from symgrad.errors import SymgradError
 from symgrad.ops import SPELLINGS, Op
 from symgrad.oracles.torch import run_torch
@@ -97,3 +99,17 @@ def test_an_option_that_torch_refuses_is_refused_in_a_sentence(name: str) -> Non
         if accepted(text, case) and refused_by_torch(text, case):
             wrong.append(text)
     assert not wrong or name in READ_OTHERWISE, wrong
+
+
+@pytest.mark.parametrize(
+    "name", ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"]
+)
+def test_an_option_is_refused_where_torch_refuses_it(name: str) -> None:
+    functional = pytest.importorskip("torch").nn.functional
+    for p in (2, -1, 1.5):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            getattr(functional, name)(None, p, False)
+        with pytest.raises(InputError, match="p has to be a number from 0 to 1"):
+            symgrad.explain(f"F.{name}(x, {p}, False)", check=False)
+    for p in (0, 0.5, 1):
+        assert symgrad.explain(f"F.{name}(x, {p}, False)", check=False)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad import SymgradError
 from symgrad.numeric import as_float
 from symgrad.render.drawing import PALETTE, png
 from symgrad.render.html.pieces import inline_picture

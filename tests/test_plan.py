@@ -1,4 +1,4 @@
-"""What a Jacobian would be, before it is computed: held against the Jacobian itself, over the whole table."""
+"""What a Jacobian would be, before it is computed: its plan, held against torch and the Jacobian itself."""
 
 from __future__ import annotations
 
@@ -9,75 +9,16 @@ import time
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
 
 import symgrad
-from symgrad.errors import InputError
-from symgrad.explanation.jacobian_plan import composed_places, planned
-from symgrad.indexing import fresh
+from symgrad import InputError
 from symgrad.lowering.graph import bytes_of, memory_of
-from symgrad.numeric import chain_jacobian, patterns, sparse_jacobian
-from symgrad.numeric.jacobian_places import enumerated, parts_of, solve_deltas
-from symgrad.numeric.patterns import measured, pattern_of
+from symgrad.numeric import patterns
 from tests import torch_side
-from tests.cases import Case, first_by_default
 from tests.chains import chain
 from tests.compare import assert_same
 from tests.nights import numbers
-
-
-def found_in(matrix: csr_array) -> patterns.Pattern:
-    """The pattern of a matrix that was formed, counted one by one."""
-    whole = matrix.tocoo()
-    return measured(whole.row.astype(np.int64), whole.col.astype(np.int64), *matrix.shape)
-
-
-@pytest.mark.one_in(30)
-@pytest.mark.parametrize("case", first_by_default())
-def test_a_plan_says_what_the_matrix_turns_out_to_be(case: Case) -> None:
-    for d in case.derived:
-        if d.jacobian is None:
-            continue
-        triplets = sparse_jacobian(d.axes, d.inner, d.jacobian, case.values)
-        numbers = np.unique(triplets.rows * max(triplets.shape[1], 1) + triplets.columns)
-        seen = measured(*np.divmod(numbers, max(triplets.shape[1], 1)), *triplets.shape)
-        told = pattern_of(d.axes, d.inner, d.jacobian, case.values.sizes, case.values.arrays)
-        assert told.exact
-        assert (told.nonzeros, told.in_row, told.in_column) == (seen.nonzeros, seen.in_row, seen.in_column)
-        assert told.blocks in (seen.blocks, None)
-        assert seen.in_column <= told.row_colors <= seen.row_colors
-        assert seen.in_row <= told.column_colors <= seen.column_colors
-        before = pattern_of(d.axes, d.inner, d.jacobian, case.values.sizes, None)
-        assert before.nonzeros == told.nonzeros if before.exact else before.nonzeros >= told.nonzeros
-        assert before.row_colors >= told.in_column
-        assert before.column_colors >= told.in_row
-
-
-@pytest.mark.one_in(45)
-@pytest.mark.parametrize("case", first_by_default())
-def test_numbers_from_the_structure_are_those_of_the_chain(case: Case) -> None:
-    for d in case.derived:
-        if d.jacobian is None:
-            continue
-        found = sparse_jacobian(d.axes, d.inner, d.jacobian, case.values)
-        chained = chain_jacobian(case.program, d.name, case.values)
-        assert_same(chained, found.sparse(), seed=case.seed, what=f"{case.name} by {d.name}, sparse")
-        assert_same(chained, np.asarray(found.dense(), dtype=float), seed=case.seed, what=f"{case.name}, dense")
-        again = sparse_jacobian(d.axes, d.inner, d.jacobian, case.values)  # what was laid out is there
-        assert_same(found.sparse(), again.sparse(), seed=case.seed, what=f"{case.name} by {d.name}, again")
-
-
-@pytest.mark.one_in(30)
-@pytest.mark.parametrize("case", first_by_default())
-def test_places_put_together_hold_every_entry(case: Case) -> None:
-    for d in case.derived:
-        bound = pattern_of(*composed_places(case.program, d.name), case.values.sizes, case.values.arrays)
-        matrix = chain_jacobian(case.program, d.name, case.values)
-        seen = found_in(matrix)
-        assert bound.nonzeros >= matrix.count_nonzero()
-        assert bound.row_colors >= (np.asarray(matrix.todense()) != 0).sum(0).max(initial=0)
-        assert bound.rows, bound.columns == (seen.rows, seen.columns)
-
+from tests.test_patterns import found_in
 
 SIZES = {
     "x@a by x": ("x@a", "x", {"x": (720, 720), "a": (720, 720)}, 720**3, True, 720, 720, 720),
@@ -314,33 +255,3 @@ def test_nothing_is_looked_at_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> Non
         "softmax(x@a, -1)", "x", shapes={"x": (10**4, 10**4), "a": (10**4, 10**4)}, check=False
     ).plan()
     assert plan.nonzeros == 10**12
-
-
-def test_a_band_is_laid_out_without_its_square() -> None:
-    matrix = symgrad.jacobian("F.conv1d(x, w)", "x", shapes={"x": (1, 1, 10**5), "w": (1, 1, 3)}, check=False)
-    assert matrix.formula is not None
-    (term,) = patterns.widest(matrix.formula)
-    parts = parts_of(solve_deltas(term, matrix.axes, matrix.inner), matrix.axes, matrix.inner)
-    (band,) = (part for part in parts if part.conditions)
-    found = enumerated(band, matrix.program.sizes, {}, most=4 * 10**5)  # the grid of both indices has 10¹⁰ points
-    assert found is not None
-    assert {array.size for array in found.values()} == {3 * (10**5 - 2)}
-
-
-@pytest.mark.parametrize("wrt", ["x", "w"])
-@pytest.mark.parametrize("end", ["k[0]", "k"])
-def test_the_chain_from_either_end_is_the_formula(wrt: str, end: str) -> None:
-    """From the output back where that is narrower than the input, else from the input on."""
-    text = f"h = tanh(x @ w); k = softmax(h + h * h, -1); {end}"
-    values = {"x": np.random.default_rng(1).normal(size=(4, 3)), "w": np.random.default_rng(2).normal(size=(3, 5))}
-    found = symgrad.explain(text, wrt=[wrt], check=False, **values)
-    formula, chain = found.gradients[wrt].jacobian, chain_jacobian(found.program, wrt, found.values)
-    assert formula.formula is not None
-    assert_same(formula.dense(), chain, seed=1, what="the formula and the chain")
-
-
-def test_an_exact_zero_has_no_entries() -> None:
-    outer, inner = (fresh("i", 3),), (fresh("p", 2),)
-    assert pattern_of(outer, inner, 0 * outer[0], {}, None).nonzeros == 0
-    matrix = symgrad.jacobian("round(x)", "x", shapes={"x": (3,)}, check=False)
-    assert matrix.plan().structure == planned(matrix.program, "x", None, (3,), (3,)).structure == "zero"

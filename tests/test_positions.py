@@ -10,12 +10,11 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.errors import SymgradError
+from symgrad import SymgradError
 from symgrad.language import read_program
 from symgrad.numeric.arranged import read_as_whole
 from symgrad.ops import TABLE, entry_named
 from symgrad.program import Program
-from symgrad.tracing import capture
 from tests.compare import assert_same
 
 NUMBERS = {"cosine_embedding_loss": "1 or -1, and torch computes with others", "hinge_embedding_loss": "the same"}
@@ -162,14 +161,14 @@ def test_what_a_program_reads_at_positions_is_told_as_it_was_written(
     read: Callable[[Any, Any], Any], shape: tuple[int, ...], forward: str, line: str
 ) -> None:
     n = torch.tensor([0, 2, 1, 1])
-    found = capture(lambda w: read(w, n).sum(), torch.ones(shape)).backward()
+    found = symgrad.capture(lambda w: read(w, n).sum(), torch.ones(shape)).backward()
     assert str(found.forward[0]) == f"t1 = {forward}"
     assert found.gradients["w"].code == line
 
 
 def test_positions_in_a_matrix_are_put_in_a_row() -> None:
     n = torch.tensor([[0, 2], [1, 1]])
-    program = capture(lambda w: (w[n] ** 2).sum(), torch.arange(6.0).reshape(3, 2))
+    program = symgrad.capture(lambda w: (w[n] ** 2).sum(), torch.arange(6.0).reshape(3, 2))
     assert list(map(str, program.backward().forward))[:2] == ["t1 = n.reshape(4)", "t2 = w[t1]"]
     w = torch.arange(6.0).reshape(3, 2).requires_grad_()
     (w[n] ** 2).sum().backward()

@@ -17,8 +17,8 @@ import pytest
 import torch
 
 import symgrad
+from symgrad import SymgradError
 from symgrad.documents import kinks_page
-from symgrad.errors import SymgradError
 from symgrad.explanation.kinks import edges_of
 from symgrad.language import read_program
 from symgrad.numeric import forward

@@ -20,12 +20,10 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
-from symgrad import errors
+from symgrad import operations
 from symgrad.documents import file_name
 from symgrad.documents import kinds as error_pages
 from symgrad.documents.operation import family_of, family_says
-from symgrad.explanation import structure
-from symgrad.ops import find, operations
 from symgrad.sphinx.operations import search_words
 from symgrad_cli.failures import reporting
 from symgrad_cli.main import main
@@ -65,11 +63,9 @@ def test_a_question_has_a_picture_an_answer_and_something_that_is_checked(path: 
 
 def test_every_kind_of_error_has_its_page() -> None:
     """Called as the message begins, with a message that is made when the page is built."""
-    kinds = {
-        kind.kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.SymgradError)
-    }
+    kinds = {kind.kind for kind in symgrad.SymgradError.__subclasses__()}
     pages = error_pages()
-    assert set(pages) == kinds - {"error"}
+    assert set(pages) == kinds
     for name, text in pages.items():
         assert text.startswith(f"# error[{name}]\n")
         assert f":raises: {name}\n" in text
@@ -85,9 +81,9 @@ def test_every_kind_of_error_has_its_page() -> None:
             assert "](" not in told.output
 
 
-@pytest.mark.parametrize("kind", sorted(errors.SymgradError.__subclasses__(), key=lambda kind: kind.kind))
+@pytest.mark.parametrize("kind", sorted(symgrad.SymgradError.__subclasses__(), key=lambda kind: kind.kind))
 def test_a_message_names_the_page_of_its_kind(
-    kind: type[errors.SymgradError], capsys: pytest.CaptureFixture[str]
+    kind: type[symgrad.SymgradError], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On the command line, and below a traceback; the page is there and begins as the message does."""
 
@@ -118,7 +114,7 @@ def test_every_operation_has_a_family_that_says_what_it_is() -> None:
 
 
 def test_every_kind_of_structure_is_told_beside_the_index() -> None:
-    source = (Path(structure.__file__)).read_text(encoding="utf-8")
+    source = (DOCS.parent / "symgrad" / "explanation" / "structure.py").read_text(encoding="utf-8")
     kinds = set(re.findall(r'(?:Structure|certain|tested)\(\s*"([a-z -]+)"', source))
     told = re.findall(r"^\| ([a-z -]+) \|", (DOCS / "operations" / "by-structure.md").read_text(encoding="utf-8"), re.M)
     assert kinds == set(told) - {"kind", "---"}
@@ -261,7 +257,8 @@ def test_what_people_type_into_the_search_stands_in_the_page(number: int, typed:
 )  # fmt: skip
 def test_an_operation_is_found_by_every_spelling(typed: str, name: str) -> None:
     """Sphinx takes `layer_norm` as one word; its index gets these, too."""
-    assert {*typed.split()} <= {*search_words(find(name)), name}
+    (op,) = (op for op in operations() if op.name == name)
+    assert {*typed.split()} <= {*search_words(op), name}
 
 
 @pytest.mark.slow

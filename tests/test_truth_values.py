@@ -16,8 +16,7 @@ import pytest
 import torch
 
 import symgrad
-from symgrad.entries.derived_facts import dtype_words
-from symgrad.errors import SymgradError, UnsupportedError
+from symgrad import SymgradError, UnsupportedError
 from symgrad.language import read_program
 from symgrad.numeric import forward
 from symgrad.ops import TABLE, Op
@@ -138,26 +137,6 @@ def test_what_torch_keeps_as_truth_values_is_refused_with_a_reason(text: str, wo
     with pytest.raises(UnsupportedError, match=word) as caught:
         symgrad.explain(text, check=False, **used)
     assert caught.value.hints
-
-
-WORDS = {
-    "truth", "whole", "counted", "kept", "masked", "joined", "cut", "first", "behind", "bounded", "subscripts", "real", "alike", "numbers",
-}  # fmt: skip
-
-
-def test_what_entries_say_of_truth_values_is_one_of_the_words_there_are() -> None:
-    assert {word for op in TABLE.values() for word in dtype_words(op)} == WORDS
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("transpose", {"kept"}), ("matmul", {"kept", "alike"}), ("relu", {"kept"}), ("mean", {"real"}), ("sqrt", {"real"}),
-     ("tanh", {"real"}), ("leaky_relu", {"real"}), ("exp2", {"real"}), ("complex_mul", {"real"}), ("sum", {"counted"}),
-     ("lt", {"truth"}), ("add", {"joined"}), ("scatter_reduce", {"first", "joined"}), ("det", {"real"})],
-)  # fmt: skip
-def test_sums_products_and_choices_of_whole_numbers_are_whole(name: str, words: set[str]) -> None:
-    """Read off the equation, or said by the entry."""
-    assert dtype_words(TABLE[name]) == words
 
 
 @pytest.mark.parametrize(

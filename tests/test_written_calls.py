@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from symgrad.errors import InputError, SymgradError
-from symgrad.language import read_program
+import symgrad
+from symgrad import SymgradError
 from symgrad.ops import COMPOUNDS, TABLE
 from symgrad.ops.calls.call_texts import define_call, last_step_of_text
 from symgrad.ops.calls.registry import CALLED
@@ -138,18 +138,5 @@ def test_the_entries_that_a_text_applies_are_in_the_table() -> None:
 )
 def test_a_call_of_several_steps_has_no_step_that_hands_on(text: str) -> None:
     """The last of them has the name of the whole: a page does not say ``out[i] = out[i]``."""
-    assert not [step for step in read_program(text).program.steps if has_role(step.op, Role.HANDS_ON)]
-
-
-@pytest.mark.parametrize(
-    "name", ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"]
-)
-def test_an_option_is_refused_where_torch_refuses_it(name: str) -> None:
-    functional = pytest.importorskip("torch").nn.functional
-    for p in (2, -1, 1.5):
-        with pytest.raises(ValueError, match="between 0 and 1"):
-            getattr(functional, name)(None, p, False)
-        with pytest.raises(InputError, match="p has to be a number from 0 to 1"):
-            read_program(f"F.{name}(x, {p}, False)")
-    for p in (0, 0.5, 1):
-        assert read_program(f"F.{name}(x, {p}, False)")
+    program, _ = symgrad.derive(text)
+    assert not [step for step in program.steps if has_role(step.op, Role.HANDS_ON)]
