@@ -114,3 +114,14 @@ def test_the_lines_know_the_program_that_they_are() -> None:
 def test_code_is_called_by_a_name_of_python(name: object) -> None:
     with pytest.raises(InputError, match="function"):
         symgrad.explain("x @ a", check=False).backward.code(name)  # type: ignore[arg-type]  # that is what is tried
+
+
+@pytest.mark.parametrize("text", ["torch.linalg.inv(x)", "torch.linalg.solve(x, b)", "x * 2"])
+def test_a_pullback_takes_what_its_operation_takes_and_what_it_found(text: str) -> None:
+    shapes = {"x": (3, 3), **({"b": (3, 2)} if "b" in text else {})}
+    program = read_program(text, shapes=shapes).program
+    steps = [step for step in back(program, ["x"]).program.steps if isinstance(step.op, Pullback)]
+    for step in steps:
+        own = next(s for s in program.steps if s.op == step.op.of)
+        assert len(step.arguments) == 2 + len(own.beside) + len(own.arguments)
+    assert steps

@@ -1,11 +1,10 @@
-"""At every kink of the table: the choice lies between the sides, and it is the installed torch's."""
+"""At every kink of the table: the choice lies between the sides, is the installed torch's, and a page says so."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 
@@ -15,22 +14,11 @@ from click.testing import CliRunner
 
 import symgrad
 import symgrad.explanation.kinks as kinks
-import symgrad.explanation.ties as ties
 from symgrad import UnsupportedError
 from symgrad.documents import kinks_page
-from symgrad.explanation.kinks import Tie
-from symgrad.language.inference import read_program
-from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, find, operations
-from symgrad.oracles.comparisons import Comparison
-from symgrad.oracles.numerical import at_kinks
-from symgrad.oracles.torch import run_torch
-from symgrad.oracles.torch_rules import at_ties
-from symgrad.program import Program
-from symgrad.tracing import run_script
-from symgrad.tracing.story.session_pages import event_text
 from symgrad_cli.main import main
-from tests.compare import assert_same
+from tests.contract.stories import stories_of
 
 POINTS = [(op, at) for op in operations() for at in op.kinks]
 
@@ -111,71 +99,6 @@ def test_without_torch_it_was_not_asked(monkeypatch: pytest.MonkeyPatch) -> None
     assert run("relu", "--at", "0").splitlines()[1].endswith("not asked")
 
 
-# Where a run stands on one -------------------------------------------------------------------------------
-
-
-def met(op: Op, at: float, shift: float = 0.0) -> tuple[Program, Mapping[str, Array], list[Tie]]:
-    """The kinks that the first example of an operation stands on, with every entry of its inputs at a point."""
-    example = op.examples[0]
-    program = read_program(example.text, shapes=dict(example.shapes)).program
-    draw = np.random.default_rng(0)
-    inputs = {n: np.full(shape, at) + shift * draw.uniform(0.5, 1, shape) for n, shape in example.shapes}
-    values, seed = forward(program, inputs), np.ones(program.numbers(program.out.shape))
-    names = [name for name, _ in example.shapes if name not in op.data]
-    passages: list[ties.Passage] = []
-    numeric_pullback(program, values, seed, names, lambda *of: passages.append(ties.Passage(*of)))
-    found = [*ties.ties(program, values, passages, lambda name, change: {name: change})]
-    found += ties.switches(program, values, seed, names, passages)
-    return program, inputs, found
-
-
-SAMPLE = {
-    "relu",
-    "maximum",
-    "amax",
-    "norm",
-    "less",
-    "hardshrink",
-    "max_pool1d",
-    "floor",
-    "atan2",
-    "elu",
-    "cdist",
-    "sort",
-}
-BY_DEFAULT = [
-    pytest.param(op, at, marks=[] if op.name in SAMPLE else pytest.mark.slow, id=f"{op.name} at {at:g}")
-    for op, at in POINTS
-]
-
-
-@pytest.mark.parametrize(("op", "at"), BY_DEFAULT)
-def test_a_run_that_stands_on_it_is_told(op: Op, at: float) -> None:
-    """The sides that are said are those of torch's own forward pass, and nothing is said a little further on."""
-    program, inputs, found = met(op, at)
-    sides = kinks.kink_of(op, at)
-    if abs(sides.left - sides.right) > 0.1:
-        assert found
-    for tie in found:
-        assert tie.torch is not None
-        assert_same(tie.torch, tie.here, tolerance=1e-9, what=tie.name)
-        assert tie.legal
-
-        def out(h: float, tie: Tie = tie) -> float:
-            moved = {**inputs, tie.name: as_float(inputs[tie.name]).copy()}
-            moved[tie.name][tie.at] += h
-            answer = run_torch(program, moved, np.ones(program.numbers(program.out.shape)), [])
-            assert answer is not None
-            return float(answer.output.sum() if tie.whole else answer.output[tie.to])
-
-        if len(program.steps) == 1 or tie.whole:
-            low, here, high = out(-1e-6), out(0), out(1e-6)
-            assert_same((out(-2e-6) - low) / -1e-6, tie.left, tolerance=1e-3, what="left")
-            assert_same((out(2e-6) - high) / 1e-6, tie.right, tolerance=1e-3, what="right")
-            assert tie.jump == (max(abs(low - here), abs(high - here)) > 1e-4)
-    assert not met(op, at, 1e-4)[2]
-
-
 def opening(text: str, **options: object) -> str:
     """What a page opens with, on one line."""
     return re.sub(r"\s+", " ", symgrad.explain(text, **options).to_text(brief=True))
@@ -225,37 +148,11 @@ def test_which_of_equal_entries_is_taken_is_no_disagreement(text: str, a: list[i
     assert symgrad.explain(text, a=a).passed
 
 
-def test_what_is_no_choice_among_equal_entries_is_seen() -> None:
-    point = {"a": np.zeros(3)}
-    program = read_program("kthvalue(a, 2).values", shapes={"a": (3,)}).program
-    torchs = np.array([0.0, 0.0, 1.0])
-    for wrong, passed in (([1.0, 0, 0], True), ([0.5, 0.25, 0.25], True), ([1.0, 1, 0], False), ([2.0, -1, 0], False)):
-        case = Comparison("torch", program, forward(program, point), np.array(1.0), "a", torchs, np.array(wrong))
-        found = at_ties(case, case.check())
-        assert bool(found.passed) is passed, wrong
-    smooth = read_program("(a ** 3).sum()", shapes={"a": (3,)}).program
-    off, there = np.array([1e-4, 0, 0]), forward(smooth, point)
-    case = Comparison("torch", smooth, there, np.array(1.0), "a", np.zeros(3), off)
-    check = case.check()
-    assert check.passed is False
-    assert at_ties(case, check) is check
-
-
 def test_a_tie_is_told_of_an_entry_that_counts_with_the_digits_there_are() -> None:
     assert "kink" not in opening("sort(a).values[2] * 3", a=[1, 1, 1, 2, 1])
     told = opening("topk(a, 1, 0, False).values", a=[1e8, -1e8, -1e8])
     assert "is a kink of topk: left 1, right 0" in told
     assert "add up to 1;" in told
-
-
-def test_a_wrong_slope_at_a_jump_is_seen() -> None:
-    point = {"a": np.array(1.0), "b": np.array(0.1)}
-    program = symgrad.explain("a % b", **point).program
-    for wrong, passed in ((-9.0, True), (-8.0, False)):
-        here, torchs = forward(program, point), np.array(-10.0)
-        case = Comparison("torch", program, here, np.array(1.0), "b", torchs, np.array(wrong))
-        found = at_kinks(case, case.check())
-        assert bool(found.passed) is passed
 
 
 TURNS = [*product(["1e-3", "1e-4", "1e-6"], [1, 0, 1000]), ("1e-9", 0), ("1e-9", 1)]
@@ -267,11 +164,6 @@ def test_where_the_slope_only_turns_quickly_there_is_no_kink(beta: str, at: int)
     """Its slope was another a hair beside the point, as that of a kink is: left 0, right 0, it was said."""
     assert "kink" not in opening(f"F.smooth_l1_loss(x, t, beta={beta})", x=[at, at + 2], t=[at, at])
     assert "is a kink of l1_loss: left -0.5, right 0.5" in opening("F.l1_loss(x, t)", x=[at, at + 2], t=[at, at])
-
-
-def test_what_was_not_confirmed_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ties.Local, "quotients", lambda self, unit, sign: np.full(2, 0.25 * sign))
-    assert "kink" not in opening("relu(x)", x=[0, 1])
 
 
 KINKED = """
@@ -288,8 +180,7 @@ for turn in range(2):
 def test_a_script_is_told_of_the_kink_once(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(KINKED, encoding="utf-8")
-    told: list[str] = []
-    run_script(str(path), [], tell=lambda event: told.append(re.sub(r"\s+", " ", event_text(event))))
+    told = [re.sub(r"\s+", " ", story) for story in stories_of(path)]
     assert (
         "t2[0] = 0 is a kink of relu (line 8): left 0, right 1, anything between is legal; torch 2.13.0 takes 0"
         in (told[0])
@@ -337,7 +228,7 @@ def test_no_kink_is_told_where_both_sides_have_the_slope_that_is_taken(text: str
 
 
 def test_a_script_is_told_of_a_jump_that_0_multiplies(tmp_path: Path) -> None:
-    path, told = tmp_path / "script.py", list[str]()
+    path = tmp_path / "script.py"
     path.write_text("import torch\nx = torch.zeros(2, requires_grad=True)\n(x.sign() * x.abs()).sum().backward()\n")
-    run_script(str(path), [], tell=lambda event: told.append(re.sub(r"\s+", " ", event_text(event))))
+    told = [re.sub(r"\s+", " ", story) for story in stories_of(path)]
     assert "switches: the slope of out is 1 on both sides; torch" in told[0]
