@@ -868,13 +868,8 @@ OF_MANY_MODULES = {
     "tests/test_entries.py": "not split yet",
     "tests/test_notation_of_the_table.py": "not split yet",
     "tests/test_oracles.py": "not split yet",
-    "tests/test_kinks.py": "not split yet",
     "tests/test_every_op.py": "not split yet",
-    "tests/test_parts.py": "not split yet",
-    "tests/test_singular_table.py": "not split yet",
     "tests/test_lines_of_the_table.py": "not split yet",
-    "tests/test_lines_of_stories.py": "not split yet",
-    "tests/pasted_stories.py": "not split yet",
     # the other half
     "tests/test_costs.py": "not split yet",
     "tests/test_render.py": "not split yet",

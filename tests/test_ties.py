@@ -50,8 +50,6 @@ SAMPLE = {
     "cdist",
     "sort",
 }
-
-
 BY_DEFAULT = [
     pytest.param(op, at, marks=[] if op.name in SAMPLE else pytest.mark.slow, id=f"{op.name} at {at:g}")
     for op, at in POINTS
