@@ -80,7 +80,7 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
     },
     "the name of a rule": {
         "closed_form/rewriting/__init__.py": "mean softmax",
-        "closed_form/program_facts.py": "floor inverse",
+        "closed_form/program_facts.py": "inverse",
     },
     "a kind of structure, of which the identity and a diagonal are two": {
         "explanation/structure.py": "identity sum diagonal",

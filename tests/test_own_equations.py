@@ -668,3 +668,7 @@ def test_an_index_that_another_tensor_bounds_leaves_the_rest_to_the_others(text:
     found = symgrad.explain(text, **given)
     assert found.passed, found.to_text()
     assert_same(twin(*map(torch.tensor, (x, w, u))).numpy(), found.output, what=text)
+
+
+def test_a_condition_on_what_is_divided_by_stays_where_it_decides() -> None:
+    assert "x.grad = v * (x > 0) / x" in written_derived("text", *symgrad.derive("out[i] = [x[i] > 0]·log(x[i])"))

@@ -39,7 +39,6 @@ DIVIDED = "Where a term of this line divides by 0, that term counts as 0."
 OF_LENGTHS = "Where the norm is 0, its gradient counts as 0, also where this line has 0 / 0."
 SENTENCES = {
     "away from zero": DIVIDED,
-    "guard": DIVIDED,
     "norm of 0": OF_LENGTHS,
     "without one": "Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors.",
     "above the floor": "This line is for norms above eps, the floor that keeps them away from 0.",
@@ -52,7 +51,7 @@ UNGUARDED = frozenset(rule for rule, says in SENTENCES.items() if says in (DIVID
 def describe_dropped_guards(rules: Collection[str]) -> tuple[str, ...]:
     """One sentence for each kind of guard that was dropped.
 
-    >>> describe_dropped_guards(["guard", "away from zero", "mean"])
+    >>> describe_dropped_guards(["away from zero", "mean"])
     ('Where a term of this line divides by 0, that term counts as 0.',)
     """
     return tuple(dict.fromkeys(says for rule, says in SENTENCES.items() if rule in rules))

@@ -179,7 +179,7 @@ def step_of_output(program: Program, known: Mapping[str, Equation]) -> Equation:
 @lru_cache(maxsize=256)
 def without_floors(right: Expr) -> Expr:
     """What a program computes, without its floors: the same whichever tensor its pullback is asked by."""
-    return apply_rules(right, [], (FormRule("floor", SAYS, partial(drop_floor, norms=())),))
+    return apply_rules(right, [], (FormRule("above the floor", SAYS, partial(drop_floor, norms=())),))
 
 
 def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> Iterator[FormRule]:

@@ -1,6 +1,6 @@
 """Rules about conditions: which may be left out, which say the same together, and which choose between two values.
 
-    [e > 0] / e → 1 / e                          the form is for the points that have a derivative
+    [e ≠ 0] / e → 1 / e                          the form is for the points that have a derivative
     [t[i] ≠ −100]·f(t[i]) → f(t[i])              no class is left out; else f is masked: `mask_ignored_classes`
     max(‖x‖, c) → ‖x‖, [‖x‖ ≥ c] → 1             no length is below the floor c, as in `normalize`
     [c]·a + [not c]·b → a where c, else b
@@ -102,15 +102,15 @@ def negate_condition(expression: Expr) -> Expr:
     return expression
 
 
-def drop_guards(expression: Expr, relation: type[Expr]) -> Expr:
-    """A product without the conditions, e in such a ``relation`` to 0, on what it is divided by.
+def drop_guards(expression: Expr) -> Expr:
+    """A product without the conditions that what it is divided by is not 0.
 
-    [e > 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative.
+    [e ≠ 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative.
     """
     if not expression.is_Mul:
         return expression
     below = {base for base, exponent in (f.as_base_exp() for f in expression.args) if exponent.is_negative}
-    asked = [(f, f.args[0]) for f in expression.args if isinstance(f, Bracket) and isinstance(f.args[0], relation)]
+    asked = [(f, f.args[0]) for f in expression.args if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne)]
     needless = [f for f, condition in asked if condition.rhs == 0 and condition.lhs in below]
     return sp.Mul(*(f for f in expression.args if f not in needless)) if needless else expression
 
