@@ -871,7 +871,6 @@ OF_MANY_MODULES = {
     "tests/test_every_op.py": "not split yet",
     "tests/test_lines_of_the_table.py": "not split yet",
     # the other half
-    "tests/test_render.py": "not split yet",
     "tests/test_language.py": "not split yet",
     "tests/test_lowering.py": "not split yet",
     "tests/test_backward.py": "not split yet",
