@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -208,25 +208,20 @@ Refusals = (SymgradError, TypeError, ValueError, AttributeError, ArithmeticError
 
 
 Composition = Callable[..., Last | None]
-Entered = TypeVar("Entered", bound=Callable[..., Any])
-
-
-def register_handler(table: dict[str, Callable[..., Any]]) -> Callable[..., Callable[[Entered], Entered]]:
-    """A decorator that enters a function under torch's last words for what it says, or its own name and ``also``."""
-
-    def under(*words: str, also: Sequence[str] = ()) -> Callable[[Entered], Entered]:
-        def entered(function: Entered) -> Entered:
-            table.update(dict.fromkeys(words or (function.__name__, *also), function))
-            return function
-
-        return entered
-
-    return under
 
 
 COMPOSITIONS: dict[str, Composition] = {}
 """What only a run can say in entries, by the last word of torch's spelling."""
-composition = register_handler(COMPOSITIONS)
+
+
+def composition(*words: str, also: Sequence[str] = ()) -> Callable[[Composition], Composition]:
+    """A decorator that enters a function under torch's last words for what it says, or its own name and ``also``."""
+
+    def entered(function: Composition) -> Composition:
+        COMPOSITIONS.update(dict.fromkeys(words or (function.__name__, *also), function))
+        return function
+
+    return entered
 
 
 def gather_tensor_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
@@ -238,11 +233,6 @@ def gather_tensor_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
 def without_subclass(value: Any) -> Any:
     """What is recorded as torch's own tensors."""
     return map_nested(value, lambda part: part.tensor() if isinstance(part, Node) else part)
-
-
-def attribute_of_result(known: Callable[..., Last | None]) -> Composition:
-    """What the registry knows by the number of the result, for a node."""
-    return lambda steps, node, *arguments, **keywords: known(steps, node.index or 0, *arguments, **keywords)
 
 
 def skip_broadcast_steps(

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from symgrad.backward.page_names import ArgumentSlots
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.render.numbers import format_array
@@ -329,12 +328,6 @@ def observe_opaque(box: UnderivedCall, node: Node, order: Sequence[Node]) -> Und
             behind[id(other)] = other
     kind = lowest_dtype(*behind.values())
     return Observed(box.name, box.spelling, box.reason, box.call, box.index, box.arguments, kind=kind)
-
-
-def locate_custom_call(call: TorchCall, index: int, read: Sequence[Node], first: str) -> ArgumentSlots:
-    """Where the tensors of a user's call stand; ``first`` is what its first result here is called."""
-    places = tuple(tuple(n for n, own in enumerate(call.arguments) if own is node) for node in read)
-    return ArgumentSlots(len(call.arguments), places, call.slots[index], call.slots[-1] + 1, first)
 
 
 SPELLING = "hook"

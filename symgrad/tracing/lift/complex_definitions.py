@@ -28,15 +28,14 @@ from symgrad.numeric.exact import as_float
 from symgrad.numeric.vector_products import push_numbers
 from symgrad.ops.factorizations import APART
 from symgrad.tracing.lift import LiftedProgram, Refused
-from symgrad.tracing.lift.complex_matrices import complex_to_blocks, solve
-from symgrad.tracing.lift.inside import Expansion, definition
+from symgrad.tracing.lift.complex_matrices import by_module, complex_to_blocks, solve
+from symgrad.tracing.lift.inside import DEFINITIONS, Expansion
 from symgrad.tracing.lift.placing import ANOTHER, sparse_ones_like
 from symgrad.tracing.record.trace import Node
 
 # Numbers on a diagonal ----------------------------------------------------------------------------------------
 
 
-@definition()
 def fill_diagonal(p: Expansion, z: Any, fill_value: Any, wrap: bool = False) -> Any:
     """A number on the diagonal."""
     kept = np.ones(z.shape, dtype=bool)
@@ -59,12 +58,6 @@ def scan_by_doubling(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
     return z.clone()
 
 
-@definition()
-def cumprod(p: Expansion, z: Any, dim: int, *, dtype: Any = None) -> Any:
-    """The products so far."""
-    return scan_by_doubling(z, dim, torch.mul)
-
-
 def log_of_sum(x: Any, y: Any) -> Any:
     """log(exp(x − m) + exp(y − m)) + m, for any constant m: the larger real part, so that nothing overflows."""
     most = torch.maximum(x.detach().real, y.detach().real)
@@ -72,7 +65,6 @@ def log_of_sum(x: Any, y: Any) -> Any:
     return torch.log(torch.exp(x - most) + torch.exp(y - most)) + most
 
 
-@definition()
 def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
     """The logarithms of the sums of exponentials so far; which of the logarithms torch has is data."""
     found = scan_by_doubling(z, dim, log_of_sum)
@@ -80,7 +72,6 @@ def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
     return found + 2j * math.pi * torch.nan_to_num(torch.round(away / (2 * math.pi)))
 
 
-@definition()
 def prod(p: Expansion, z: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Products of two halves, until one entry is left."""
     if dim is None:
@@ -97,59 +88,16 @@ def prod(p: Expansion, z: Any, dim: int | None = None, keepdim: bool = False, *,
 # Arithmetic that torch has in one kernel ---------------------------------------------------------------------
 
 
-@definition()
-def addbmm(p: Expansion, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """β·base + α·Σ x @ y"""
-    return beta * base + alpha * torch.bmm(x, y).sum(0)
-
-
-@definition()
-def dist(p: Expansion, x: Any, y: Any, p_: Any = 2) -> Any:
-    """The norm of the difference."""
-    return torch.linalg.vector_norm(x - y, p_)
-
-
-@definition()
-def ldexp(p: Expansion, x: Any, power: Any) -> Any:
-    """x·2^power"""
-    return x * 2.0**power
-
-
-@definition()
-def constant_pad_nd(p: Expansion, z: Any, pad: Any, value: Any = 0) -> Any:
-    """Of either part, with that part of the value."""
+def apply_to_parts(function: Callable[..., Any], z: Any, *given: Any, value: Any) -> Any:
+    """A function of either part, with that part of a number as its last argument."""
     number = complex(value)
-    return torch.complex(
-        torch.constant_pad_nd(z.real, pad, number.real), torch.constant_pad_nd(z.imag, pad, number.imag)
-    )
+    return torch.complex(function(z.real, *given, number.real), function(z.imag, *given, number.imag))
 
 
-@definition()
-def scatter(p: Expansion, z: Any, dim: int, index: Any, value: Any) -> Any:
-    """Of either part, with that part of a number."""
-    number = complex(value)
-    parts = torch.scatter(z.real, dim, index, number.real), torch.scatter(z.imag, dim, index, number.imag)
-    return torch.complex(*parts)
-
-
-@definition(also=("sampled_addmm",))
-def sparse_sampled_addmm(p: Expansion, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """β·x + α·(a @ b) where x stores an entry."""
-    return beta * x.to_dense() + alpha * sparse_ones_like(x.detach()).to_dense() * (a @ b)
-
-
-@definition()
 def fill(p: Expansion, z: Any, value: Any) -> Any:
     """One number everywhere."""
     number = value.to(z.dtype) if isinstance(value, torch.Tensor) else torch.full_like(z, value)
     return z * 0 + number
-
-
-@definition()
-def var_mean(p: Expansion, z: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    """The variance, and the mean."""
-    axes = tuple(range(z.dim())) if dim is None else dim
-    return torch.var(z, dim, correction=correction, keepdim=keepdim), torch.mean(z, axes, keepdim)
 
 
 # Writes of complex entries are writes of pairs ---------------------------------------------------------------
@@ -160,7 +108,6 @@ def split_complex(z: Any, dtype: Any = None) -> Any:
     return torch.view_as_real((z if dtype is None else z.to(dtype)).resolve_conj())
 
 
-@definition("index_put")
 def define_complex_index_put(p: Expansion, z: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Of the pairs: their axis stands behind those that are indexed."""
     places = tuple(slice(None) if i is None else i for i in indices)
@@ -168,7 +115,6 @@ def define_complex_index_put(p: Expansion, z: Any, indices: Any, values: Any, ac
     return torch.view_as_complex(torch.ops.aten.index_put(split_complex(z), indices, new, accumulate))
 
 
-@definition("put")
 def define_complex_put(p: Expansion, z: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Of the pairs in one row."""
     row = torch.index_put(
@@ -177,7 +123,6 @@ def define_complex_put(p: Expansion, z: Any, index: Any, source: Any, accumulate
     return torch.view_as_complex(row.reshape(*z.shape, 2))
 
 
-@definition()
 def masked_scatter(p: Expansion, z: Any, mask: Any, source: Any) -> Any:
     """Of the pairs: both parts where the mask holds."""
     shape = (z.real + mask).shape
@@ -185,37 +130,8 @@ def masked_scatter(p: Expansion, z: Any, mask: Any, source: Any) -> Any:
     return torch.view_as_complex(torch.masked_scatter(split_complex(z), both, split_complex(source)))
 
 
-@definition()
-def as_strided_scatter(p: Expansion, *_: Any, **__: Any) -> Any:
-    """What torch differentiates otherwise than it computes it."""
-    raise Refused(ANOTHER)
-
-
-# Fourier transforms as ATen has them -------------------------------------------------------------------------
-
 NORMS = ("backward", "ortho", "forward")
 """How much of 1/n a forward transform has: nothing, its root, all."""
-
-
-@definition()
-def _fft_c2c(p: Expansion, z: Any, dim: Any, normalization: int, forward: bool) -> Any:
-    """Along each axis; backward the scale is counted the other way round."""
-    norm = NORMS[normalization if forward else 2 - normalization]
-    return p(torch.fft.fftn if forward else torch.fft.ifftn, z, dim=tuple(dim), norm=norm)
-
-
-@definition()
-def _fft_r2c(p: Expansion, x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
-    """The same for a real tensor, all of it or the half that is not the other's conjugate."""
-    return p(torch.fft.rfftn if onesided else torch.fft.fftn, x, dim=tuple(dim), norm=NORMS[normalization])
-
-
-@definition()
-def _fft_c2r(p: Expansion, z: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
-    """Back to a real tensor."""
-    sizes = [*(z.shape[d] for d in dim[:-1]), last_dim_size]
-    return p(torch.fft.irfftn, z, s=sizes, dim=tuple(dim), norm=NORMS[2 - normalization])
-
 
 EQUAL = "two {} are equal: their vectors are not unique, so there is no derivative"
 
@@ -252,7 +168,6 @@ def track_eigenpairs(p: Expansion, a: Any, values: Any, right: Any, left: Any) -
     return moved, vectors
 
 
-@definition(also=("eigvals",))
 def eig(p: Expansion, a: Any) -> Any:
     """Eigenvalues and eigenvectors of any square matrix whose eigenvalues are apart."""
     values, right = torch.linalg.eig(a.detach())
@@ -263,7 +178,6 @@ def eig(p: Expansion, a: Any) -> Any:
     return (moved, vectors()) if p.index else (moved,)
 
 
-@definition(also=("_linalg_eigh",))
 def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any:  # torch's name
     """Of a Hermitian matrix the left vectors are the right ones; values alone may be equal."""
     a = (a + a.mH) / 2
@@ -276,7 +190,6 @@ def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any: 
     return (moved.real, vectors()) if p.index else (moved.real,)
 
 
-@definition("_linalg_svd")
 def define_complex_svd(
     p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
 ) -> Any:
@@ -296,16 +209,51 @@ def define_complex_svd(
     return both[..., :rows, :], None, both[..., rows:, :].mH
 
 
-def define_legacy_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) -> Any:
+def older_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """torch's older call, which gives V."""
     u, s, vh = (*define_complex_svd(p, a, not some, compute_uv), None)[:3]
     return u, s, None if vh is None else vh.mH
 
 
-@definition("svd")
-def svd_as_called(p: Expansion, a: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Two functions of torch's have this name."""
-    return (define_complex_svd if "linalg" in p.call.spelling else define_legacy_svd)(p, a, *arguments, **keywords)
+def refuse_strides(p: Expansion, *_: Any, **__: Any) -> Any:
+    """What torch differentiates otherwise than it computes it."""
+    raise Refused(ANOTHER)
+
+
+DEFINITIONS |= {
+    "fill_diagonal": fill_diagonal,
+    "cumprod": lambda p, z, dim, *, dtype=None: scan_by_doubling(z, dim, torch.mul),
+    "logcumsumexp": logcumsumexp,
+    "prod": prod,
+    "addbmm": lambda p, base, x, y, *, beta=1, alpha=1: beta * base + alpha * torch.bmm(x, y).sum(0),
+    "dist": lambda p, x, y, p_=2: torch.linalg.vector_norm(x - y, p_),
+    "ldexp": lambda p, x, power: x * 2.0**power,
+    "constant_pad_nd": lambda p, z, pad, value=0: apply_to_parts(torch.constant_pad_nd, z, pad, value=value),
+    "scatter": lambda p, z, dim, index, value: apply_to_parts(torch.scatter, z, dim, index, value=value),
+    **dict.fromkeys(("sparse_sampled_addmm", "sampled_addmm"), lambda p, x, a, b, *, beta=1, alpha=1: (
+        beta * x.to_dense() + alpha * sparse_ones_like(x.detach()).to_dense() * (a @ b))),
+    "fill": fill,
+    "var_mean": lambda p, z, dim=None, *, correction=None, keepdim=False: (
+        torch.var(z, dim, correction=correction, keepdim=keepdim),
+        torch.mean(z, tuple(range(z.dim())) if dim is None else dim, keepdim)),
+    "index_put": define_complex_index_put,
+    "put": define_complex_put,
+    "masked_scatter": masked_scatter,
+    "as_strided_scatter": refuse_strides,
+    "_fft_c2c": lambda p, z, dim, normalization, forward: p(
+        torch.fft.fftn if forward else torch.fft.ifftn, z, dim=tuple(dim),
+        norm=NORMS[normalization if forward else 2 - normalization]),
+    "_fft_r2c": lambda p, x, dim, normalization, onesided: p(
+        torch.fft.rfftn if onesided else torch.fft.fftn, x, dim=tuple(dim), norm=NORMS[normalization]),
+    "_fft_c2r": lambda p, z, dim, normalization, last_dim_size: p(
+        torch.fft.irfftn, z, s=[*(z.shape[d] for d in dim[:-1]), last_dim_size], dim=tuple(dim),
+        norm=NORMS[2 - normalization]),
+    **dict.fromkeys(("eig", "eigvals"), eig),
+    **dict.fromkeys(("eigh", "_linalg_eigh"), eigh),
+    "_linalg_svd": define_complex_svd,
+    "svd": by_module(define_complex_svd, older_svd),
+}  # fmt: skip
+"""Functions by their last word; torch.fft's as ATen has them, whose scale is counted from the other end backward."""
 
 
 TURNED = 1e-8

@@ -13,7 +13,7 @@ import torch
 
 from symgrad.ops.factorizations import eliminated
 from symgrad.tracing.lift import Refused
-from symgrad.tracing.lift.inside import Expansion, definition
+from symgrad.tracing.lift.inside import DEFINITIONS, Definition, Expansion
 
 
 def complex_to_blocks(z: Any) -> Any:
@@ -28,6 +28,11 @@ def blocks_to_complex(real: Any) -> Any:
     return torch.complex(first.select(-2, 0), first.select(-2, 1))
 
 
+def through_blocks(p: Expansion, function: Any, z: Any) -> Any:
+    """What a function of real matrices makes of the blocks, as a complex matrix."""
+    return blocks_to_complex(p(function, complex_to_blocks(z)))
+
+
 def with_integer(function: Any) -> Any:
     """What torch calls ``…_ex``: the result, and an integer."""
     return lambda p, z, *rest, check_errors=False, **named: (
@@ -35,32 +40,14 @@ def with_integer(function: Any) -> Any:
     )  # fmt: skip
 
 
-def inverse(p: Expansion, z: Any) -> Any:
-    """That of the blocks."""
-    return blocks_to_complex(p(torch.linalg.inv, complex_to_blocks(z)))
-
-
-definition("inv_ex")(with_integer(inverse))
-
-
-@definition()
-def matrix_exp(p: Expansion, z: Any) -> Any:
-    """That of the blocks."""
-    return blocks_to_complex(p(torch.linalg.matrix_exp, complex_to_blocks(z)))
-
-
-@definition(also=("pinverse",))
 def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """Of a matrix of full rank; where every singular value counts as 0 it is 0, and stays 0 nearby."""
-    if not p.value.any():
-        return z.mH * 0
-    return blocks_to_complex(p(torch.linalg.pinv, complex_to_blocks(z)))
+    return through_blocks(p, torch.linalg.pinv, z) if p.value.any() else z.mH * 0
 
 
 # Linear systems ----------------------------------------------------------------------------------------------
 
 
-@definition()
 def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
     """The real and imaginary parts of each entry of b are two rows."""
     if not a.is_complex():
@@ -75,47 +62,24 @@ def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
     return torch.complex(parts.select(-2, 0), parts.select(-2, 1))
 
 
-definition("solve_ex", "_linalg_solve_ex")(with_integer(solve))
+def by_module(linalg: Definition, older: Definition) -> Definition:
+    """Of two functions of torch's that have one name the one that was called."""
+    return lambda p, *given, **spoken: (linalg if "linalg" in p.call.spelling else older)(p, *given, **spoken)
 
 
-def read_triangle(a: Any, upper: bool, ones: bool) -> Any:
+def read_triangle(a: Any, upper: bool, ones: bool, transposed: bool = False) -> Any:
     """What is read of a matrix."""
     part = torch.triu(a, int(ones)) if upper else torch.tril(a, -int(ones))
-    return part + torch.eye(a.shape[-2], dtype=a.dtype) if ones else part
+    part = part + torch.eye(a.shape[-2], dtype=a.dtype) if ones else part
+    return part.mT if transposed else part
 
 
-@definition()
-def solve_triangular(
-    p: Expansion, a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
-) -> Any:
-    """With one triangle of the matrix."""
-    return solve(p, read_triangle(a, upper, unitriangular), b, left=left)
-
-
-@definition()
-def triangular_solve(
-    p: Expansion, b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> Any:
-    """torch's older call."""
-    read = read_triangle(a, upper, unitriangular)
-    return solve(p, read.mT if transpose else read, b), a.clone()
-
-
-@definition()
-def cholesky_solve(p: Expansion, b: Any, factor: Any, upper: bool = False) -> Any:
-    """L·Lᴴ·out = b"""
+def gram_of_factor(factor: Any, upper: bool) -> Any:
+    """L·Lᴴ of a factor, or of the adjoint of one."""
     lower = factor.mH if upper else factor
-    return solve(p, lower @ lower.mH, b)
+    return lower @ lower.mH
 
 
-@definition()
-def cholesky_inverse(p: Expansion, factor: Any, upper: bool = False) -> Any:
-    """The inverse of L·Lᴴ."""
-    lower = factor.mH if upper else factor
-    return blocks_to_complex(p(torch.linalg.inv, complex_to_blocks(lower @ lower.mH)))
-
-
-@definition()
 def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
     """The pseudo-inverse times b, and how far the product stays away from b."""
     solution = pinv(p, a) @ b
@@ -125,17 +89,12 @@ def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
 # Factors -----------------------------------------------------------------------------------------------------
 
 
-@definition()
 def cholesky(p: Expansion, z: Any, upper: bool = False) -> Any:
     """The factor's diagonal is real and positive, so that of its blocks is, too."""
-    lower = blocks_to_complex(p(torch.linalg.cholesky, complex_to_blocks(z)))
+    lower = through_blocks(p, torch.linalg.cholesky, z)
     return lower.mH if upper else lower
 
 
-definition("cholesky_ex")(with_integer(cholesky))
-
-
-@definition("qr")
 def define_complex_qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
     """The factors with a positive diagonal, which are blocks; then the signs that torch's have."""
     if mode not in ("reduced", True):
@@ -196,19 +155,6 @@ def unpack_triangles(order: Any, packed: Any) -> tuple[Any, Any, Any]:
     return order, with_unit_diagonal(packed[..., :, :size]), torch.triu(packed[..., :size, :])
 
 
-@definition(also=("lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info"))
-def lu_factor(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
-    """Both triangles in one matrix."""
-    return pack_lu(p, z)[1]
-
-
-@definition()
-def lu(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
-    """P, L and U; torch's older call of that name has the triangles in one matrix."""
-    return unpack_triangles(*pack_lu(p, z)) if "linalg" in p.call.spelling else lu_factor(p, z)
-
-
-@definition()
 def lu_unpack(p: Expansion, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
     """P, L and U."""
     return unpack_triangles(torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0], packed)
@@ -221,31 +167,13 @@ def linalg_lu_solve(p: Expansion, LU: Any, pivots: Any, B: Any, *, left: bool = 
     return solve(p, whole.mH if adjoint else whole, B, left=left)
 
 
-def old_lu_solve(p: Expansion, b: Any, LU_data: Any, LU_pivots: Any) -> Any:
-    """torch's older call, which has its arguments the other way round."""
-    return linalg_lu_solve(p, LU_data, LU_pivots, b)
-
-
-@definition()
-def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
-    """Two functions of torch's have this name."""
-    return (linalg_lu_solve if "linalg" in p.call.spelling else old_lu_solve)(p, *arguments, **keywords)
-
-
 # Determinants ------------------------------------------------------------------------------------------------
 
 
-@definition(also=("_linalg_det",))
 def det(p: Expansion, z: Any) -> Any:
     """The product of U's diagonal, with the sign of the order of rows."""
     order, both = pack_lu(p, z)
     return torch.prod(both.diagonal(dim1=-2, dim2=-1), -1) * torch.linalg.det(order.real)
-
-
-@definition(also=("_linalg_slogdet",))
-def slogdet(p: Expansion, z: Any) -> Any:
-    """det / |det|, and log |det|: half of the blocks' own."""
-    return torch.sgn(det(p, z)), p(torch.linalg.slogdet, complex_to_blocks(z))[1] / 2
 
 
 # Reflections -------------------------------------------------------------------------------------------------
@@ -260,14 +188,6 @@ def apply_reflections(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
     return start
 
 
-@definition(also=("orgqr",))
-def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
-    """The product of the reflections, its first columns."""
-    start = torch.eye(*z.shape[-2:], dtype=z.dtype)
-    return apply_reflections(z, tau, start if tau.shape[-1] else z * 0 + start, False)
-
-
-@definition()
 def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """The product of the reflections, or its adjoint, times a matrix from the left or the right."""
     return (
@@ -275,4 +195,47 @@ def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpo
     )
 
 
+def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
+    """The product of the reflections, its first columns."""
+    start = torch.eye(*z.shape[-2:], dtype=z.dtype)
+    return apply_reflections(z, tau, start if tau.shape[-1] else z * 0 + start, False)
+
+
 lu_factors.spelling = lu_factors.__name__  # type: ignore[attr-defined]  # how the table spells it
+DEFINITIONS |= {
+    "inv_ex": with_integer(lambda p, z: through_blocks(p, torch.linalg.inv, z)),
+    "matrix_exp": lambda p, z: through_blocks(p, torch.linalg.matrix_exp, z),
+    "pinv": pinv,
+    "pinverse": pinv,
+    "solve": solve,
+    **dict.fromkeys(("solve_ex", "_linalg_solve_ex"), with_integer(solve)),
+    "solve_triangular": lambda p, a, b, *, upper, left=True, unitriangular=False: solve(
+        p, read_triangle(a, upper, unitriangular), b, left=left
+    ),
+    "triangular_solve": lambda p, b, a, upper=True, transpose=False, unitriangular=False: (
+        solve(p, read_triangle(a, upper, unitriangular, transpose), b),
+        a.clone(),
+    ),
+    "cholesky_solve": lambda p, b, factor, upper=False: solve(p, gram_of_factor(factor, upper), b),
+    "cholesky_inverse": lambda p, factor, upper=False: through_blocks(
+        p, torch.linalg.inv, gram_of_factor(factor, upper)
+    ),
+    "lstsq": lstsq,
+    "cholesky": cholesky,
+    "cholesky_ex": with_integer(cholesky),
+    "qr": define_complex_qr,
+    **dict.fromkeys(
+        ("lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info"), lambda p, z, *_, **__: pack_lu(p, z)[1]
+    ),
+    "lu": by_module(lambda p, z, *_, **__: unpack_triangles(*pack_lu(p, z)), lambda p, z, *_, **__: pack_lu(p, z)[1]),
+    "lu_unpack": lu_unpack,
+    "lu_solve": by_module(linalg_lu_solve, lambda p, b, LU_data, LU_pivots: linalg_lu_solve(p, LU_data, LU_pivots, b)),
+    **dict.fromkeys(("det", "_linalg_det"), det),
+    **dict.fromkeys(
+        ("slogdet", "_linalg_slogdet"),
+        lambda p, z: (torch.sgn(det(p, z)), p(torch.linalg.slogdet, complex_to_blocks(z))[1] / 2),
+    ),
+    **dict.fromkeys(("householder_product", "orgqr"), householder_product),
+    "ormqr": ormqr,
+}
+"""Functions by their last word; where torch has an older one of the same name, that has its arguments otherwise."""

@@ -8,7 +8,6 @@ over alignments is Graves' recursion over time, one step of log-sums for each mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops.calls.one_line_calls import SHORTCUT
-from symgrad.ops.calls.registry import Compound, Last, done, drop_empty_operands, find_compound, in_front
+from symgrad.ops.calls.one_line_calls import INNER, SHORTCUT
+from symgrad.ops.calls.registry import Last, done, drop_empty_operands, find_compound, in_front
 from symgrad.ops.lookup import basics, find
 from symgrad.program import Role
 from symgrad.tracing.lift import (
@@ -40,13 +39,6 @@ def softplus(steps: LiftContext, node: Node, x: Any, beta: Any = 1, threshold: A
     soft = steps(basics.softplus, x)
     beyond = bool((node.value() > SHORTCUT).any())
     return done(steps(basics.where, steps(basics.gt, x, SHORTCUT), x, soft) if beyond else soft)
-
-
-@composition()
-def frexp(steps: LiftContext, node: Node, x: Any) -> Last | None:
-    """x divided by the power of two that brings it between ½ and 1: a whole number, locally constant."""
-    powers = np.frexp(as_float(as_numbers(x.held)))[1]
-    return "torch.mul", (x, steps.data("scale", np.ldexp(1.0, -powers))), {}
 
 
 @composition()
@@ -78,12 +70,16 @@ def lift_composition(
 ) -> Last | None:
     """The call in several entries, or None where it is one."""
     word = spelling.rpartition(".")[2]
-    own, compound = COMPOSITIONS.get(word), find_compound(spelling)
+    own, inner, compound = COMPOSITIONS.get(word), INNER.get(word), find_compound(spelling)
     try:
         last = None
         if compound is not None:
-            positional, spoken = in_front(arguments, keep_mathematical_keywords(compound, keywords))
+            known = compound.signature.parameters
+            told = {key: value for key, value in keywords.items() if key in known or key not in DROPPED}
+            positional, spoken = in_front(arguments, told)
             last = compound.steps(steps, node.index or 0, *positional, **spoken)
+        if last is None and inner is not None:
+            return inner(steps, node.index or 0, *arguments, **keywords)
         if last is None:
             return None if own is None else own(steps, node, *arguments, **keywords)
         return name_operands(match_vector_signs(steps, node, lift_zero_pseudo_inverse(steps, node, last), word))
@@ -98,12 +94,6 @@ def name_operands(last: Last) -> Last:
     if op is None or op.traits.role is Role.HANDS_ON or op.variadic or len(operands) > len(op.operands):
         return last
     return name, (), {**dict(zip(op.operands, operands, strict=False)), **options}
-
-
-def keep_mathematical_keywords(compound: Compound, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that a compound has, and those that say something about numbers."""
-    own = compound.signature.parameters
-    return {key: value for key, value in keywords.items() if key in own or key not in DROPPED}
 
 
 VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
@@ -188,12 +178,6 @@ def lift_quantile_rank(steps: LiftContext, node: Node, q: Any, ranks: Array, low
     return steps(basics.sub, rank, steps.data("below", low))
 
 
-@composition("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy")
-def lift_random_sample(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
-    """Numbers from a distribution whose parameters are given: torch passes nothing back to those."""
-    return done(steps.data("drawn", node.value()))
-
-
 @composition()
 def rrelu(
     steps: LiftContext,
@@ -245,11 +229,27 @@ def ctc_loss(
     """−log of the probability of all alignments: α over the classes with blanks between them, moment by moment.
 
     torch's backward is right for probabilities that sum up to 1: it is that of the loss of log_softmax(log_probs).
+    One number for each sequence, their sum, or the mean of each by its classes; 0 without an alignment if so.
     """
     word = reduction_word(reduction)
-    given = align_labels(targets, input_lengths, target_lengths, blank)
-    loss = ctc_loss_steps(steps, log_probs, *given, word, zero_infinity)
-    return ("torch.reshape", (loss, node.shape), {}) if word == "none" else done(loss)
+    classes, moments, ends = align_labels(targets, input_lengths, target_lengths, blank)
+    lp = steps(basics.log_softmax, log_probs, dim=-1)
+    if len(log_probs.shape) == 2:
+        lp = steps(basics.unsqueeze, lp, dim=1)
+    each = steps(
+        basics.gather, lp, 2, steps.data("classes", np.broadcast_to(classes, (int(lp.shape[0]), *classes.shape)))
+    )
+    last = steps.data("ends", np.stack([2 * ends, np.maximum(2 * ends - 1, 0)], axis=1))
+    final = steps(basics.gather, alignment_log_probabilities(steps, each, classes, moments), 1, last)
+    twice = np.stack([np.zeros_like(ends), ends == 0], axis=1)  # without classes both ends are one
+    loss = steps(basics.neg, steps(basics.logsumexp, add_barriers(steps, twice, final), dim=1))
+    if zero_infinity:
+        loss = steps(basics.where, steps(basics.gt, loss, -IMPOSSIBLE / 2), 0.0, loss)
+    if word == "none":
+        return "torch.reshape", (loss, node.shape), {}
+    if word == "mean":
+        loss = steps(basics.div, loss, steps.data("lengths", np.maximum(ends, 1).astype(float)))
+    return done(steps(word, loss))
 
 
 def align_labels(targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple[Array, Array, Array]:
@@ -265,27 +265,6 @@ def align_labels(targets: Any, input_lengths: Any, target_lengths: Any, blank: i
         row = given[n, :end] if given.ndim == 2 else given[starts[n] : starts[n] + end]
         classes[n, 1 : 2 * end : 2] = row
     return classes, moments, ends
-
-
-def ctc_loss_steps(
-    steps: LiftContext, log_probs: Any, classes: Any, moments: Any, ends: Any, reduction: str, zero_infinity: bool
-) -> Any:
-    """One number for each sequence, their sum, or the mean of each by its classes; 0 without an alignment if so."""
-    lp = steps(basics.log_softmax, log_probs, dim=-1)
-    if len(log_probs.shape) == 2:
-        lp = steps(basics.unsqueeze, lp, dim=1)
-    each = steps(
-        basics.gather, lp, 2, steps.data("classes", np.broadcast_to(classes, (int(lp.shape[0]), *classes.shape)))
-    )
-    last = steps.data("ends", np.stack([2 * ends, np.maximum(2 * ends - 1, 0)], axis=1))
-    final = steps(basics.gather, alignment_log_probabilities(steps, each, classes, moments), 1, last)
-    twice = np.stack([np.zeros_like(ends), ends == 0], axis=1)  # without classes both ends are one
-    loss = steps(basics.neg, steps(basics.logsumexp, add_barriers(steps, twice, final), dim=1))
-    if zero_infinity:
-        loss = steps(basics.where, steps(basics.gt, loss, -IMPOSSIBLE / 2), 0.0, loss)
-    if reduction == "mean":
-        loss = steps(basics.div, loss, steps.data("lengths", np.maximum(ends, 1).astype(float)))
-    return loss if reduction == "none" else steps(reduction, loss)
 
 
 def alignment_log_probabilities(steps: LiftContext, each: Any, classes: Any, moments: Any) -> Any:
@@ -309,3 +288,15 @@ def alignment_log_probabilities(steps: LiftContext, each: Any, classes: Any, mom
 def add_barriers(steps: LiftContext, places: Any, values: Any) -> Any:
     """The values, and no way to where it is barred."""
     return steps(basics.add, values, steps.data("barred", np.where(places, IMPOSSIBLE, 0.0)))
+
+
+composition("frexp")(  # divided by a power of two, which is locally constant
+    lambda steps, node, x: (
+        "torch.mul",
+        (x, steps.data("scale", np.ldexp(1.0, -np.frexp(as_float(as_numbers(x.held)))[1]))),
+        {},
+    )
+)
+composition(  # torch passes nothing back to the parameters of what is drawn
+    "bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric", "cauchy"
+)(lambda steps, node, *_, **__: done(steps.data("drawn", node.value())))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.backward.page_names import OPTION, Suggested
+from symgrad.backward.page_names import OPTION, ArgumentSlots, Suggested
 from symgrad.entries.spec import Op
 from symgrad.errors import DomainError, SourceText
 from symgrad.language.binding import Ref
@@ -41,7 +41,7 @@ from symgrad.tracing.lift import (
     identifier,
     to_operand,
 )
-from symgrad.tracing.lift.boxes import UnderivedCall, locate_custom_call, observe_opaque
+from symgrad.tracing.lift.boxes import UnderivedCall, observe_opaque
 from symgrad.tracing.lift.values import evaluate_step, find_difference, is_constant_array, lowest_dtype, reads_own_value
 from symgrad.tracing.record.trace import Node, TorchCall, map_nested
 
@@ -121,10 +121,13 @@ class LiftContext(LiftedProgram, ABC):
         kind = "condition" if str(node.held.dtype) == "torch.bool" else "data"
         own = self.names.get(id(node))
         if own is not None and node.kind == "data":
-            before = self.read_before(own, node.value())
-            if before is not None:
-                self.refs[id(node)] = before
-                return before
+            name, array = identifier(own), node.value()
+            first = self.nodes.get(name)  # what was the first to bear a name, data with the same numbers: one tensor
+            if first is not None and first.kind == "data" and self.names.get(id(first)) == own:
+                held = self.arrays[name]
+                if held.dtype == array.dtype and is_constant_array(held, array):
+                    self.refs[id(node)] = self.refs[id(first)]
+                    return self.refs[id(first)]
             if WRITTEN.fullmatch(own) and identifier(own) in self.builder.used:
                 own = None
         ref = self.data(
@@ -135,15 +138,6 @@ class LiftContext(LiftedProgram, ABC):
         ref = self.refs[id(node)] = replace(ref, complex=bool(node.held.is_complex()))
         self.nodes[ref.name] = node
         return ref
-
-    def read_before(self, label: str, array: Array) -> Ref | None:
-        """The input that was the first to bear a name, if it is data and holds the same numbers: one tensor."""
-        name = identifier(label)
-        first = self.nodes.get(name)
-        if first is None or first.kind != "data" or self.names.get(id(first)) != label:
-            return None
-        held = self.arrays[name]
-        return self.refs[id(first)] if held.dtype == array.dtype and is_constant_array(held, array) else None
 
     def data(self, label: str, array: Array, said: bool = False) -> Ref:
         """A new input with a value; unless the user has ``said`` its name, nothing of theirs is called so."""
@@ -264,7 +258,11 @@ class LiftContext(LiftedProgram, ABC):
         ref = Ref(name, tuple(sp.Integer(n) for n in np.shape(node.value())))
         arguments = tuple(self.refs[id(n)].name for n in read)
         first = next((other for other, box in self.boxes.items() if box.call is call), name)
-        options = ((OPTION, locate_custom_call(call, node.index, read, first)),) if call.slots else ()
+        options: tuple[Any, ...] = ()
+        if call.slots:  # a user's own: where its tensors stand
+            places = tuple(tuple(n for n, a in enumerate(call.arguments) if a is own) for own in read)
+            slot, count = call.slots[node.index], call.slots[-1] + 1
+            options = ((OPTION, ArgumentSlots(len(call.arguments), places, slot, count, first)),)
         step = Apply(f"{BLACK_BOX}{call.spelling}", arguments, options, Tensor(ref.name, ref.shape))
         self.builder.steps.append(step)
         self.boxes[name] = observe_opaque(

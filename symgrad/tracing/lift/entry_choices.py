@@ -47,7 +47,11 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     lifter.asked_numbers |= word in RANKED
     if word in RANKED and node.index != 0:
         raise Refused("")
-    places = selected_indices(node, source) if word in RANKED else probe_indices(node, source)
+    if word in RANKED:
+        places = selected_indices(node, source)
+    else:
+        count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
+        places = np.asarray(replay(node, (source,), (count,)).numpy()).astype(np.int64)
     if places.shape != node.shape or places.min() < 0:
         raise Refused("")
     ref, name = lifter.refs[id(source)], lifter.wish(node)
@@ -72,12 +76,6 @@ def has_ties(node: Node) -> bool:
     if plain_word(node.maker.spelling) not in RANKED:
         return False
     return any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes if n.carries)
-
-
-def probe_indices(node: Node, source: Node) -> Array:
-    """The call on the numbers 0, 1, 2, … in place of the entries."""
-    count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
-    return np.asarray(replay(node, (source,), (count,)).numpy()).astype(np.int64)
 
 
 BASES = {torch.float64: 2**26, torch.float32: 2**12}
@@ -105,7 +103,8 @@ def selected_indices(node: Node, source: Node) -> Array:
 def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | None, read: Sequence[Node] = ()) -> Ref:
     """``source``'s entries at ``places``: by an index where that says it, else by gathering.
 
-    Positions are those of a tensor that the call has ``read``, where it has them.
+    Positions are those of a tensor that the call has ``read``, where it has them; of whole slices along one axis they
+    may have several axes of their own.
     """
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
@@ -122,13 +121,6 @@ def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | 
         return lifter(role_entry(Role.INDEXES), source, called=name, key=key)
     if found is None:
         return lift_gather(lifter, source, places, name)
-    return lift_slice_selection(lifter, source, places, found, name, read)
-
-
-def lift_slice_selection(
-    lifter: LiftContext, source: Ref, places: Array, found: tuple[int, Array], name: str | None, read: Sequence[Node]
-) -> Ref:
-    """Whole slices along one axis, at positions that may have several axes of their own."""
     op, (axis, at) = role_entry(Role.PICKS), found
     index = find_equal_index_tensor(lifter, at, read) or lifter.data("places", at)
     if at.ndim == 1:

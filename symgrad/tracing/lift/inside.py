@@ -22,7 +22,7 @@ from symgrad.language.binding import Ref
 from symgrad.ops.calls.call_texts import NEW
 from symgrad.ops.lookup import find
 from symgrad.reference.bounds import UncompiledMode
-from symgrad.tracing.lift import Refused, register_handler
+from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.boxes import run_call, with_operands
 from symgrad.tracing.lift.context import LiftContext, Ran
 from symgrad.tracing.record import frames
@@ -42,7 +42,6 @@ Definition = Callable[..., Any]
 """Takes an `Expansion`, and then what the call takes."""
 DEFINITIONS: dict[str, Definition] = {}
 """What is said as a program of simpler functions, by the last word of torch's spelling."""
-definition = register_handler(DEFINITIONS)
 
 
 class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it

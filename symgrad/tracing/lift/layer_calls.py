@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.language.binding import Ref
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops import layers
-from symgrad.ops.calls.one_line_calls import INNER
 from symgrad.ops.calls.registry import Last, done
 from symgrad.ops.lookup import basics
-from symgrad.tracing.lift import Refused, attribute_of_result, composition, without_subclass
+from symgrad.tracing.lift import Refused, composition, without_subclass
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.placing import add_at_places, check_written_once
@@ -151,13 +149,23 @@ def scaled_dot_product_attention(
     masked, blind = (attn_mask, None) if attn_mask is None else additive_mask(steps, attn_mask)
     if masked is attn_mask and not dropout_p and not enable_gqa:
         return None
-    if enable_gqa:
-        key, value = (repeat_shared_heads(steps, query, heads) for heads in (key, value))
-    if dropout_p:
-        whole = attend_with_dropout(steps, node, query, key, value, masked, float(dropout_p), is_causal, scale)
+    key, value = (  # of fewer heads, each for several neighbours of the query's
+        steps.read(f"repeat_interleave(heads, {times}, dim=-3)", {"heads": heads})
+        if enable_gqa and (times := int(query.shape[-3]) // int(heads.shape[-3])) != 1
+        else heads
+        for heads in (key, value)
+    )
+    given = {"query": query, "key": key, "value": value} | ({} if masked is None else {"attn_mask": masked})
+    if dropout_p:  # softmax(q·kᵀ/√d + mask), times what this run's dropout drew, times the values
+        lead = np.broadcast_shapes(*(tuple(map(int, t.shape[:-2])) for t in (query, key)))
+        scores = torch.ones((*lead, int(query.shape[-2]), int(key.shape[-2])), dtype=node.held.dtype)
+        chance = (scores, float(dropout_p), True)
+        drawn = as_numbers(rerun(replace(node.maker, function=torch.dropout), chance, {}, None))
+        given = {**given, "drawn": steps.data("mask", drawn)}
+        text = layers.attention({name: len(t.shape) for name, t in given.items()}, is_causal, scale)
+        whole = steps.read(text, {"scale": scale, **given})
     else:
-        given = (query, key, value) if masked is None else (query, key, value, masked)
-        whole = steps(basics.scaled_dot_product_attention, *given, is_causal=is_causal, scale=scale)
+        whole = steps(basics.scaled_dot_product_attention, *given.values(), is_causal=is_causal, scale=scale)
     if blind is None:
         return done(whole)
     nothing = steps.data("blind", np.broadcast_to(blind, node.shape))
@@ -176,33 +184,6 @@ def additive_mask(steps: LiftContext, attn_mask: Any) -> tuple[Any, Array | None
         return attn_mask, None
     rows = steps.data("blind", np.broadcast_to(blind, seen.shape))
     return steps(basics.where, rows, 0.0, attn_mask), blind
-
-
-def repeat_shared_heads(steps: LiftContext, query: Any, heads: Any) -> Any:
-    """Keys or values of fewer heads, each for several neighbours of the query's."""
-    times = int(query.shape[-3]) // int(heads.shape[-3])
-    return heads if times == 1 else steps.read(f"repeat_interleave(heads, {times}, dim=-3)", {"heads": heads})
-
-
-def attend_with_dropout(
-    steps: LiftContext,
-    node: Node,
-    query: Any,
-    key: Any,
-    value: Any,
-    mask: Any,
-    chance: float,
-    is_causal: bool,
-    scale: Any,
-) -> Ref:
-    """softmax(q·kᵀ/√d + mask), times what this run's dropout drew, times the values."""
-    lead = np.broadcast_shapes(*(tuple(map(int, t.shape[:-2])) for t in (query, key)))
-    scores = torch.ones((*lead, int(query.shape[-2]), int(key.shape[-2])), dtype=node.held.dtype)
-    drawn = as_numbers(rerun(replace(node.maker, function=torch.dropout), (scores, chance, True), {}, None))
-    given = {"query": query, "key": key, "value": value, "drawn": steps.data("mask", drawn)}
-    given |= {} if mask is None else {"attn_mask": mask}
-    text = layers.attention({name: len(t.shape) for name, t in given.items()}, is_causal, scale)
-    return steps.read(text, {"scale": scale, **given})
 
 
 # Bags and segments ----------------------------------------------------------------------------------
@@ -239,15 +220,6 @@ def reduce_segments(
     best = steps(basics.index_reduce, steps.data("base", each(start, empty)), 0, index, rows, word)
     beyond = steps(basics.lt if kind == "max" else basics.gt, best, start)  # a start that ties has no share
     return "torch.where", (beyond, steps.data("start", begin), best), {}
-
-
-def gather_bag_rows(steps: LiftContext, weight: Any, chosen: Any, kept: Any, factors: Any) -> Any:
-    """The rows of a weight at the positions that are ``kept``, each times its factor."""
-    rows = steps(basics.index_select, weight, 0, steps.data("rows", chosen[kept]))
-    if factors is None:
-        return rows
-    own = steps(basics.index_select, factors, 0, steps.data("kept", np.flatnonzero(kept)))
-    return steps(basics.mul, rows, steps(basics.unsqueeze, own, 1))
 
 
 @composition()
@@ -291,7 +263,10 @@ def embedding_bag(
     kept = np.ones(len(chosen), bool) if padding_idx is None else chosen != padding_idx % weight.shape[0]
     if not kept.any():
         return None
-    rows = gather_bag_rows(steps, weight, chosen, kept, per_sample_weights)
+    rows = steps(basics.index_select, weight, 0, steps.data("rows", chosen[kept]))
+    if per_sample_weights is not None:
+        own = steps(basics.index_select, per_sample_weights, 0, steps.data("kept", np.flatnonzero(kept)))
+        rows = steps(basics.mul, rows, steps(basics.unsqueeze, own, 1))
     if mode == 2:
         return lift_bag_maxima(steps, node, rows, parts[kept])
     return reduce_segments(steps, node.shape, rows, parts[kept], REDUCED[mode], None, 1.0)
@@ -305,7 +280,3 @@ def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> 
     empty = np.broadcast_to(~own.any(axis=0)[:, None], node.shape)
     picked = steps(basics.gather, rows, 0, steps.data("best", best))
     return done(steps(basics.where, steps.data("empty", empty), 0.0, picked) if empty.any() else picked)
-
-
-for word, known in INNER.items():
-    composition(word)(attribute_of_result(known))

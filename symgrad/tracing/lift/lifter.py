@@ -27,6 +27,7 @@ from symgrad.ops.lookup import basics, find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import (
     UNKNOWN,
+    UNNAMED,
     LiftedProgram,
     Refused,
     assign_labels,
@@ -68,7 +69,12 @@ class Lifter(LiftContext):
         for node in self.order:
             if id(node) not in self.refs:
                 self.node(node)
-        self.outputs = ends = rewrites.name_outputs_separately(self, [self.refs[id(node)] for node in outputs])
+        names: list[str] = []
+        for ref in (self.refs[id(node)] for node in outputs):  # one that is returned twice has a seed for each time
+            called = None if UNNAMED.fullmatch(ref.name) else ref.name
+            again = self(role_entry(Role.HANDS_ON), ref, called=called) if ref.name in names else ref
+            names.append(again.name)
+        self.outputs = ends = tuple(names)
         read = {*ends, *(n for s in self.builder.steps for n in (*s.tensors, *(own for _, own in s.beside)))}
         asked = {self.refs[id(node)].name for node in declared}
         inputs = tuple(Tensor(ref.name, ref.shape) for ref in self.inputs if ref.name in read | asked)
@@ -214,20 +220,16 @@ def lift_detached(lifter: Lifter, node: Node) -> None:
         lifter.source(node)
 
 
-def is_view_in_order(word: str) -> bool:
-    """Whether a function gives all entries in their order: where the shape stays, nothing changes."""
-    entry = find(f"Tensor.{word}")
-    copies = entry is not None and entry.traits.role is Role.COPIES
-    return copies or SHARING.get(word.removeprefix("_unsafe_")) in ("in order", "if dense")
-
-
 def lift_by_table(bench: LiftContext, node: Node) -> Ref:
     """The call as one entry of the table."""
     call = node.maker
     first = call.arguments[0] if call.arguments else None
     word = plain_word(call.spelling)
-    if bench.within and isinstance(first, Node) and first.shape == node.shape and is_view_in_order(word):
-        return bench.refs_in(first)[id(first)]
+    if bench.within and isinstance(first, Node) and first.shape == node.shape:
+        entry = find(f"Tensor.{word}")
+        copies = entry is not None and entry.traits.role is Role.COPIES
+        if copies or SHARING.get(word.removeprefix("_unsafe_")) in ("in order", "if dense"):
+            return bench.refs_in(first)[id(first)]  # all entries in their order
     spelling, arguments, keywords = rewrites.normalize_call(bench, node)
     if has_role(spelling, Role.HANDS_ON):
         ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
@@ -291,22 +293,17 @@ def apply_autocast(lifter: LiftContext, node: Node) -> Iterator[None]:
     before: dict[int, Ref] = {}
     for operand in call.operands:
         if operand.held.is_floating_point() and operand.held.dtype != node.held.dtype:
-            before[id(operand)] = lifter.refs[id(operand)] if id(operand) in lifter.refs else lifter.source(operand)
-            lifter.refs[id(operand)] = cast_operand(lifter, operand, before[id(operand)], node, word)
+            ref = before[id(operand)] = lifter.refs.get(id(operand)) or lifter.source(operand)
+            if (ref.name, word) not in lifter.casts:  # a weight that several calls read is cast once, as autocast does
+                found = lifter(role_entry(Role.HANDS_ON), ref, called=f"{word}_{len(lifter.casts) + 1}")
+                label_rounded(lifter, found, ref, word)
+                lifter.arrays[found.name] = as_numbers(operand.tensor().to(node.held.dtype))
+                lifter.casts[ref.name, word] = found
+            lifter.refs[id(operand)] = lifter.casts[ref.name, word]
     try:
         yield
     finally:
         lifter.refs.update(before)
-
-
-def cast_operand(lifter: LiftContext, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
-    """``ref`` in half precision; a weight that several calls read is cast once, as autocast does."""
-    if (ref.name, word) not in lifter.casts:
-        found = lifter(role_entry(Role.HANDS_ON), ref, called=f"{word}_{len(lifter.casts) + 1}")
-        label_rounded(lifter, found, ref, word)
-        lifter.arrays[found.name] = as_numbers(operand.tensor().to(node.held.dtype))
-        lifter.casts[ref.name, word] = found
-    return lifter.casts[ref.name, word]
 
 
 def label_rounded(lifter: LiftContext, made: Ref, ref: Ref, word: str) -> None:

@@ -8,7 +8,7 @@ in `symgrad.tracing.lift.entry_choices`, the operations inside a call in `symgra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from symgrad.language.binding import Ref, resolve_keyword
 from symgrad.ops.calls.registry import Last, done, find_compound
 from symgrad.ops.lookup import basics, find, role_entry
 from symgrad.program import SEEDS, Argument, Program, Role, Tensor
-from symgrad.tracing.lift import UNNAMED, Refused, compositions, layer_calls, placing, without_subclass
+from symgrad.tracing.lift import Refused, compositions, layer_calls, placing, without_subclass
 from symgrad.tracing.lift.boxes import replay, rerun, with_operands
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.entry_choices import lift_overwrite
@@ -49,16 +49,6 @@ SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as"
                   "requires_grad", "_conj", "conj_physical", "resolve_conj", "resolve_neg", "real", "conj",
                   "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc"})  # fmt: skip
 """Casts and copies: the value stays."""
-
-
-def name_outputs_separately(lifter: LiftContext, outputs: Sequence[Ref]) -> tuple[str, ...]:
-    """The names of the outputs; one that is returned twice has a name, and so a seed, for each time."""
-    names: list[str] = []
-    for ref in outputs:
-        called = None if UNNAMED.fullmatch(ref.name) else ref.name
-        again = lifter(role_entry(Role.HANDS_ON), ref, called=called) if ref.name in names else ref
-        names.append(again.name)
-    return tuple(names)
 
 
 def is_module_hook_call(call: TorchCall) -> bool:
@@ -102,15 +92,13 @@ def normalize_call(lifter: LiftContext, node: Node) -> Last:
         return lift_dropout(lifter, node)
     said = compositions.lift_composition(lifter, node, spelling, arguments, keywords)
     lifter.asked_numbers |= said is not None  # a composition may look at the value
-    return said or (spelling, arguments, drop_neutral_keywords(spelling, keywords))
-
-
-def drop_neutral_keywords(spelling: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords without those that only a call of several entries has, whose values come to one: ``alpha=1``."""
     entry, compound = find(spelling), find_compound(spelling)
-    others = compound.signature.parameters if compound is not None and entry is not None else {}
-    own = entry.signature.parameters if entry is not None else {}
-    return {key: v for key, v in keywords.items() if key not in others or resolve_keyword(own, key) is not None}
+    if (
+        said is None and entry is not None and compound is not None
+    ):  # without alpha=1, which the several steps alone have
+        others, own = compound.signature.parameters, entry.signature.parameters
+        keywords = {k: v for k, v in keywords.items() if k not in others or resolve_keyword(own, k) is not None}
+    return said or (spelling, arguments, keywords)
 
 
 def normalize_index(key: Any, rank: int) -> tuple[Any, ...] | None:
@@ -235,7 +223,9 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
     given = tuple(Tensor(ref.name, ref.shape) for ref in lifter.inputs)
     program = Program(given, tuple(builder.steps), ends[-1].name)
     order = 1 + max((lifter.orders.get(name, 0) for name in program.reaching(ref.name for ref in ends)), default=0)
-    letter = cotangent_letter(lifter, order)
+    taken = {*lifter.names.values(), *(ref.name for ref in lifter.inputs)}
+    free = [s for s in SEEDS if not any(name == s or name.startswith(f"{s}_") for name in taken)] or list(SEEDS)
+    letter = free[min(order, len(free)) - 1]  # v, and g in a backward of the backward
     wishes: dict[str, str] = {}
     for place, ref in enumerate(inputs):
         node = gradient.results[place]() if place in gradient.results else None
@@ -253,7 +243,16 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
         builder.steps.append(step)
         lifter.orders[step.result.name] = order
         evaluate_step(step, lifter.arrays)
-    return [input_gradient(lifter, found.get(ref.name), ref) for ref in inputs]
+    gradients = []
+    for ref in inputs:
+        part = found.get(ref.name)
+        if isinstance(part, str):
+            gradients.append(Ref(part, ref.shape))
+        elif part is None:
+            gradients.append(lifter.data("zeros", np.zeros([int(n) for n in ref.shape])))
+        else:
+            gradients.append(lifter.data("one", np.ones(())))
+    return gradients
 
 
 def collect_output_weights(lifter: LiftContext, gradient: RecordedGradient, ends: list[Ref]) -> dict[str, Argument]:
@@ -268,21 +267,6 @@ def collect_output_weights(lifter: LiftContext, gradient: RecordedGradient, ends
             raise UnsupportedError("one output occurs twice in a gradient that is differentiated again")
         found[ref.name] = weight
     return found
-
-
-def cotangent_letter(lifter: LiftContext, order: int) -> str:
-    """What cotangents of this order begin with: ``v``, and ``g`` for those of a backward of the backward."""
-    taken = {*lifter.names.values(), *(ref.name for ref in lifter.inputs)}
-    free = [s for s in SEEDS if not any(name == s or name.startswith(f"{s}_") for name in taken)] or list(SEEDS)
-    return free[min(order, len(free)) - 1]
-
-
-def input_gradient(lifter: LiftContext, found: Argument | None, ref: Ref) -> Ref:
-    """What reaches an input, as a tensor; zeros where nothing does."""
-    if isinstance(found, str):
-        return Ref(found, ref.shape)
-    value = np.zeros([int(n) for n in ref.shape]) if found is None else np.ones(())
-    return lifter.data("zeros" if found is None else "one", value)
 
 
 def refuse_silent_write(node: Node) -> None:

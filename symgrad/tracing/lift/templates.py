@@ -43,12 +43,6 @@ class CallTemplate:
 KNOWN: OrderedDict[Hashable, CallTemplate] = OrderedDict()
 
 
-def depends_on_values(step: Apply) -> bool:
-    """Whether a step stands for a call because of the numbers it was given: positions, a cast that rounded."""
-    entry = entry_of(step.op)
-    return entry is not None and (entry.traits.gathers or entry.traits.role is Role.HANDS_ON)
-
-
 def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
     """What the steps of a call depend on, but for numbers; None where it may be more."""
     call = node.call
@@ -114,7 +108,8 @@ class PendingTemplate:
     def keep(self) -> None:
         """It is lifted the long way: keep its steps as a template, if they depend on nothing else.
 
-        Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them.
+        Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them. So were
+        those of a step that stands for the call because of them: positions, a cast that rounded.
         """
         lifter, node = self.lifter, self.node
         if self.key is None or lifter.asked_numbers:
@@ -126,7 +121,7 @@ class PendingTemplate:
                 given.setdefault(lifter.refs[id(source)].name, n)
         own, read = {step.result.name for step in steps}, {name for step in steps for name in step.tensors}
         results = {index: other.name for index, other in lifter.shared.get(id(node.call), {}).items()}
-        forms = [standard_form(step, lifter.arrays) for step in steps]
+        forms, ops = [standard_form(step, lifter.arrays) for step in steps], [step.op for step in steps]
         asked = {*read, *results.values(), *(name for form in forms for name in form.names.values())}
         looked_at = any(
             not source.carries and (id(source) not in lifter.refs or lifter.refs[id(source)].name not in read)
@@ -137,7 +132,7 @@ class PendingTemplate:
             or made not in own
             or any(new.name not in given for new in lifter.inputs[self.inputs :])
             or not asked <= {*given, *own}
-            or any(depends_on_values(step) for step in steps)
+            or any(e.traits.gathers or e.traits.role is Role.HANDS_ON for e in map(entry_of, ops) if e is not None)
         ):
             return
         used = {name: n for name, n in given.items() if name in asked}
