@@ -223,7 +223,10 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
         for tensor, node in self.known.values():
             if node.version is not None:
                 node.held, node.version = tensor.detach(), version(tensor)
-            if node.kind == "call" and node.owner() is tensor and not matches_torch_graph(tensor, node):
+            if node.call is None or node.owner() is not tensor:
+                continue
+            ways = () if tensor.grad_fn is None else tensor.grad_fn.next_functions
+            if sum(function is not None for function, _ in ways) != sum(n.carries for n in node.call.nodes):
                 node.notes.append(f"a value comes from {self.title}, which changed the graph outside the recording")
         for tensor in tensors_in(result):
             if id(tensor) in self.known and self.known[id(tensor)][1].carries == tensor.requires_grad:
@@ -235,10 +238,3 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
 def memory_layout(tensor: Any) -> tuple[Any, ...]:
     """How a tensor lies in its memory."""
     return storage_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()
-
-
-def matches_torch_graph(tensor: Any, node: Node) -> bool:
-    """Whether torch's graph leads from a tensor to as many others as its call read with a gradient."""
-    assert node.call is not None
-    ways = () if tensor.grad_fn is None else tensor.grad_fn.next_functions
-    return sum(function is not None for function, _ in ways) == sum(n.carries for n in node.call.nodes)

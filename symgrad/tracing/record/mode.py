@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from symgrad.ops.calls.call_texts import WRITES_STATE
 from symgrad.tracing.record import aliases, frames, gradients, graph_breaks, spelling
 from symgrad.tracing.record.aliases import Storages, detached_node, is_leaf, map_entries, storage_of, version
-from symgrad.tracing.record.frame_names import note_module_arguments
 from symgrad.tracing.record.graph_breaks import HANDS_OUT
 from symgrad.tracing.record.isolation import Caller, Guard, caller, override_check
 from symgrad.tracing.record.patching import TorchPatches, has_no_numbers, in_abstract_mode
@@ -91,10 +91,12 @@ class Recorder(TorchFunctionMode):
             result = call(func, args, keywords)
             if known.spelling == "Tensor.register_hook":
                 self.guard(gradients.note_hook, self, args[0])
-            if self.listener is not None and spelling.is_grad(known.spelling):
+            about_grad = known.spelling.startswith("Tensor.grad") and known.spelling != "Tensor.grad_fn"
+            if self.listener is not None and about_grad:
                 self.guard(self.asked, known.spelling, args, result)
             return result
-        if opens and not spelling.taken_whole(known, args, keywords):
+        limit = keywords.get("max_norm", args[3] if len(args) > 3 else None)
+        if opens and (known.spelling != spelling.LIMITED or limit is not None):
             self.opening.append(func)
             try:
                 with self:
@@ -149,7 +151,8 @@ class Recorder(TorchFunctionMode):
         nodes = {id(t): self.node_of(t) for t in inputs}
         tracked = bool(self.forwards) or (torch.is_grad_enabled() and any(t.requires_grad for t in inputs))
         self.storages.grown += tracked
-        for tensor in written or (inputs[known.unwritten :] if known.may_write else ()):
+        spared = not known.custom and any(word in known.spelling for word in WRITES_STATE)  # the input of a norm
+        for tensor in written or (inputs[spared:] if known.may_write else ()):
             initialised = bool(written) and tensor.requires_grad and is_leaf(tensor) and not self.forwards
             self.storages.protect(tensor, tracked and not initialised)
         self.counts = {id(t): version(t) for w in written for t in self.storages.sharing(w)}
@@ -190,11 +193,17 @@ class Recorder(TorchFunctionMode):
             self.overwritten(tensor, nodes[id(tensor)], call, where)
         known = {storage_of(w) for w in seen.written}  # whatever shares it has been seen to change
         for tensor, before in seen.versions:
-            if (version(tensor) != before or aliases.is_outdated(nodes[id(tensor)], tensor)) and storage_of(
-                tensor
-            ) not in known:
+            node = nodes[id(tensor)]
+            kept = node.version is None and not tensor.requires_grad and str(tensor.layout) == "torch.strided"
+            outdated = version(tensor) != before or (  # F.batch_norm counts no version of its statistics
+                kept and node.held.shape == tensor.shape and not holds_same_numbers(node.held, tensor.detach())
+            )
+            if outdated and storage_of(tensor) not in known:
                 self.nodes.pop(tensor, None)
-        note_module_arguments(seen.reading, nodes, where.modules)
+        for tensor in seen.reading if where.modules else ():  # an argument of which of these calls of modules
+            node = nodes[id(tensor)]
+            passed = [(one, one.passed[id(tensor)]) for one in where.modules if id(tensor) in one.passed]
+            node.passed = node.passed or tuple(passed)
         sources = [nodes[id(t)] for t in seen.reading]
         self.asides = graph_breaks.find_unread_results(self.asides, sources)
         if seen.known.custom:
@@ -217,7 +226,9 @@ class Recorder(TorchFunctionMode):
         node.parts, node.made_of = aliases.index_chain(call), aliases.only_source(sources)
         node.made_by = f"{call.spelling}[{index}]" if call.results > 1 else call.spelling
         node.view = aliases.find_data_view(call, tensor, index)
-        node.detached = graph_breaks.detached_from(call, sources)
+        if graph_breaks.is_detach_call(call) and len(sources) == 1 and sources[0].carries:
+            few = graph_breaks.count_breaks_before(sources) < graph_breaks.DEEP
+            node.detached = sources[0] if few else None
         node.past = graph_breaks.history_of_data(node, call, index, sources, self.forwards)
         return node
 
@@ -329,7 +340,11 @@ class Recorder(TorchFunctionMode):
             )
         elif is_leaf(other):
             node = self._source(other)
-        elif silent or not aliases.related_views(other, tensor):
+        elif (
+            silent
+            or not any(t._is_view() for t in (other, tensor))
+            or len({id(t._base if t._is_view() else t) for t in (other, tensor)}) > 1
+        ):  # autograd does not know them as views of one tensor: after detach() and .data
             node = detached_node("shift", other, where, parents=(old,))
         else:
             node = detached_node("overwrite", other, where, parents=(old, new), places=places)

@@ -25,7 +25,7 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import LONGEST, view_text
 from symgrad.tracing.record.frame_names import name_cloned_buffers, name_module_arguments
 from symgrad.tracing.record.spelling import is_reflected
-from symgrad.tracing.record.trace import ModuleCall, Node, SourceLine, Span, TorchCall
+from symgrad.tracing.record.trace import ModuleCall, Node, SourceLine, TorchCall
 
 
 def name_nodes(
@@ -204,9 +204,9 @@ def group_executions(order: Sequence[Node], place: Place) -> tuple[list[list[Nod
     under_way: dict[object, tuple[tuple[tuple[int, int], int, int], list[Node]]] = {}
     for node, where in sorted(made, key=lambda pair: pair[1].turn):
         here = statement_key(where.file, (where.line, where.column))
-        path = {statement_key(file, span[0]): evaluation_order(span) for file, span in reversed(where.path)} or {
-            here: NEVER
-        }
+        path = {  # what ends first is computed first, and of what ends together the inner
+            statement_key(file, begin): (end, -begin[0], -begin[1]) for file, (begin, end) in reversed(where.path)
+        } or {here: NEVER}
         under_way = {at: known for at, known in under_way.items() if at in path}
         for at, time in path.items():
             before, run = under_way.get(at, (NEVER, []))
@@ -225,12 +225,6 @@ def group_executions(order: Sequence[Node], place: Place) -> tuple[list[list[Nod
 
 NEVER = ((-1, -1), 1, 1)
 """Before every place in time."""
-
-
-def evaluation_order(span: Span) -> tuple[tuple[int, int], int, int]:
-    """Orders the parts of one statement as they are computed: what ends first, and of what ends together the inner."""
-    (line, column), end = span
-    return end, -line, -column
 
 
 def statement_key(file: str, begin: tuple[int, int]) -> object:

@@ -127,7 +127,10 @@ class TorchPatches:
         around = vars(self.contexts).get(HOOKS)  # of another recorder, which began before
 
         def aside() -> Callable[[], None]:
-            return _do_nothing if runs_uncompiled() else self.step_aside()
+            dynamo = sys.modules[DYNAMO]  # which may have been told to run functions as they stand
+            stance = getattr(getattr(dynamo, "_stance", None), "stance", "")
+            plain = stance == "force_eager" or getattr(getattr(dynamo, "config", None), "disable", False)
+            return _do_nothing if plain else self.step_aside()
 
         def hooks(context: Any) -> Any:
             own = vars(context)[HOOKS] if around is None else around.__get__(context)
@@ -160,13 +163,6 @@ class TorchPatches:
                 self.resume()
 
         return come_back
-
-
-def runs_uncompiled() -> bool:
-    """Whether Dynamo was told to run functions as they stand: by its setting, or by torch.compiler.set_stance."""
-    dynamo = sys.modules[DYNAMO]
-    stance = getattr(getattr(dynamo, "_stance", None), "stance", "")
-    return stance == "force_eager" or bool(getattr(getattr(dynamo, "config", None), "disable", False))
 
 
 def _do_nothing() -> None:
