@@ -220,39 +220,39 @@ def refuse_strides(p: Expansion, *_: Any, **__: Any) -> Any:
     raise Refused(ANOTHER)
 
 
-DEFINITIONS |= {
-    "fill_diagonal": fill_diagonal,
-    "cumprod": lambda p, z, dim, *, dtype=None: scan_by_doubling(z, dim, torch.mul),
-    "logcumsumexp": logcumsumexp,
-    "prod": prod,
-    "addbmm": lambda p, base, x, y, *, beta=1, alpha=1: beta * base + alpha * torch.bmm(x, y).sum(0),
-    "dist": lambda p, x, y, p_=2: torch.linalg.vector_norm(x - y, p_),
-    "ldexp": lambda p, x, power: x * 2.0**power,
-    "constant_pad_nd": lambda p, z, pad, value=0: apply_to_parts(torch.constant_pad_nd, z, pad, value=value),
-    "scatter": lambda p, z, dim, index, value: apply_to_parts(torch.scatter, z, dim, index, value=value),
+DEFINITIONS.update(
+    fill_diagonal=fill_diagonal,
+    cumprod=lambda p, z, dim, *, dtype=None: scan_by_doubling(z, dim, torch.mul),
+    logcumsumexp=logcumsumexp,
+    prod=prod,
+    addbmm=lambda p, base, x, y, *, beta=1, alpha=1: beta * base + alpha * torch.bmm(x, y).sum(0),
+    dist=lambda p, x, y, p_=2: torch.linalg.vector_norm(x - y, p_),
+    ldexp=lambda p, x, power: x * 2.0**power,
+    constant_pad_nd=lambda p, z, pad, value=0: apply_to_parts(torch.constant_pad_nd, z, pad, value=value),
+    scatter=lambda p, z, dim, index, value: apply_to_parts(torch.scatter, z, dim, index, value=value),
     **dict.fromkeys(("sparse_sampled_addmm", "sampled_addmm"), lambda p, x, a, b, *, beta=1, alpha=1: (
         beta * x.to_dense() + alpha * sparse_ones_like(x.detach()).to_dense() * (a @ b))),
-    "fill": fill,
-    "var_mean": lambda p, z, dim=None, *, correction=None, keepdim=False: (
+    fill=fill,
+    var_mean=lambda p, z, dim=None, *, correction=None, keepdim=False: (
         torch.var(z, dim, correction=correction, keepdim=keepdim),
         torch.mean(z, tuple(range(z.dim())) if dim is None else dim, keepdim)),
-    "index_put": define_complex_index_put,
-    "put": define_complex_put,
-    "masked_scatter": masked_scatter,
-    "as_strided_scatter": refuse_strides,
-    "_fft_c2c": lambda p, z, dim, normalization, forward: p(
+    index_put=define_complex_index_put,
+    put=define_complex_put,
+    masked_scatter=masked_scatter,
+    as_strided_scatter=refuse_strides,
+    _fft_c2c=lambda p, z, dim, normalization, forward: p(
         torch.fft.fftn if forward else torch.fft.ifftn, z, dim=tuple(dim),
         norm=NORMS[normalization if forward else 2 - normalization]),
-    "_fft_r2c": lambda p, x, dim, normalization, onesided: p(
+    _fft_r2c=lambda p, x, dim, normalization, onesided: p(
         torch.fft.rfftn if onesided else torch.fft.fftn, x, dim=tuple(dim), norm=NORMS[normalization]),
-    "_fft_c2r": lambda p, z, dim, normalization, last_dim_size: p(
+    _fft_c2r=lambda p, z, dim, normalization, last_dim_size: p(
         torch.fft.irfftn, z, s=[*(z.shape[d] for d in dim[:-1]), last_dim_size], dim=tuple(dim),
         norm=NORMS[2 - normalization]),
     **dict.fromkeys(("eig", "eigvals"), eig),
     **dict.fromkeys(("eigh", "_linalg_eigh"), eigh),
-    "_linalg_svd": define_complex_svd,
-    "svd": by_module(define_complex_svd, older_svd),
-}  # fmt: skip
+    _linalg_svd=define_complex_svd,
+    svd=by_module(define_complex_svd, older_svd),
+)  # fmt: skip
 """Functions by their last word; torch.fft's as ATen has them, whose scale is counted from the other end backward."""
 
 

@@ -202,40 +202,39 @@ def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
 
 
 lu_factors.spelling = lu_factors.__name__  # type: ignore[attr-defined]  # how the table spells it
-DEFINITIONS |= {
-    "inv_ex": with_integer(lambda p, z: through_blocks(p, torch.linalg.inv, z)),
-    "matrix_exp": lambda p, z: through_blocks(p, torch.linalg.matrix_exp, z),
-    "pinv": pinv,
-    "pinverse": pinv,
-    "solve": solve,
+DEFINITIONS.update(
+    inv_ex=with_integer(lambda p, z: through_blocks(p, torch.linalg.inv, z)),
+    matrix_exp=lambda p, z: through_blocks(p, torch.linalg.matrix_exp, z),
+    pinv=pinv,
+    pinverse=pinv,
+    solve=solve,
     **dict.fromkeys(("solve_ex", "_linalg_solve_ex"), with_integer(solve)),
-    "solve_triangular": lambda p, a, b, *, upper, left=True, unitriangular=False: solve(
+    solve_triangular=lambda p, a, b, *, upper, left=True, unitriangular=False: solve(
         p, read_triangle(a, upper, unitriangular), b, left=left
     ),
-    "triangular_solve": lambda p, b, a, upper=True, transpose=False, unitriangular=False: (
+    triangular_solve=lambda p, b, a, upper=True, transpose=False, unitriangular=False: (
         solve(p, read_triangle(a, upper, unitriangular, transpose), b),
         a.clone(),
     ),
-    "cholesky_solve": lambda p, b, factor, upper=False: solve(p, gram_of_factor(factor, upper), b),
-    "cholesky_inverse": lambda p, factor, upper=False: through_blocks(
-        p, torch.linalg.inv, gram_of_factor(factor, upper)
-    ),
-    "lstsq": lstsq,
-    "cholesky": cholesky,
-    "cholesky_ex": with_integer(cholesky),
-    "qr": define_complex_qr,
+    cholesky_solve=lambda p, b, factor, upper=False: solve(p, gram_of_factor(factor, upper), b),
+    cholesky_inverse=lambda p, factor, upper=False: through_blocks(p, torch.linalg.inv, gram_of_factor(factor, upper)),
+    lstsq=lstsq,
+    cholesky=cholesky,
+    cholesky_ex=with_integer(cholesky),
+    qr=define_complex_qr,
     **dict.fromkeys(
         ("lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info"), lambda p, z, *_, **__: pack_lu(p, z)[1]
     ),
-    "lu": by_module(lambda p, z, *_, **__: unpack_triangles(*pack_lu(p, z)), lambda p, z, *_, **__: pack_lu(p, z)[1]),
-    "lu_unpack": lu_unpack,
-    "lu_solve": by_module(linalg_lu_solve, lambda p, b, LU_data, LU_pivots: linalg_lu_solve(p, LU_data, LU_pivots, b)),
-    **dict.fromkeys(("det", "_linalg_det"), det),
+    lu=by_module(lambda p, z, *_, **__: unpack_triangles(*pack_lu(p, z)), lambda p, z, *_, **__: pack_lu(p, z)[1]),
+    lu_unpack=lu_unpack,
+    lu_solve=by_module(linalg_lu_solve, lambda p, b, LU_data, LU_pivots: linalg_lu_solve(p, LU_data, LU_pivots, b)),
+    det=det,
+    _linalg_det=det,
     **dict.fromkeys(
         ("slogdet", "_linalg_slogdet"),
         lambda p, z: (torch.sgn(det(p, z)), p(torch.linalg.slogdet, complex_to_blocks(z))[1] / 2),
     ),
     **dict.fromkeys(("householder_product", "orgqr"), householder_product),
-    "ormqr": ormqr,
-}
+    ormqr=ormqr,
+)
 """Functions by their last word; where torch has an older one of the same name, that has its arguments otherwise."""

@@ -19,7 +19,7 @@ from torch.utils.weak import WeakIdRef, WeakTensorKeyDictionary
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import SHARING
 from symgrad.tracing.record.spelling import plain_word
-from symgrad.tracing.record.trace import NOBODY, Node, SourceLine, TorchCall, real_precision
+from symgrad.tracing.record.trace import NOBODY, Node, SourceLine, TorchCall, holds_same_numbers, real_precision
 
 SOME = 8
 """References that are kept before the dead among them are looked for."""
@@ -185,6 +185,12 @@ def find_read_entries(key: Any, shape: tuple[int, ...]) -> Array:
     """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
     count = int(np.prod(shape, dtype=object))
     return np.asarray(torch.arange(count).reshape(shape)[key].numpy())
+
+
+def is_outdated(node: Node, tensor: Any) -> bool:
+    """Whether ``tensor`` holds something else than what was kept: F.batch_norm counts no version of its statistics."""
+    kept = node.version is None and not tensor.requires_grad and str(tensor.layout) == "torch.strided"
+    return kept and node.held.shape == tensor.shape and not holds_same_numbers(node.held, tensor.detach())
 
 
 SWAP: Any = torch._C._swap_tensor_impl

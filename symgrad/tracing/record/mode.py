@@ -193,11 +193,7 @@ class Recorder(TorchFunctionMode):
             self.overwritten(tensor, nodes[id(tensor)], call, where)
         known = {storage_of(w) for w in seen.written}  # whatever shares it has been seen to change
         for tensor, before in seen.versions:
-            node = nodes[id(tensor)]
-            kept = node.version is None and not tensor.requires_grad and str(tensor.layout) == "torch.strided"
-            outdated = version(tensor) != before or (  # F.batch_norm counts no version of its statistics
-                kept and node.held.shape == tensor.shape and not holds_same_numbers(node.held, tensor.detach())
-            )
+            outdated = version(tensor) != before or aliases.is_outdated(nodes[id(tensor)], tensor)
             if outdated and storage_of(tensor) not in known:
                 self.nodes.pop(tensor, None)
         for tensor in seen.reading if where.modules else ():  # an argument of which of these calls of modules

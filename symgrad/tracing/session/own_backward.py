@@ -53,7 +53,11 @@ class BackwardSensor:
 
     def __init__(self, calls: Sequence[TorchCall]) -> None:
         self.calls = {id(call.graph): call for call in calls}
-        self.codes = {code for call in calls if (code := backward_code(call.graph)) is not None}
+        self.codes: set[CodeType] = set()
+        for call in calls:  # whose backward is a function of Python's
+            function = getattr(getattr(type(call.graph), "_forward_cls", None), "backward", None)
+            code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+            self.codes |= {code} if isinstance(code, CodeType) and code.co_argcount else set()
         self.seen: dict[int, ReturnedParts] = {}
         self.ended: dict[int, str] = {}
 
@@ -155,13 +159,6 @@ def compare_returned(call: TorchCall, seen: ReturnedParts, taken: bool = True) -
             yield node, f"{name} returned {types} ({seen.where}): torch cast it"
 
 
-def backward_code(graph: Any) -> CodeType | None:
-    """What a user's own backward runs; None where it is no function of Python's."""
-    function = getattr(getattr(type(graph), "_forward_cls", None), "backward", None)
-    found = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-    return found if isinstance(found, CodeType) and found.co_argcount else None
-
-
 def dtype_text(dtype: Any) -> str:
     """``float16``."""
     return str(dtype).removeprefix("torch.")
@@ -173,7 +170,10 @@ def judge_each_call(program: Capture) -> Iterator[str]:
         if isinstance(box, Observed) and box.call.function is return_unchanged:
             yield from describe_hook_change(program.labels.get(name, name), box)
             continue
-        weights = result_cotangents(box) if isinstance(box, Observed) and box.call.forward else ()
+        if not isinstance(box, Observed) or not box.call.forward:
+            continue
+        given = box.call.observation.given
+        weights: tuple[Any, ...] = tuple(given[slot] if given else None for slot in box.call.slots)
         if not weights or weights[box.index] is None or not box.whole:
             continue
         try:
@@ -213,19 +213,16 @@ def judge_each_call(program: Capture) -> Iterator[str]:
                 yield f"{who}.backward returns None{by}, but the gradient is not 0: for this v it is {found}"
                 continue
             yield f"{who}.backward is wrong{by}: {describe_wrong_product(v, declared[n], real[n])}"
-        ordered = reorder_as_stored(weights[0]) if others and v is not None else None
-        misread = None if ordered is None else derive_from_forward(box, (ordered,))
+        stored: Any = weights[0]
+        misread = None
+        if others and v is not None and not stored.is_contiguous():  # the entries in the order in which they lie
+            steps = np.cumprod([1, *tuple(stored.shape)[:0:-1]])[::-1].tolist()
+            misread = derive_from_forward(box, (stored.as_strided(stored.shape, steps),))
         if misread is not None and all(agrees(box, n, misread, declared) for n in declared):
             yield (
                 f"{who}.backward reads v as if it were contiguous, which explains its result: v has strides "
-                f"{tuple(weights[0].stride())}; call v.contiguous() first"
+                f"{tuple(stored.stride())}; call v.contiguous() first"
             )
-
-
-def result_cotangents(box: Observed) -> tuple[Any, ...]:
-    """What came back to each tensor among the results of a user's call, None where nothing did."""
-    given = box.call.observation.given
-    return tuple(given[slot] if given else None for slot in box.call.slots)
 
 
 def agrees(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array], size: float = 0.0) -> bool:
@@ -257,14 +254,6 @@ def common_factor(v: Array, made: Array) -> str | None:
     slopes = made[some] / v[some]
     alike = float(np.ptp(slopes)) <= 1e-6 * max(1.0, float(np.abs(slopes).max()))
     return format_array(slopes.flat[0]) if alike else None
-
-
-def reorder_as_stored(v: Any) -> Any:
-    """The entries in the order in which they lie, in the shape of ``v``; None where that is the order they are in."""
-    if v.is_contiguous():
-        return None
-    steps = np.cumprod([1, *tuple(v.shape)[:0:-1]])[::-1].tolist()
-    return v.as_strided(v.shape, steps)
 
 
 def derive_from_forward(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None:

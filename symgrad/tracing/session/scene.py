@@ -122,15 +122,9 @@ class Scene:
 
     # Parts ------------------------------------------------------------------------------------------------
 
-    def program(self, lifted: LiftedProgram, wanted: Iterable[str]) -> Capture:
-        """What was lifted, with the tensors that a gradient goes to."""
-        return Capture.of(lifted, wanted, file=self.where.file)
-
     def stops(self) -> frozenset[int]:
         """Where the program begins: at what was asked for, unless one of it was computed from another."""
-        if self.asked is None:
-            return frozenset()
-        wanted = [node for node, tensor in self.leaves if any(tensor is a for a in self.asked)]
+        wanted = [node for node, tensor in self.leaves if any(tensor is a for a in self.asked or ())]
         return program_starts(wanted)
 
     def targets(self, lifted: LiftedProgram, result: Any) -> dict[str, tuple[Any, Any]]:
@@ -298,7 +292,14 @@ def explain_extended_gradients(
         except TooLong:
             continue
         own = [name for name in program.wanted if name in gradients][:2]
-        parts = [describe_extended_gradient(program.labels.get(name, name), gradients[name]) for name in own]
+        parts = []
+        for name in own:
+            label, true = program.labels.get(name, name), gradients[name]
+            if true.size <= MOST and np.isfinite(as_float(true)).all():
+                parts.append(f"{label}.grad is {format_array(as_float(true))}")
+            else:
+                most = np.unravel_index(int(np.argmax(np.abs(true))), true.shape)
+                parts.append(f"the largest entry of {label}.grad is {format_extended(true[most])}")
         return [*describe_lost_number(program, found.arrays, kinds), f"  Mathematically, {' and '.join(parts)}."]
     return None
 
@@ -319,14 +320,6 @@ def describe_lost_number(program: Capture, true: Mapping[str, Array], kinds: Map
         entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
         made, should = format_digits(float(as_float(known[name])[at])), format_extended(true[name][at])
         yield f"  {format_step(program, step)} is {should}{entry}; in {kind} that is {made}"
-
-
-def describe_extended_gradient(label: str, true: Array) -> str:
-    """A gradient that floats may not hold; of a large one its largest entry."""
-    if true.size <= MOST and np.isfinite(as_float(true)).all():
-        return f"{label}.grad is {format_array(as_float(true))}"
-    most = np.unravel_index(int(np.argmax(np.abs(true))), true.shape)
-    return f"the largest entry of {label}.grad is {format_extended(true[most])}"
 
 
 def format_extended(number: Any) -> str:

@@ -21,14 +21,13 @@ from symgrad.render.numbers import count_noun
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
 from symgrad.tracing.record.spelling import BackwardArgs
-from symgrad.tracing.record.trace import Node, as_numbers, tensors_in, upstream_nodes
+from symgrad.tracing.record.trace import as_numbers, tensors_in, upstream_nodes
 from symgrad.tracing.record.transforms import GRADIENTS, JACOBIANS, DerivativeRequest
 from symgrad.tracing.session.call_events import explain_call
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
 from symgrad.tracing.session.scene import Scene, capture_request, pull_capture, push_capture
 from symgrad.tracing.session.second_derivatives import (
-    is_recorded_gradient,
     list_function_lines,
     outputs_along,
     request_gradient_nodes,
@@ -117,7 +116,8 @@ def request_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) ->
     if whole and again and ask.outputs[0].held.numel() != 1:
         raise UnsupportedError("its function returns more than one number, so there is one Hessian for each of them")
     ends = request_gradient_nodes(ask, capture_request(ask, ask.outputs)) if again else ask.outputs
-    second, kind = all(map(is_recorded_gradient, ends)), coarsest_dtype(ends)
+    second = all(end.kind == "gradient" and not end.gradient.along for end in ends)
+    kind = max((lowest_dtype(n) for n in upstream_nodes(ends)), key=lambda kind: precision_of(kind)[1])
     program, what = capture_request(ask, ends), "the gradient" if second else "the function"
     pairs = [(end, own) for end in dict.fromkeys(program.outputs) for own in program.wanted]
     blocks = [program.jacobian(program.labels[own], output=end) for end, own in pairs]
@@ -272,11 +272,6 @@ def compare_along_tangent(
             f"{' '.join(np.array2string(v, threshold=8).split())} the right side is {right:.6g}, "
             f"the left side {here:.6g} in symgrad and {there:.6g} in torch"
         )
-
-
-def coarsest_dtype(ends: Sequence[Node]) -> str:
-    """The coarsest type that torch computed in."""
-    return max((lowest_dtype(n) for n in upstream_nodes(ends)), key=lambda kind: precision_of(kind)[1])
 
 
 def compare_block(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str]:

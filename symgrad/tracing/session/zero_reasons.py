@@ -75,19 +75,16 @@ def find_kinks(program: Capture, seeds: Mapping[str, Array], met: KinkPassages) 
 
 def explain_kinks(call: Findings) -> list[str]:
     """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
-    met = call.ties
-    told = list(dict.fromkeys(describe_kink(call.program, tie) for tie in met[:KINKS]))
+    program, met, told = call.program, call.ties, dict[str, None]()
+    for tie in met[:KINKS]:
+        step = with_labels(right_side(program.recording, tie.step), program.labels) if tie.whole else str(tie.step.op)
+        end, out = program.ends[0], program.outputs[0]
+        total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
+        place = program.place(tie.step.result.name)
+        told[tie.says(program.labels.get(tie.name, tie.name), f"{step}{place}", total)] = None
     rest = len(met) - KINKS
-    return [*told, f"{rest} more {'step is' if rest == 1 else 'steps are'} at kinks"] if rest > 0 else told
-
-
-def describe_kink(program: Capture, tie: Tie) -> str:
-    """One kink in the names of the script."""
-    labels = program.labels
-    step = with_labels(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
-    end, out = program.ends[0], program.outputs[0]
-    total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
-    return tie.says(labels.get(tie.name, tie.name), f"{step}{program.place(tie.step.result.name)}", total)
+    more = [f"{rest} more {'step is' if rest == 1 else 'steps are'} at kinks"] if rest > 0 else []
+    return [*told, *more]
 
 
 def explain_zeros(call: Findings) -> list[str]:
@@ -144,7 +141,16 @@ def explain_detaches(call: Findings) -> Iterator[str]:
     Of several on the ways from one tensor each is undone alone: then the real slope is none of these.
     """
     program = call.program
-    found = [*compare_detaches(program)]
+    found = []
+    for step in program.recording.steps:
+        join, by = find_join(program, step) if has_role(step.op, Role.CUTS) else (None, "")
+        if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
+            continue
+        part = replace(program.recording, output=join.result.name)
+        ones = np.ones(np.shape(program.arrays[join.result.name]))
+        at = program.place(step.result.name).strip(" ()") or "it"
+        for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
+            found.append((own, at, ones, as_float(numeric_pullback(part, program.values, ones, [own])[own]), real))
     names = [name for name, *_ in found]
     for own, at, ones, declared, real in found:
         other = "the full derivative is" if names.count(own) == 1 else "without this detach it is"
@@ -157,19 +163,6 @@ def explain_detaches(call: Findings) -> Iterator[str]:
             said = "without it the slope is different"
         name = program.labels.get(own, own)
         yield f".detach() in {at} hides one use of {name}: {said}; that is what detach() is for"
-
-
-def compare_detaches(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
-    """Each detach: of which tensor a part of the way is cut, where, the weights, and vᵀJ as declared and without it."""
-    for step in program.recording.steps:
-        join, by = find_join(program, step) if has_role(step.op, Role.CUTS) else (None, "")
-        if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
-            continue
-        part = replace(program.recording, output=join.result.name)
-        ones = np.ones(np.shape(program.arrays[join.result.name]))
-        at = program.place(step.result.name).strip(" ()") or "it"
-        for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
-            yield own, at, ones, as_float(numeric_pullback(part, program.values, ones, [own])[own]), real
 
 
 def find_join(program: Capture, cut: Apply) -> tuple[Apply | None, str]:

@@ -12,7 +12,6 @@ import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,11 +51,6 @@ def event_markdown(event: CallEvent | Note) -> str:
     return section_markdown(with_number(event))
 
 
-def session_page(session: Session) -> Page:
-    """The whole run, for any writer of pages."""
-    return Page((session.script,), (), (), (*map(with_number, session.events), *end_sections(session)), numbered=False)
-
-
 def with_number(event: CallEvent | Note) -> Section:
     """An event with the number of its call."""
     section = event_section(event)
@@ -68,6 +62,11 @@ def end_sections(session: Session) -> list[Section]:
     """What is said at the end, where there is something."""
     said = (*closing_text(session).splitlines(), *legend_text(session).splitlines())
     return [Section(("In all",), (Remarks(said),))] if said else []
+
+
+def session_page(session: Session) -> Page:
+    """The whole run, for any writer of pages."""
+    return Page((session.script,), (), (), (*map(with_number, session.events), *end_sections(session)), numbered=False)
 
 
 def closing_markdown(session: Session) -> str:
@@ -181,6 +180,7 @@ def session_html(session: Session) -> str:
 
     full, brief, left = sort_events(session)
     sources = list_sources(session, [told.where for told in (*full, *brief)])
+    anchors = {(s.file, row.number): f"{s.key}-{row.number}" for s in reversed(sources) for row in s.rows}
     wrong = sum(not event.agrees for event in session.events)
     failed = sum(bool(call.failure) for call in session.calls)
     checked = any(leaf.agrees for call in session.calls for leaf in call.leaves)
@@ -188,18 +188,12 @@ def session_html(session: Session) -> str:
         title=session.script, script=session.script, torch=session.torch_version, sources=sources, full=full,
         brief=brief, left=left, calls=len(session.calls), wrong=wrong, failed=failed, checked=checked,
         counted=sum(session.counted.values()),
-        status=session.status, at=partial(source_anchor, sources), closing=closing_text(session).splitlines(),
+        status=session.status,
+        at=lambda where: "" if where is None else anchors.get((where.file, where.line), ""),
+        closing=closing_text(session).splitlines(),
         legend=legend_text(session).splitlines(),
     )  # fmt: skip
     return text
-
-
-def source_anchor(sources: Sequence[SourceListing], where: SourceLine | None) -> str:
-    """The element of a line of source, where it stands in the page; empty for a line that is not shown."""
-    for source in sources:
-        if where is not None and where.file == source.file and any(row.number == where.line for row in source.rows):
-            return f"{source.key}-{where.line}"
-    return ""
 
 
 def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int]:
@@ -221,21 +215,16 @@ def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int
                 first[*line, event.number] = full[-1]
         elif (len(brief) - wrong if event.agrees else wrong) < MOST_SHORT:
             wrong += not event.agrees
-            brief.append(make_brief_event(event, key))
+            if isinstance(event, Note):
+                said = event.text
+            elif event.failure or not event.explained:
+                said = event.failure or event.notes[0]
+            else:
+                said = "; ".join((*event.unlike, summarize_leaves(event)))
+            brief.append(PageEvent(key, event.where, event_title(event), said, event_verdict(event)[1]))
         else:
             left += 1
     return full, brief, left
-
-
-def make_brief_event(event: CallEvent | Note, key: str) -> PageEvent:
-    """One event on a line."""
-    if isinstance(event, Note):
-        said = event.text
-    elif event.failure or not event.explained:
-        said = event.failure or event.notes[0]
-    else:
-        said = "; ".join((*event.unlike, summarize_leaves(event)))
-    return PageEvent(key, event.where, event_title(event), said, event_verdict(event)[1])
 
 
 def make_full_event(event: CallEvent | Note, key: str) -> PageEvent:
