@@ -863,13 +863,10 @@ def test_the_contract_stays_short() -> None:
 MOST_MODULES = 5
 """So many inner modules a file of tests may import: one that needs more has several subjects, or tells of behaviour."""
 OF_MANY_MODULES = {
-    "tests/cases.py": "not split yet",
-    "tests/chains.py": "not split yet",
     "tests/test_entries.py": "not split yet",
     "tests/test_notation_of_the_table.py": "not split yet",
     "tests/test_oracles.py": "not split yet",
     "tests/test_every_op.py": "not split yet",
-    "tests/test_lines_of_the_table.py": "not split yet",
     # the other half
     "tests/test_language.py": "not split yet",
     "tests/test_lowering.py": "not split yet",

@@ -26,8 +26,8 @@ from symgrad.numeric import forward
 from symgrad.ops import TABLE
 from symgrad.oracles.forms import check_form, dropped_forms, evaluate_text
 from tests import torch_side
-from tests.cases import forget
 from tests.compare import assert_same
+from tests.forgotten import forget
 from tests.sampling import seed_of
 
 ROOT = Path(__file__).resolve().parent.parent

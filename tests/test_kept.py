@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad import files as kept
-from symgrad.backward import line_templates, template_cache
-from symgrad.oracles import forms
+from symgrad.backward import line_templates
 from symgrad_cli.main import main
+from tests.forgotten_lines import forget_lines
 
 PLAIN = """
 import torch
@@ -60,22 +60,12 @@ class Runs:
     def story(self, script, wanted=True):
         self.file.write_text(script)
         self.counts.update(derived=0, proven=0)
-        self.forget()
+        forget_lines()
         options = [] if wanted else ["--no-cache"]
         ran = CliRunner().invoke(main, ["run", *options, str(self.file)], catch_exceptions=False)
-        self.forget()
+        forget_lines()
         assert ran.exit_code == 0, ran.output
         return ran.stdout
-
-    def forget(self):
-        template_cache.TEMPLATES.clear()
-        for made in (
-            line_templates.derive_template,
-            line_templates.write_array_line,
-            forms._read_back,
-            forms._checked,
-        ):
-            made.cache_clear()
 
     @property
     def files(self):
@@ -104,7 +94,7 @@ def test_a_second_run_derives_and_proves_no_line_that_the_first_one_knows(runs):
 def test_what_was_explained_is_known_too_at_other_sizes(runs):
     for sizes in ((2, 3, 4), (5, 6, 7)):
         runs.counts.update(derived=0, proven=0)
-        runs.forget()
+        forget_lines()
         m, k, n = sizes
         with kept.keeping():
             found = symgrad.explain("softmax(x @ w, dim=1)", shapes={"x": (m, k), "w": (k, n)}, check=False).backward

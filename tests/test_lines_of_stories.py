@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import torch
 
-from symgrad.backward import template_cache
 from symgrad.backward.cotangent_lines import CotangentLines
 from symgrad.language.python_text import write_python
 from symgrad.language.syntax_tree import Literal
 from symgrad.tracing.session import call_events as events
 from tests.contract.stories import stories_of
+from tests.forgotten_lines import forget_lines
 from tests.pasted_lines import Ear
 from tests.pasted_stories import scripts, slips_of
 
@@ -99,7 +99,7 @@ x = torch.tensor([1.0, 2.0], requires_grad=True)
     "source", [ROWS, SPOKEN, NUMBERS, DEFINED, BOX], ids=["rows", "spoken", "numbers", "defined", "box"]
 )
 def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
-    template_cache.TEMPLATES.clear()
+    forget_lines()
     ear = pasted(source, tmp_path)
     assert ear.forms
     assert ear.wrong == []

@@ -6,10 +6,8 @@ What has no code stands in ``WITHOUT``, with the reason; the list may only shrin
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +16,9 @@ import torch
 
 import symgrad
 from symgrad import SymgradError, UnsupportedError
-from symgrad.backward import Backward, derive_backward, line_templates, template_cache
-from symgrad.closed_form.array_code import count_grid
-from symgrad.indexing import fresh
+from symgrad.backward import Backward, derive_backward
 from symgrad.language import read_program
-from symgrad.language.syntax_tree import Literal
-from symgrad.notation.tree import Binary
-from symgrad.numeric import forward
-from symgrad.oracles.evaluators import evaluate_arrays
-from symgrad.oracles.forms import reader_of
+from symgrad.numeric import forward, numeric_pullback
 from tests.cases import Case, cases
 from tests.compare import assert_same
 from tests.exports_run import LAYOUTS, TOLERANCES, leaves, slips
@@ -96,7 +88,7 @@ def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
     if case.example.text in OTHERWISE:
         return
     (seed,) = case.weights(1)
-    expected = symgrad.numeric.numeric_pullback(case.program, case.values, seed, names)
+    expected = numeric_pullback(case.program, case.values, seed, names)
     for floats, layout in PLACES_IN_MEMORY:
         if layout == "strided" and SEEN in case.example.text:
             continue
@@ -174,7 +166,7 @@ def slips_of_forms(case: Case) -> Iterator[str]:
         for found in case.derived:
             if found.form is None or found.name in case.fixed:
                 continue
-            expected = symgrad.numeric.numeric_pullback(program, values, seed, [found.name])[found.name]
+            expected = numeric_pullback(program, values, seed, [found.name])[found.name]
             for floats in TOLERANCES:
                 given = {name: leaf.detach() for name, leaf in leaves(inputs, case.fixed, floats, "contiguous").items()}
                 given |= {"v": torch.tensor(seed, dtype=floats), "out": torch.tensor(out.astype(float), dtype=floats)}
@@ -248,68 +240,6 @@ def test_what_has_no_short_notation_is_said_in_array_operations(
     assert found is not None
     assert line in (None, found)
     assert "arange(" in found
-
-
-def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    template_cache.TEMPLATES.clear()
-    honest = line_templates.write_array_line
-    monkeypatch.setattr(
-        line_templates, "write_array_line", lambda *args: honest(*args).changed(partial(Binary, "*", Literal(2)))
-    )
-    lines = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward
-    assert not lines.whole
-    assert lines.gradients["x"].own == "the array operations were not confirmed"
-    with pytest.raises(UnsupportedError, match="not confirmed"):
-        lines.code()
-    template_cache.TEMPLATES.clear()
-
-
-def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    template_cache.TEMPLATES.clear()
-    monkeypatch.setattr(line_templates, "MOST_IN_GRID", 7)
-    line = symgrad.explain("roll(x, 1)", shapes={"x": (2, 2)}, check=False).backward.gradients["x"]
-    assert line.code is None
-    assert line.own == "array operations would lay out a grid of 16 points"
-    template_cache.TEMPLATES.clear()
-    i, j = fresh("i", 3), fresh("j", 4)
-    assert count_grid(i * j, {}) == 12
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["__import__('os')", "x.__class__", "[x for x in x]", "lambda: x", "x.sum.__self__", "x[x / 1]", "f'{x}'", "(x > 1) - (x > 2)"],
-)  # fmt: skip
-def test_only_array_operations_are_evaluated(text: str) -> None:
-    with pytest.raises(symgrad.SymgradError):
-        reader_of(lowered=True)(text, {"x": np.ones(3)})
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("arange(3)[:, None] == arange(2)", np.eye(3, 2)),
-        ("i = arange(3); where((i > 0) & (i < 2), x, 0)", [0, 2, 0]),
-        ("x[(2 * arange(3)).clamp(0, 2)]", [1, 3, 3]),
-        ("(x[:, None] * x).sum((0, 1)) / x.shape[0]", 12),
-        ("arange(6) // 2 % 3", [0, 0, 1, 1, 2, 2]),
-        ("-x.exp().log() @ x", -14),
-        ("sort(x, 0).values", [1, 2, 3]),
-    ],
-)
-def test_array_operations_mean_what_torch_means_by_them(text: str, value: Any) -> None:
-    assert_same(np.asarray(value, float), reader_of(lowered=True)(text, {"x": np.array([1.0, 2.0, 3.0])}), what=text)
-    assert ast.parse(text)
-
-
-def test_a_call_that_is_no_primitive_is_read_by_the_language() -> None:
-    asked: list[str] = []
-
-    def read(text: str, known: Any) -> np.ndarray:
-        asked.append(text)
-        return np.zeros(2)
-
-    evaluate_arrays("softmax(x + 1, dim=-1)", {"x": np.ones(2)}, read)
-    assert asked == ["softmax(x0, dim=-1)"]
 
 
 def test_options_that_stand_before_a_tensor_have_no_name() -> None:

@@ -31,8 +31,8 @@ from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.evaluators import describe_gap, relation_holds
 from symgrad.oracles.forms import check_form, resized_points
 from symgrad.oracles.numerical import check_differences, perturbed
-from tests.cases import forget
 from tests.compare import assert_same
+from tests.forgotten import forget
 
 # modules that the package's functions of the same names hide
 rules = importlib.import_module("symgrad.calculus.differentiate")
