@@ -71,14 +71,22 @@ def test_what_was_detached_from_another_network_is_data(tmp_path: Path) -> None:
     assert "declared" not in page
 
 
+SURROGATE = "returns a surrogate gradient, as a straight-through estimator does: "
 OWN = {
-    "rounding": ("return torch.round(x)", "v", "Own.backward is wrong: " + ONE_ZERO),
+    "rounding": ("return torch.round(x)", "v", "Own.backward " + SURROGATE + ONE_ZERO),
     "a sign": ("return torch.sign(x)", "2 * v", "it returns the slope 2, the derivative is 0"),
     "a gate": ("return torch.where(x > 0, x, 0 * x)", "v * (x > 0)", "Own.backward is right here"),
     "a detach in the forward": ("return x.detach() * 2", "2 * v", "Own.backward is right here"),
     "the data in the forward": ("return x.data ** 2", "v", "vᵀJ is [0.6 3.4 -1.2]"),
     "a sign of what is detached": ("return x.detach().sign()", "v", "it returns the slope 1, the derivative is 0"),
-    "a reversed gradient": ("return x.view_as(x)", "-v", "it returns the slope -1, the derivative is 1"),
+    "a clipped slope": ("return torch.sign(x)", "v * (x.abs() < 1)", SURROGATE),
+    "a slope by the distance": ("return (x > 0).float()", "v / (1 + x.abs()) ** 2", SURROGATE),
+    "a clipped gradient": ("return torch.sign(x)", "(3 * v).clamp(-1, 1)", SURROGATE),
+    "signs that v lacks": ("return torch.sign(x)", "v * x", "Own.backward is wrong"),
+    "a reversed gradient": (
+        "return x.view_as(x)", "-v", "works as a gradient reversal layer: it returns the slope -1, the derivative is 1",
+    ),
+    "a doubled gradient": ("return x.view_as(x)", "2 * v", "Own.backward is wrong: it returns the slope 2"),
     "wrong by a factor": ("return x**3 / 3", "v * x", "[0.3 1.7 -0.6], vᵀJ is [0.09 2.89 0.36]"),
     "wrong by a number": ("return x**2", "v * x", "it returns 0.5 times the derivative"),
 }  # fmt: skip

@@ -212,7 +212,8 @@ def judge_each_call(program: Capture) -> Iterator[str]:
                 found = format_array(real[n])
                 yield f"{who}.backward returns None{by}, but the gradient is not 0: for this v it is {found}"
                 continue
-            yield f"{who}.backward is wrong{by}: {describe_wrong_product(v, declared[n], real[n])}"
+            verdict = name_estimator(v, declared[n], real[n]) or "is wrong"
+            yield f"{who}.backward {verdict}{by}: {describe_wrong_product(v, declared[n], real[n])}"
         stored: Any = weights[0]
         misread = None
         if others and v is not None and not stored.is_contiguous():  # the entries in the order in which they lie
@@ -254,6 +255,19 @@ def common_factor(v: Array, made: Array) -> str | None:
     slopes = made[some] / v[some]
     alike = float(np.ptp(slopes)) <= 1e-6 * max(1.0, float(np.abs(slopes).max()))
     return format_array(slopes.flat[0]) if alike else None
+
+
+def name_estimator(v: Array | None, declared: Array, real: Array) -> str:
+    """What returns on purpose what is no derivative, as ``declared`` does where vᵀJ is ``real``; empty for mistakes.
+
+    Numbers with the signs of v, where the derivative is 0; v turned and scaled, where it is 1.
+    """
+    if v is None or v.shape != declared.shape:
+        return ""
+    if not real.any() and (declared * v >= 0).all():
+        return "returns a surrogate gradient, as a straight-through estimator does"
+    factor = common_factor(v, declared) if (real == v).all() else None
+    return "" if factor is None or float(factor) >= 0 else "works as a gradient reversal layer"
 
 
 def derive_from_forward(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None:
