@@ -7,7 +7,7 @@ is derived once in a process, and all tests of one operation run in the same one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -93,11 +93,15 @@ class Case:
         generator = np.random.default_rng(self.seed)
         return [random_seed(self.output.shape, generator) for _ in range(count)]
 
+    def at(self, shapes: Mapping[str, tuple[int, ...]]) -> Case:
+        """The same text at other shapes."""
+        return Case(self.op, replace(self.example, shapes=tuple(shapes.items())), self.name)
+
     def resized(self, change: Mapping[int, int]) -> Mapping[str, tuple[int, ...]] | None:
         """The shapes with every size replaced by ``change``, the same everywhere; None where that does not fit."""
         shapes = {n: tuple(change.get(size, size) for size in shape) for n, shape in self.shapes.items()}
         try:
-            other = read_program(self.example.text, shapes=shapes).program
+            other = self.at(shapes).program
         except SymgradError:  # the example's own numbers, a reshape's say, may allow no other size
             return None
         # A wide matrix may take other steps than a tall one, or its diagonal be as long as another axis: that is another
