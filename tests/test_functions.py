@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from symgrad.functions import STABLE, Stable
+from symgrad.entries.along import EquationAlongAxes, LossReading
+from symgrad.entries.indexed import IndexedEquation
+from symgrad.functions import ALSO, STABLE, Stable
 from symgrad.indexing import Bracket
+from symgrad.ops import equation_functions
 from tests.compare import assert_same
+from tests.entry_readings import SAID, reading
 
 each = pytest.mark.parametrize("function", STABLE, ids=lambda function: function.__name__)
 POINTS = [sp.Rational(n, 7) for n in (-19, -12, -5, -2, 1, 3, 6, 13, 24)]
@@ -75,3 +79,14 @@ def test_the_proof_can_fail() -> None:
 
     with pytest.raises(AssertionError):
         test_the_derivative_follows_from_the_definition(doubled)
+
+
+def test_what_goes_along_an_axis_is_no_function_of_one_number() -> None:
+    """``cumsum(x[i])`` in an equation means nothing; only entries by themselves are words."""
+    words = set(equation_functions()) - set(ALSO)  # max is the larger of two there
+    assert not [
+        op.name
+        for op in SAID
+        if isinstance(reading(op), (EquationAlongAxes, LossReading, IndexedEquation)) and op.name in words
+    ]
+    assert {"gelu", "leaky_relu", "hypot"} <= set(equation_functions())
