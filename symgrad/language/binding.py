@@ -258,7 +258,8 @@ def check_option(spelled: str, parameter: inspect.Parameter, argument: Argument,
     meaning: Hashable = argument.meaning
     if not is_admitted(parameter.annotation, meaning):
         what = f"{parameter.name} of {spelled} cannot be {describe_meaning(meaning)}"
-        sizes = ("a number: sizes have to be in the text",) if isinstance(meaning, Ref) else ()
+        tensor = any(isinstance(part, Ref) for part in (meaning if isinstance(meaning, tuple) else (meaning,)))
+        sizes = ("a number in its place, in the text or as the value of a name",) if tensor else ()
         raise NotationError(what, span=argument.span, hints=(*sizes, *form))
     long = isinstance(meaning, int) and abs(meaning) >= FLOATS_HOLD and is_admitted(parameter.annotation, 0.5)
     return float(cast(int, meaning)) if long else meaning
@@ -302,7 +303,8 @@ def describe_meaning(meaning: Meaning) -> str:
     if isinstance(meaning, CallResults):
         return "several tensors"
     if isinstance(meaning, tuple):
-        return "a list"
+        other = next((describe_meaning(part) for part in meaning if not is_scalar(part)), "")
+        return f"a list with {other} in it" if other else "a list"
     if isinstance(meaning, str):
         return f"the text {meaning!r}"
     return str(meaning)
