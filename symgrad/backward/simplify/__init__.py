@@ -160,7 +160,7 @@ class Draft:
         values = [term.value for term in self.terms if term.value is not None]
         if not values or len(values) < len(self.terms):
             return None
-        found = concat.merge_common_conditions(concat.merge_common_margins(values))
+        found = concat.merge_alike(values)
         if self.shape is not None:
             found = concat.merge_interleaved(found, self.shape)
             found = concat.merge_adjacent(found, self.shape, concat.TensorShapes(self.shapes))

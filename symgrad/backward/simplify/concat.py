@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 import sympy as sp
 
 from symgrad.backward.simplify.broadcasting import Shapes, is_zero
-from symgrad.language.python_text import COLON, NEW_AXIS, call, is_comparison, method, write_python
+from symgrad.language.python_text import COLON, NEW_AXIS, call, is_comparison, method
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Slice, Subscript
-from symgrad.language.trees import add_terms, rewrite_tree
+from symgrad.language.trees import add_terms, replace_names, rewrite_tree
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
@@ -103,12 +103,16 @@ class PaddedPart:
 def merge_adjacent(terms: Sequence[SyntaxNode], shape: Shape, sizes: TensorShapes) -> list[SyntaxNode]:
     """The terms, those that follow each other on an axis without gap or overlap as one call."""
     parts = {n: found for n, term in enumerate(terms) if (found := find_padded_part(term, shape, sizes)) is not None}
-    whole = dict(enumerate(terms))
-    for chain in find_chains(parts):
-        whole[min(chain)] = concatenate_chain([parts[n] for n in chain], shape)
-        for n in {*chain} - {min(chain)}:
-            del whole[n]
-    return [*whole.values()]
+    return put_together(
+        terms, {(*chain,): concatenate_chain([parts[n] for n in chain], shape) for chain in find_chains(parts)}
+    )
+
+
+def put_together(terms: Sequence[SyntaxNode], merged: Mapping[tuple[int, ...], SyntaxNode]) -> list[SyntaxNode]:
+    """The terms, with what some of them were ``merged`` into in the place of the first of those."""
+    gone = {n: one for places, one in merged.items() for n in places if n != min(places)}
+    new = {min(places): one for places, one in merged.items()}
+    return [new.get(n, term) for n, term in enumerate(terms) if n not in gone]
 
 
 def find_chains(parts: Mapping[int, PaddedPart]) -> Iterator[list[int]]:
@@ -144,55 +148,42 @@ def concatenate_chain(found: Sequence[PaddedPart], shape: Shape) -> SyntaxNode:
     return call(PAD, whole, (*nothing, found[0].margins[0], found[-1].margins[1]))
 
 
-def merge_common_margins(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
-    """The terms, those with the same zeros around them as one.
+INNER = Name("_")
+"""What stands for the inner part of a term."""
+
+
+def merge_alike(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
+    """The terms, those with the same zeros around them, or under one condition, as one.
 
     >>> from symgrad.language.python_text import read_python
-    >>> terms = [read_python(text) for text in ("pad(a[None], (0, 1))", "pad(b[None], (0, 1))")]
-    >>> [write_python(term) for term in merge_common_margins(terms)]
+    >>> def told(*texts):
+    ...     return [write_python(term) for term in merge_alike(list(map(read_python, texts)))]
+    >>> told("pad(a[None], (0, 1))", "pad(b[None], (0, 1))")
     ['pad((a + b)[None], (0, 1))']
-    """
-    groups: dict[str, list[SyntaxNode]] = {}
-    for n, term in enumerate(terms):
-        match term:
-            case PythonCall(Name(word), [_, margins], []) if word == PAD:
-                groups.setdefault(write_python(margins), []).append(term)
-            case _:
-                groups[str(n)] = [term]
-    every = groups.values()
-    return [group[0] if len(group) == 1 else call(PAD, *add_inside_margins(group)) for group in every]
-
-
-def merge_common_conditions(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
-    """The terms, those under one condition as one.
-
-    >>> from symgrad.language.python_text import read_python
-    >>> terms = [read_python(text) for text in ("a * (t > 0)", "b @ w", "2 * c * (t > 0)")]
-    >>> [write_python(term) for term in merge_common_conditions(terms)]
+    >>> told("a * (t > 0)", "b @ w", "2 * c * (t > 0)")
     ['(a + 2 * c) * (t > 0)', 'b @ w']
     """
-    groups: dict[str, list[tuple[SyntaxNode, SyntaxNode | None]]] = {}
+    groups: dict[SyntaxNode, list[SyntaxNode]] = {}
     for n, term in enumerate(terms):
         match term:
-            case Binary("*", left, condition) if is_comparison(condition):
-                groups.setdefault(write_python(condition), []).append((left, condition))
+            case PythonCall(Name(word), [inner, margins], []) if word == PAD:
+                groups.setdefault(call(PAD, INNER, margins), []).append(inner)
+            case Binary("*" as sign, inner, condition) if is_comparison(condition):
+                groups.setdefault(Binary(sign, INNER, condition), []).append(inner)
             case _:
-                groups[str(n)] = [(term, None)]
-    sums = [(add_terms([part for part, _ in group]), group[0][1]) for group in groups.values()]
-    return [part if under is None else Binary("*", part, under) for part, under in sums]
+                groups[Name(f"_{n}")] = [term]
+    sums = ((around, add_inside_new_axis(inner)) for around, inner in groups.items())
+    return [one if isinstance(around, Name) else replace_names(around, {INNER.name: one}) for around, one in sums]
 
 
-def add_inside_margins(pads: Sequence[SyntaxNode]) -> tuple[SyntaxNode, SyntaxNode]:
-    """What is padded, added up, and the margins that all of it has."""
-    calls = [pad for pad in pads if isinstance(pad, PythonCall)]
-    parts = [call.positional[0] for call in calls]
-    subscripts = {part.items if isinstance(part, Subscript) else () for part in parts}
+def add_inside_new_axis(parts: Sequence[SyntaxNode]) -> SyntaxNode:
+    """A sum; (a + b)[None], of a[None] and b[None]."""
+    first, *_ = parts
     bare = [strip_new_axis(part) for part in parts]
-    if len(subscripts) > 1 or any(part is None for part in bare):
-        return add_terms(parts), calls[0].positional[1]
-    first = parts[0]
-    inner = add_terms([part for part in bare if part is not None])
-    return Subscript(inner, first.items if isinstance(first, Subscript) else (first,)), calls[0].positional[1]
+    if isinstance(first, Subscript) and len({part.items for part in parts if isinstance(part, Subscript)}) == 1:
+        inner = [part for part in bare if part is not None]
+        return Subscript(add_terms(inner), first.items) if len(inner) == len(parts) else add_terms(parts)
+    return add_terms(parts)
 
 
 def find_padded_part(term: SyntaxNode, shape: Shape, sizes: TensorShapes) -> PaddedPart | None:
@@ -240,32 +231,27 @@ class StridedPart:
 
 def merge_interleaved(terms: Sequence[SyntaxNode], shape: Shape) -> list[SyntaxNode]:
     """The terms, those that fill an axis between them as one call."""
-    terms = merge_at_same_steps(terms, shape)
-    turns = {n: found for n, term in enumerate(terms) if (found := find_strided_part(term, shape)) is not None}
-    whole = dict(enumerate(terms))
+    terms, merged = merge_at_same_steps(terms, shape), dict[tuple[int, ...], SyntaxNode]()
+    turns = find_strided_parts(terms, shape)
     for axis, step in sorted({(found.axis, found.step) for found in turns.values()}):
-        own = {n: found for n, found in turns.items() if (found.axis, found.step) == (axis, step)}
-        if sorted(found.first for found in own.values()) == list(range(step)):
-            whole[min(own)] = build_interleaved(sorted(own.values(), key=lambda found: found.first), shape)
-            for n in {*own} - {min(own)}:
-                del whole[n]
-    return [*whole.values()]
+        own = sorted((n for n in turns if (turns[n].axis, turns[n].step) == (axis, step)), key=lambda n: turns[n].first)
+        if [turns[n].first for n in own] == list(range(step)):
+            merged[*own,] = build_interleaved([turns[n] for n in own], shape)
+    return put_together(terms, merged)
 
 
 def merge_at_same_steps(terms: Sequence[SyntaxNode], shape: Shape) -> list[SyntaxNode]:
     """The terms, those that stand at the same entries of an axis, and fill another there, as one."""
-    whole, places = dict(enumerate(terms)), dict[tuple[int, int, int], list[int]]()
-    turns = {n: found for n, term in enumerate(terms) if (found := find_strided_part(term, shape)) is not None}
+    places, merged = dict[tuple[int, int, int], list[int]](), dict[tuple[int, ...], SyntaxNode]()
+    turns = find_strided_parts(terms, shape)
     for n, found in turns.items():
         places.setdefault((found.axis, found.first, found.step), []).append(n)
     for (axis, _, step), own in places.items():
         inner = [turns[n].inner for n in own]
         one = merge_interleaved(inner, (*shape[:axis], shape[axis] // step, *shape[axis + 1 :])) if len(own) > 1 else []
         if len(one) == 1:
-            whole[own[0]] = turns[own[0]].with_inner(one[0])
-            for n in own[1:]:
-                del whole[n]
-    return [*whole.values()]
+            merged[*own,] = turns[own[0]].with_inner(one[0])
+    return put_together(terms, merged)
 
 
 def build_interleaved(turns: Sequence[StridedPart], shape: Shape) -> SyntaxNode:
@@ -274,6 +260,11 @@ def build_interleaved(turns: Sequence[StridedPart], shape: Shape) -> SyntaxNode:
     new, joined = (-1, [-2]) if axis == last else (axis + 1, [axis, axis + 1])
     row = call(role_entry(Role.STACKS).name, [turn.inner for turn in turns], new)
     return method(row, role_entry(Role.FLATTENS).name, *joined)
+
+
+def find_strided_parts(terms: Sequence[SyntaxNode], shape: Shape) -> dict[int, StridedPart]:
+    """Those of some terms that are such parts, by their places."""
+    return {n: found for n, term in enumerate(terms) if (found := find_strided_part(term, shape)) is not None}
 
 
 def find_strided_part(term: SyntaxNode, shape: Shape) -> StridedPart | None:
