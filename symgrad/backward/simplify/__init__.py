@@ -21,68 +21,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from symgrad.backward.page_names import OpaqueCall, write_calls
 from symgrad.backward.simplify import broadcasting, concat
 from symgrad.backward.simplify.broadcasting import Shapes, make_ones
 from symgrad.backward.simplify.factors import drop_double_transposes, order_signs
 from symgrad.language.python_text import write_python
-from symgrad.language.syntax_tree import Literal, PythonCall, Unary
+from symgrad.language.syntax_tree import Literal, Unary
 from symgrad.language.trees import add_terms, count_mentions, fill_ones, is_tensor_free, replace_names
-from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.shapes import Shape
 
 
-@dataclass(frozen=True)
-class NumberInserter:
-    """``number`` for ``name``, the cotangent of ``like``; ``everywhere``, or only where a number cannot be named."""
-
-    name: str
-    number: SyntaxNode
-    like: str
-    everywhere: bool
-
-    def tensor(self, node: SyntaxNode) -> SyntaxNode:
-        """A part of what does something else than reckon: where it becomes a number, a tensor of it."""
-        found = self.put(node, reckons=False)
-        made = found is not node and not is_tensor_free(node) and is_tensor_free(found)
-        return fill_ones(found, make_ones(self.like)) if made else found
-
-    def put(self, node: SyntaxNode, reckons: bool = True) -> SyntaxNode:
-        """The number for the name, or a tensor of it; a number that is expanded is ones, so many times."""
-        match node:
-            case Name(name) if name == self.name and not (reckons and not self.everywhere):
-                return self.number if reckons else fill_ones(self.number, make_ones(self.like))
-            case PythonCall() if (found := broadcasting.split_expand(node)) is not None:
-                inner = replace(self, everywhere=True).put(found[0])
-                if is_tensor_free(inner):
-                    return fill_ones(inner, make_ones(found[1]))
-            case Unary() | Binary("+" | "-" | "*" | "/" | "**"):
-                return rebuild_node(node, self.put)
-        return rebuild_node(node, self.tensor)
-
-
-def put_number_in(
-    expression: SyntaxNode, name: str, number: SyntaxNode, like: str, everywhere: bool = True
-) -> SyntaxNode:
-    """``expression`` with ``number`` for the cotangent ``name`` of ``like``.
+def only_reckons(node: SyntaxNode, name: str) -> bool:
+    """Whether a name stands in arithmetic only, where a number may be put for it: 2 has no ``.expand``.
 
     >>> from symgrad.language.python_text import read_python
-    >>> def told(text, everywhere=True):
-    ...     tree = put_number_in(read_python(text), "v_s", Literal(2), "s", everywhere)
-    ...     return write_python(tree)
-    >>> told("(v_s / 3)[:, None]"), told("(v_s * t)[None]"), told("(v_s / 3) @ w")
-    ('(2 * ones_like(s) / 3)[:, None]', '(2 * t)[None]', '(2 * ones_like(s) / 3) @ w')
-    >>> told("v_s.expand(t.shape)"), told("v_s[None] + v_s * t"), told("v_s @ w + v_s", everywhere=False)
-    ('2 * ones_like(t)', '(2 * ones_like(s))[None] + 2 * t', '(2 * ones_like(s)) @ w + v_s')
+    >>> texts = ("-v_s / 3", "(v_s * t)[None] + v_s", "v_s.expand(t.shape)", "(v_s / 3)[:, None]", "v_s @ w")
+    >>> [only_reckons(read_python(text), "v_s") for text in texts]
+    [True, True, False, False, False]
     """
-    return NumberInserter(name, number, like, everywhere).put(expression)
 
+    def reckons(part: SyntaxNode) -> bool:
+        number = count_mentions(part, name) and is_tensor_free(replace_names(part, {name: Literal(1)}))
+        return only_reckons(part, name) and (arithmetic or not number)
 
-def is_only_arithmetic(expression: SyntaxNode, name: str) -> bool:
-    """Whether a name stands in arithmetic only, where a number may be put for it: 2 has no ``.expand``."""
-    return put_number_in(expression, name, Literal(1), "like", everywhere=False) == expression
+    arithmetic = isinstance(node, Unary) or (isinstance(node, Binary) and node.sign in broadcasting.ELEMENTWISE)
+    return all(map(reckons, node.parts))
 
 
 LONGEST = 64
@@ -239,14 +205,15 @@ def can_put_number(number: SyntaxNode, name: str, draft: Draft, readers: list[Dr
 
 def needs_tensor(term: Summand, draft: Draft, name: str) -> bool:
     """Whether a term does more than reckon with a cotangent."""
-    return draft.of in term.through and term.value is not None and not is_only_arithmetic(term.value, name)
+    return draft.of in term.through and term.value is not None and not only_reckons(term.value, name)
 
 
 def put_number(term: Summand, draft: Draft, name: str, number: SyntaxNode, own: str, shapes: Shapes) -> Summand:
     """A term of the cotangent ``own`` with a number in the place of a cotangent's name."""
     if draft.of not in term.through or term.value is None:
         return term
-    whole = broadcasting.cancel_fractions(put_number_in(term.value, name, number, draft.page), shapes)
+    ones = fill_ones(number, make_ones(draft.page))
+    whole = broadcasting.cancel_fractions(replace_names(term.value, {name: ones}), shapes)
     bare = broadcasting.Broadcasting(shapes).bare(whole, Name(own))
     value = bare if is_tensor_free(bare) else whole  # a row is not read as if it were filled
     return Summand(merge_through(term, draft), value)

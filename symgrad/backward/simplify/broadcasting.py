@@ -112,7 +112,8 @@ class Broadcasting:
         if found is None:
             return part
         inner, shape = found
-        return inner if any(self.fills(other, shape) for other in others) else part
+        fills = any(self.fills(other, shape) if shape else not is_tensor_free(other) for other in others)
+        return inner if fills else part
 
     def filled(self, node: SyntaxNode) -> tuple[SyntaxNode, Shape] | None:
         """What stands at every place of a shape, and which: 2 and (3, 1), of ``(2 * ones_like(t))[:, None]``."""
@@ -236,6 +237,8 @@ def cancel_fractions(expression: SyntaxNode, shapes: Shapes) -> SyntaxNode:
     >>> from symgrad.language.python_text import read_python
     >>> write_python(cancel_fractions(read_python("2 * n * t / n @ (2 * (a / 2))"), {"n": ()}))
     '(2 * t) @ a'
+    >>> write_python(cancel_fractions(read_python("(2 * ones_like(s)) @ w + (2 * ones_like(s) * t)[None]"), {"s": ()}))
+    '(2 * ones_like(s)) @ w + (2 * t)[None]'
     >>> write_python(cancel_fractions(read_python("-0.0625 * 0.5 * t"), {}))
     '-t / 32'
     >>> write_python(cancel_fractions(read_python("v * t * u / t ** 2 / u ** 3"), {}))

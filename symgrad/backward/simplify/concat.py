@@ -103,12 +103,12 @@ class PaddedPart:
 def merge_adjacent(terms: Sequence[SyntaxNode], shape: Shape, sizes: TensorShapes) -> list[SyntaxNode]:
     """The terms, those that follow each other on an axis without gap or overlap as one call."""
     parts = {n: found for n, term in enumerate(terms) if (found := find_padded_part(term, shape, sizes)) is not None}
-    return put_together(
+    return replace_merged(
         terms, {(*chain,): concatenate_chain([parts[n] for n in chain], shape) for chain in find_chains(parts)}
     )
 
 
-def put_together(terms: Sequence[SyntaxNode], merged: Mapping[tuple[int, ...], SyntaxNode]) -> list[SyntaxNode]:
+def replace_merged(terms: Sequence[SyntaxNode], merged: Mapping[tuple[int, ...], SyntaxNode]) -> list[SyntaxNode]:
     """The terms, with what some of them were ``merged`` into in the place of the first of those."""
     gone = {n: one for places, one in merged.items() for n in places if n != min(places)}
     new = {min(places): one for places, one in merged.items()}
@@ -155,7 +155,7 @@ INNER = Name("_")
 def merge_alike(terms: Sequence[SyntaxNode]) -> list[SyntaxNode]:
     """The terms, those with the same zeros around them, or under one condition, as one.
 
-    >>> from symgrad.language.python_text import read_python
+    >>> from symgrad.language.python_text import read_python, write_python
     >>> def told(*texts):
     ...     return [write_python(term) for term in merge_alike(list(map(read_python, texts)))]
     >>> told("pad(a[None], (0, 1))", "pad(b[None], (0, 1))")
@@ -237,7 +237,7 @@ def merge_interleaved(terms: Sequence[SyntaxNode], shape: Shape) -> list[SyntaxN
         own = sorted((n for n in turns if (turns[n].axis, turns[n].step) == (axis, step)), key=lambda n: turns[n].first)
         if [turns[n].first for n in own] == list(range(step)):
             merged[*own,] = build_interleaved([turns[n] for n in own], shape)
-    return put_together(terms, merged)
+    return replace_merged(terms, merged)
 
 
 def merge_at_same_steps(terms: Sequence[SyntaxNode], shape: Shape) -> list[SyntaxNode]:
@@ -251,7 +251,7 @@ def merge_at_same_steps(terms: Sequence[SyntaxNode], shape: Shape) -> list[Synta
         one = merge_interleaved(inner, (*shape[:axis], shape[axis] // step, *shape[axis + 1 :])) if len(own) > 1 else []
         if len(one) == 1:
             merged[*own,] = turns[own[0]].with_inner(one[0])
-    return put_together(terms, merged)
+    return replace_merged(terms, merged)
 
 
 def build_interleaved(turns: Sequence[StridedPart], shape: Shape) -> SyntaxNode:
