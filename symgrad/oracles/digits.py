@@ -48,8 +48,8 @@ UNKNOWN = (
     "derivatives"
 )
 WHY = {
-    "underflow": "{step} underflows", "saturated": "{step} is saturated", "cancelled": "terms of {step} cancel",
-    "rounded": "{step} rounds it away",
+    "underflow": "{step} underflows", "overflow": "{step} overflows", "saturated": "{step} is saturated",
+    "cancelled": "terms of {step} cancel", "rounded": "{step} rounds it away",
     "shares": "terms as large as {most:.2g} are summed in it and cancel, and floats keep about 16 digits of them",
 }  # fmt: skip
 """How a gradient becomes 0 in floats that is not: the slope of what is saturated is rounded to 0."""
@@ -224,9 +224,10 @@ class PreciseGradients:
         numbers, most = self.at(FIRST).arrays, [abs(entry) for entry in true.flat].index(largest_magnitude(true))
         for name in (*step.tensors, step.result.name):
             ours, theirs = as_float(self.values[name]), numbers[name]
-            gone = (ours == 0) & (theirs != 0)
-            if gone.flat[most] if gone.shape == true.shape else gone.any():
-                return "underflow", next((made for made in self.program.steps if made.result.name == name), step)
+            lost = {"underflow": (ours == 0) & (theirs != 0), "overflow": np.isinf(ours) & (theirs != ours)}
+            for how, gone in lost.items():
+                if gone.flat[most] if gone.shape == true.shape else gone.any():
+                    return how, next((made for made in self.program.steps if made.result.name == name), step)
         form = standard(step, self.program)
         if local_pullback(form.key, place).right.has(sp.Sum):
             return "cancelled", step

@@ -185,3 +185,11 @@ READ = (
 @pytest.mark.parametrize("line", READ)
 def test_a_result_that_something_reads_is_not_said_to_be_thrown_away(line: str, tmp_path: Path) -> None:
     assert "is not used" not in story(tmp_path, SQUARE + line)
+
+
+@pytest.mark.parametrize(("numbers", "happens"), [("1e25, 2e25", "overflows"), ("1e-25, 2e-25", "underflows")])
+def test_a_gradient_of_0_in_single_precision_is_told_by_what_became_of_the_step(
+    numbers: str, happens: str, tmp_path: Path
+) -> None:
+    told = story(tmp_path, f"x = torch.tensor([{numbers}], requires_grad=True)\ntorch.linalg.norm(x).backward()")
+    assert f"torch.linalg.norm(x) (line 3) {happens}, and the largest entry is 0.894" in told
