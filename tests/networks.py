@@ -1,6 +1,10 @@
-"""Scripts that several test files run."""
+"""Scripts and networks that several test files run."""
 
 from __future__ import annotations
+
+import torch
+
+import symgrad
 
 LENET = """import torch
 import torch.nn as nn
@@ -24,3 +28,16 @@ net.zero_grad()
 loss = nn.functional.mse_loss(net(image), torch.randn(1, 10))
 loss.backward()
 """
+
+
+def chain(layers: int) -> symgrad.Capture:
+    """So many equal layers."""
+    torch.manual_seed(1)
+    weights = [torch.randn(3, 3, dtype=torch.float64) for _ in range(layers)]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        for w in weights:
+            x = torch.tanh(x @ w)
+        return x
+
+    return symgrad.capture(run, torch.randn(2, 3, dtype=torch.float64))

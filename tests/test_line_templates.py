@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import symgrad
-from symgrad import capture
+from symgrad import Capture, UnsupportedError, capture
 from symgrad.backward import line_templates, template_cache
 from symgrad.calculus import local_derivatives as local
 from symgrad.calculus import reverse_sweep
+from symgrad.language.trees import read_form
 from tests.compare import assert_same
 from tests.lines_of import run_lines
+from tests.networks import chain
 
 
 @pytest.fixture
@@ -183,3 +189,68 @@ def test_only_the_derivatives_that_are_read_are_put_in_the_words_of_a_program(mo
     monkeypatch.setattr(local.MadeWhenRead, "__init__", counting)
     assert symgrad.jacobian("x2 @ a", "x2", shapes={"x2": (5, 7), "a": (7, 6)}, check=False).formula
     assert len(made) == 1
+
+
+def derivations(counted, program: Capture) -> int:
+    """How many lines are derived for a program when nothing is known."""
+    return counted(lambda: program.backward(np.ones(np.shape(program.results[0]))))["lines"]
+
+
+def test_equal_layers_are_derived_once(counted) -> None:
+    few, many = derivations(counted, chain(3)), derivations(counted, chain(12))
+    assert few == many > 0
+
+
+@pytest.mark.slow
+def test_equal_blocks_are_derived_once(counted) -> None:
+    block = nn.TransformerEncoderLayer(4, 1, 6, dropout=0.0, batch_first=True).double().eval()
+    x = torch.randn(1, 2, 4, dtype=torch.float64)
+    with torch.no_grad():
+        two, four = (symgrad.capture(nn.Sequential(*[block] * n), x) for n in (2, 4))
+    assert derivations(counted, two) == derivations(
+        counted, four
+    )  # the first block differs from the others: it begins with the input
+
+
+def unrolled(count: int, join: Callable[..., torch.Tensor], dim: int) -> Capture:
+    """So many equal steps, and their results joined."""
+    x = torch.tensor([[0.5, 1.0, -2.0], [1.5, -1.0, 0.25]], dtype=torch.float64)
+    parts = torch.linspace(0, 1, count, dtype=torch.float64).unbind()
+    return symgrad.capture(lambda x: join([(x * part).tanh() for part in parts], dim).square(), x)
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(
+    ("join", "dim", "part"),
+    [
+        (torch.cat, 1, "v_t25[:, 30:33]"), (torch.cat, 0, "v_t25[20:22]"),
+        (torch.stack, 0, "v_t25[10]"), (torch.stack, 2, "v_t25[:, :, 10]"),
+    ],
+)  # fmt: skip
+def test_what_is_joined_is_derived_once_whatever_the_number(join, dim, part, counted) -> None:
+    assert derivations(counted, unrolled(12, join, dim)) == derivations(counted, unrolled(16, join, dim))
+    program = unrolled(12, join, dim)
+    seed = np.random.default_rng(1).integers(-3, 4, size=np.shape(program.results[0]))
+    lines = program.backward(seed)
+    assert part in repr(lines), repr(lines)
+    inputs = {line: program.arrays[t.name] for line, t in zip(lines.inputs, program.recording.inputs, strict=True)}
+    assert_same(program.pullback(seed)["x"], run_lines(lines, inputs, seed)["x"], what="x")
+
+
+def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    line_templates.derive_template.cache_clear()
+    template_cache.TEMPLATES.clear()
+    honest = line_templates.find_closed_form
+
+    def lies(*args: Any) -> Any:
+        form = honest(*args)
+        return None if form is None else replace(form, code=read_form(f"2 * ({form.code.text})"))
+
+    monkeypatch.setattr(line_templates, "find_closed_form", lies)
+    monkeypatch.setattr(line_templates, "write_array_line", lambda *_: None)
+    lines = symgrad.explain("tanh(x @ w)", shapes={"x": (2, 3), "w": (3, 4)}, check=False).backward
+    assert [line.code for line in lines.statements] == [None] * len(lines.statements)
+    with pytest.raises(UnsupportedError, match="cannot be written as code"):
+        lines.code()
+    line_templates.derive_template.cache_clear()
+    template_cache.TEMPLATES.clear()
