@@ -865,7 +865,6 @@ MOST_MODULES = 5
 OF_MANY_MODULES = {
     "tests/test_notation_of_the_table.py": "not split yet",
     # the other half
-    "tests/test_fields.py": "not split yet",
     "tests/test_story.py": "not split yet",
     "tests/test_run.py": "not split yet",
     "tests/test_slices.py": "not split yet",
