@@ -867,9 +867,6 @@ OF_MANY_MODULES = {
     # the other half
     "tests/test_story.py": "not split yet",
     "tests/test_run.py": "not split yet",
-    "tests/test_slices.py": "not split yet",
-    "tests/test_complex.py": "not split yet",
-    "tests/test_second_order.py": "not split yet",
     "tests/test_ops_options.py": "not split yet",
     "tests/test_reasons.py": "not split yet",
     "tests/test_indexing.py": "not split yet",

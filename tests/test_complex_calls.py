@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from symgrad import capture
 from symgrad.tracing.lift import inside
 from symgrad.tracing.lift.inside import DEFINITIONS
-from tests.test_complex import draw, held_against_torch, real
+from tests.complex_draws import draw, held_against_torch, real
 
 WINDOW = torch.tensor([0.5, 1.0, 2.0, 1.0], dtype=torch.float64)
 DEFINED = {

@@ -16,7 +16,7 @@ from symgrad import capture
 from symgrad.errors import UnsupportedError
 from symgrad.tracing.lift import complex_definitions as complex_spectra
 from tests.compare import assert_same
-from tests.test_complex import draw, held_against_torch, real
+from tests.complex_draws import draw, held_against_torch, real
 
 L = torch.linalg
 A, B = draw(3, 3), draw(3, 2)
