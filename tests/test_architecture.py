@@ -867,13 +867,7 @@ OF_MANY_MODULES = {
     # the other half
     "tests/test_story.py": "not split yet",
     "tests/test_run.py": "not split yet",
-    "tests/test_ops_options.py": "not split yet",
-    "tests/test_reasons.py": "not split yet",
-    "tests/test_indexing.py": "not split yet",
-    "tests/test_claims.py": "not split yet",
-    "tests/test_closed_forms.py": "not split yet",
     "tests/test_documentation.py": "not split yet",
-    "tests/test_far_numbers.py": "not split yet",
     "tests/test_transparent.py": "not split yet",
     "tests/test_html.py": "not split yet",
     "tests/test_text_is_asked.py": "not split yet",

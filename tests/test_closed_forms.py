@@ -18,13 +18,12 @@ import pytest
 import torch
 
 import symgrad
+from symgrad import SymgradError, dropped_forms
 from symgrad.calculus import pullback
-from symgrad.errors import SymgradError
 from symgrad.language import read_program
-from symgrad.language.python_text import method, write_python
 from symgrad.numeric import forward
 from symgrad.ops import TABLE
-from symgrad.oracles.forms import check_form, dropped_forms, evaluate_text
+from symgrad.oracles.forms import check_form, evaluate_text
 from tests import torch_side
 from tests.compare import assert_same
 from tests.forgotten import forget
@@ -515,11 +514,6 @@ def test_what_is_said_shortly_of_a_part_is_left_or_right(whole: str, part: str) 
     found = symgrad.explain(whole.format(part), x=[1.0, -2.0, 4.0, 0.5])
     assert found.passed
     assert found.to_text()
-
-
-def test_a_number_that_has_a_method_stands_in_brackets() -> None:
-    """``1.expand(3)`` is no Python."""
-    assert write_python(method(method(1, "expand", 3), "diag")) == "(1).expand(3).diag()"
 
 
 @pytest.mark.one_in(3)

@@ -54,3 +54,8 @@ def test_trees_are_built_of_names_numbers_and_other_trees() -> None:
     assert write_python(method(index("x", [COLON, None, COLON]), "sum", [0, 1])) == "x[:, None].sum([0, 1])"
     assert write_python(negate(read_python("a / b @ c"))) == "-(a / b) @ c"
     assert to_code(-1e30) == read_python("-1e30")
+
+
+def test_a_number_that_has_a_method_stands_in_brackets() -> None:
+    """``1.expand(3)`` is no Python."""
+    assert write_python(method(method(1, "expand", 3), "diag")) == "(1).expand(3).diag()"

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import symgrad
 from symgrad import explain
-from symgrad.closed_form.number_code import NoForm
-from symgrad.closed_form.source_code import SourceWriter
 from symgrad.explanation.reasons import Vanishing, passages, way
-from symgrad.explanation.singular import Point, explain_zero
 from symgrad.language.inference import read_program
-from symgrad.language.python_text import write_python
-from symgrad.numeric import forward, sparse, vector_products
-from symgrad.tracing import run_script
-from symgrad.tracing.story.session_pages import event_text
-from tests.nights import numbers
+from symgrad.numeric import forward
+from symgrad_cli.main import main
 
 
 def reason(text: str, name: str = "x", seed: object = None, **inputs: object) -> str:
@@ -96,9 +89,9 @@ def told(tmp_path: Path, body: str) -> str:
     """What is said of a script, on one line."""
     path = tmp_path / "script.py"
     path.write_text("import torch\nw = torch.tensor([1.2, 2.7], requires_grad=True)\n" + body, encoding="utf-8")
-    said: list[str] = []
-    assert run_script(str(path), [], tell=lambda event: said.append(event_text(event))).status == 0
-    return re.sub(r"\s+", " ", " ".join(said))
+    found = CliRunner().invoke(main, ["run", str(path)], catch_exceptions=False)
+    assert found.exit_code == 0
+    return re.sub(r"\s+", " ", found.stdout)
 
 
 @pytest.mark.one_in(2)
@@ -158,64 +151,6 @@ def test_the_reason_in_a_run(tmp_path: Path, body: str, said: str) -> None:
 
 def test_a_leaf_that_was_reached_is_given_no_reason(tmp_path: Path) -> None:
     assert "None:" not in told(tmp_path, "h = w.detach()\nh.requires_grad = True\n(w * h).sum().backward()\nw.grad\n")
-
-
-def deep(layers: int) -> str:
-    """That many layers."""
-    return "; ".join(["h0 = x", *(f"h{n + 1} = tanh(h{n} @ w{n} + 1)" for n in range(layers)), f"h{layers}"])
-
-
-DOUBLED = "; ".join(["h1 = x * x", *(f"h{n + 1} = h{n} * h{n} + 1" for n in range(1, 40)), "h40"])
-"""Written out, its text would double at every step."""
-
-
-def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ones, 20 wide: tanh is flat in every layer, and every gradient is 0. Twice the layers are twice the sweeps' steps."""
-    made = [0]
-
-    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:
-            made[-1] += 1
-            return function(*given, **named)
-
-        return call
-
-    monkeypatch.setattr(vector_products, "pull_step", counted(vector_products.pull_step))
-    monkeypatch.setattr(sparse, "sparse_jacobian", counted(sparse.sparse_jacobian))
-    for layers in (3, 6):
-        shapes = {"x": (1, 20), **{f"w{n}": (20, 20) for n in range(layers)}}
-        program = read_program(deep(layers), shapes=shapes).program
-        values = forward(program, {name: np.ones(shape) for name, shape in shapes.items()})
-        weights, names = np.ones((1, 20)), tuple(shapes)
-        made.append(0)
-        vanishing, point = Vanishing(program, values, weights, names), Point(program, values, names)
-        for name in names:
-            assert explain_zero(point, name, weights, np.zeros(shapes[name])) is not None
-            assert vanishing.reason(name) is not None
-    assert made[2] <= 2.2 * made[1]
-
-
-@pytest.mark.parametrize("layers", [60, pytest.param(130, marks=pytest.mark.slow)])
-def test_what_is_nested_too_deep_to_be_read_is_not_written_out(layers: int) -> None:
-    """Each level took three frames of Python's stack, and 300 steps within one another were a RecursionError."""
-    program = read_program(deep(layers), shapes={"x": (1, 2), **{f"w{n}": (2, 2) for n in range(layers)}}).program
-    with pytest.raises(NoForm):
-        SourceWriter(program).tensor(f"h{layers - 1}")
-    assert write_python(SourceWriter(program).tensor("h2")) == "tanh(tanh(x @ w0 + 1) @ w1 + 1)"
-
-
-def test_what_is_read_twice_at_every_step_is_not_written_out() -> None:
-    program = read_program(DOUBLED).program
-    with pytest.raises(NoForm):
-        SourceWriter(program).tensor("h39")
-
-
-@pytest.mark.parametrize("text", numbers([deep(60), DOUBLED], [deep(120)]), ids=len)
-def test_a_long_text_is_explained_whatever_its_depth(text: str) -> None:
-    explanation = explain(text, check=False)
-    assert explanation.gradients["x"].closed_form is None
-    assert explanation.backward.gradients["x"].text is not None
-    assert "x.grad" in explanation.to_text()
 
 
 @pytest.mark.slow
