@@ -867,13 +867,6 @@ OF_MANY_MODULES = {
     # the other half
     "tests/test_story.py": "not split yet",
     "tests/test_run.py": "not split yet",
-    "tests/test_documentation.py": "not split yet",
-    "tests/test_transparent.py": "not split yet",
-    "tests/test_html.py": "not split yet",
-    "tests/test_text_is_asked.py": "not split yet",
-    "tests/test_browser.py": "not split yet",
-    "tests/test_sphinx.py": "not split yet",
-    "tests/test_run_page.py": "not split yet",
 }
 """The files that import more, each with its reason."""
 

@@ -14,7 +14,8 @@ from symgrad.lowering import lowered, make_plan
 from symgrad.tracing.captured.planned import Unplanned
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
-from tests.test_lowering import PROGRAMS, by_plan, local_equations
+from tests.local_equations import by_plan, local_equations
+from tests.test_captured_plans import PROGRAMS
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 jax = pytest.importorskip("jax")

@@ -10,21 +10,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from sphinx.errors import SphinxError
 from sphinx.testing.util import SphinxTestApp
 from sphinx.util.docutils import docutils_namespace
 
-from symgrad.errors import UnsupportedError
+from symgrad import Check, UnsupportedError, tracing
+from symgrad.explanation import proofs
 from symgrad.ops import TABLE
-from symgrad.oracles.comparisons import Check
 from symgrad.oracles.numerical import check_adjoint
-from symgrad.render.html.pieces import mathml
 from symgrad.sphinx.page_claims import UntrueError
 from tests.browser import browser
-from tests.test_fields import instead
+from tests.rows import instead
 
 LATEX = shutil.which("pdflatex") and shutil.which("kpsewhich") and not subprocess.run(
     ["kpsewhich", "fncychap.sty", "tabulary.sty"], capture_output=True, check=False
@@ -260,7 +258,7 @@ def test_an_oracle_that_disagrees_ends_the_build(tmp_path: Path, monkeypatch: py
         """An oracle of another mind."""
         return replace(check_adjoint(*arguments), passed=False)
 
-    monkeypatch.setattr("symgrad.explanation.proofs.check_adjoint", other)
+    monkeypatch.setattr(proofs, "check_adjoint", other)
     with pytest.raises(UntrueError, match=r"x\.grad disagrees with ⟨v, J u⟩"):
         project(tmp_path, {"index.md": "# Index\n\n```{symgrad} x*x\n:let: x=[1,2]\n```\n"})
 
@@ -313,23 +311,6 @@ def test_what_cannot_run_here_is_told_with_the_others(tmp_path: Path, monkeypatc
     def missing(*_: object, **__: object) -> None:
         raise UnsupportedError("PyTorch is not installed")
 
-    monkeypatch.setattr("symgrad.tracing.run_script", missing)
+    monkeypatch.setattr(tracing, "run_script", missing)
     with pytest.raises(UntrueError, match=r"(?s)index\.md:3.*PyTorch is not installed.*claimed"):
         project(tmp_path, {"index.md": "# Index\n\n```{symgrad-run}\nx = 1\n```\n\n{symgrad}`x@a -> x.grad = a`\n"})
-
-
-def test_formulas_are_whole_words_and_carry_their_latex() -> None:
-    made = mathml(
-        r"\begin{aligned} \mathtt{x.grad}_{p} &= \mathrm{out}_{p} \cr &\quad + 1 < 2 \end{aligned}", "block", True
-    )
-    assert '<mi class="tt">x.grad</mi>' in made
-    assert "<mi>out</mi>" in made
-    assert made.count("<mtr>") == 2
-    assert r"\mathtt{x.grad}_{p} &amp;=" in made
-
-
-def test_code_in_a_formula_is_code() -> None:
-    made = mathml(r"J = \texttt{diag((x <= 1) * (x\_a >= -1))} + \texttt{a} < 2")
-    assert '<mtext class="tt">diag((x &lt;= 1) * (x_a &gt;= -1))</mtext>' in made
-    assert '<mtext class="tt">a</mtext>' in made
-    ElementTree.fromstring(made)

@@ -6,7 +6,6 @@ differently from Python is refused, with both numbers.
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -22,13 +21,11 @@ import torch
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.explanation import Explanation
+from symgrad import Explanation, SymgradError, UnsupportedError, api, question
 from symgrad.language import read_program as language_read
-from symgrad.oracles.comparisons import Text, TextOutcome
-from symgrad.oracles.typed_text import ask_torch
+from symgrad.oracles.comparisons import TextOutcome
 from symgrad.question import read_once
-from symgrad.testing import check_backward
+from symgrad.testing import check_backward, references
 from symgrad_cli.main import main
 from tests.compare import assert_same
 
@@ -91,9 +88,9 @@ def misread(typed: str, as_read: str, **values: Any) -> Explanation:
     """The explanation of ``typed`` where its reading would be that of another text."""
     with pytest.MonkeyPatch.context() as patch:
         real: Callable[..., Any] = language_read
-        patch.setattr("symgrad.question._READINGS", OrderedDict())  # what was read before is kept by its text
-        patch.setattr("symgrad.question.read_program", lambda text, **given: real(as_read, **given))
-        patch.setattr("symgrad.api.find_inputs", lambda text, given=(): frozenset(values))
+        patch.setattr(question, "_READINGS", OrderedDict())  # what was read before is kept by its text
+        patch.setattr(question, "read_program", lambda text, **given: real(as_read, **given))
+        patch.setattr(api, "find_inputs", lambda text, given=(): frozenset(values))
         return symgrad.explain(typed, **values)
 
 
@@ -166,36 +163,10 @@ def test_drawn_numbers_are_the_same_on_both_sides() -> None:
 
 def test_a_formula_that_a_backward_is_held_against_is_the_typed_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A candidate was accused by a formula that is none of its author's."""
-    truth = importlib.import_module("symgrad.testing.references")
     check_backward(torch.sin, "x.sin()", x=torch.tensor([1.0, 2.0], dtype=torch.float64))
-    monkeypatch.setattr(truth, "read_once", lambda text, *given: read_once("x.cos()", *given))
+    monkeypatch.setattr(references, "read_once", lambda text, *given: read_once("x.cos()", *given))
     with pytest.raises(UnsupportedError, match="differently from Python"):
         check_backward(torch.sin, "x.sin()", x=torch.tensor([1.0, 2.0], dtype=torch.float64))
-
-
-def test_a_second_run_of_torchs_is_made_of_the_text_alone() -> None:
-    """The reader takes the place of the program's run: one forward pass and one backward of torch's for a plain text."""
-    counts = {"text": 0, "steps": 0}
-    with pytest.MonkeyPatch.context() as patch:
-        from symgrad import reference
-        from symgrad.oracles import typed_text as oracle
-
-        run, steps = reference.run_reference, oracle.run_torch
-
-        def counted(*arguments: Any) -> Any:
-            counts["text"] += 1
-            return run(*arguments)
-
-        def counted_steps(*arguments: Any) -> Any:
-            counts["steps"] += 1
-            return steps(*arguments)
-
-        patch.setattr(reference, "run_reference", counted)
-        patch.setattr(oracle, "run_torch", counted_steps)
-        symgrad.explain("softmax(x @ w + b, dim=-1)")
-        assert counts == {"text": 1, "steps": 0}
-        symgrad.explain("out[i] = Σ_j x[i,j]*a[j]")
-        assert counts["steps"] == 1
 
 
 @pytest.mark.slow
@@ -230,21 +201,3 @@ def test_texts_that_are_explained_in_several_threads_are_each_their_own() -> Non
         assert explanation.outcome is TextOutcome.EQUAL
         assert_same(n * np.array(X), explanation.gradients["x"].value)
     assert warnings.filters == filters
-
-
-def test_what_the_reader_computes_is_what_torch_says_of_a_text() -> None:
-    reading = language_read("x @ a")
-    given = {"x": np.array(X), "a": np.arange(12.0).reshape(3, 4)}
-    found = ask_torch(Text("x @ a"), reading.program, given, np.ones((2, 4)), ["x", "a"])
-    assert found is not None
-    assert found.text
-    assert_same(given["x"] @ given["a"], found.output)
-    expected = found.gradients["x"]
-    assert expected is not None
-    assert_same(np.ones((2, 4)) @ given["a"].T, expected)
-
-
-def test_torch_is_asked_for_the_call_in_the_second_order_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_steps = "symgrad.oracles.typed_text.torch_forward"
-    monkeypatch.setattr(by_steps, lambda *of: pytest.fail("the steps were requested"))
-    assert symgrad.explain("F.gelu(x) * x", order=2, x=0.5).passed

@@ -18,12 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.overrides import BaseTorchFunctionMode
 
 from symgrad.tracing import run_script
-from symgrad.tracing.record.patching import active_modes
 from symgrad.tracing.session.script import exit_status_of
-from symgrad.tracing.session.watch import WatchedRun
 from symgrad.tracing.story.events import Note
 from symgrad.tracing.story.session_pages import event_text
 from symgrad_cli.output import patience
@@ -295,42 +292,3 @@ def test_progress_is_told_to_a_terminal_only(terminal, monkeypatch):
         time.sleep(1.3)
     told = stream.getvalue()
     assert told == ("\rsymgrad: explaining train.py:3 … 1 s\r\x1b[K" if terminal else "")
-
-
-def test_standing_aside_leaves_torch_as_it_is():
-    """What Dynamo would trace or guard on is torch's own, however the observer's mode came to stand in the stack."""
-    places = [
-        (torch.Tensor, "backward"), (torch.autograd, "backward"), (torch.autograd, "grad"), (torch, "compile"),
-        (torch.autograd.Function, "apply"), (torch.overrides, "has_torch_function"),
-    ]  # fmt: skip
-    before = [vars(owner)[name] for owner, name in places]
-    watch, other = WatchedRun("script.py"), BaseTorchFunctionMode()
-    with watch.watching():
-        inside = [vars(owner)[name] for owner, name in places]
-        assert all(a is not b for a, b in zip(inside, before, strict=True))
-        with other, watch.recorder:
-            come_back = watch.recorder.stand_ins.step_aside()
-            assert active_modes() == [other]
-            assert all(vars(owner)[name] is value for (owner, name), value in zip(places, before, strict=True))
-            watch.recorder.stand_ins.step_aside()()  # one compiled function calls another
-            assert active_modes() == [other]
-            come_back()
-            assert active_modes() == [watch.recorder, other, watch.recorder]
-            assert all(vars(owner)[name] is value for (owner, name), value in zip(places, inside, strict=True))
-    assert all(vars(owner)[name] is value for (owner, name), value in zip(places, before, strict=True))
-    assert active_modes() == []
-
-
-def test_what_torch_says_of_compiling_bears_the_line_that_compiles(monkeypatch):
-    def compiling(function):
-        warnings.warn("as torch.compile would", UserWarning, stacklevel=2)
-        return function
-
-    monkeypatch.setattr(torch, "compile", compiling)
-
-    def compiles():
-        return torch.compile(abs)
-
-    with WatchedRun("script.py").watching(), pytest.warns(UserWarning, match="as torch.compile would") as found:
-        assert compiles() is abs
-    assert [(w.filename, w.lineno) for w in found] == [(__file__, compiles.__code__.co_firstlineno + 1)]
