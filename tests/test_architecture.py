@@ -863,7 +863,6 @@ def test_the_contract_stays_short() -> None:
 MOST_MODULES = 5
 """So many inner modules a file of tests may import: one that needs more has several subjects, or tells of behaviour."""
 OF_MANY_MODULES = {
-    "tests/test_notation_of_the_table.py": "not split yet",
     # the other half
     "tests/test_story.py": "not split yet",
     "tests/test_run.py": "not split yet",

@@ -7,7 +7,7 @@ import re
 import pytest
 import sympy as sp
 
-from symgrad.entries.readings import AxisView, condition_holds, drop_absent_operands
+from symgrad.entries.readings import AxisView, condition_holds, drop_absent_operands, parse_entry_equation
 from symgrad.entries.spec import View
 from symgrad.notation.meaning import EquationMeaning
 from symgrad.notation.read_write import read_statement
@@ -42,3 +42,8 @@ def test_conditions_on_options() -> None:
     assert not condition_holds("approximate=tanh", {"approximate": "none"})
     assert condition_holds("rank(y)=rank(x)", {"rank(x)": 2, "rank(y)": 2})
     assert not condition_holds("rank(y)=rank(x)", {"rank(x)": 2, "rank(y)": 1})
+
+
+def test_an_entry_that_does_not_read_is_our_fault_and_shows_its_own_text():
+    with pytest.raises(AssertionError, match=r"the equation 'out = \[x = ∞\]' does not read, at \(11, 12\)"):
+        parse_entry_equation("out = [x = ∞]")
