@@ -6,7 +6,6 @@ there twice has a name: ``t = (x + x ** 3).tanh(); v * (t + x * (1 - t ** 2))``.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -291,13 +290,8 @@ def derive_closed_form(program: Program, sweep: Sweep, wanted: str, classes: Cla
     wider = (divided, *(expand_repeated_products(one, *products) for one in (equation, divided)))
     for one in dict.fromkeys(other for other in wider if other != equation):
         form = here(sort_symmetric_indices(exponents_to_fractions(one), symmetric), rules=rules)
-        found = min((own for own in (form, found) if own is not None), key=count_names, default=None)
+        found = min((own for own in (form, found) if own is not None), key=lambda own: own.code.measure, default=None)
     return found
-
-
-def count_names(form: Form) -> tuple[int, int]:
-    """How many names are read in a form, then its characters: x ** 2 before x * x."""
-    return len(re.findall(r"[^\W\d]\w*", form.text)), len(form.text)
 
 
 def write_form(
