@@ -166,14 +166,6 @@ NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?![\w(])")
 """A name in a formula, but for what stands behind a dot, and what is called."""
 
 
-def see_through_pairs(node: SyntaxNode) -> SyntaxNode:
-    """z, of ``view_as_complex(z)``: to the reader they are complex numbers."""
-    match node:
-        case PythonCall(Name("view_as_complex"), [Name() as pairs]):
-            return pairs
-    return node
-
-
 class StepFormatter(SourceWriter):
     """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
 
@@ -188,6 +180,14 @@ class StepFormatter(SourceWriter):
         """One operation; of complex numbers, where the inputs are, though they are pairs here."""
         if not (self.spoken and isinstance(step.op, str) and entry_named(step.op).traits.complex_pairs):
             return super().step(step)
+
+        def see_through_pairs(node: SyntaxNode) -> SyntaxNode:
+            """z, of ``view_as_complex(z)``: to the reader they are complex numbers."""
+            match node:
+                case PythonCall(Name("view_as_complex"), [Name() as pairs]):
+                    return pairs
+            return node
+
         return rewrite_tree(write_complex_step(self, step), see_through_pairs)
 
     def maker(self, argument: Argument) -> None:
@@ -249,17 +249,13 @@ def write_operation(writer: StepFormatter, step: Apply) -> str:
     try:
         return write_python(writer.step(step))
     except (NoForm, *Refusals):  # showing must not fail
-        return f"{step.op}({', '.join(_argument(a) for a in step.arguments)})"
-
-
-def _argument(argument: Any) -> str:
-    """A name or a number."""
-    if not isinstance(argument, Constant):
-        return str(argument)
-    try:
-        return write_python(write_constant(argument.value))
-    except NoForm:
-        return str(argument.value)
+        shown = []
+        for argument in step.arguments:
+            text = str(argument.value if isinstance(argument, Constant) else argument)
+            with suppress(NoForm):
+                text = write_python(write_constant(argument.value)) if isinstance(argument, Constant) else text
+            shown.append(text)
+        return f"{step.op}({', '.join(shown)})"
 
 
 def with_labels(text: str, labels: Mapping[str, str]) -> str:
@@ -318,21 +314,19 @@ def list_program(program: RecordedProgram) -> str:
 
 def torch_choices(program: RecordedProgram, reasons: Mapping[str, str]) -> list[str]:
     """The steps at which a pullback takes torch's choice, one line each; what reaches a number that torch does not."""
-    return [
-        f"≈ {where}: {reason}{f': {format_step_in_double(program, name)}' if reason.endswith(IN_DOUBLES) else ''}"
-        if reason.startswith(OVERFLOWS)
-        else f"≈ {where}{':' if reason.startswith(NEAR_AN_EDGE) else ' has no derivative at this point:'} {reason}; "
-        "the numbers there follow torch's convention"
-        for name, where, reason in locate_steps(program, reasons)
-    ]
-
-
-def format_step_in_double(program: RecordedProgram, name: str) -> str:
-    """A step, each tensor that it reads as doubles: ``atan2(a.double(), b.double())``."""
-    step = program.recording.makers[name]
-    labels = {n: program.labels.get(n, n) for n in step.tensors}
-    wide = {n: f"{label if label.isidentifier() else f'({label})'}.double()" for n, label in labels.items()}
-    return StepWriter(program).text(step, wide).partition(" = ")[2]
+    said = []
+    for name, where, reason in locate_steps(program, reasons):
+        if not reason.startswith(OVERFLOWS):
+            near = ":" if reason.startswith(NEAR_AN_EDGE) else " has no derivative at this point:"
+            said.append(f"≈ {where}{near} {reason}; the numbers there follow torch's convention")
+        elif reason.endswith(IN_DOUBLES):  # each tensor that the step reads as doubles
+            step = program.recording.makers[name]
+            labels = {n: program.labels.get(n, n) for n in step.tensors}
+            wide = {n: f"{label if label.isidentifier() else f'({label})'}.double()" for n, label in labels.items()}
+            said.append(f"≈ {where}: {reason}: {StepWriter(program).text(step, wide).partition(' = ')[2]}")
+        else:
+            said.append(f"≈ {where}: {reason}")
+    return said
 
 
 def torch_conventions(program: RecordedProgram, rules: Mapping[str, str]) -> list[str]:

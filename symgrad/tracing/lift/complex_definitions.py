@@ -58,15 +58,15 @@ def scan_by_doubling(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
     return z.clone()
 
 
-def log_of_sum(x: Any, y: Any) -> Any:
-    """log(exp(x − m) + exp(y − m)) + m, for any constant m: the larger real part, so that nothing overflows."""
-    most = torch.maximum(x.detach().real, y.detach().real)
-    most = torch.where(most.isfinite(), most, 0)
-    return torch.log(torch.exp(x - most) + torch.exp(y - most)) + most
-
-
 def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
     """The logarithms of the sums of exponentials so far; which of the logarithms torch has is data."""
+
+    def log_of_sum(x: Any, y: Any) -> Any:
+        """log(exp(x − m) + exp(y − m)) + m, for any constant m: the larger real part, so that nothing overflows."""
+        most = torch.maximum(x.detach().real, y.detach().real)
+        most = torch.where(most.isfinite(), most, 0)
+        return torch.log(torch.exp(x - most) + torch.exp(y - most)) + most
+
     found = scan_by_doubling(z, dim, log_of_sum)
     away = torch.logcumsumexp(z.detach(), dim).imag - found.detach().imag
     return found + 2j * math.pi * torch.nan_to_num(torch.round(away / (2 * math.pi)))

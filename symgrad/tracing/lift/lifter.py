@@ -95,7 +95,13 @@ class Lifter(LiftContext):
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "unknown":
-            raise explain_unrecorded(node)
+            said = {
+                COMPILED: "a gradient comes from what torch.compile made: its program is one opaque call",
+                ASIDE: "a gradient comes from something that was not recorded, such as compiled code",
+            }.get(node.made_by)
+            place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
+            open_to_see = () if said is None else (f"{UNCOMPILED} symgrad run … runs the same uncompiled",)
+            raise UnsupportedError(said or UNRECORDED, found=(place,), hints=open_to_see)
         elif node.kind == "shift":
             self.shifted(node)
         elif node.kind == "gradient":
@@ -124,8 +130,16 @@ class Lifter(LiftContext):
             if rewrites.is_module_hook_call(call):
                 call = replace(call, spelling=boxes.SPELLING)
             self.box(node, call, str(refusal))
-        else:
-            self.origins.update(self.origin_of(node, begin))
+            return
+        call, name = node.maker, self.refs[id(node)].name
+        steps = tuple(step.result.name for step in self.builder.steps[begin:])
+        if name in steps and not any(step in self.boxes for step in steps):  # the call behind its steps
+            read = tuple(n for n in call.operands if n.carries)
+            box = UnderivedCall(
+                name, call.spelling, "", call, node.index, read, tuple(self.refs[id(n)].name for n in read)
+            )
+            steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
+            self.origins[name] = CallOrigin(box, steps)
 
     def said(self, node: Node) -> None:
         """A call as an equal one before it, or each way in turn."""
@@ -173,17 +187,6 @@ class Lifter(LiftContext):
         )
         put = ", ".join(dict.fromkeys(where.short for where in node.hooked))
         self.box(node, call, f"its gradient is what the hook registered in {put} returns")
-
-    def origin_of(self, node: Node, begin: int) -> dict[str, CallOrigin]:
-        """The call behind the steps from ``begin`` on, by its result's name; nothing where one is a black box."""
-        call, name = node.call, self.refs[id(node)].name
-        steps = tuple(step.result.name for step in self.builder.steps[begin:])
-        if call is None or name not in steps or any(step in self.boxes for step in steps):
-            return {}
-        steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
-        read = tuple(n for n in call.operands if n.carries)
-        names = tuple(self.refs[id(n)].name for n in read)
-        return {name: CallOrigin(UnderivedCall(name, call.spelling, "", call, node.index, read, names), steps)}
 
 
 def lift_detached(lifter: Lifter, node: Node) -> None:
@@ -245,20 +248,6 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
     ):
         raise Refused("")  # places counted from the end: `by_index_probe` counts them from the front
     return bench.apply_op(op, spelling, gather_tensor_list(op, arguments), keywords, bench.wish(node))
-
-
-IN_THE_OPEN = f"{UNCOMPILED} symgrad run … runs the same uncompiled"
-"""What makes visible what a compiler made."""
-
-
-def explain_unrecorded(node: Node) -> UnsupportedError:
-    """What is said of a tensor that nobody saw being made: by the compiler, where torch's graph shows that."""
-    place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
-    said = {
-        COMPILED: "a gradient comes from what torch.compile made: its program is one opaque call",
-        ASIDE: "a gradient comes from something that was not recorded, such as compiled code",
-    }.get(node.made_by)
-    return UnsupportedError(said or UNRECORDED, found=(place,), hints=() if said is None else (IN_THE_OPEN,))
 
 
 Way = Callable[[LiftContext, Node], Ref]

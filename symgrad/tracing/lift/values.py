@@ -8,7 +8,7 @@ torch computed, as far as the precision of its type goes. If a value is not, the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -88,7 +88,11 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
         elif inside[name]:
             again = {**arrays}
             evaluate_step(step, again)
-            if not composite_agrees(arrays[name], [again[name], *(arrays[inner] for inner in inside[name])]):
+            torchs = as_float(arrays[name])
+            within = [as_float(arrays[inner]) for inner in inside[name]]
+            sound = np.isfinite(torchs).all() <= all(np.isfinite(array).all() for array in within)
+            size = float(np.abs(torchs).max(initial=0))
+            if not sound or not np.allclose(as_float(again[name]), torchs, rtol=0, atol=NEAR * size, equal_nan=True):
                 what = next(before.called for before in lifted.program.steps if before.result.name == name)
                 return lifted, (f"{what} is not expanded: on these numbers its steps overflow or lose digits",)
     owner = {inner: name for name, steps in inside.items() for inner in steps}
@@ -103,14 +107,6 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
     lifted.program, lifted.arrays, lifted.labels = whole, arrays, labels
     lifted.lines, lifted.origins = lines, origins
     return lifted, stays
-
-
-def composite_agrees(torchs: Array, steps: Sequence[Array]) -> bool:
-    """Whether the steps inside, of which the first is the result, are what torch's one call gives."""
-    own, *inner = map(as_float, steps)
-    sound = np.isfinite(as_float(torchs)).all() <= all(np.isfinite(array).all() for array in inner)
-    size = float(np.abs(as_float(torchs)).max(initial=0))
-    return bool(sound) and bool(np.allclose(own, as_float(torchs), rtol=0, atol=NEAR * size, equal_nan=True))
 
 
 def steps_of_expansion(before: Program, after: Program) -> dict[str, tuple[str, ...]]:

@@ -57,18 +57,6 @@ def make_last_call(scene: Scene) -> LastCall:
     )
 
 
-def explain_new_leaf(scene: Scene, node: Node) -> str | None:
-    """A leaf that was made of what a cut left; None where all that lies behind the cut is reached in another way."""
-    assert node.cut is not None
-    behind = scene.behind(node.cut)
-    lost = [name for name, reached in behind if not reached]
-    if behind and not lost:
-        return None
-    tensor = node.owner()
-    who = list_without_gradient(lost or ["what it was computed from"])
-    return f"{who}: {describe_graph_break(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
-
-
 def list_without_gradient(names: Sequence[str]) -> str:
     """``w gets nothing``, ``w, b get nothing``."""
     who = list(dict.fromkeys(names))
@@ -111,9 +99,15 @@ def explain_missing_gradients(call: Findings) -> list[str]:
         notes.append(f"{unasked[0]} has requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:
         notes.append(f"{list_names(unasked)} have requires_grad=False, so their .grad stays None")
-    if scene.kind != "grad":
-        made = (explain_new_leaf(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
-        notes += [note for note in made if note is not None]
+    for node in scene.order if scene.kind != "grad" else ():  # leaves that were made of what a cut left
+        if node.kind != "leaf" or node.cut is None:
+            continue
+        behind = scene.behind(node.cut)
+        lost = [name for name, reached in behind if not reached]
+        if lost or not behind:  # else all that lies behind the cut is reached in another way
+            who = list_without_gradient(lost or ["what it was computed from"])
+            new = scene.sight.get(id(node.owner()), "it")
+            notes.append(f"{who}: {describe_graph_break(node.cut, new, node.where, scene.where)}")
     return list(dict.fromkeys(notes))[:8]
 
 

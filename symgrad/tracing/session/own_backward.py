@@ -106,36 +106,28 @@ class BackwardSensor:
     def refused(self, error: Exception) -> list[str]:
         """What a backward did that torch does not take, as ``error`` says."""
         refusal = find_refusal(error)
-        if refusal is Refusal.MISCOUNTED:
-            return [line for own, seen in self.seen.items() for line in explain_returned_count(self.calls[own], seen)]
+        lines = []
+        for own, seen in self.seen.items() if refusal is Refusal.MISCOUNTED else ():
+            given, wanted = len(seen.parts), len(self.calls[own].arguments)
+            if given < wanted or any(part is not None for part in seen.parts[wanted:]):  # torch lets None go by
+                name = self.calls[own].spelling.removesuffix(".apply")
+                lines.append(
+                    f"{name}.backward returned {count_noun(given, 'gradient')} ({seen.where}), and {name}.forward has "
+                    f"{count_noun(wanted, 'input')}: return one for each, in their order, None for inputs without one"
+                )
         if refusal is Refusal.OTHER_GRADIENT:
             every = (said for call, seen in self.returned() for _, said in compare_returned(call, seen, taken=False))
             return list(dict.fromkeys(every))
-        if refusal is Refusal.SHARED_MEMORY:
-            return [line for own, where in self.ended.items() for line in explain_write_to_seed(self.calls[own], where)]
-        return []
-
-
-def explain_returned_count(call: TorchCall, seen: ReturnedParts) -> Iterator[str]:
-    """Another number of gradients than the forward has inputs; torch lets more go by that are all None."""
-    given, wanted = len(seen.parts), len(call.arguments)
-    if given < wanted or any(part is not None for part in seen.parts[wanted:]):
-        name = call.spelling.removesuffix(".apply")
-        yield (
-            f"{name}.backward returned {count_noun(given, 'gradient')} ({seen.where}), and {name}.forward has "
-            f"{count_noun(wanted, 'input')}: return one for each, in their order, None for inputs without one"
-        )
-
-
-def explain_write_to_seed(call: TorchCall, where: str) -> Iterator[str]:
-    """A v whose entries are one number in memory, in a backward that ended by torch's word about such a tensor."""
-    for v in call.observation.live:
-        if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
-            name, strides = call.spelling.removesuffix(".apply"), tuple(v.stride())
-            yield (
-                f"{name}.backward wrote into such a tensor ({where}). The v it received is one: {shape_text(v.shape)} "
-                f"with strides {strides}, as the backward of sum passes it; v must not be modified"
-            )
+        for own, where in self.ended.items() if refusal is Refusal.SHARED_MEMORY else ():
+            for v in self.calls[own].observation.live:  # whose entries are one number in memory
+                if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
+                    name, strides = self.calls[own].spelling.removesuffix(".apply"), tuple(v.stride())
+                    lines.append(
+                        f"{name}.backward wrote into such a tensor ({where}). The v it received is one: "
+                        f"{shape_text(v.shape)} with strides {strides}, as the backward of sum passes it; v must "
+                        "not be modified"
+                    )
+        return lines
 
 
 def compare_returned(call: TorchCall, seen: ReturnedParts, taken: bool = True) -> Iterator[tuple[Node, str]]:

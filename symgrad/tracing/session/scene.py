@@ -70,8 +70,13 @@ class Scene:
         self.sight = frame_names.names_in_sight(frames.user_frame()) if found is None else {**found.sight}
         self.passed: Mapping[Any, Array] = {}
         self.asked = given.asked
-        owned = [(n, n.owner()) for n in self.order if n.kind == "leaf"]
-        self.leaves: list[tuple[Node, Any]] = sort_as_read([(n, t) for n, t in owned if t is not None], self.order)
+        first: dict[int, tuple[int, int]] = {}  # where the forward pass reads each
+        for call in (n.call for n in self.order if n.call is not None):
+            for place, source in enumerate(call.nodes):
+                first[id(source)] = min(first.get(id(source), (call.number, place)), (call.number, place))
+        owned = ((n, n.owner()) for n in self.order if n.kind == "leaf")
+        self.leaves: list[tuple[Node, Any]] = [(n, t) for n, t in owned if t is not None]
+        self.leaves.sort(key=lambda pair: first.get(id(pair[0]), (0, 0)))
         if found is not None:
             self.leaves = [(node, node.held) for node in found.wrt]
         elif self.asked is not None:
@@ -171,16 +176,6 @@ def capture_request(ask: DerivativeRequest, ends: Sequence[Node]) -> Capture:
     if lost:
         raise UnsupportedError(f"there is no path from {list_names(lost)} to the result of its function")
     return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
-
-
-def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:
-    """``leaves`` in the order in which the forward pass reads them."""
-    first: dict[int, tuple[int, int]] = {}
-    for node in order:
-        if node.call is not None:
-            for place, source in enumerate(node.call.nodes):
-                first[id(source)] = min(first.get(id(source), (node.call.number, place)), (node.call.number, place))
-    return sorted(leaves, key=lambda pair: first.get(id(pair[0]), (0, 0)))
 
 
 def grad_state(gradient: Any) -> tuple[int, int]:

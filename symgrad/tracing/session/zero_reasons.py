@@ -113,7 +113,15 @@ def explain_zeros(call: Findings) -> list[str]:
         digits = " (the digits are rounding)" if row.rounding else ""
         said = row.why
         if reason is not None:
-            said = reason.says(row.name, describe_step(program, call.told.said, reason.step), program.labels)
+            step, lines = reason.step, call.told.said
+            name = step.result.name  # what the script calls it, or what computes it, and where
+            text = program.labels.get(name, name)
+            if UNNAMED.fullmatch(text) or name in program.ends:
+                read = ((other, program.labels.get(other, other)) for other in step.tensors)
+                merged = any(UNNAMED.fullmatch(label) and other not in lines for other, label in read)
+                written = lines.get(name) if merged else None
+                text = written or with_labels(right_side(program.recording, step), program.labels)
+            said = reason.says(row.name, f"{text}{program.place(name)}", program.labels)
         found.setdefault((digits, said, row.boxed), []).append(row)
     return [
         f"{'the gradient in torch' if boxed else f'{letter}ᵀJ'} with respect to {list_leaf_names(some)} is "
@@ -121,18 +129,6 @@ def explain_zeros(call: Findings) -> list[str]:
         for (digits, said, boxed), some in found.items()
         if said or digits
     ]
-
-
-def describe_step(program: Capture, lines: Mapping[str, str], step: Apply) -> str:
-    """What a step's result is called by the script, or what computes it, and where."""
-    name = step.result.name
-    label = program.labels.get(name, name)
-    numbered = UNNAMED.fullmatch(label) or name in program.ends
-    merged = any(UNNAMED.fullmatch(program.labels.get(read, read)) and read not in lines for read in step.tensors)
-    text = lines.get(name) if merged else None
-    if text is None:
-        text = with_labels(right_side(program.recording, step), program.labels)
-    return f"{text if numbered else label}{program.place(name)}"
 
 
 def explain_detaches(call: Findings) -> Iterator[str]:
