@@ -1,9 +1,9 @@
 """How a torch function is spelled, what kind of function it is, and what one call of it was given.
 
 Comes in: a function as torch hands it to a mode (a builtin, a method descriptor, a property's getter, a Python
-function). Goes out: `Facts`; of a call that is about to run also what it reads and writes, a `PendingCall`; of a call
-of ``backward`` or ``grad``, in whichever of torch's three ways, `BackwardArgs`, whose weights are copies, so that what
-happens to a tensor during the call does not change what was asked.
+function). Goes out: `Facts`; the tensors that a call writes; of a call of ``backward`` or ``grad``, in whichever of
+torch's three ways, `BackwardArgs`, whose weights are copies, so that what happens to a tensor during the call does not
+change what was asked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.overrides import resolve_name
 from symgrad.ops.calls.call_texts import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
 from symgrad.ops.lookup import ATTRIBUTES, find
 from symgrad.tracing.record.isolation import suppress_warnings
-from symgrad.tracing.record.trace import Node, tensors_in
+from symgrad.tracing.record.trace import tensors_in
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
@@ -63,20 +63,6 @@ class Facts:
     def reads(self) -> bool:
         """Whether an in-place function reads what it overwrites."""
         return self.writes and self.spelling.rpartition(".")[2] not in BLIND
-
-
-@dataclass
-class PendingCall:
-    """A call before it ran: what it was given, what it will write and read, and the nodes of all that."""
-
-    function: Any
-    known: Facts
-    given: Any
-    written: list[Any]
-    reading: list[Any]
-    nodes: dict[int, Node]
-    random: Any
-    versions: list[tuple[Any, int | None]]
 
 
 @lru_cache(maxsize=4096)

@@ -23,7 +23,6 @@ from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Role
 from symgrad.render.numbers import format_array, format_digits
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.lift import LiftedProgram
 from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.graph_breaks import find_unread_results
 from symgrad.tracing.record.names import name_nodes
@@ -92,7 +91,13 @@ def explain_missing_gradients(call: Findings) -> list[str]:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = describe_graph_break(node.cut, "", None, scene.where).removeprefix("the path was ")
                 notes.append(f"one path from {who} was {cut}: its share of {call.letter}ᵀJ is missing")
-    notes += explain_extracted_numbers(scene, lifted)
+    for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
+        taken = scene.watch.recorder.taken.get(value) if isinstance(value, float) else None
+        if taken is not None:  # a number that was taken out of a tensor looks like a constant
+            names = ", ".join(dict.fromkeys(name for name, _ in scene.behind(taken)))
+            how = describe_graph_break(taken, "", None, scene.where).removeprefix("the path was ")
+            path = f"one path{f' from {names}' if names else ''} was {how}"
+            notes.append(f"{path}: it continues with a number ({value:.6g}), not a tensor")
     if scene.kind == "grad" and (nowhere := list_unreached_inputs(scene, nameless=False)):
         notes.append(f"{nowhere}: torch gives None there, or zeros with materialize_grads=True")
     if len(unasked) == 1:
@@ -124,17 +129,6 @@ def explain_unread_results(call: Findings) -> Iterator[str]:
                 f"the result of {aside.spelling} ({where}) is not used, so its backward never runs; whatever should "
                 "get a gradient through it has to be computed from its result"
             )
-
-
-def explain_extracted_numbers(scene: Scene, lifted: LiftedProgram) -> Iterator[str]:
-    """Numbers of the program that were taken out of tensors: they look like constants."""
-    for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
-        cut = scene.watch.recorder.taken.get(value) if isinstance(value, float) else None
-        if cut is not None:
-            who = ", ".join(dict.fromkeys(name for name, _ in scene.behind(cut)))
-            who = f" from {who}" if who else ""
-            how = describe_graph_break(cut, "", None, scene.where).removeprefix("the path was ")
-            yield f"one path{who} was {how}: it continues with a number ({value:.6g}), not a tensor"
 
 
 def explain_none_grad(

@@ -73,22 +73,19 @@ def request_event(watch: History, ask: DerivativeRequest, result: Any) -> CallEv
     if ask.word == "vmap":
         asked, around = [one for one in ask.inside.requests if one.word != "vmap"], ask.inside.around
         inner = next((one for one in asked if all(other.word == "vmap" for other in around(one))), None)
-        return None if inner is None else vmap_event(watch, ask, inner, result)
+        if inner is None:
+            return None
+        event = transform_event(watch, inner, [node.held for node in inner.results], ask.title)
+        batches = 1 + len(around(inner))  # each has an axis of its own
+        sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
+        count = count_noun(int(np.prod(sizes, dtype=object)), "example")
+        said = f"vmap runs all {count} at once; only the first is shown"
+        if isinstance(event, Note):
+            return replace(event, more=(f"  {said}", *event.more))
+        return replace(event, lead=(said, *event.lead))
     if not ask.ran:
         raise UnsupportedError("its function never ran")
     return transform_event(watch, ask, returned, ask.title)
-
-
-def vmap_event(watch: History, ask: DerivativeRequest, inner: DerivativeRequest, result: Any) -> CallEvent | Note:
-    """``vmap(grad(f))``: the first example's, told as one."""
-    event = transform_event(watch, inner, [node.held for node in inner.results], ask.title)
-    batches = 1 + len(ask.inside.around(inner))  # each has an axis of its own
-    sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
-    count = count_noun(int(np.prod(sizes, dtype=object)), "example")
-    said = f"vmap runs all {count} at once; only the first is shown"
-    if isinstance(event, Note):
-        return replace(event, more=(f"  {said}", *event.more))
-    return replace(event, lead=(said, *event.lead))
 
 
 def transform_event(watch: History, ask: DerivativeRequest, returned: Sequence[Any], title: str) -> CallEvent | Note:

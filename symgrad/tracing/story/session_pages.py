@@ -198,6 +198,8 @@ def session_html(session: Session) -> str:
 
 def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int]:
     """What is told in full, what on a line, and how much is only counted; a call that repeats one goes to it."""
+    from symgrad.render.html.pieces import inline_picture
+
     full: list[PageEvent] = []
     brief: list[PageEvent] = []
     first: dict[tuple[str, int, int], PageEvent] = {}
@@ -210,7 +212,13 @@ def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int
                 first[*line, event.like].again.append(event)
                 continue
         if len(full) < MOST_CALLS:
-            full.append(make_full_event(event, key))
+            blocks = event_section(event, lit=True).blocks
+            told = PageEvent(key, event.where, event_title(event), *event_verdict(event), blocks)
+            if isinstance(event, CallEvent):
+                picture = inline_picture(event.picture, key) if event.picture else None
+                folded = () if event.repeated and not event.failure else tuple(list_folded_blocks(event))
+                told = replace(told, picture=picture, folded=folded)
+            full.append(told)
             if isinstance(event, CallEvent) and not event.repeated:
                 first[*line, event.number] = full[-1]
         elif (len(brief) - wrong if event.agrees else wrong) < MOST_SHORT:
@@ -225,19 +233,6 @@ def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int
         else:
             left += 1
     return full, brief, left
-
-
-def make_full_event(event: CallEvent | Note, key: str) -> PageEvent:
-    """One event in full."""
-    from symgrad.render.html.pieces import inline_picture
-
-    blocks = event_section(event, lit=True).blocks
-    found = PageEvent(key, event.where, event_title(event), *event_verdict(event), blocks)
-    if isinstance(event, Note):
-        return found
-    picture = inline_picture(event.picture, key) if event.picture else None
-    folded = () if event.repeated and not event.failure else tuple(list_folded_blocks(event))
-    return replace(found, picture=picture, folded=folded)
 
 
 def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
@@ -305,17 +300,14 @@ def list_sources(session: Session, events: Sequence[SourceLine]) -> tuple[Source
         lines = session.source.splitlines() if file == session.file else linecache.getlines(file)
         marks = {where.line for where in events if where.file == file}
         if lines:
-            rows = tuple(list_source_rows([line.rstrip("\n") for line in lines], marks))
+            near = {n for mark in marks for n in range(mark - AROUND, mark + AROUND + 1)} or {*range(2 * AROUND)}
+            rows: list[SourceRow] = []
+            for row, line in enumerate(lines, 1):
+                if (len(lines) <= MOST_LINES or row in near) and len(rows) < MOST_LINES:
+                    skipped = row - 1 - (rows[-1].number if rows else 0)
+                    rows.append(SourceRow(row, truncate_end(line.rstrip("\n"), LONGEST), skipped, row in marks))
             name = session.script if file == session.file else file.rpartition("/")[2]
-            found.append(SourceListing(f"file-{number}", name, file, rows, len(lines) - rows[-1].number if rows else 0))
+            found.append(
+                SourceListing(f"file-{number}", name, file, tuple(rows), len(lines) - rows[-1].number if rows else 0)
+            )
     return tuple(found)
-
-
-def list_source_rows(lines: Sequence[str], marks: set[int]) -> Iterator[SourceRow]:
-    """The lines that are shown, numbered from 1."""
-    whole, before, count = len(lines) <= MOST_LINES, 0, 0
-    near = {n for mark in marks for n in range(mark - AROUND, mark + AROUND + 1)} if marks else set(range(2 * AROUND))
-    for number, line in enumerate(lines, 1):
-        if (whole or number in near) and count < MOST_LINES:
-            yield SourceRow(number, truncate_end(line, LONGEST), number - before - 1, number in marks)
-            before, count = number, count + 1
