@@ -71,13 +71,6 @@ def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array
     return lifter(basics.reshape, picked, (-1,), called=name)
 
 
-def has_ties(node: Node) -> bool:
-    """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
-    if plain_word(node.maker.spelling) not in RANKED:
-        return False
-    return any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes if n.carries)
-
-
 BASES = {torch.float64: 2**26, torch.float32: 2**12}
 """Of what size digits have squares that a type holds exactly; 16 in the others."""
 

@@ -22,7 +22,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import as_float
-from symgrad.ops.calls.registry import SHARING
+from symgrad.ops.calls.registry import RANKED, SHARING
 from symgrad.ops.lookup import basics, find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import (
@@ -143,7 +143,8 @@ class Lifter(LiftContext):
 
     def said(self, node: Node) -> None:
         """A call as an equal one before it, or each way in turn."""
-        tied = entry_choices.has_ties(node)
+        ranks = plain_word(node.maker.spelling) in RANKED  # of equal entries each place is the algorithm's own
+        tied = ranks and any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes if n.carries)
         learning = templates.PendingTemplate(self, node)
         if not tied and learning.reuse():
             return
@@ -238,7 +239,14 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
         ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
         if np.array_equal(as_float(bench.arrays[ref.name]), as_float(node.value()), equal_nan=True):
             return ref
-        return lift_rounding_cast(bench, node, ref)
+        found = bench(role_entry(Role.HANDS_ON), ref, called=bench.wish(node))
+        rounds = "" if bench.within else HALVES.get(str(node.held.dtype), "")
+        if rounds:  # a cast of the script's own; one without a name is called x_fp16
+            bench.spellings[found.name] = f"Tensor.{rounds}"
+        if rounds and id(node) not in bench.names:
+            label_rounded(bench, found, ref, rounds)
+            bench.arrays[found.name] = node.value()
+        return found
     op = find(spelling)
     if op is None or op.traits.complex_pairs:
         raise Refused(f"{plain_spelling(call.spelling)} {UNKNOWN}")
@@ -252,18 +260,6 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
 
 Way = Callable[[LiftContext, Node], Ref]
 """One way to lift a call."""
-
-
-def lift_rounding_cast(bench: LiftContext, node: Node, ref: Ref) -> Ref:
-    """A cast of the script's own that rounds, as a step that says so; one without a name is called ``x_fp16``."""
-    found = bench(role_entry(Role.HANDS_ON), ref, called=bench.wish(node))
-    word = HALVES.get(str(node.held.dtype), "")
-    if word and not bench.within:
-        bench.spellings[found.name] = f"Tensor.{word}"
-        if id(node) not in bench.names:
-            label_rounded(bench, found, ref, word)
-            bench.arrays[found.name] = node.value()
-    return found
 
 
 HALVES = {"torch.bfloat16": "bfloat16", "torch.float16": "half", "torch.float32": "float"}

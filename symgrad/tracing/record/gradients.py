@@ -9,7 +9,7 @@ torch's own graph afterwards; where that is another, the result has no past, and
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,14 +64,10 @@ class RecordedGradient:
         return tuple(node for node in (*self.outputs, *self.weights, *self.inputs, *self.before) if node is not None)
 
 
-PendingGradient = tuple[str, RecordedGradient, Sequence[Any]]
-"""One call before it ran: its kind, the gradient that it will give, and the tensors that it is by."""
-
-
 def expect_gradient(
     recorder: Any, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any
-) -> PendingGradient | None:
-    """What a call will give, if that can be differentiated again."""
+) -> Callable[[Any], None] | None:
+    """What gives nodes to what a call gives, if that can be differentiated again: returned, or in ``.grad`` then."""
     kind = CALLS[spelling]
     given = BackwardArgs.of(kind, function, args, keywords)
     if not given.again or given.batched or has_no_numbers([*given.outputs, *(given.asked or ())]):
@@ -86,7 +82,22 @@ def expect_gradient(
     before = read_grad(tensors) if kind == "backward" else [None] * len(tensors)
     nodes = tuple(recorder.node_of(t) for t in tensors)
     old = tuple(None if t is None else recorder.node_of(t) for t in before)
-    return kind, RecordedGradient(outputs, weights, nodes, old), tensors
+    gradient = RecordedGradient(outputs, weights, nodes, old)
+
+    def note(result: Any) -> None:
+        where = frames.user_line(recorder.calls)
+        recorder.calls += 1
+        found = result.values() if isinstance(result, dict) else result
+        for place, tensor in enumerate(read_grad(tensors) if kind == "backward" else found):
+            if tensor is not None and not tensor.requires_grad:
+                record_lost_history(recorder, gradient, tensor, where)
+            if tensor is None or not tensor.requires_grad or recorder.knows(tensor):
+                continue
+            node = detached_node("gradient", tensor, where, index=place, parents=gradient.parents, gradient=gradient)
+            gradient.results[place] = weakref.ref(node)
+            recorder.register(tensor, node)
+
+    return note
 
 
 def read_grad(tensors: Sequence[Any]) -> list[Any]:
@@ -103,21 +114,6 @@ def note_hook(recorder: Any, tensor: Any) -> None:
     with suppress_warnings():
         node.hooks = weakref.ref(tensor._backward_hooks)
     node.hooked = (*node.hooked, frames.user_line())
-
-
-def note_results(recorder: Any, asked: PendingGradient, result: Any) -> None:
-    """Give what a call gave its nodes: what was returned, or what stands in ``.grad`` now."""
-    (kind, gradient, tensors), where = asked, frames.user_line(recorder.calls)
-    recorder.calls += 1
-    found = result.values() if isinstance(result, dict) else result
-    for place, tensor in enumerate(read_grad(tensors) if kind == "backward" else found):
-        if tensor is not None and not tensor.requires_grad:
-            record_lost_history(recorder, gradient, tensor, where)
-        if tensor is None or not tensor.requires_grad or recorder.knows(tensor):
-            continue
-        node = detached_node("gradient", tensor, where, index=place, parents=gradient.parents, gradient=gradient)
-        gradient.results[place] = weakref.ref(node)
-        recorder.register(tensor, node)
 
 
 def record_lost_history(recorder: Any, gradient: RecordedGradient, tensor: Any, where: SourceLine) -> None:

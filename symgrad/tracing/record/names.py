@@ -42,7 +42,7 @@ def name_nodes(
     """
     names = dict(known)
     for node in order:
-        if id(node) not in names and (own := own_name(node, in_sight)) is not None:
+        if id(node) not in names and (own := in_sight.get(id(node.owner()))) is not None:
             names[id(node)] = own
     names = {**name_assigned(order, outside, given), **names}
     if given:
@@ -55,18 +55,13 @@ def name_nodes(
     )
     inside = {**read, **name_module_arguments(order, words), **assigned}
     known = {**inside, **names}
-    views = ((id(n), view_text(n, lambda base: known.get(id(base), own_name(base, in_sight)))) for n in order)
+    views = ((id(n), view_text(n, lambda base: known.get(id(base), in_sight.get(id(base.owner()))))) for n in order)
     inside |= {key: text for key, text in views if text is not None}
     results = name_module_results(order, words)
     found = {**inside, **name_as_read(order, user_place), **results}
     said = {id(n): Suggested(found[id(n)]) for n in order if id(n) in found}
     blocks = {key: str(name) for key, name in results.items() if not isinstance(name, Suggested)}
     return {**said, **blocks, **names}
-
-
-def own_name(node: Node, in_sight: Mapping[int, str]) -> str | None:
-    """What the tensor itself is called."""
-    return in_sight.get(id(node.owner()))
 
 
 def find_readers(order: Sequence[Node]) -> Mapping[int, list[Node]]:

@@ -42,7 +42,13 @@ class WatchedRun(History):
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         here = weakref.ref(self)
-        os.register_at_fork(after_in_child=lambda: _stop_in_child(here()))
+
+        def stop() -> None:
+            """A forked child is a process of its own: nothing is told of it."""
+            if (watch := here()) is not None:
+                watch.busy = watch.recorder.paused = True
+
+        os.register_at_fork(after_in_child=stop)
         self.steps = OptimizerSteps(self.recorder)
         self.sweep: jacobian_sweeps.JacobianSweep | None = None
         self.sweeps, self.settled, self.sweeping, self.counted = 0, False, False, False
@@ -304,12 +310,6 @@ class WatchedRun(History):
                 names, tensor, node, self.last, self.emptied.get(tensor), self.filled_names
             )
             self.say(Note(where, said))
-
-
-def _stop_in_child(watch: WatchedRun | None) -> None:
-    """A forked child is a process of its own: nothing is told of it."""
-    if watch is not None:
-        watch.busy = watch.recorder.paused = True
 
 
 def make_unseen_event(number: int, where: SourceLine, problem: str) -> CallEvent:
