@@ -227,13 +227,9 @@ class StepWriter:
         return f"{labels.get(step.result.name, step.result.name)} = {with_labels(code, labels)}"
 
 
-def right_side(
-    program: Program, step: Apply, told: frozenset[str] = frozenset(), pulled: Mapping[str, str] | None = None
-) -> str:
-    """What a step computes, in names."""
-    writer = StepFormatter(program)
-    writer.told, writer.pulled = told, pulled or {}
-    return write_operation(writer, step)
+def right_side(program: RecordedProgram, step: Apply) -> str:
+    """What a step computes, in the names of the labels."""
+    return with_labels(write_operation(StepFormatter(program.recording), step), program.labels)
 
 
 def write_operation(writer: StepFormatter, step: Apply) -> str:
@@ -280,9 +276,11 @@ def program_line(program: Program, pulled: Mapping[str, str]) -> str:
     steps = listed_steps(program, dict.fromkeys(named, ""))
     if not steps:
         return program.output
+    writer = StepFormatter(program)
+    writer.told, writer.pulled = named, pulled
     if len(steps) == 1 and steps[0].result.name == program.output:
-        return right_side(program, steps[0], named, pulled)
-    return "; ".join(f"{step.result.name} = {right_side(program, step, named, pulled)}" for step in steps)
+        return write_operation(writer, steps[0])
+    return "; ".join(f"{step.result.name} = {write_operation(writer, step)}" for step in steps)
 
 
 def list_program(program: RecordedProgram) -> str:

@@ -25,7 +25,7 @@ from symgrad.language import expand_composites, why_whole
 from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
 from symgrad.ops.lookup import entry_named
-from symgrad.program import Apply, Program, VectorProduct
+from symgrad.program import Apply, VectorProduct
 from symgrad.shapes import Shape
 from symgrad.tracing.lift import TWICE, LiftedProgram, Refused, assign_labels
 from symgrad.tracing.record.trace import Node, real_precision
@@ -79,7 +79,16 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
     if not lifted.program.steps:
         return lifted, ()
     whole = expand_composites(lifted.program)
-    inside = steps_of_expansion(lifted.program, whole)
+    known = {step.result.name for step in lifted.program.steps}
+    inside: dict[
+        str, tuple[str, ...]
+    ] = {}  # the steps that came in place of each, but for the last, which has its name
+    waiting: list[str] = []
+    for step in whole.steps:
+        waiting.append(step.result.name)
+        if waiting[-1] in known:
+            inside[waiting[-1]] = tuple(waiting[:-1])
+            waiting = []
     arrays = dict(lifted.arrays)
     for step in whole.steps:
         name = step.result.name
@@ -107,20 +116,6 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
     lifted.program, lifted.arrays, lifted.labels = whole, arrays, labels
     lifted.lines, lifted.origins = lines, origins
     return lifted, stays
-
-
-def steps_of_expansion(before: Program, after: Program) -> dict[str, tuple[str, ...]]:
-    """The steps that came in place of each, but for the last, which has its name."""
-    known = {step.result.name for step in before.steps}
-    found: dict[str, tuple[str, ...]] = {}
-    waiting: list[str] = []
-    for step in after.steps:
-        if step.result.name not in known:
-            waiting.append(step.result.name)
-        else:
-            found[step.result.name] = tuple(waiting)
-            waiting = []
-    return found
 
 
 # Against torch ---------------------------------------------------------------------------------------------

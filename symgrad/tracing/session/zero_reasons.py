@@ -25,7 +25,7 @@ from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Role
 from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.captured.step_text import format_step, pull_recording, right_side, with_labels
+from symgrad.tracing.captured.step_text import format_step, pull_recording, right_side
 from symgrad.tracing.lift import UNNAMED, autocast_method, is_implicit_step
 from symgrad.tracing.record.aliases import notes_by_tensor
 from symgrad.tracing.record.trace import Node
@@ -77,7 +77,7 @@ def explain_kinks(call: Findings) -> list[str]:
     """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
     program, met, told = call.program, call.ties, dict[str, None]()
     for tie in met[:KINKS]:
-        step = with_labels(right_side(program.recording, tie.step), program.labels) if tie.whole else str(tie.step.op)
+        step = right_side(program, tie.step) if tie.whole else str(tie.step.op)
         end, out = program.ends[0], program.outputs[0]
         total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
         place = program.place(tie.step.result.name)
@@ -120,7 +120,7 @@ def explain_zeros(call: Findings) -> list[str]:
                 read = ((other, program.labels.get(other, other)) for other in step.tensors)
                 merged = any(UNNAMED.fullmatch(label) and other not in lines for other, label in read)
                 written = lines.get(name) if merged else None
-                text = written or with_labels(right_side(program.recording, step), program.labels)
+                text = written or right_side(program, step)
             said = reason.says(row.name, f"{text}{program.place(name)}", program.labels)
         found.setdefault((digits, said, row.boxed), []).append(row)
     return [

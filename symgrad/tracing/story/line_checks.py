@@ -41,7 +41,7 @@ from symgrad.render.letters import loose_names
 from symgrad.render.page import EquationRow, Equations, Formula, tensor_label
 from symgrad.render.wrapping import bracket_depth
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.captured.step_text import pull_recording, right_side, with_labels
+from symgrad.tracing.captured.step_text import pull_recording, right_side
 from symgrad.tracing.lift import UNNAMED
 from symgrad.tracing.lift.call_sweeps import draw_weights
 from symgrad.tracing.record.trace import as_numbers
@@ -315,7 +315,7 @@ def expand_all(text: str, hidden: Mapping[str, Apply], program: Capture) -> str:
     def computed(m: re.Match[str]) -> str:
         if m[1] not in hidden:
             return m[0]
-        found = expand_all(with_labels(right_side(program.recording, hidden[m[1]]), program.labels), hidden, program)
+        found = expand_all(right_side(program, hidden[m[1]]), hidden, program)
         alone = text[: m.start()][-1:] in {"", "(", "["} and text[m.end() :][:1] in {"", ")", "]", ","}
         outer = any(letter == " " and bracket_depth(found, place) == 0 for place, letter in enumerate(found))
         return f"({found})" if outer and not alone else found
