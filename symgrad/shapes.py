@@ -261,12 +261,14 @@ class Sizes:
     def assume(self, symbol: Size, least: int = 2, multiple: int = 1) -> int:
         """Give a size nothing fixed its number, at least ``least`` and a multiple of ``multiple``.
 
-        Otherwise the number says how manieth size it is, as in `settle`: 2 for the first, 3 for the second.
+        Otherwise the number says how manieth size it is, as in `settle`: 2 for the first, 3 for the second; or it is
+        one near it that fits.
         """
         symbol = self.find(symbol)
         earlier = {self.find(s) for s, place in self._order.items() if place < self._rank(symbol)} - {symbol}
-        number = max(2 + sum(s.is_Symbol for s in earlier), least)
-        self._value[symbol] = -(-number // multiple) * multiple
+        number = -(-max(2 + sum(s.is_Symbol for s in earlier), least) // multiple) * multiple
+        other = self._fitting(symbol, number)
+        self._value[symbol] = other if other >= least and other % multiple == 0 else number
         return self._value[symbol]
 
     def values(self) -> dict[Size, int]:

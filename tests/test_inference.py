@@ -164,3 +164,10 @@ def test_an_input_of_no_given_size_is_long_enough_for_what_is_kept_of_it(text: s
     found = symgrad.explain(text, check=False)
     assert found.output.size
     assert found.gradients["x"].value.shape[0] >= least
+
+
+@pytest.mark.parametrize(
+    ("text", "length"), [("x.unfold(0, 3, 2).sum(1) * y", 5), ("F.avg_pool1d(x, 3, stride=2) * y", 5)]
+)
+def test_windows_are_as_many_as_what_they_meet(text: str, length: int) -> None:
+    assert symgrad.explain(text, y=[1.0, 2.0], check=False).gradients["x"].value.shape[-1] == length
