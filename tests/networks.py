@@ -28,6 +28,28 @@ net.zero_grad()
 loss = nn.functional.mse_loss(net(image), torch.randn(1, 10))
 loss.backward()
 """
+NETWORK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(4), nn.Linear(4, 8), nn.Linear(8, 4)
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block() for _ in range({blocks})])
+        self.stem, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+model = Net()
+loss = nn.functional.cross_entropy(model(torch.randn(3, 4)), torch.tensor([0, 1, 0]))
+loss.backward()
+"""
+"""A residual network of so many blocks."""
 
 
 def chain(layers: int) -> symgrad.Capture:

@@ -864,8 +864,6 @@ MOST_MODULES = 5
 """So many inner modules a file of tests may import: one that needs more has several subjects, or tells of behaviour."""
 OF_MANY_MODULES = {
     # the other half
-    "tests/test_story.py": "not split yet",
-    "tests/test_run.py": "not split yet",
 }
 """The files that import more, each with its reason."""
 

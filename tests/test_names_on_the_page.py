@@ -11,10 +11,7 @@ import torch
 
 import symgrad
 from symgrad.tracing.record.frame_names import find_loop_only_names
-from tests.test_run import own_default_precision
-from tests.test_story import play
-
-__all__ = ["own_default_precision"]
+from tests.played import play_network
 
 LOST = """
 torch.manual_seed(0)
@@ -49,7 +46,7 @@ READ = re.compile(r"(?<![\w.])[a-zA-Z]\w*(?:__\w*|_weight|_bias)\b|(?<![\w.])t\d
 
 @pytest.mark.parametrize("source", [LOST, SLICES, OWN], ids=["lost", "slices", "own"])
 def test_a_note_mentions_what_a_line_says(source: str, tmp_path: Path) -> None:
-    _, told = play(tmp_path, source)
+    _, told = play_network(tmp_path, source)
     defined = set(re.findall(r"^ +(t\d+) += ", told, re.MULTILINE))
     assert set(READ.findall(told)) - defined == set()
 
@@ -66,7 +63,7 @@ m.backward()
 
 
 def test_what_a_line_reads_again_is_the_same_input(tmp_path: Path) -> None:
-    session, told = play(tmp_path, FILTER)
+    session, told = play_network(tmp_path, FILTER)
     assert session.agrees
     assert "H.T" in told
     assert "X[:3]" in told
@@ -85,7 +82,7 @@ loss.backward()
 
 def test_what_was_changed_meanwhile_is_another_input(tmp_path: Path) -> None:
     """The same text with other numbers is no tensor read twice, and no number stands behind it."""
-    session, told = play(tmp_path, CHANGED)
+    session, told = play_network(tmp_path, CHANGED)
     assert session.agrees
     assert "data: x[:2]" in told
     assert "x__2" not in told
@@ -93,7 +90,7 @@ def test_what_was_changed_meanwhile_is_another_input(tmp_path: Path) -> None:
 
 
 def test_data_without_a_name_is_numbered_once_where_the_script_has_some(tmp_path: Path) -> None:
-    _, told = play(
+    _, told = play_network(
         tmp_path,
         "data = torch.ones(3)\nw = torch.ones(3, requires_grad=True)\n"
         "(w * torch.rand(3) * torch.rand(3) * torch.rand(3) * data).sum().backward()\n",
@@ -126,7 +123,7 @@ total, _ = parts(w)
 
 
 def test_an_underscore_is_no_name(tmp_path: Path) -> None:
-    _, told = play(tmp_path, NOBODYS)
+    _, told = play_network(tmp_path, NOBODYS)
     assert "scaled = w * 3" in told
     assert not re.search(r"(?<!\w)_(?!\w)", told.partition("\n")[2])
 
@@ -141,7 +138,7 @@ size = lambda: torch.stft(x, 8, 4, 8, window, return_complex=True).abs()
 
 @pytest.mark.slow
 def test_what_no_line_reads_and_nobody_named_is_not_told(tmp_path: Path) -> None:
-    _, told = play(tmp_path, TWICE)
+    _, told = play_network(tmp_path, TWICE)
     ahead = told.partition("backward:")[0]
     defined = re.findall(r"^ +(t\d+(?:_\d+)?) += ", ahead, re.MULTILINE)
     assert defined
@@ -160,7 +157,7 @@ share = e / (torch.zeros(10, 2).index_add(0, to, e)[to] + 1e-16)
 
 
 def test_what_rounding_leaves_of_a_sum_beside_an_infinity_is_no_singular_point(tmp_path: Path) -> None:
-    session, told = play(tmp_path, CANCELS)
+    session, told = play_network(tmp_path, CANCELS)
     assert session.agrees
     assert "no derivative at this point" not in told
     assert "undefined" not in told

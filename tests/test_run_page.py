@@ -24,9 +24,6 @@ from symgrad.tracing.story.events import CallEvent, Note, Session
 from symgrad.tracing.story.session_pages import MOST_CALLS, MOST_LINES, MOST_SHORT, session_html
 from symgrad_cli.main import main
 from tests.test_html import Reader
-from tests.test_run import own_default_precision
-
-__all__ = ["own_default_precision"]
 
 TRAIN = """\
 import torch

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.compare import assert_same
-from tests.test_run import play
+from tests.played import play
 
 LOSSES = {
     "F.mse_loss(x, torch.rand(4, 3))": "mse_loss is a mean over 12 numbers, hence the factor 1/12, which with the 2 of the square is 1/6",

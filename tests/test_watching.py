@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.overrides import BaseTorchFunctionMode
 
-from symgrad.tracing.record.patching import active_modes
+from symgrad.tracing.record.patching import DYNAMO, TorchPatches, active_modes
 from symgrad.tracing.session.watch import WatchedRun
 
 
@@ -49,3 +51,20 @@ def test_what_torch_says_of_compiling_bears_the_line_that_compiles(monkeypatch):
     with WatchedRun("script.py").watching(), pytest.warns(UserWarning, match="as torch.compile would") as found:
         assert compiles() is abs
     assert [(w.filename, w.lineno) for w in found] == [(__file__, compiles.__code__.co_firstlineno + 1)]
+
+
+def test_a_recorder_within_another_leaves_its_hook_at_dynamo(monkeypatch) -> None:
+    """A capture took both hooks away; at the end of the script there was none left to take, and it was said so."""
+
+    class Context:
+        def __init__(self) -> None:
+            self.enter_exit_hooks = ["its own"]
+
+    monkeypatch.setitem(sys.modules, DYNAMO, SimpleNamespace(_TorchDynamoContext=Context))
+    context = Context()
+    outer, inner = TorchPatches(object()), TorchPatches(object())
+    with outer.watching_dynamo():
+        with inner.watching_dynamo():
+            assert len(context.enter_exit_hooks) == 3
+        assert len(context.enter_exit_hooks) >= 2
+    assert "enter_exit_hooks" not in vars(Context)
