@@ -93,9 +93,15 @@ class Case:
         generator = np.random.default_rng(self.seed)
         return [random_seed(self.output.shape, generator) for _ in range(count)]
 
+    @cached_property
+    def elsewhere(self) -> dict[Any, Case]:
+        """The same text at other shapes, those that a test has asked for."""
+        return {}
+
     def at(self, shapes: Mapping[str, tuple[int, ...]]) -> Case:
-        """The same text at other shapes."""
-        return Case(self.op, replace(self.example, shapes=tuple(shapes.items())), self.name)
+        """The same text at other shapes; what is read and derived there is so once as well."""
+        example = replace(self.example, shapes=tuple(shapes.items()))
+        return self.elsewhere.setdefault(example.shapes, Case(self.op, example, self.name))
 
     def resized(self, change: Mapping[int, int]) -> Mapping[str, tuple[int, ...]] | None:
         """The shapes with every size replaced by ``change``, the same everywhere; None where that does not fit."""

@@ -18,7 +18,6 @@ import sympy as sp
 from symgrad import ShapeError, SymgradError
 from symgrad.calculus import local_jacobian
 from symgrad.indexing import Equation
-from symgrad.language import read_program
 from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
 from symgrad.oracles.elementwise import Elementwise, FormulaTooLong
 from tests import torch_programs, torch_side
@@ -93,7 +92,7 @@ def test_without_entries_it_is_what_torch_makes_of_them(case: Case) -> None:
     for empty in (lambda shape: (0,) * len(shape), lambda shape: (*shape[:-1], 0) if shape else ()):
         shapes = {name: empty(shape) for name, shape in case.shapes.items()}
         try:
-            program = read_program(case.example.text, shapes=shapes).program
+            program = case.at(shapes).program
             inputs = draw_inputs(case.op, shapes, case.seed)
             values = forward(program, inputs)
             expected = torch_side.evaluate(case.example.text, torch_side.tensors(inputs, case.fixed))
@@ -291,11 +290,11 @@ def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
             if OUTSIDE.search(str(refusal)):
                 continue  # a position lies outside of the shorter tensor: its value is refused, not a shape
             with pytest.raises(SymgradError) as caught:
-                read_program(case.example.text, shapes=shapes)
+                assert case.at(shapes).program
             assert isinstance(caught.value, ShapeError), f"{shapes}: {caught.value}"
             continue
         try:
-            program = read_program(case.example.text, shapes=shapes).program
+            program = case.at(shapes).program
         except SymgradError:
             continue  # symgrad may be stricter than torch: .T of a vector
         out = forward(program, inputs)[program.output]

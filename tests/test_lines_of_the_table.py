@@ -17,7 +17,6 @@ import torch
 import symgrad
 from symgrad import SymgradError, UnsupportedError
 from symgrad.backward import Backward, derive_backward
-from symgrad.language import read_program
 from symgrad.numeric import forward, numeric_pullback
 from tests.cases import Case, cases
 from tests.compare import assert_same
@@ -153,7 +152,7 @@ def slips_of_forms(case: Case) -> Iterator[str]:
         other = case.resized(change) if change else None
         if other is None:
             continue
-        program = read_program(case.example.text, shapes=dict(other)).program
+        program = case.at(other).program
         if replace(program, sizes={}) != replace(case.program, sizes={}):
             continue  # it means other steps at this size: a 1 is broadcast, a part is shorter
         try:
