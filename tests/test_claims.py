@@ -162,8 +162,8 @@ def test_how_many_entries_can_be_nonzero(text: str, values: dict[str, Any], says
 ZEROS = [
     ("softmax(x) @ y", {"x": [0.1, 0.2, 0.3], "y": [1, 1, 1]}, None, "every entry of J is 0 at these numbers"),
     ("x - x", {"x": [1, 2]}, None, "every entry of J is 0 whatever the numbers"),
-    ("relu(x)", {"x": [-1.0, -2.0]}, None, "every entry of J is 0 at these numbers"),
-    ("2 * x", {"x": [1, 2]}, [0, 0], "every weight in v is 0"),
+    ("relu(x)", {"x": [-1.0, -2.0]}, None, "x.grad is 0: every entry of J is 0 at these numbers"),
+    ("2 * x", {"x": [1, 2]}, [0, 0], "x.grad is 0 because every weight in v is 0"),
     ("softmax(x)", {"x": [0.1, 0.2, 0.3]}, None, "add up to 1 whatever x is"),
     ("layer_norm(x)", {"x": [1.0, 2.0, 5.0]}, None, "x.grad is 0, up to rounding, although J is not"),
     ("cat([x, -2 * x])", {"x": [1, 2]}, [2, 2, 1, 1], "These weights cancel"),
