@@ -862,10 +862,6 @@ def test_the_contract_stays_short() -> None:
 
 MOST_MODULES = 5
 """So many inner modules a file of tests may import: one that needs more has several subjects, or tells of behaviour."""
-OF_MANY_MODULES = {
-    # the other half
-}
-"""The files that import more, each with its reason."""
 
 
 def inner_modules(path: Path, modules: Mapping[str, Path]) -> set[str]:
@@ -873,35 +869,59 @@ def inner_modules(path: Path, modules: Mapping[str, Path]) -> set[str]:
     return imported(f"tests.{path.stem}", path, modules) - PUBLIC.keys()
 
 
-def wrongly_excused(files: Iterable[Path], excused: Mapping[str, str], modules: Mapping[str, Path]) -> list[str]:
-    """Files of tests that import too many inner modules and are not excused, or are excused and need not be."""
-    many = {path.relative_to(ROOT).as_posix(): sorted(inner_modules(path, modules)) for path in files}
-    many = {name: inner for name, inner in many.items() if len(inner) > MOST_MODULES}
-    return [
-        f"{name}: {len(many[name])} inner modules, {', '.join(many[name])}" for name in many if name not in excused
-    ] + [f"{name}: no longer needs its excuse" for name in excused if name not in many]
+def of_many_subjects(files: Iterable[Path], modules: Mapping[str, Path]) -> dict[str, list[str]]:
+    """The files of tests that import too many inner modules, with these."""
+    found = {str(path): sorted(inner_modules(path, modules)) for path in files}
+    return {name: inner for name, inner in found.items() if len(inner) > MOST_MODULES}
 
 
 @PARSED
 def test_a_file_of_tests_has_one_subject() -> None:
-    assert wrongly_excused(TESTS, OF_MANY_MODULES, modules_under(ROOT)) == []
+    assert of_many_subjects(TESTS, modules_under(ROOT)) == {}
 
 
 @pytest.mark.parametrize(
     "line", ["import symgrad.f", "from symgrad import f", "def late():\n    from symgrad.f import F"]
 )
-def test_the_count_of_subjects_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+def test_the_count_of_subjects_can_fail(tmp_path: Path, line: str) -> None:
     modules = {f"symgrad.{name}": tmp_path / f"{name}.py" for name in ("testing", *"abcdef")}
     file = tmp_path / "test_a.py"
     file.write_text("import symgrad.testing\n" + "".join(f"from symgrad.{name} import A\n" for name in "abcde"))
-    assert wrongly_excused([file], {}, modules) == []
-    assert wrongly_excused([file], {"test_a.py": "why"}, modules) == ["test_a.py: no longer needs its excuse"]
+    assert of_many_subjects([file], modules) == {}
     with file.open("a") as more:
         more.write(line)
-    (found,) = wrongly_excused([file], {}, modules)
-    assert found.startswith("test_a.py: 6 inner modules, symgrad.a, ")
-    assert wrongly_excused([file], {"test_a.py": "why"}, modules) == []
+    assert of_many_subjects([file], modules) == {str(file): [f"symgrad.{name}" for name in "abcdef"]}
+
+
+def handed_on(root: Path) -> list[str]:
+    """What a file of tests takes from another that has it from symgrad itself: so no count of modules would see it."""
+    files = {f"tests.{'.'.join(p.relative_to(root).with_suffix('').parts)}": p for p in sorted(root.rglob("*.py"))}
+    imports = {
+        name: [node for node in nodes_of(path.read_text(encoding="utf-8")) if isinstance(node, ast.ImportFrom)]
+        for name, path in files.items()
+    }
+    own = {
+        name: {a.asname or a.name for node in nodes if str(node.module).startswith("symgrad") for a in node.names}
+        for name, nodes in imports.items()
+    }
+    return [
+        f"{name}: {alias.name} from {node.module}"
+        for name, nodes in imports.items()
+        for node in nodes
+        for alias in node.names
+        if alias.name in own.get(str(node.module), ())
+    ]
+
+
+@PARSED
+def test_what_is_symgrads_is_taken_from_symgrad() -> None:
+    assert handed_on(ROOT / "tests") == []
+
+
+def test_the_check_for_what_is_handed_on_can_fail(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("from symgrad.a import A\nB = 1\n")
+    (tmp_path / "b.py").write_text("def late():\n    from tests.a import A, B\n")
+    assert handed_on(tmp_path) == ["tests.b: A from tests.a"]
 
 
 # --- what every reader gets ---------------------------------------------------------------------------------
