@@ -20,6 +20,7 @@ from symgrad.tracing import run_script
 from symgrad.tracing.session import call_events as events
 from symgrad.tracing.session import transform_events, watch
 from tests.pasted_lines import Ear, Heard
+from tests.played import ACCUMULATION, HEAD, NETWORK_HEAD
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,13 +35,17 @@ def scripts() -> Iterator[tuple[str, str]]:
         yield from written_in(path)
 
 
+PLAYING = {"play": HEAD, "tell": HEAD, "play_network": NETWORK_HEAD, "tell_network": NETWORK_HEAD}
+"""What plays a script in tests, with the lines that it puts before it."""
+
+
 def written_in(path: Path) -> Iterator[tuple[str, str]]:
-    """The scripts that one file of tests hands to ``play``, as they stand there."""
+    """The scripts that one file of tests hands to what plays them, as they stand there."""
     source = path.read_text(encoding="utf-8")
-    if "play(" not in source:
+    if not any(f"{name}(" in source for name in PLAYING):
         return
     tree = ast.parse(source)
-    known = {
+    known = {"ACCUMULATION": ACCUMULATION} | {
         target.id: node.value.value
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
@@ -51,13 +56,13 @@ def written_in(path: Path) -> Iterator[tuple[str, str]]:
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
-            and node.func.id == "play"
+            and node.func.id in PLAYING
             and len(node.args) > 1
         ):
             given = node.args[1]
             text = given.value if isinstance(given, ast.Constant) else known.get(getattr(given, "id", ""))
             if isinstance(text, str) and "import torch" not in text.splitlines()[:1]:
-                text = f"import torch\n{text}"
+                text = f"{PLAYING[node.func.id]}{text}"
             if isinstance(text, str):
                 yield f"{path.stem}:{node.lineno}", text
 
