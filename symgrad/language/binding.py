@@ -257,8 +257,10 @@ def check_option(spelled: str, parameter: inspect.Parameter, argument: Argument,
     """The value of an option, checked against what its parameter admits."""
     meaning: Hashable = argument.meaning
     if not is_admitted(parameter.annotation, meaning):
-        what = f"{parameter.name} of {spelled} cannot be {describe_meaning(meaning)}"
-        tensor = any(isinstance(part, Ref) for part in (meaning if isinstance(meaning, tuple) else (meaning,)))
+        parts = meaning if isinstance(meaning, tuple) else ()
+        other = next((f" with {describe_meaning(part)} in it" for part in parts if not is_scalar(part)), "")
+        what = f"{parameter.name} of {spelled} cannot be {describe_meaning(meaning)}{other}"
+        tensor = any(isinstance(part, Ref) for part in (*parts, meaning))
         sizes = ("a number in its place, in the text or as the value of a name",) if tensor else ()
         raise NotationError(what, span=argument.span, hints=(*sizes, *form))
     long = isinstance(meaning, int) and abs(meaning) >= FLOATS_HOLD and is_admitted(parameter.annotation, 0.5)
@@ -303,8 +305,7 @@ def describe_meaning(meaning: Meaning) -> str:
     if isinstance(meaning, CallResults):
         return "several tensors"
     if isinstance(meaning, tuple):
-        other = next((describe_meaning(part) for part in meaning if not is_scalar(part)), "")
-        return f"a list with {other} in it" if other else "a list"
+        return "a list"
     if isinstance(meaning, str):
         return f"the text {meaning!r}"
     return str(meaning)
