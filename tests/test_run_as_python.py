@@ -12,8 +12,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from symgrad import InputError
-from symgrad.tracing import run_script
 from symgrad_cli.main import main
 from tests.played import ACCUMULATION, play
 
@@ -76,13 +74,17 @@ def test_how_scripts_end(tmp_path, capsys, source, status, word):
     assert word in capsys.readouterr().err
 
 
-def test_a_script_that_does_not_exist():
-    with pytest.raises(InputError, match="cannot open the script"):
-        run_script("no/such/script.py", [])
-    with pytest.raises(InputError, match="is a folder without a __main__"):
-        run_script("tests", [])
-    with pytest.raises(InputError, match="a script without a name"):
-        run_script("", [])
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("no/such/script.py", "cannot open the script"),
+        ("tests", "is a folder without a __main__"),
+        ("", "a script without a name"),
+    ],
+)
+def test_a_script_that_does_not_exist(path, said):
+    refused = CliRunner().invoke(main, ["run", path])
+    assert (refused.exit_code, said in refused.stderr) == (2, True)
 
 
 def test_an_option_before_the_script_is_ours_and_one_behind_it_the_scripts(tmp_path):
@@ -138,13 +140,6 @@ def test_the_command_with_a_closed_stdout(tmp_path):
         "import sys, torch\nsys.stdout.close()\nx = torch.ones(2, requires_grad=True)\n(x*2).sum().backward()\n"
     )
     assert command(path).returncode == 0
-
-
-@pytest.mark.slow
-def test_the_command_refuses_a_missing_script(tmp_path):
-    found = command(tmp_path / "missing.py")
-    assert found.returncode == 2
-    assert "cannot open the script" in found.stderr
 
 
 def test_an_interrupted_script_has_the_status_of_one(tmp_path, capsys):
