@@ -177,19 +177,15 @@ def rank_hints(node: SyntaxNode) -> Iterator[tuple[SyntaxNode, Candidates]]:
     elif isinstance(node, Subscript):
         reads = sum(not isinstance(i, Dots) and i != Literal(None) for i in node.items)
         yield node.owner, tuple((max(reads, 1) + more, 2 * more) for more in range(4))
-    elif isinstance(node, PythonCall):
-        path = dotted_name(node.function)
-        if isinstance(node.function, Attribute) and not is_module_path(node.function):
-            spelled, operands = f"Tensor.{node.function.name}", (node.function.owner, *node.positional)
-            yield from table_ranks(find(spelled), operands) if find(spelled) else matrix_ranks(spelled, operands)
-        elif path is not None:
-            op = find(path)
-            if op is None:
-                yield from matrix_ranks(path, node.positional)
-            elif op.subscripts and node.positional:
-                yield from einsum_ranks(node.positional)
-            else:
-                yield from table_ranks(op, node.positional)
+    elif isinstance(node, PythonCall) and (spelling := call_spelling(node)) is not None:
+        spelled, owner = spelling
+        op, operands = find(spelled), node.positional if owner is None else (owner, *node.positional)
+        if op is None:
+            yield from matrix_ranks(spelled, operands)
+        elif op.subscripts and operands:
+            yield from einsum_ranks(operands)
+        else:
+            yield from table_ranks(op, operands)
 
 
 def matrix_ranks(spelled: str, operands: tuple[SyntaxNode, ...]) -> Iterator[tuple[SyntaxNode, Candidates]]:

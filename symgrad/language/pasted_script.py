@@ -151,12 +151,10 @@ def parse_pasted_script(source: SourceText) -> Script:
         output = None if calls else before[-1]
         before = [s for s in before if s.names or s is output]
     for statement in before:
-        marked = strip_requires_grad(statement)
-        if marked is not None:
-            leaves.add(marked[0])
-            kept += [replace(statement, value=marked[1])] if marked[1] is not None else []
-        elif not computes_nothing(statement):
-            kept.append(unwrap_variable(statement))
+        leaf, value = read_marks(statement)
+        leaves.update({leaf} if leaf else ())
+        if value is not None and (leaf or not computes_nothing(statement)):
+            kept.append(replace(statement, value=value))
     if not calls and len(kept) == len(script.statements) and not leaves and entered == source.text:
         return Script(source, tuple(kept))
     backward = calls[0][1] if calls else None
@@ -235,32 +233,21 @@ def is_gradient_read(statement: PythonStatement) -> bool:
     return not statement.names and any(isinstance(part, Attribute) and part.name == "grad" for part in parts)
 
 
-def strip_requires_grad(statement: PythonStatement) -> tuple[str, SyntaxNode | None] | None:
-    """The name that is to have a gradient, and what is assigned to it then; None for a statement that marks nothing."""
-    value = statement.value
-    if isinstance(value, PythonCall) and isinstance(value.function, Attribute) and value.function.name == MARKS:
+def read_marks(statement: PythonStatement) -> tuple[str | None, SyntaxNode | None]:
+    """The name that is to have a gradient, if any, and what is assigned then: u, of ``t = Variable(u)``."""
+    value, target = statement.value, statement.target
+    if not isinstance(value, PythonCall):
+        return None, value
+    if isinstance(value.function, Attribute) and value.function.name == MARKS:
         owner = value.function.owner
-        if statement.target is not None:
-            return statement.target, owner
-        return (owner.name, None) if isinstance(owner, Name) and not statement.targets else None
-    if statement.target is None or not isinstance(value, PythonCall):
-        return None
-    wrapped = dotted_name(value.function) in HANDED_ON and value.positional
-    if dotted_name(value.function) in PARAMETERS and value.positional:
-        return statement.target, value.positional[0]
-    flags = [k for k in value.keywords if k.name == FLAG and k.value == Literal(True)]
-    if not flags:
-        return None
-    if wrapped:
-        return statement.target, value.positional[0]
-    return statement.target, replace(value, keywords=tuple(k for k in value.keywords if k not in flags))
-
-
-def unwrap_variable(statement: PythonStatement) -> PythonStatement:
-    """``t = Variable(u)`` is ``t = u``."""
-    value = statement.value
-    wrapped = isinstance(value, PythonCall) and dotted_name(value.function) in HANDED_ON and value.positional
-    return replace(statement, value=value.positional[0]) if wrapped and isinstance(value, PythonCall) else statement
+        if target is None and isinstance(owner, Name) and not statement.targets:
+            return owner.name, None
+        return target, value if target is None else owner
+    called, first = dotted_name(value.function), value.positional[:1]
+    kept = tuple(k for k in value.keywords if not (k.name == FLAG and k.value == Literal(True)))
+    if target is not None and ((called in PARAMETERS and first) or kept != value.keywords):
+        return target, first[0] if first and called in (*PARAMETERS, *HANDED_ON) else replace(value, keywords=kept)
+    return None, first[0] if first and called in HANDED_ON else value
 
 
 def read_inplace_option(node: SyntaxNode) -> SyntaxNode:
