@@ -19,7 +19,14 @@ from symgrad.entries import file_being_imported
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, EquationAlongAxes, LossReading
 from symgrad.entries.indexed import Axes, EquationOnAxes, IndexedEquation
 from symgrad.entries.operands import Domain, Fits, broadcast_all, common_shape, parse_fit_pattern, reals
-from symgrad.entries.readings import PointwiseEquation, Variants, call_of_torch, index_by_function
+from symgrad.entries.readings import (
+    PointwiseEquation,
+    Variants,
+    call_of_torch,
+    condition_holds,
+    facts_at_hand,
+    index_by_function,
+)
 from symgrad.entries.signatures import CallPattern, call_of, example_of
 from symgrad.entries.spec import (
     TABLE,
@@ -47,6 +54,8 @@ METHOD = ("torch.{}", "Tensor.{}")
 """Where torch has an operation, its own call first."""
 
 
+Checks = Callable[..., None] | Mapping[str, tuple[Any, ...]]
+"""What refuses options: a function of shapes and options, or by condition the error, its problem and its hints."""
 P = ParamSpec("P")
 
 
@@ -114,7 +123,7 @@ def op(
     reading: Callable[..., Expr] | None = None,
     reduced: bool = False,
     fits: str | Fits = "",
-    checks: Callable[..., None] | None = None,
+    checks: Checks | None = None,
     reads_out: bool = False,
     ranks: Mapping[str, tuple[int, ...]] | None = None,
     letters: str | Callable[..., str] = "",
@@ -130,11 +139,12 @@ def op(
     number of the axis), which then is that of one line of a tensor with ``least`` axes; its ``forward`` takes axis= and
     keepdims= as NumPy's do. ``axes`` are options that name one axis each (`Axes`). A loss is ``reduced`` to its mean or
     sum. Where no text says it, ``reading`` is the function of the output's indices, operands and options.
-    ``checks`` is asked, with shapes and options, whether options are what they have to be, ``fits``, with sizes,
-    shapes and options, whether operands fit each other, or it is a pattern that says so
-    (`symgrad.entries.operands.parse_fit_pattern`). ``reads_out`` says that a function in ``variants`` writes an
-    equation that reads the output itself. What stands behind ``, n:`` says in words what n is: whole numbers of
-    ``index_data``, or one of the ``auxiliaries``. ``definition`` is what pages print in the place of the equation.
+    ``checks`` says under which conditions options are refused, and by which error, problem and hints, or is asked with
+    shapes and options. ``fits`` is asked, with sizes, shapes and options, whether operands fit each other, or it is a
+    pattern that says so (`symgrad.entries.operands.parse_fit_pattern`). ``reads_out`` says that a function in
+    ``variants`` writes an equation that reads the output itself. What stands behind ``, n:`` says in words what n is:
+    whole numbers of ``index_data``, or one of the ``auxiliaries``. ``definition`` is what pages print in the place of
+    the equation.
     ``facts`` are fields of the `Op`, or of its groups, by their names.
     """
     if reduced and "reduction: " not in call:
@@ -269,13 +279,16 @@ def align_if_fitting(call: CallPattern, fits: str | Fits, align: AlignRule) -> A
     return aligned
 
 
-def prepare_checked_options(call: CallPattern, prepare: PrepareRule, checks: Callable[..., None] | None) -> PrepareRule:
+def prepare_checked_options(call: CallPattern, prepare: PrepareRule, checks: Checks | None) -> PrepareRule:
     """Options in canonical form, after what they have to be is asked: of their kinds first."""
 
     def prepared(shapes: Any, **given: Any) -> Any:
         options = call.canonical(shapes, given)
-        if checks:
+        if callable(checks):
             checks(shapes, **options)
+        for condition, (kind, problem, *hints) in {} if checks is None or callable(checks) else checks.items():
+            if condition_holds(condition, facts_at_hand(call, shapes, options)):
+                raise kind(problem, hints=tuple(hints))
         return prepare(shapes, **options)
 
     return prepared

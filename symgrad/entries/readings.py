@@ -173,6 +173,13 @@ def condition_holds(condition: str, options: Options) -> bool:
     return True
 
 
+def facts_at_hand(call: CallPattern, values: Sequence[Any], options: Options) -> dict[str, Any]:
+    """What a condition asks about: the options, each operand, None where it is left out, and its rank."""
+    there = call.given(values)
+    operands = {name: name if name in there else None for name in call.names(values)}
+    return {**options, **operands, **{f"rank({name})": len(shape_of(value)) for name, value in there.items()}}
+
+
 @dataclass(frozen=True)
 class EquationText:
     """The text of an equation, and which one it is for operands and options."""
@@ -191,8 +198,7 @@ class EquationText:
         absent = frozenset(names) - frozenset(there)
         if not self.variants:
             return self.text, absent
-        known = {**options, **{name: None if name in absent else name for name in names}}
-        known |= {f"rank({name})": len(shape_of(value)) for name, value in there.items()}
+        known = facts_at_hand(self.call, values, options)
         if callable(self.variants):
             text = self.variants(tuple(None if v is None else shape_of(v) for v in values), **options)
         else:

@@ -278,12 +278,6 @@ def torch_index_reduce(torch: Any, x: Any, index: Any, source: Any, dim: int, re
         return torch.index_reduce(x, dim, index.long(), source, reduce, include_self=include_self)
 
 
-def no_sum(shapes: tuple[Shape, ...], reduce: str, **options: Any) -> None:
-    """index_add is the sum."""
-    if reduce == "sum":
-        raise InputError("index_reduce has no sum", hints=("index_add",))
-
-
 LARGEST = "out[i] = ([x[i] = out]·x[i] + (Σ_k δ(index[k], i)·{0}·[{0} = out])) / ([x[i] = out] + (Σ_l δ(index[l], i)·[{1} = out]))"
 HOW = "'sum' | 'prod' | 'mean' | 'amax' | 'amin'"
 # fmt: off
@@ -297,7 +291,8 @@ op(f"scatter_reduce(x, dim: axis, index: data, src, reduce: {HOW}, include_self:
              'scatter_reduce(x, 1, index, src, "mean") with x:2x3 index:2x4 src:2x4'))
 op(f"index_reduce(x, dim: int, index: data, source, reduce: {HOW}, include_self: bool=True)", LARGEST.format("source[k]", "source[l]"),
    "along dim the slices that land at the same position, with include_self beside x, are reduced to product, mean, largest or smallest, as reduce says: to this for the last two", TORCH,
-   axes=Axes("dim", apart="index"), variants=require_position_per_slice, checks=no_sum, fits=with_source, result_dtype="first joined",
+   axes=Axes("dim", apart="index"), variants=require_position_per_slice,
+   checks={"reduce=sum": (InputError, "index_reduce has no sum", "index_add")}, fits=with_source, result_dtype="first joined",
    forward=lambda x, index, source, dim, **how: landed_values(
        x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), np.asarray(source, float), **how),
    torch=torch_index_reduce, domain={"index": integers_between(0, 1), "source": reals(within=1.9)},

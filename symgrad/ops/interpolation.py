@@ -176,14 +176,6 @@ op("interpolate(x, size: any=None, scale_factor: any=None, mode: "
 # Places that a grid names -------------------------------------------------------------------------
 
 
-def by_cubics(shapes: tuple[Shape, ...], mode: str, padding_mode: str, **options: Any) -> None:
-    """What goes on beyond the border for cubics is only 0."""
-    if mode == "bicubic" and padding_mode != "zeros":
-        raise UnsupportedError("grid_sample with cubics is supported with padding_mode='zeros' only")
-    if mode == "bicubic" and len(shapes[0]) != 4:
-        raise ShapeError("cubics go over two axes of space")
-
-
 def sampled_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
     """(n, c, h, w) at (n, y, x, 2) gives (n, c, y, x)."""
     x, grid = shapes
@@ -272,7 +264,9 @@ op("grid_sample(x, grid, mode: 'bilinear' | 'nearest' | 'bicubic'='bilinear', pa
    "align_corners: bool=False)", sampled(((0,) * 4,), mode="bilinear", padding_mode="zeros", align_corners=False),
    "the values at the places of a grid, whose coordinates go from −1 to 1 over the tensor (with align_corners from the middle of its first entry to that of its last): by kernels k of straight lines,"
    " cubics or the nearest entry, as mode says; beyond it 0, or with padding_mode the entry at the border, or x mirrored", ("F.{}",), variants=sampled,
-   shape=sampled_shape, align=no_alignment, checks=by_cubics, forward=values, kinks=0, letters="ncijk",
+   shape=sampled_shape, align=no_alignment, forward=values, kinks=0, letters="ncijk",
+   checks={"mode=bicubic and not padding_mode=zeros": (UnsupportedError, "grid_sample with cubics is supported with padding_mode='zeros' only"),
+           "mode=bicubic and not rank(x)=4": (ShapeError, "cubics go over two axes of space")},
    ranks={"x": (4, 5), "grid": (4, 5)}, domain={"grid": reals(within=1.6)},
    examples=("F.grid_sample(x, grid, align_corners=False) with x:1x2x3x2 grid:1x2x2x2",
              "F.grid_sample(x, grid, align_corners=True) with x:2x1x2x3 grid:2x1x2x2",

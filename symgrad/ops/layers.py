@@ -121,12 +121,6 @@ op("embedding(x: data, weight, padding_idx: int=None, max_norm: unsupported=None
                                         "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))  # fmt: skip
 
 
-def one_mask(shapes: tuple[Shape | None, ...], is_causal: bool, **options: Any) -> None:
-    """A mask of one's own, or that of the past."""
-    if is_causal and len(shapes) > 3:
-        raise InputError("attention takes a mask or is_causal, not both")
-
-
 def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
     """Leading axes broadcast; the last two are positions and features."""
     query, key, value, *mask = shapes
@@ -164,7 +158,7 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: u
                                                                             "to these scores)", F, "torch._C._nn.scaled_dot_product_attention",
    variants={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
-   align=attention_align, checks=one_mask, expands=attention, letters="bhld", result_dtype="real masked",
+   align=attention_align, checks={"is_causal and attn_mask": (InputError, "attention takes a mask or is_causal, not both")}, expands=attention, letters="bhld", result_dtype="real masked",
    forward=attention_values,  # over no keys
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
    examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"

@@ -6,27 +6,12 @@ is; |x| differentiates to sign(x), which is 0 at 0 as in torch; a tie of maximum
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
-
 import numpy as np
 
 from symgrad.entries.equations import METHOD, op
 from symgrad.entries.operands import Domain, integers_between, positive, reals
 from symgrad.errors import InputError
 from symgrad.program import Role
-from symgrad.shapes import Shape
-
-
-def prepare_clamp(shapes: tuple[Shape, ...], min: Any = None, max: Any = None) -> dict[str, Hashable]:
-    """Bounds as they are; without any there is nothing to do, and torch refuses that."""
-    if min is None and max is None:
-        raise InputError(
-            "torch.clamp: At least one of 'min' or 'max' must not be None",
-            hints=("clamp(x, 0, 1)", "clamp(x, min=0)", "clamp(x, max=1)"),
-        )
-    return {"min": min, "max": max}
-
 
 away_from_zero = reals(avoid=(0.0,))
 
@@ -91,7 +76,9 @@ op("maximum(x, y)", "out = x·([x > y] + [x = y]/2) + y·([y > x] + [x = y]/2)",
 op("minimum(x, y)", "out = x·([x < y] + [x = y]/2) + y·([y < x] + [x = y]/2)",
    "the smaller of x[i] and y[i]; at a tie each counts half", kinks=0, result_dtype="kept")
 op("clamp(x, min: float=None, max: float=None)", "out = x·[x ≥ min]·[x ≤ max] + min·[x < min] + max·[x > max]",
-   "x[i] kept between min and max; the derivative at a bound is 1", kinks=(-1.0, 1.0), prepare=prepare_clamp,
+   "x[i] kept between min and max; the derivative at a bound is 1", kinks=(-1.0, 1.0),
+   checks={"min=None and max=None": (InputError, "torch.clamp: At least one of 'min' or 'max' must not be None",
+                                     "clamp(x, 0, 1)", "clamp(x, min=0)", "clamp(x, max=1)")},
    decimals=True, home=("torch.{}", "torch.clip", "Tensor.{}", "Tensor.clip", "np.clip"),
    forward=np.clip,
    variants={"min=None": "out = x·[x ≤ max] + max·[x > max]", "max=None": "out = x·[x ≥ min] + min·[x < min]", "max<min": "out = max"},

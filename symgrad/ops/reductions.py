@@ -43,18 +43,13 @@ op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along d
 # Choosing -------------------------------------------------------------------------------------------
 
 
-def with_dim(shapes: Any, dim: int | None, keepdim: bool) -> None:
-    """torch keeps an axis that is named."""
-    if keepdim and dim is None:
-        raise InputError("keepdim goes with a dim here", hints=("amax and amin keep all axes",))
-
-
 def choosing(word: str, place: Callable[..., Any], values: Callable[..., Any]) -> dict[str, Any]:
     """What max, min and median share: which entry it is along one axis, and its value."""
     return {
         "index_data": {"n": lambda x, dim, keepdim: None if dim is None else place(x, dim, keepdim)}, "forward": values,
         "home": METHOD, "along": "dim", "variants": {"dim=None": WINNERS}, "returns": ("values", "indices"),
-        "checks": with_dim, "examples": (f"{word}(x)", f"{word}(x, dim=1).values"),
+        "checks": {"keepdim and dim=None": (InputError, "keepdim goes with a dim here", "amax and amin keep all axes")},
+        "examples": (f"{word}(x)", f"{word}(x, dim=1).values"),
     }  # fmt: skip
 
 
