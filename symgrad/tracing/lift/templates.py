@@ -20,7 +20,7 @@ from symgrad.tracing.lift import Refused
 from symgrad.tracing.lift.complexes import touches_complex
 from symgrad.tracing.lift.context import LiftContext
 from symgrad.tracing.lift.values import evaluate_step, standard_form
-from symgrad.tracing.record.trace import Node
+from symgrad.tracing.record.trace import Node, map_nested
 
 MOST = 2048
 LITERAL = (bool, int, float, str, type(None))
@@ -55,32 +55,24 @@ def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
         (tuple(n.held.shape), str(n.held.dtype), n.carries, names.index(name))
         for n, name in zip(nodes, names, strict=True)
     )
+
+    def written(value: Any) -> Hashable:
+        """An argument, a number for a node; 1, 1.0 and True are three things."""
+        if isinstance(value, Node):
+            return Node, numbers[id(value)]
+        if isinstance(value, LITERAL):
+            return type(value).__name__, repr(value)
+        if value is not Ellipsis and not type(value).__module__.startswith("torch"):
+            raise Refused("an argument that may be anything")
+        return type(value).__name__, str(value)  # dtypes, layouts, devices, memory formats
+
     try:
-        arguments = write_call_key((call.arguments, call.keywords), numbers)
+        arguments = repr(map_nested((call.arguments, call.keywords), written))
         key = (call.function, call.spelling, call.in_place, node.whole, node.index, str(node.held.dtype))
         hash((key, arguments))
     except (TypeError, Refused):
         return None
     return (*key, arguments, operands)
-
-
-def write_call_key(value: Any, numbers: Mapping[int, int]) -> Hashable:
-    """Arguments with numbers for nodes; 1, 1.0 and True are three things."""
-    if isinstance(value, Node):
-        return Node, numbers[id(value)]
-    if isinstance(value, (tuple, list)):
-        return (type(value).__name__, *(write_call_key(part, numbers) for part in value))
-    if isinstance(value, dict):
-        return tuple((name, write_call_key(part, numbers)) for name, part in value.items())
-    if isinstance(value, slice):
-        return ("slice", *(write_call_key(part, numbers) for part in (value.start, value.stop, value.step)))
-    if isinstance(value, LITERAL):
-        return (type(value).__name__, repr(value))
-    if type(value).__module__.startswith("torch"):  # dtypes, layouts, devices, memory formats
-        return (type(value).__name__, str(value))
-    if value is Ellipsis:
-        return "..."
-    raise Refused("an argument that may be anything")
 
 
 class PendingTemplate:

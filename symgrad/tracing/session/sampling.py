@@ -94,14 +94,9 @@ class LineProgram:
         return self.count >= self.goal
 
     @property
-    def is_next(self) -> bool:
-        """Whether its next call is to be told."""
-        return self.count + 1 >= self.goal
-
-    @property
     def apart(self) -> int:
         """How many calls pass between two looks at its graph."""
-        return self.graph.size // NODES if self.count >= CLOSELY and not self.is_next else 0
+        return self.graph.size // NODES if self.count >= CLOSELY and self.count + 1 < self.goal else 0
 
 
 class Sampling:
@@ -180,7 +175,7 @@ class Sampling:
         elif program.is_due:
             self.waiting = self.patience
         follows = program.after
-        if follows is not None and follows.is_next:
+        if follows is not None and follows.count + 1 >= follows.goal:
             return True
         able = self.vain <= FREE + number // SHARE
         return able and (follows is None or self.waiting > 0)

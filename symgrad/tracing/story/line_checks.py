@@ -76,9 +76,10 @@ class LineEvaluation:
         """Take the lines; what takes the numbers of each tensor that they belong to."""
         program, self.lines = self.program, lines
         self.numbers = dict(zip(lines.inputs, (program.arrays.get(t.name) for t in lines.source.inputs), strict=True))
-        self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward if not finds_places(line)}
+        self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward}
         self.numbers |= {name or lines.letter: self.seeds[end] for end, name in lines.seeds.items()}
-        self.numbers |= dict.fromkeys(line.target for line in (*filter(finds_places, lines.forward), *lines.lines))
+        places = [line for line in lines.forward if line.target.startswith("at_")]  # whole numbers that a step finds
+        self.numbers |= dict.fromkeys(line.target for line in (*places, *lines.lines))
         self.codes = {line.target: line.tree for line in (*lines.forward, *lines.lines)}
         own = {line.target for line in lines.lines if line.shape is not None}
         self.reads: dict[str, frozenset[str]] = {}  # with what is read to compute what has no numbers
@@ -177,11 +178,6 @@ class LineEvaluation:
                 with suppress(UnsupportedText, TextRejected, RecursionError):
                     self.numbers[name] = run_line(code, read)
         return self.numbers[name]
-
-
-def finds_places(line: Line) -> bool:
-    """Whether a line gives the whole numbers that a step finds, and not the tensor that it belongs to."""
-    return line.target.startswith("at_")
 
 
 def run_line(code: SyntaxNode, known: Mapping[str, Any]) -> Any:
