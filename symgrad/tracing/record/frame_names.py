@@ -219,30 +219,24 @@ def names_in_closure(
 
 
 def argument_names(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, str]:
-    """The name of each tensor by its identity; the first, where one tensor is given twice."""
-    found: dict[int, str] = {}
-    for name, value in name_arguments(function, args, keywords):
-        for part, tensor in name_argument_tensors(name, value):
-            found.setdefault(id(tensor), part)
-    return found
+    """The name of each tensor by its identity, its parameter's; the first, where one tensor is given twice.
 
-
-def name_arguments(
-    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """Each argument under its parameter's name, of a module its forward's; numbered without signature."""
-    target = function.forward if isinstance(function, Module) else function
+    Of a module the parameters are its forward's; what has no signature numbers them.
+    """
+    target, named = function.forward if isinstance(function, Module) else function, list[tuple[str, Any]]()
     try:
         bound = inspect.signature(target).bind(*args, **keywords)
     except (TypeError, ValueError):
-        yield from ((f"x{n + 1}" if n else "x", value) for n, value in enumerate(args))
-        yield from keywords.items()
-        return
-    for name, value in bound.arguments.items():
-        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            yield from value.items()
-        else:
-            yield name, value
+        named = [*((f"x{n + 1}" if n else "x", value) for n, value in enumerate(args)), *keywords.items()]
+    else:
+        for name, value in bound.arguments.items():
+            spread = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            named += value.items() if spread else [(name, value)]
+    found: dict[int, str] = {}
+    for name, value in named:
+        for part, tensor in name_argument_tensors(name, value):
+            found.setdefault(id(tensor), part)
+    return found
 
 
 def name_argument_tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
