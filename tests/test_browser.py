@@ -27,6 +27,7 @@ from symgrad.tracing.story.session_pages import session_html
 from tests.browser import Opened, browser
 from tests.cases import cases
 from tests.compare import assert_same
+from tests.forum import forum as the_forum
 from tests.test_run_page import TRAIN
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -60,7 +61,7 @@ def written(path: Path, page: str) -> str:
 
 @pytest.fixture(scope="module")
 def forum(tmp_path_factory: pytest.TempPathFactory) -> str:
-    found = symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]])
+    found = the_forum()
     return written(tmp_path_factory.mktemp("pages") / "forum.html", found.to_html())
 
 

@@ -24,8 +24,8 @@ from symgrad.render.html.pieces import mathml
 from symgrad_cli.main import main
 from tests.cases import Case, first_stories
 from tests.compare import assert_same
+from tests.forum import forum
 
-FORUM = {"seed": [[1, 2, 3, 4], [5, 6, 7, 8]]}
 VOID = {"meta", "input", "link", "br", "img", "wbr"}
 
 
@@ -159,7 +159,7 @@ def test_a_page_is_no_larger_for_numbers_that_it_does_not_show() -> None:
 
 
 def test_entry_and_brief_are_pages_too() -> None:
-    explanation = symgrad.explain("x@a", **FORUM)
+    explanation = forum()
     entry = explanation.to_html(entry=("x", (0, 0)))
     assert 'id="symgrad-data"' not in entry
     assert Reader(entry).open == []

@@ -15,6 +15,7 @@ import pytest
 import symgrad
 from symgrad.render.mathmode import break_formula
 from tests.cases import Case, cases
+from tests.forum import forum
 
 LATEX = shutil.which("pdflatex")
 needs_latex = pytest.mark.skipif(LATEX is None, reason="pdflatex is not installed (Debian: texlive-latex-base)")
@@ -70,7 +71,7 @@ def test_the_brief_answer_is_mathematics_and_no_code(text: str) -> None:
 @needs_latex
 def test_the_three_sizes_are_set(tmp_path: Path) -> None:
     stories = (
-        symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]]),
+        forum(),
         symgrad.explain("softmax(x, dim=-1)", x=[[0.5, 1, 2], [3, -1, 0.25]]),
         symgrad.explain("x@A@x", x=[1, 2], order=2),
     )

@@ -16,13 +16,14 @@ import torch
 import symgrad
 from symgrad.errors import file_or_cell_name
 from symgrad.testing import check_backward
+from tests.forum import forum
 
 EVIL = "<script>alert(1)</script>"
 
 
 def everything() -> dict[str, Any]:
     """One of each kind."""
-    explanation = symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]])
+    explanation = forum()
     captured = symgrad.capture(lambda x: torch.tanh(x * 2).sum(), torch.ones(3))
     report = check_backward(lambda x: x * 2, "x*2", x=torch.tensor([1.0, 2.0]))
     return {

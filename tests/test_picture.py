@@ -23,9 +23,9 @@ from symgrad.render.numbers import brief, digits_of
 from symgrad_cli.main import main
 from tests.cases import Case, first_stories
 from tests.compare import assert_same
+from tests.forum import forum
 
 SVG = "{http://www.w3.org/2000/svg}"
-FORUM = {"seed": [[1, 2, 3, 4], [5, 6, 7, 8]]}
 
 
 def texts(picture: str) -> list[str]:
@@ -47,7 +47,7 @@ def test_what_is_zero_but_for_rounding_is_said_to_be_that() -> None:
 
 
 def test_the_forum_example() -> None:
-    picture = symgrad.explain("x@a", **FORUM).to_svg()
+    picture = forum().to_svg()
     found = texts(picture)
     assert "v weighs the rows of J, and the weighted rows add up to x.grad" in found
     assert "x.grad[0,0] = 1·1 + 2·1 + 3·1 + 4·1 = 10" in found
@@ -58,7 +58,7 @@ def test_the_forum_example() -> None:
 
 
 def test_another_input_and_the_matrix_alone() -> None:
-    explanation = symgrad.explain("x@a", **FORUM)
+    explanation = forum()
     assert "a.grad[0,0] = 1·1 + 5·1 = 6" in texts(explanation.to_svg("a"))
     alone = explanation.gradients["x"].jacobian.to_svg()
     assert "∂out/∂x" in texts(alone)
@@ -260,7 +260,7 @@ def test_the_command_writes_a_picture(tmp_path: Path) -> None:
         main, ["explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]", "--format", "svg", "-o", str(path)]
     )
     assert done.exit_code == 0, done.output
-    assert texts(path.read_text(encoding="utf-8")) == texts(symgrad.explain("x@a", **FORUM).to_svg())
+    assert texts(path.read_text(encoding="utf-8")) == texts(forum().to_svg())
 
 
 def test_what_is_empty_or_zero_is_said_once() -> None:
@@ -321,7 +321,7 @@ def test_what_can_be_nonzero_is_counted_whatever_it_is_here() -> None:
 
 
 def test_the_description_has_sizes_and_no_letters_for_them() -> None:
-    assert "entries can be nonzero, I₂ ⊗ aᵀ." in told(symgrad.explain("x@a", **FORUM).to_svg())
+    assert "entries can be nonzero, I₂ ⊗ aᵀ." in told(forum().to_svg())
 
 
 def test_a_full_part_of_the_raster_is_as_dark_as_any() -> None:
