@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 
 import symgrad
+from symgrad.entries.spec import TORCHS
 from symgrad.errors import SymgradError
 from symgrad.language.inference import read_program
 from symgrad.numeric import as_float, forward
 from symgrad.ops import COMPOUNDS, SPELLINGS
-from symgrad.ops.lookup import TORCHS
 from tests.compare import assert_same
 from tests.torch_calls import call_text, found_in_torch
 

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad import SymgradError
+from symgrad.entries.spec import TORCHS
 from symgrad.language import read_program
 from symgrad.ops import COMPOUNDS, TABLE
-from symgrad.ops.lookup import TORCHS
 from symgrad.oracles.typed_text import ask_torch
 from symgrad.question import torch_expression
 from tests import torch_side

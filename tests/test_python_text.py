@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symgrad.language.python_text import BINDS, COLON, call, index, method, negate, read_python, to_code, write_python
+from symgrad.language.python_text import COLON, call, index, method, negate, read_python, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Keyword, Literal, PythonCall, Slice, Subscript, Unary
+from symgrad.language.tokens import BINDS
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 
 NAMES = st.sampled_from(["x", "a", "w"]).map(Name)

@@ -27,13 +27,12 @@ import sympy as sp
 
 from symgrad.entries.along import LossReading
 from symgrad.entries.readings import parse_entry_equation
-from symgrad.entries.spec import TABLE, HeldTensor, Op, View
+from symgrad.entries.spec import TABLE, TORCHS, HeldTensor, Op, View
 from symgrad.functions import ALSO, ROUNDING
 from symgrad.indexing.symbols import Expr, accesses, fresh_axes, indices_of, is_access, name_of
 from symgrad.notation import tree
 from symgrad.shapes import Shape
 
-TORCHS = ("torch.", "F.", "Tensor.")
 KEPT, REAL = frozenset({"kept"}), frozenset({"real"})
 
 

@@ -95,6 +95,10 @@ def keep_options_as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dic
     return dict(options)
 
 
+TORCHS = ("torch.", "F.", "Tensor.")
+"""What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
+
+
 class HasSignature:
     """What a signature says of its tensors."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symgrad.entries.spec import Op, is_operand
+from symgrad.entries.spec import TORCHS, Op, is_operand
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnsupportedError, place_errors
 from symgrad.language.binding import (
     Argument,
@@ -38,7 +38,7 @@ from symgrad.language.constants import FUNCTIONS, apply_to_constant, is_scalar
 from symgrad.language.dtypes import DtypeKind, result_type
 from symgrad.language.sizes import LARGEST_GUESS, SizeQueries, visible_shape
 from symgrad.ops.calls.registry import Compound, Last, in_front
-from symgrad.ops.lookup import TORCHS, basics, entry_named, find, short_spelling
+from symgrad.ops.lookup import basics, entry_named, find, short_spelling
 from symgrad.program import Role
 from symgrad.shapes import Size
 

@@ -142,6 +142,7 @@ Array = npt.NDArray[Any]
 MOST = 10**7
 """No array has more entries than this."""
 MOST_AXES = 16
+"""More axes than anybody has; keeps the work for nonsense small."""
 
 
 def exact_array(given: object, name: str = "the value") -> Array:

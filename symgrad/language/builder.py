@@ -17,6 +17,7 @@ import numpy as np
 
 from symgrad.entries.spec import Op
 from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
+from symgrad.language.arguments import MOST_AXES
 from symgrad.language.binding import LiteralTensor, Meaning, Ref, operand_type
 from symgrad.language.complaints import computed_leaf_error, list_shapes, mismatch_error
 from symgrad.language.dtypes import DtypeKind, resolve_shapes, result_type
@@ -26,10 +27,6 @@ from symgrad.language.syntax_tree import PythonStatement
 from symgrad.ops.lookup import entry_named, role_entry
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, fill_sizes
-
-MOST_AXES = 16
-"""More axes than anybody has; keeps the work for nonsense small."""
-
 
 LENGTHS = ("p", "ord")
 """Options that may be infinite: which length is meant."""

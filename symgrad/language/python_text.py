@@ -24,17 +24,9 @@ from symgrad.language.syntax_tree import (
     Subscript,
     Unary,
 )
+from symgrad.language.tokens import ATOM, BINDS, COMPARE, COMPARISONS, MULTIPLY, NEGATE
 from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode
 
-COMPARE, BIT_OR, BIT_XOR, BIT_AND, ADD, MULTIPLY, NEGATE, POWER, ATOM = range(9)
-"""How tightly operators bind."""
-COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
-"""The signs that make truth values."""
-BINDS = {
-    "+": ADD, "-": ADD, "*": MULTIPLY, "/": MULTIPLY, "@": MULTIPLY, "//": MULTIPLY, "%": MULTIPLY, "**": POWER,
-    "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, **dict.fromkeys(COMPARISONS, COMPARE),
-}  # fmt: skip
-"""How tightly each sign between two operands binds."""
 KINDS = {"*": "scaling", "/": "scaling", "//": "whole numbers", "%": "whole numbers"}
 """Which signs of one rank are read one after the other without a thought."""
 

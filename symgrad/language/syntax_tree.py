@@ -20,6 +20,7 @@ from symgrad.errors import InputError, NotationError, SourceText, Span
 from symgrad.language.tokens import ALLOWED, AUGMENTED
 from symgrad.notation.tokens import Token
 from symgrad.notation.tree import APART, Binary, Dots, IndexEquation, Name, SyntaxNode
+from symgrad.ops.calls.call_texts import WRITTEN
 
 
 @dataclass(frozen=True)
@@ -173,9 +174,8 @@ def dotted_name(node: SyntaxNode) -> str | None:
 
 
 SIGNS: dict[type[ast.AST], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.MatMult: "@", ast.UAdd: "+", ast.USub: "-", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
-    ast.Eq: "==", ast.NotEq: "!=", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.Invert: "~",
+    **WRITTEN, ast.FloorDiv: "//", ast.Mod: "%", ast.UAdd: "+", ast.USub: "-", ast.BitAnd: "&", ast.BitOr: "|",
+    ast.BitXor: "^", ast.Invert: "~",
 }  # fmt: skip
 
 

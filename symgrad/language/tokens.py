@@ -71,11 +71,15 @@ LOOKALIKES = {
     "“": '"', "”": '"', "‘": "'", "’": "'", "\xa0": "a space",
 }  # fmt: skip
 CLOSES = {"(": ")", "[": "]"}
-STRENGTH = {
-    "<": 0, "<=": 0, ">": 0, ">=": 0, "==": 0, "!=": 0, "|": 1, "^": 2, "&": 3, "+": 4, "-": 4,
-    "*": 5, "/": 5, "//": 5, "%": 5, "@": 5,
+COMPARE, BIT_OR, BIT_XOR, BIT_AND, ADD, MULTIPLY, NEGATE, POWER, ATOM = range(9)
+"""How tightly operators bind."""
+COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+"""The signs that make truth values."""
+BINDS = {
+    "+": ADD, "-": ADD, "*": MULTIPLY, "/": MULTIPLY, "@": MULTIPLY, "//": MULTIPLY, "%": MULTIPLY, "**": POWER,
+    "|": BIT_OR, "^": BIT_XOR, "&": BIT_AND, **dict.fromkeys(COMPARISONS, COMPARE),
 }  # fmt: skip
-TIGHT = 6
+"""How tightly each sign between two operands binds."""
 
 
 def tokenize_python(text: str, length: int = LENGTH) -> list[Token]:
@@ -169,19 +173,19 @@ def check_nesting(tokens: Sequence[Token]) -> None:
     the operations since the last looser one, because ``a+b*c*d`` nests twice in b*c*d and once in the sum.
     """
     open_brackets: list[Token] = []
-    counts = [[0] * (TIGHT + 1)]
+    counts = [[0] * (NEGATE + 1)]
     before: Token | None = None
     for token in tokens:
         word, after_operand = token.word, before is not None and ends_operand(before)
         if token.kind != "sign":
             before = token if token.kind != "newline" else before
             if token.kind == "newline" and not open_brackets:
-                counts[-1], before = [0] * (TIGHT + 1), None
+                counts[-1], before = [0] * (NEGATE + 1), None
             continue
         if word in CLOSES:
-            counts[-1][TIGHT] += 1
+            counts[-1][NEGATE] += 1
             open_brackets.append(token)
-            counts.append([0] * (TIGHT + 1))
+            counts.append([0] * (NEGATE + 1))
         elif word in CLOSES.values():
             if not open_brackets:
                 raise NotationError(f"this {word} closes nothing", span=token.span)
@@ -189,15 +193,14 @@ def check_nesting(tokens: Sequence[Token]) -> None:
             if CLOSES[opened.word] != word:
                 raise NotationError(f"this {word} does not close {opened.word}", span=token.span)
             counts.pop()
-        elif word in STRENGTH and after_operand:
-            strength = STRENGTH[word]
-            counts[-1][strength:] = [counts[-1][strength] + 1] + [0] * (TIGHT - strength)
+        elif (strength := BINDS.get(word, ATOM)) < NEGATE and after_operand:
+            counts[-1][strength:] = [counts[-1][strength] + 1] + [0] * (NEGATE - strength)
         elif word == ";" and open_brackets:
             raise NotationError("a semicolon inside brackets", span=token.span, hints=("use a comma",))
         elif word in (",", ";", "=", ":", *AUGMENTED):
-            counts[-1] = [0] * (TIGHT + 1)
+            counts[-1] = [0] * (NEGATE + 1)
         else:
-            counts[-1][TIGHT] += 1
+            counts[-1][NEGATE] += 1
         before = token
         if sum(map(sum, counts)) > DEPTH:
             raise NotationError(

@@ -43,8 +43,6 @@ from symgrad.notation.tree import Absolute, Access, Condition, Floor, IndexEquat
 from symgrad.program import Operation, Option, Role, Stated, VectorProduct
 from symgrad.shapes import Shape, Size, Sizes, SlotSymbol
 
-TORCHS = ("torch.", "F.", "Tensor.")
-"""What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
 ATTRIBUTES = ("T", "mT")
 """Entries that are an attribute of a tensor, written without brackets: those whose template says so."""
 PREFIXES = {

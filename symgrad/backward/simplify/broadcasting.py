@@ -31,8 +31,9 @@ from symgrad.backward.simplify.factors import (
     split_power,
     strip_reshape,
 )
-from symgrad.language.python_text import COLON, COMPARISONS, NEW_AXIS, call, method, write_python
+from symgrad.language.python_text import COLON, NEW_AXIS, call, method, write_python
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Subscript, Unary
+from symgrad.language.tokens import COMPARISONS
 from symgrad.language.trees import (
     Fraction,
     build_fraction,

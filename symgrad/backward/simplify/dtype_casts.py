@@ -20,8 +20,9 @@ from symgrad.backward.code import condition_of_call
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import computes_truths
 from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differentiable
-from symgrad.language.python_text import COMPARISONS, is_comparison, method
+from symgrad.language.python_text import is_comparison, method
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript, Unary
+from symgrad.language.tokens import COMPARISONS
 from symgrad.language.trees import owner_name, rewrite_tree, tensor_names
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import SPELLINGS, TABLE

@@ -43,8 +43,9 @@ from symgrad.closed_form.rewriting.shorthands import (
 )
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
-from symgrad.language.python_text import ATOM, Part, binding, call, index, method, to_code
+from symgrad.language.python_text import Part, binding, call, index, method, to_code
 from symgrad.language.syntax_tree import Attribute, Literal, Slice
+from symgrad.language.tokens import ATOM
 from symgrad.notation.tree import Binary, SyntaxNode, walk
 from symgrad.ops.lookup import find, has_role
 from symgrad.program import Role
