@@ -201,15 +201,28 @@ def index(owner: Part, items: Iterable[Part]) -> SyntaxNode:
 
 
 def negate(node: SyntaxNode) -> SyntaxNode:
-    """−a, the sign at the first factor of a product.
+    """−a, the sign at the first factor of a product; a, of −a.
 
-    >>> write_python(negate(read_python("a * b / c"))), write_python(negate(read_python("(a @ b) * c")))
-    ('-a * b / c', '-(a @ b) * c')
+    >>> [write_python(negate(read_python(text))) for text in ("a * b / c", "(a @ b) * c", "-a / 2")]
+    ['-a * b / c', '-(a @ b) * c', 'a / 2']
     """
+    if (without := strip_minus(node)) is not None:
+        return without
     if isinstance(node, Binary) and BINDS[node.sign] == MULTIPLY:
         apart = isinstance(node.left, Binary) and _kind(node.left.sign) != _kind(node.sign)
         return Binary(node.sign, Unary("-", node.left) if apart else negate(node.left), node.right)
     return Unary("-", node)
+
+
+def strip_minus(term: SyntaxNode) -> SyntaxNode | None:
+    """a, of −a; a / 2, of −a / 2; None without a minus in front."""
+    match term:
+        case Unary("-", operand):
+            return operand
+        case Binary("*" | "/" | "@" as sign, left, right):
+            without = strip_minus(left)
+            return None if without is None else Binary(sign, without, right)
+    return None
 
 
 def multiply(left: SyntaxNode, right: SyntaxNode) -> SyntaxNode:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 
-from symgrad.language.python_text import multiply, read_python, to_code, write_python
+from symgrad.language.python_text import multiply, read_python, strip_minus, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Keyword, Literal, PythonCall, Subscript, Unary
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
 
@@ -236,17 +236,6 @@ def build_fraction(parts: Fraction) -> SyntaxNode:
 def chain_operators(first: SyntaxNode, rest: Iterable[tuple[str, SyntaxNode]]) -> SyntaxNode:
     """a + b − c, from the left: each of the ``rest`` with the operator before it."""
     return reduce(lambda total, term: Binary(term[0], total, term[1]), rest, first)
-
-
-def strip_minus(term: SyntaxNode) -> SyntaxNode | None:
-    """a, of −a; a / 2, of −a / 2; None without a minus in front."""
-    match term:
-        case Unary("-", operand):
-            return operand
-        case Binary("*" | "/" | "@" as sign, left, right):
-            without = strip_minus(left)
-            return None if without is None else Binary(sign, without, right)
-    return None
 
 
 def add_terms(terms: Sequence[SyntaxNode]) -> SyntaxNode:

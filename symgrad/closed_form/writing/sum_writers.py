@@ -31,7 +31,7 @@ from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, fresh
 from symgrad.language.python_text import Part, call
 from symgrad.language.syntax_tree import Literal, PythonCall
-from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
+from symgrad.notation.tree import Name, SyntaxNode, walk
 
 ADDED_UP = "sum"
 MEAN = "mean"
@@ -99,7 +99,7 @@ def write_broadcast(notation: Notation, factors: list[Expr], bound: list[Index],
 
 
 def write_as_matmul(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
-    """Σ_k f[p,k]·g[k,q] is f @ g, either side a vector or a product of factors."""
+    """Σ_k f[p,k]·g[k,q] is f @ g, either side a vector or a product of factors, or a stack of matrices against one."""
     if len(bound) != 1 or len(factors) < 2:
         raise NoForm
     (k,) = bound
@@ -113,12 +113,13 @@ def write_as_matmul(notation: Notation, factors: list[Expr], bound: list[Index],
     if len(groups) != 2:
         raise NoForm
     free = [[i for i in free_indices(sp.Mul(*g)) if i != k and i not in batch] for g in groups]
-    if any(len(f) > 1 for f in free):
-        return write_stacked_product(notation, groups, k, prefer)
+    least, most = sorted(map(len, free))
+    if most > 1 and (batch or least != 1 or not {*free[0], *free[1]} <= {*prefer}):  # one matrix for a whole stack
+        raise NoForm
     if not any(free) or (batch and not all(free)):
         raise NoForm
-    first, second = sorted(range(2), key=lambda n: position_of_group(free[n], prefer))
-    rows, columns = tuple(free[first]), tuple(free[second])
+    first, second = sorted(range(2), key=lambda n: (len(free[n]) < 2, position_of_group(free[n], prefer)))
+    rows, columns = (tuple(i for i in prefer if i in free[n]) or tuple(free[n]) for n in (first, second))
     if not columns and mentions_seed(sp.Mul(*groups[second]), notation.program):
         first, second, rows, columns = second, first, columns, rows
     left = write_matmul_side(notation, groups[first], (*batch, *rows, k))
@@ -141,18 +142,6 @@ def write_weighted_product(
             raise NoForm
         left = write_matmul(left, call_method(middle, (k, k), "diag"), (*free[first], k))
     return write_matmul(left, right, (*free[first], *free[second]))
-
-
-def write_stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, prefer: Sequence[Index]) -> Fragment:
-    """Σ_k f[b,p,k]·g[k,q] is f @ g: one matrix for a whole stack of them."""
-    long, short = sorted(groups, key=lambda g: -len(free_indices(sp.Mul(*g))))
-    rows = [i for i in prefer if i in free_indices(sp.Mul(*long))]
-    columns = [i for i in prefer if i in free_indices(sp.Mul(*short))]
-    if len(rows) != len(free_indices(sp.Mul(*long))) - 1 or len(columns) != 1 or set(rows) & set(columns):
-        raise NoForm
-    left = write_matmul_side(notation, long, (*rows, k))
-    right = write_matmul_side(notation, short, (k, *columns))
-    return Fragment(Binary("@", left.code, right.code), (*rows, *columns))
 
 
 def write_matmul_side(notation: Notation, factors: list[Expr], axes: Sequence[Index]) -> Fragment:
