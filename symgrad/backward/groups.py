@@ -103,11 +103,8 @@ def make_groups(program: Program, visible: Collection[str], fixed: Collection[st
 def merged_tensors(group: Group, visible: Collection[str], tensors: Mapping[str, Tensor]) -> frozenset[str]:
     """What falls apart of a group but ``visible``; what only turns one tensor stays if anything else falls."""
     names = group.computed - {*visible}
-    merged = [step for step in group.steps if step.result.name in names and len(step.tensors) == 1]
-    return (
-        names - {step.result.name for step in merged if can_merge_step(step) and only_moves_entries(step, tensors)}
-        or names
-    )
+    turned = (step for step in group.steps if can_merge_step(step) and len(step.tensors) == 1)
+    return names - {step.result.name for step in turned if only_moves_entries(step, tensors)} or names
 
 
 def can_merge_step(step: Apply) -> bool:

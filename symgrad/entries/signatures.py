@@ -51,8 +51,8 @@ class OptionKind:
     like: str = ""
 
 
-def parse_option_kind(written: ast.expr | None, default: Any) -> OptionKind:
-    """The kind that is written, or else that of the default; a tensor where there is none or it is None."""
+def parse_option_kind(written: ast.expr | None, text: str, default: Any) -> OptionKind:
+    """The kind that is written, as ``text``, or else that of the default; a tensor where that is None."""
     own: Any = type(default)
     if written is None:
         return OptionKind(View) if default is None or own is type else KINDS["bool"] if own is bool else OptionKind(own)
@@ -62,16 +62,15 @@ def parse_option_kind(written: ast.expr | None, default: Any) -> OptionKind:
         return OptionKind(str, partial(check_choice, tuple(str(node.value) for node in in_order)))
     if isinstance(written, ast.Compare):
         return parse_bounds(written)
-    name = ast.unparse(written)
-    if name.endswith(" * size"):
-        return OptionKind(Any, partial(per_axis, int(name.partition(" ")[0]), 1, True))
-    if name == "unused":
+    if isinstance(written, ast.BinOp) and isinstance(written.op, ast.Mult):  # 2*size
+        return OptionKind(Any, partial(per_axis, ast.literal_eval(written.left), 1, True))
+    if text == "unused":
         return OptionKind(PLAIN["any | str"] if default is None else own, gone=True)
-    if name == "unsupported":
+    if text == "unsupported":
         return OptionKind(Any, partial(left_alone, default), gone=True)
-    if name not in KINDS and name not in PLAIN:
-        raise InputError(f"no kind of option: {name}", hints=(*KINDS, *PLAIN, "0 <= float <= 1", "'same' | 'valid'"))
-    return KINDS[name] if name in KINDS else OptionKind(PLAIN[name])
+    if text not in KINDS and text not in PLAIN:
+        raise InputError(f"no kind of option: {text}", hints=(*KINDS, *PLAIN, "0 <= float <= 1", "'same' | 'valid'"))
+    return KINDS[text] if text in KINDS else OptionKind(PLAIN[text])
 
 
 def parse_bounds(written: ast.Compare) -> OptionKind:
@@ -83,7 +82,8 @@ def parse_bounds(written: ast.Compare) -> OptionKind:
     if isinstance(inner, ast.BinOp):
         count = ast.literal_eval(inner.left)
         return OptionKind(Any, partial(per_axis, count, low, False))
-    kind = PLAIN[ast.unparse(inner)]
+    assert isinstance(inner, ast.Name)
+    kind = PLAIN[inner.id]
     above = isinstance(written.ops[0], (ast.Gt, ast.Lt))
     return OptionKind(kind, partial(check_bounds, low, numbers[1] if len(numbers) > 1 else None, kind is int, above))
 
@@ -228,7 +228,8 @@ class CallPattern(HasSignature):
 
 def call_of(text: str) -> CallPattern:
     """The call that ``text`` describes."""
-    (function,) = ast.parse(f"def {text}: pass").body
+    whole = f"def {text}: pass"
+    (function,) = ast.parse(whole).body
     assert isinstance(function, ast.FunctionDef)
     given, defaults = function.args.args, function.args.defaults
     missing = [inspect.Parameter.empty] * (len(given) - len(defaults))
@@ -241,7 +242,8 @@ def call_of(text: str) -> CallPattern:
         (a, inspect.Parameter.empty if value is None else default_of(value), alone)
         for a, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     ]
-    kinds = {a.arg: parse_option_kind(a.annotation, value) for a, value, _ in listed}
+    said = {a.arg: "" if a.annotation is None else ast.get_source_segment(whole, a.annotation) for a, *_ in listed}
+    kinds = {a.arg: parse_option_kind(a.annotation, said[a.arg] or "", value) for a, value, _ in listed}
     named = zip(given[::-1], defaults[::-1], strict=False)
     kinds |= {a.arg: replace(kinds[a.arg], like=node.id) for a, node in named if isinstance(node, ast.Name)}
     types = {name: kind.type for name, kind in kinds.items()}
@@ -264,7 +266,7 @@ def example_of(text: str, operands: tuple[str, ...]) -> Example:
     """``"prelu(x, w) with x:3x2 w:2"``; without shapes every operand that is named in it is 2×3."""
     call, _, shapes = text.partition(" with ")
     if not shapes:
-        names = {node.id for node in ast.walk(ast.parse(call)) if isinstance(node, ast.Name)}
+        names = re.findall(r"\b[^\W\d]\w*\b(?!=)", call)  # an option is no operand
         return Example(call, tuple((name, (2, 3)) for name in operands if name in names))
     if not re.fullmatch(r"( *\w+:(scalar|\d+(x\d+)*))+ *", shapes):
         raise InputError("an example gives operands shapes", found=(shapes,), hints=("x:2x3 y:3 z:scalar",))

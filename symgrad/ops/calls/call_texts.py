@@ -112,7 +112,7 @@ def last_step_of_text(text: str, apply: Apply, names: Mapping[str, Any]) -> Last
                 return "neg", (value(node.operand),), {}
             case ast.Name() | ast.Constant() | ast.Attribute(attr="shape"):
                 return "identity", (value(node),), {}
-        raise bug(f"no step is written like {ast.unparse(node)}")
+        raise bug(f"no step is written like {ast.dump(node)}")
 
     *before, last = statements(text)
     for statement in before:

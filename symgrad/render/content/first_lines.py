@@ -179,12 +179,13 @@ def raised_first(explanation: Explanation) -> Iterator[Block]:
     calls = (node for part in body for node in ast.walk(part) if isinstance(node, ast.Call))
     call = next((c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == ASKS), None)
     if call is None:
-        if any(word in typed and word not in ast.unparse(body[-1]) for word in (FLAG, PARAMETERS[0])):
+        last = ast.get_source_segment(typed, body[-1]) or ""
+        if any(word in typed and word not in last for word in (FLAG, PARAMETERS[0])):
             yield say.paragraph("This script has no `backward()`: running it computes no gradient. Below is what "
                                 "`out.backward(v)` would compute.")  # fmt: skip
         return
     seeds = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "gradient")]
-    if not explanation.refused and (count == 1 or any(ast.unparse(seed) != "None" for seed in seeds)):
+    if not explanation.refused and (count == 1 or any(getattr(seed, "value", seed) is not None for seed in seeds)):
         return
     back = not explanation.refused or GRADIENT in explanation.refused  # else an earlier line raises
     line = typed.split("\n")[call.lineno - 1].strip()
