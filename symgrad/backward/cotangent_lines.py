@@ -19,8 +19,8 @@ from symgrad.backward.line_data import Backward, Contribution, Line
 from symgrad.backward.line_templates import templates_of_group
 from symgrad.backward.page_names import OpaqueCall, PageNames, opaque_call_of
 from symgrad.backward.simplify import Draft, Summand, dtype_casts, merge_drafts
-from symgrad.backward.simplify.broadcasting import is_zero, make_ones, split_ones_like
-from symgrad.backward.simplify.factors import drop_double_transposes, name_divisor
+from symgrad.backward.simplify.broadcasting import is_zero, make_ones
+from symgrad.backward.simplify.factors import drop_double_transposes, drop_ones_like, name_divisor
 from symgrad.backward.standard_groups import StandardGroup, is_wide_join, split_wide_join, standardise_group
 from symgrad.backward.template_cache import LineTemplate
 from symgrad.calculus import flowing
@@ -180,9 +180,7 @@ class CotangentLines:
                 known = self.known[here] = self.names.free(name)
                 self.definitions.append(Draft(known, [Summand((through,), here)]))
             swap[name] = Name(known)
-        ones = split_ones_like(form.last)
-        last = ones[0] if ones is not None and ones[1] == own else drop_double_transposes(form.last)  # a number does
-        return replace_names(last, swap)
+        return replace_names(drop_double_transposes(drop_ones_like(form.last, own)), swap)
 
     def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
         """The drafts as text, merged by the rules."""

@@ -7,6 +7,7 @@
     -(-a / 4) / b + -c                   →  a / 4 / b - c
     (x.T @ v).T                          →  v.T @ x
     v.reshape(t.shape).reshape(x.shape)  →  v.reshape(x.shape)
+    ones_like(x) / 8                     →  1 / 8, where a number does
     (a − b) / (x.var(…) + ε).sqrt()      →  r = 1 / (x.var(…) + ε).sqrt(); r * (a − b)
 
 Comes in: an expression, or factors and divisors. Goes out: an expression of the same value, as a person writes it.
@@ -20,7 +21,7 @@ from math import gcd, inf, prod
 
 from symgrad.closed_form.array_code import CALLS
 from symgrad.functions import finite
-from symgrad.language.python_text import is_comparison, negate, strip_minus, write_python
+from symgrad.language.python_text import call, is_comparison, negate, strip_minus, write_python
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Unary
 from symgrad.language.trees import (
     FormCode,
@@ -146,7 +147,8 @@ def simplify_signs(node: SyntaxNode) -> SyntaxNode:
     """Two minus signs are none, a negative term is subtracted, and stands behind a positive one."""
     match node:
         case Unary("-", operand):
-            return negate(operand)
+            product = isinstance(operand, Binary) and operand.sign == "@"  # -(a @ b)
+            return node if product and strip_minus(operand) is None else negate(operand)
         case Binary("+" | "-" as sign, left, right):
             plus = sign == "+"
             if (without := strip_minus(right)) is not None:
@@ -178,6 +180,22 @@ def name_divisor(form: FormCode) -> FormCode:
         return form
     over = Binary("/", Literal(1), last.right)
     return FormCode(Binary("*", Name(ROOT), last.left), (*form.definitions, (ROOT, over)))
+
+
+def drop_ones_like(value: SyntaxNode, like: str) -> SyntaxNode:
+    """``1 / 8``, of ``ones_like(a0) / 8`` where ``like`` is a0: what a number gives in the place of a tensor.
+
+    >>> from symgrad.language.python_text import read_python
+    >>> write_python(drop_ones_like(read_python("ones_like(a0) / 8"), "a0"))
+    '1 / 8'
+    """
+    if isinstance(value, Unary):
+        inner = drop_ones_like(value.operand, like)
+        return value if inner is value.operand else Unary(value.sign, inner)
+    if not isinstance(value, Binary) or value.sign != "/":
+        return value
+    above = Literal(1) if value.left == call("ones_like", like) else drop_ones_like(value.left, like)
+    return value if above is value.left else Binary("/", above, value.right)
 
 
 def strip_transpose(node: SyntaxNode) -> SyntaxNode | None:
