@@ -195,7 +195,8 @@ class CotangentLines:
         for draft in every:
             draft.without_expands(shapes)
         writer = ForwardLines(self.program, self.names, self.values, self.form, self.in_page)
-        ahead = self.typed(writer.every(told), every)
+        ahead = writer.every(told)
+        self.find_kinds(ahead)
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
         lines = [self.line(draft, cotangents.get(draft.of, draft.of)) for draft in rest]
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
@@ -222,21 +223,17 @@ class CotangentLines:
         given = (tensor.name for tensor in self.program.inputs[-1:])
         return self.names.page(next(iter((*self.wanted, *given, *self.ends))))
 
-    def typed(self, ahead: Sequence[ForwardLine], drafts: Sequence[Draft]) -> list[ForwardLine]:
-        """The forward pass with truth values as numbers where they are read as such."""
-        values = {s.target: s.value for s in ahead if s.value is not None}
-        readers = [draft.value for draft in drafts if draft.value]
-        self.truths, numbers, self.taken = dtype_casts.find_truths_read(values, readers, self.truths)
-        kinds = {name: dtype_casts.kind_held(value, self.truths) for name, value in values.items()}
-        self.wholes = frozenset(name for name, kind in kinds.items() if kind is dtype_casts.HeldKind.WHOLE)
-        cast = {name: dtype_casts.cast_to_float(values[name], self.like, self.truths)[0] for name in numbers}
-        return [replace(s, value=cast.get(s.target, s.value)) for s in ahead]
+    def find_kinds(self, ahead: Sequence[ForwardLine]) -> None:
+        """Note which tensors of the forward pass hold truth values, and which whole numbers."""
+        for s in ahead:
+            kind = None if s.value is None else dtype_casts.kind_held(s.value, self.truths)
+            self.truths |= {s.target} if kind is dtype_casts.HeldKind.TRUTH else set()
+            self.wholes |= {s.target} if kind is dtype_casts.HeldKind.WHOLE else set()
 
     def ahead(self, statement: ForwardLine) -> Line:
         """A line of the forward pass."""
         value = statement.value and dtype_casts.negate_truths(statement.value, self.truths)
-        plain = value if statement.target in self.taken else value and dtype_casts.drop_casts(value)
-        line = self.said(statement.of, statement.target, plain)
+        line = self.said(statement.of, statement.target, value and dtype_casts.drop_casts(value))
         if value is not None:
             cast = dtype_casts.cast_where_needed(value, self.like, self.truths, self.wholes)
             line = replace(line, tree=cast)

@@ -103,8 +103,15 @@ def make_groups(program: Program, visible: Collection[str], fixed: Collection[st
 def merged_tensors(group: Group, visible: Collection[str], tensors: Mapping[str, Tensor]) -> frozenset[str]:
     """What falls apart of a group but ``visible``; what only turns one tensor stays if anything else falls."""
     names = group.computed - {*visible}
-    turned = (step for step in group.steps if can_merge_step(step) and len(step.tensors) == 1)
-    return names - {step.result.name for step in turned if only_moves_entries(step, tensors)} or names
+    merged = [step for step in group.steps if step.result.name in names and len(step.tensors) == 1]
+    return names - {step.result.name for step in merged if is_reshuffle(step, tensors)} or names
+
+
+def is_reshuffle(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a step gives the entries of one tensor, all of them, in other places."""
+    if not can_merge_step(step) or sp.Mul(*tensors[step.tensors[0]].shape) != sp.Mul(*step.result.shape):
+        return False
+    return is_access(derive_local(key_of_step(step, tensors)).equation.right)
 
 
 def can_merge_step(step: Apply) -> bool:

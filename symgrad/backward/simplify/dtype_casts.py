@@ -12,19 +12,17 @@ same as torch wants it; the page says it without, since a condition is 1 or 0 th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from enum import Enum
 
-from symgrad.backward.code import condition_of_call
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE
 from symgrad.backward.simplify.factors import computes_truths
 from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differentiable
 from symgrad.language.python_text import is_comparison, method
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript, Unary
 from symgrad.language.tokens import COMPARISONS
-from symgrad.language.trees import owner_name, rewrite_tree, tensor_names
-from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
+from symgrad.language.trees import owner_name, rewrite_tree
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 
@@ -105,84 +103,6 @@ def drop_casts(value: SyntaxNode) -> SyntaxNode:
         return node
 
     return rewrite_tree(value, owner)
-
-
-def find_truths_read(
-    values: Mapping[str, SyntaxNode], readers: Sequence[SyntaxNode], truths: Collection[str]
-) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Which tensors hold truth values; which of those that are computed would, and are read as numbers; and subtracted.
-
-    ``values`` compute tensors, in order; ``readers`` are what else reads them.
-    """
-    held = set(truths)
-    for name, value in values.items():
-        if holds_truth(value, held):
-            held.add(name)
-    mentioning: dict[str, list[SyntaxNode]] = {}
-    for reader in (*values.values(), *readers):
-        for name in tensor_names(reader) & held:
-            mentioning.setdefault(name, []).append(reader)
-    computed = held & set(values)
-    numbers = frozenset(n for n in computed if any(map(TruthUseFinder(n, held).wanted, mentioning.get(n, ()))))
-    return frozenset(held) - numbers, numbers, find_subtracted_truths((*values.values(), *readers), numbers)
-
-
-def find_subtracted_truths(readers: Iterable[SyntaxNode], truths: Collection[str]) -> frozenset[str]:
-    """Which tensors of truth values stand where those are subtracted, which torch refuses.
-
-    >>> from symgrad.language.python_text import read_python
-    >>> sorted(find_subtracted_truths([read_python("n * (w > 0) - m")], {"m", "n"}))
-    ['m', 'n']
-    >>> sorted(find_subtracted_truths([read_python("v * n - v * m")], {"m", "n"}))
-    []
-    """
-    found: set[str] = set()
-    for node in (node for reader in readers for node in walk(reader)):
-        match node:
-            case Binary("-", left, right) if holds_truth(left, truths) or holds_truth(right, truths):
-                found |= {part.name for part in walk(node) if isinstance(part, Name)}
-    return frozenset(found & set(truths))
-
-
-@dataclass(frozen=True)
-class TruthUseFinder:
-    """Where the tensor ``name`` of truth values stands, and torch takes numbers, or makes others of it.
-
-    Elsewhere it is only a condition, or a factor of floats entry by entry: it need be no number.
-
-    >>> from symgrad.language.python_text import read_python
-    >>> readers = [read_python(text) for text in ("x * m", "where(m != 0, x, 0)", "m @ x")]
-    >>> [TruthUseFinder("m", {"m"}).wanted(reader) for reader in readers]
-    [False, False, True]
-    """
-
-    name: str
-    truths: Collection[str]
-
-    def wanted(self, node: SyntaxNode) -> bool:
-        """Whether there is such a place."""
-        match node:
-            case Binary(sign) if sign in ("&", "|", *COMPARISONS):
-                return any(self.wanted(part) for part in self.parts(node))
-            case Unary("~"):
-                return any(self.wanted(part) for part in self.parts(node))
-            case PythonCall(Name() | Attribute()) if (asked := condition_of_call(node)) is not None:
-                rest = [part for part in node.parts if part is not asked]
-                return any(self.wanted(part) for part in (*self.parts(node, [asked]), *rest))
-            case Subscript(inner, places):
-                return any(self.wanted(part) for part in (inner, *self.parts(node, places)))
-            case Binary("*", left, right):
-                kinds = {kind_held(side, self.truths) for side in (left, right)}
-                within = self.parts(node) if HeldKind.FLOAT in kinds else (left, right)
-                return any(self.wanted(part) for part in within)
-            case Name(name):
-                return name == self.name
-        return any(self.wanted(child) for child in node.parts)
-
-    def parts(self, node: SyntaxNode, among: Sequence[SyntaxNode] = ()) -> list[SyntaxNode]:
-        """What stands in ``node`` and is not the tensor itself, or a view of it."""
-        every: Sequence[SyntaxNode] = among or list(node.parts)
-        return [part for part in every if self.name != owner_name(part)]
 
 
 def kind_held(value: SyntaxNode, truths: Collection[str]) -> HeldKind:

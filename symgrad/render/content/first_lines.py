@@ -179,7 +179,7 @@ def raised_first(explanation: Explanation) -> Iterator[Block]:
     calls = (node for part in body for node in ast.walk(part) if isinstance(node, ast.Call))
     call = next((c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == ASKS), None)
     if call is None:
-        last = ast.get_source_segment(typed, body[-1]) or ""
+        last = (ast.get_source_segment(typed, body[-1]) if body else "") or ""
         if any(word in typed and word not in last for word in (FLAG, PARAMETERS[0])):
             yield say.paragraph("This script has no `backward()`: running it computes no gradient. Below is what "
                                 "`out.backward(v)` would compute.")  # fmt: skip
