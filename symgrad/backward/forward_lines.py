@@ -46,8 +46,6 @@ from symgrad.shapes import Shape
 
 LONGEST = 64
 """Characters of a line that another was put into."""
-BESIDE = "beside_"
-"""What the inputs of a program are called in a group whose sizes are said by theirs."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class ForwardLines:
         form: Callable[[Group], StandardGroup],
         in_page: Callable[[StandardGroup], Mapping[str, str]],
     ) -> None:
-        self.inputs, self.shapes = program.inputs, {tensor.name: tensor.shape for tensor in program.tensors()}
+        self.shapes = {tensor.name: tensor.shape for tensor in program.tensors()}
         self.names, self.values, self.form, self.in_page = names, values, form, in_page
 
     def every(self, told: Sequence[Group]) -> list[ForwardLine]:
@@ -95,18 +93,12 @@ class ForwardLines:
         form = self.form(group)
         names = {own: Name(name) for own, name in self.in_page(form).items()}
         found = self.told(form, "out")
-        yield ForwardLine(group.output, target, None if found is None else self.put(found, names))
+        yield ForwardLine(group.output, target, None if found is None else replace_names(found, names))
         for own, held in form.held.items() if isinstance(group.steps[-1].op, str) else ():
             call = self.told(form, form.inner(held))
             told = entry_named(held.step.op).index_call(write_python(call)) if call is not None else None
-            value = None if told is None else self.put(read_python(told), names)
+            value = None if told is None else replace_names(read_python(told), names)
             yield ForwardLine(held.step.result.name, names[own].name, value)
-
-    def put(self, tree: SyntaxNode, names: Mapping[str, SyntaxNode]) -> SyntaxNode:
-        """A group's code in the names of the page, and in those of the inputs beside it that it mentions."""
-        beside = {own: int(own.removeprefix(BESIDE)) for own in tensor_names(tree) if own.startswith(BESIDE)}
-        told = {own: Name(self.names.page(self.inputs[n].name)) for own, n in beside.items()}
-        return replace_names(tree, {**names, **told})
 
     def pulled(self, group: Group) -> SyntaxNode | None:
         """What computes a cotangent that is a step of the program, proven here."""
@@ -135,15 +127,8 @@ class ForwardLines:
         return None if found is None else fill_tree_slots(found, form.numbers)
 
     def sized(self, form: StandardGroup) -> Iterator[Program]:
-        """A group for any size, then at the sizes of the point, for what cannot be written without.
-
-        A size that nothing has that the group reads is one of the program's inputs'.
-        """
+        """A group for any size, then at the sizes of the point, for what cannot be written without."""
         yield form.program
-        if form.sizes:
-            own_sizes = resize_program(form.program, form.own_sizes)
-            beside = tuple(Tensor(f"{BESIDE}{n}", tensor.shape) for n, tensor in enumerate(self.inputs))
-            yield replace(own_sizes, inputs=(*own_sizes.inputs, *beside))
         if self.values is not None and form.sizes:
             own = {std: self.values.sizes[size] for std, size in form.sizes.items() if size in self.values.sizes}
             yield resize_program(form.program, {std: sp.Integer(n) for std, n in own.items()})

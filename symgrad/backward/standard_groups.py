@@ -89,7 +89,7 @@ def standardise_group(
     for n, step in enumerate((*group.steps, *group.beside)):
         new.setdefault(step.result.name, f"t{n}")
     new[group.output] = "out"
-    others = [name for name in find_size_tensors(group, new, tensors) if name not in new]
+    others = list(find_size_tensors(group, new, tensors))
     new |= {name: f"a{len(group.reads) + n}" for n, name in enumerate(others)}
     shapes = [tensors[name].shape for name in new]
     symbols = dict.fromkeys(s for shape in shapes for size in shape for s in sorted(size.free_symbols, key=str))
@@ -127,12 +127,15 @@ def standardise_group(
 
 
 def find_size_tensors(group: Group, names: Collection[str], tensors: Mapping[str, Tensor]) -> Iterator[str]:
-    """Tensors that have the sizes a group computes with and no tensor of its own has: the 4 of ``/ A.shape[0]``."""
-    own = {symbol for name in names for size in tensors[name].shape for symbol in size.free_symbols}
-    read = [a.value for step in (*group.steps, *group.beside) for a in step.arguments if isinstance(a, Constant)]
-    wanted = {symbol for value in read if isinstance(value, sp.Expr) for symbol in value.free_symbols} - own
+    """Tensors that have the sizes a group computes with and nothing that it reads has: the 4 of ``/ A.shape[0]``."""
+    steps = (*group.steps, *group.beside)
+    sizes = [size for step in steps for size in step.result.shape]
+    constants = (a.value for step in steps for a in step.arguments if isinstance(a, Constant))
+    sizes += [value for value in constants if isinstance(value, sp.Expr)]
+    read = {size for name in group.reads for size in tensors[name].shape}
+    wanted = {symbol for size in sizes for symbol in size.free_symbols} - read
     for tensor in tensors.values() if wanted else ():
-        if not wanted.isdisjoint(tensor.shape):
+        if tensor.name not in names and not wanted.isdisjoint(tensor.shape):
             wanted.difference_update(tensor.shape)
             yield tensor.name
 
