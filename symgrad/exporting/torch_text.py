@@ -29,7 +29,7 @@ from symgrad.exporting.parts import (
     write_statement,
     write_targets,
 )
-from symgrad.language.python_text import is_comparison, method, read_python, to_code, write_python
+from symgrad.language.python_text import method, read_python, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Items, Keyword, Literal, PythonCall, Subscript
 from symgrad.language.trees import is_tensor_free, replace_names, rewrite_tree, tensor_names
 from symgrad.notation.tree import Binary, Name, SyntaxNode
@@ -46,8 +46,7 @@ AGAIN = "  # differentiated again: saved tensors have to depend on the inputs"
 class DeviceSetter:
     """What torch makes of numbers alone, on the device and in the type of a tensor ``beside`` it.
 
-    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``. Of two numbers ``torch.where`` would make float32, and
-    so would a number divided by a count.
+    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``. Of two numbers ``torch.where`` would make float32.
     """
 
     beside: str
@@ -55,8 +54,6 @@ class DeviceSetter:
     def made(self, node: SyntaxNode) -> SyntaxNode:
         """One expression; for ``softmax(x) - one_hot(y)``, 1 is taken away in one place of each row."""
         match node:
-            case Binary("/", left, right) if is_tensor_free(left) and is_count(right):
-                return Binary("/", self.typed(left), right)
             case Binary("-", left, PythonCall(_, [classes, *_]) as right) if is_call_of(
                 left, "torch.softmax"
             ) and is_call_of(right, "F.one_hot"):  # no array of whole numbers is made
@@ -82,23 +79,6 @@ class DeviceSetter:
 def is_call_of(value: SyntaxNode, name: str) -> bool:
     """Whether a function is called."""
     return isinstance(value, PythonCall) and write_python(value.function) == name
-
-
-def is_count(value: SyntaxNode) -> bool:
-    """Whether whole numbers are added up: ``(x == y).sum(0) + 1``."""
-    if is_comparison(value):
-        return True
-    if isinstance(value, Binary) and value.sign in ("+", "-", "*", "&"):
-        sides = [side for side in (value.left, value.right) if not is_tensor_free(side)]
-        return bool(sides) and all(map(is_count, sides))
-    return isinstance(value, PythonCall) and (
-        write_python(value.function) in ("F.one_hot", "torch.arange")
-        or (
-            isinstance(value.function, Attribute)
-            and value.function.name in ("sum", "clamp")
-            and is_count(value.function.owner)
-        )
-    )
 
 
 def to_torch(statement: Assignment, beside: str) -> Assignment:

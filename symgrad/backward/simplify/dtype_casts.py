@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import Enum
 
-from symgrad.backward.simplify.broadcasting import ELEMENTWISE
+from symgrad.backward.simplify.broadcasting import ELEMENTWISE, is_elementwise_call
 from symgrad.backward.simplify.factors import computes_truths
 from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differentiable
 from symgrad.language.python_text import is_comparison, method
@@ -52,6 +52,12 @@ def writes_into_first(word: str) -> bool:
     """Whether an operation puts its last operand into its first, for which torch wants both of one type."""
     op = TABLE[word]
     return len(op.operands) > 1 and "first" in dtype_words(op) and op.traits.where_like is None
+
+
+def takes_numbers(word: str) -> bool:
+    """Whether torch has an operation of numbers alone: it finds no truth, chooses by none, and has a derivative."""
+    op = TABLE[word]
+    return "truth" not in dtype_words(op) and op.traits.where_like is None and not is_non_differentiable(op)
 
 
 def gives_truths(op: Operation) -> bool:
@@ -147,12 +153,12 @@ class CastInserter:
                 found, kind = self.seen(inner)
                 return Attribute(found, word), kind
             case PythonCall(Attribute(inner, word), arguments, keywords) if dtype_facts(word) in (KEPT, COUNTS):
-                found, kind = self.seen(inner)
-                added = kind is HeldKind.TRUTH and dtype_facts(word) == COUNTS
-                return PythonCall(Attribute(found, word), arguments, keywords), HeldKind.WHOLE if added else kind
+                found, kind = self.kept(inner, word)
+                return PythonCall(Attribute(found, word), arguments, keywords), kind
             case PythonCall(Attribute(inner, word), arguments, keywords) if word in TABLE:  # (x > 0).mean(-1)
                 found, kind = self.seen(inner)
-                if dtype_facts(word) == REAL and kind in (HeldKind.TRUTH, HeldKind.WHOLE):
+                whole = dtype_facts(word) == REAL and kind is HeldKind.WHOLE
+                if whole or (kind is HeldKind.TRUTH and takes_numbers(word)):
                     found = self.cast(found)
                 if kind is HeldKind.FLOAT and arguments and writes_into_first(word):  # t.index_add(0, n, x > 0)
                     arguments = (*arguments[:-1], self.in_floats(arguments[-1]))
@@ -162,8 +168,8 @@ class CastInserter:
             ):
                 kinds = {self.seen(part)[1] for part in several}  # cat([x > 0, y > 0])
                 return node, HeldKind.TRUTH if kinds == {HeldKind.TRUTH} else HeldKind.FLOAT
-            case PythonCall(Name(word), [inner, *rest], keywords) if dtype_facts(word) in MOVED:  # pad(x > 0, (1, 0))
-                found, kind = self.seen(inner)
+            case PythonCall(Name(word), [inner, *rest], keywords) if dtype_facts(word) in (*MOVED, COUNTS):
+                found, kind = self.kept(inner, word)  # pad(x > 0, (1, 0)), sum(x > 0)
                 return PythonCall(Name(word), (found, *rest), keywords), kind
             case PythonCall(Name(word), [inner, *rest], keywords) if dtype_facts(word) == REAL:  # mean(x > 0, dim=1)
                 return PythonCall(Name(word), (self.in_floats(inner), *rest), keywords), HeldKind.FLOAT
@@ -172,7 +178,18 @@ class CastInserter:
                     return node, HeldKind.WHOLE
                 if computes_truths(condition) and all(self.seen(branch)[1] is HeldKind.NUMBER for branch in branches):
                     return self.cast(node), HeldKind.FLOAT
+                if word in TABLE and takes_numbers(word):  # abs(x > 0)
+                    sides = map(self.seen, node.positional)
+                    given = tuple(self.cast(side) if kind is HeldKind.TRUTH else side for side, kind in sides)
+                    return PythonCall(node.function, given, node.keywords), HeldKind.FLOAT
         return node, HeldKind.TRUTH if computes_truths(node) else HeldKind.FLOAT
+
+    def kept(self, node: SyntaxNode, word: str) -> tuple[SyntaxNode, HeldKind]:
+        """What an operation that keeps types is given, and gives: it moves truth values or counts them, |m| is none."""
+        found, kind = self.seen(node)
+        if kind is HeldKind.TRUTH and is_elementwise_call(word):
+            return self.cast(found), HeldKind.FLOAT
+        return found, HeldKind.WHOLE if kind is HeldKind.TRUTH and dtype_facts(word) == COUNTS else kind
 
     def in_floats(self, node: SyntaxNode) -> SyntaxNode:
         """An expression as what torch has for numbers alone wants it."""
