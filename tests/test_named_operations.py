@@ -118,7 +118,6 @@ NAMED: dict[str, dict[str, str]] = {
         "backward/simplify/concat.py": "pad",
         "backward/simplify/factors.py": "T",
         "backward/simplify/broadcasting.py": "ones_like zeros_like",
-        "testing/slips/formula_slips.py": "T mT",
         "exporting/torch_text.py": "layer_norm sqrt var",
     },
     "another library counts the arguments otherwise": {

@@ -17,9 +17,24 @@ from functools import cached_property, lru_cache, reduce
 from symgrad.language.python_text import multiply, read_python, strip_minus, to_code, write_python
 from symgrad.language.syntax_tree import Attribute, Keyword, Literal, PythonCall, Subscript, Unary
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
+from symgrad.ops.lookup import ATTRIBUTES
 
 Rule = Callable[[SyntaxNode], SyntaxNode]
 FIRST = Literal(0)
+WORD, TURN, ENTRY = 2, 1, 3
+"""What a name weighs in `FormCode.measure`, a transpose, and ``[0]``."""
+
+
+def reading_weight(node: SyntaxNode) -> int:
+    """What a node weighs to whoever reads it; ``[0]`` is ``.sum(0)`` on an axis of one, and holds for no other."""
+    match node:
+        case Attribute() if node.name in ATTRIBUTES:
+            return TURN
+        case Name() | Attribute() | Keyword() | Literal(value=None):
+            return WORD
+        case Subscript() if FIRST in node.items:
+            return ENTRY
+    return 0
 
 
 @dataclass(frozen=True)
@@ -43,14 +58,8 @@ class FormCode:
 
     @cached_property
     def measure(self) -> tuple[int, int]:
-        """How long it takes to read, of two forms of one gradient: the words, then the characters.
-
-        An entry ``[0]`` counts as ``.sum(0)``, which is the same on an axis of one.
-        """
-        nodes = [*self.nodes()]
-        words = len(self.definitions) + sum(isinstance(node, (Name, Attribute, Keyword)) for node in nodes)
-        first = sum(isinstance(node, Subscript) and FIRST in node.items for node in nodes)
-        return words + first, len(self.text) + first * (len(".sum(0)") - len("[0]"))
+        """How long it takes to read, of two forms of one gradient: the weights of its nodes, then its characters."""
+        return len(self.definitions) * WORD + sum(map(reading_weight, self.nodes())), len(self.text)
 
     def nodes(self) -> Iterator[SyntaxNode]:
         """Everything that stands in it."""

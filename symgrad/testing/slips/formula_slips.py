@@ -25,6 +25,7 @@ from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, 
 from symgrad.language.trees import read_form, rewrite_tree
 from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.numeric import Array, as_float
+from symgrad.ops.lookup import ATTRIBUTES
 from symgrad.oracles.forms import evaluate_text
 from symgrad.render.formula import formula_text
 from symgrad.shapes import Size
@@ -34,7 +35,6 @@ from symgrad.testing.slips import Case, Slip
 AXIS, MOST_AXES = (Literal, Unary), 5
 LONGEST = 40
 """A longer term is not repeated in a clause."""
-TRANSPOSES = ("T", "mT")
 PARTS = (Attribute, Subscript, PythonCall)
 """What a name may be a part of that is no operand by itself."""
 DELTA, MISSING = re.compile(r"δ_(\w)(\w)"), "the factor {} is missing"
@@ -91,11 +91,11 @@ def transpose_operand(tree: SyntaxNode, ranks: Mapping[str, int], kind: str) -> 
     """One operand transposed that is not, or the other way round."""
     inner = {id(n.function if isinstance(n, PythonCall) else n.owner) for n in walk(tree) if isinstance(n, PARTS)}
     for node in walk(tree):
-        if isinstance(node, Attribute) and node.name in TRANSPOSES:
+        if isinstance(node, Attribute) and node.name in ATTRIBUTES:
             said = f"the transpose of {node.owner.name}" if isinstance(node.owner, Name) else "a transpose"
             yield node, node.owner, kind, f"{said} is missing"
         if isinstance(node, Name) and ranks.get(node.name, 0) > 1 and id(node) not in inner:
-            for attr in TRANSPOSES[: ranks[node.name] - 1]:  # of a matrix both are the same
+            for attr in ATTRIBUTES[: ranks[node.name] - 1]:  # of a matrix both are the same
                 yield node, Attribute(node, attr), kind, f"{node.name} is transposed, and should not be"
 
 
