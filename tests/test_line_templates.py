@@ -179,7 +179,7 @@ def written(text, place):
 
 
 def test_only_the_derivatives_that_are_read_are_put_in_the_words_of_a_program(monkeypatch) -> None:
-    symgrad.jacobian("x @ a", "x", check=False)  # what is derived once is there
+    symgrad.jacobian("x1 @ a", "x1", shapes={"x1": (5, 7), "a": (7, 6)}, check=False)  # what is derived once is there
     made: list[object] = []
     own = local.MadeWhenRead.__init__
 
