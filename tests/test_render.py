@@ -277,7 +277,7 @@ GRADIENTS = [
 @pytest.mark.parametrize(("expression", "name", "formula"), GRADIENTS)
 def test_gradients_read_as_a_person_writes_them(expression: str, name: str, formula: str) -> None:
     page = CliRunner().invoke(main, ["derive", expression], catch_exceptions=False).stdout
-    lines = [re.sub(r" {3,}.*", "", line.strip()) for line in page.splitlines()]
+    lines = [re.sub(r" {2,}.*", "", line.strip()) for line in page.splitlines()]
     found = [line.partition(" = ")[2] for line in lines if re.match(rf"{name}\.grad(\[|\b)", line)]
     assert formula in found
 

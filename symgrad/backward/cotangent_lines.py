@@ -253,6 +253,8 @@ class CotangentLines:
         if not is_tensor_free(value):
             floats, truth = dtype_casts.cast_to_float(value, self.names.page(draft.of), self.truths, self.wholes)
             line = replace(line, tree=floats)
+            if dtype_casts.subtracts_truths(value, self.truths):
+                return replace(line, text=self.names.shown(shorten_expression(floats)))
             if truth and target != self.names.gradient(draft.of):  # for -v_t and v_t @ w in other lines
                 text = (draft.filled and line.code) or shorten_expression(Binary("*", Literal(1), value))
                 line = replace(line, text=self.names.shown(text))

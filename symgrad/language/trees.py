@@ -32,7 +32,7 @@ def reading_weight(node: SyntaxNode) -> int:
             return TURN
         case Name() | Attribute() | Keyword() | Literal(value=None):
             return WORD
-        case Subscript() if FIRST in node.items:
+        case Subscript(items=(first,)) if first == FIRST:
             return ENTRY
     return 0
 

@@ -7,7 +7,7 @@
 
 torch multiplies matrices of one type, negates no condition, and divides whole numbers in its usual floats, which are
 coarser than a tensor of doubles. Comes in: the expression of a line, and the tensor that it belongs to. Goes out: the
-same as torch wants it; the page says it without, since a condition is 1 or 0 there.
+same as torch wants it; the page says it without, since a condition is 1 or 0 there, but where it is subtracted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from symgrad.entries.derived_facts import KEPT, REAL, dtype_words, is_non_differ
 from symgrad.language.python_text import is_comparison, method
 from symgrad.language.syntax_tree import Attribute, Items, Literal, PythonCall, Subscript, Unary
 from symgrad.language.tokens import COMPARISONS
-from symgrad.language.trees import owner_name, rewrite_tree
-from symgrad.notation.tree import Binary, Name, SyntaxNode
+from symgrad.language.trees import owner_name, rewrite_tree, split_fraction
+from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
 from symgrad.ops import SPELLINGS, TABLE
 from symgrad.program import Operation
 
@@ -119,6 +119,18 @@ def kind_held(value: SyntaxNode, truths: Collection[str]) -> HeldKind:
 def holds_truth(value: SyntaxNode, truths: Collection[str]) -> bool:
     """Whether torch would hold true and false here."""
     return kind_held(value, truths) is HeldKind.TRUTH
+
+
+def subtracts_truths(value: SyntaxNode, truths: Collection[str]) -> bool:
+    """Whether truth values are subtracted in an expression, or from: torch refuses that. Times a number they are none.
+
+    >>> from symgrad.language.python_text import read_python
+    >>> [subtracts_truths(read_python(text), {"m"}) for text in ("v * (w > 0) - m", "v * m - v", "v - 1 * m")]
+    [True, False, False]
+    """
+    taken = (node for node in walk(value) if isinstance(node, Binary) and node.sign == "-")
+    sides = (side for node in taken for side in (node.left, node.right) if holds_truth(side, truths))
+    return not all(any(isinstance(factor, Literal) for factor in split_fraction(side)[0]) for side in sides)
 
 
 class CastInserter:
