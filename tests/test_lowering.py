@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from symgrad.language import read_program
+from symgrad.lowering.arrays import masked, picked
 from symgrad.lowering.graph import EDGES
 from symgrad.numeric import as_float, forward
 from symgrad.numeric.playing import evaluate, evaluate_forward, played
@@ -79,3 +80,20 @@ def test_whichever_way_an_equation_is_evaluated(case: Case) -> None:
                 assert_same(expected, found, seed=case.seed, what=f"{what}, {way}")
             if way is not evaluate_forward:  # which may hand on the memory of what it was given
                 found[...] = 7
+
+
+LAYOUTS = {
+    "a row for all": lambda a: a[:1],
+    "turned": lambda a: np.asfortranarray(a),
+    "every other column": lambda a: np.repeat(a, 2, 1)[:, ::2],
+    "single precision": lambda a: a.astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_large_array_in_any_layout_is_masked_entry_by_entry(name: str) -> None:
+    generator = np.random.default_rng(1)
+    whole, other = generator.normal(size=(2, 96, 64))
+    array, mask = LAYOUTS[name](whole), other > 0
+    assert_same(np.where(mask, array, 0), masked(mask, array), seed=1)
+    assert_same(np.where(mask, array, other), picked(mask, array, other), seed=1)
