@@ -18,7 +18,8 @@ from symgrad.backward import Backward, derive_backward, take_with_opened
 from symgrad.backward.line_templates import prove_program_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
-from symgrad.explanation.jacobian import Jacobian, jacobian_of
+from symgrad.explanation.formulas import derive_formulas
+from symgrad.explanation.jacobian import Jacobian
 from symgrad.language import arguments
 from symgrad.language.inference import complex_notes
 from symgrad.notebook import Listed
@@ -222,7 +223,19 @@ class Capture(RecordedProgram, Listed):
         """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
         own, program = self._name(name), self.single(output)
         program = self._derived(program, own, "a Jacobian")
-        return jacobian_of(program, own, self.values, write)
+        derived = derive_formulas(program, (own,))[own]
+        return Jacobian(
+            own,
+            program,
+            self.values,
+            derived.axes,
+            derived.inner,
+            derived.jacobian,
+            derived.claims,
+            np.shape(self.arrays[program.output]),
+            np.shape(self.arrays[own]),
+            write,
+        )
 
     def explain(
         self,

@@ -93,11 +93,7 @@ def capture_function(
     for called, own in named():
         if recorder.knows(own):
             labels.setdefault(id(recorder.node_of(own)), called)
-    parts = result
-    if not isinstance(result, (torch.Tensor, tuple, list, dict)):  # model outputs and data classes by their fields
-        fields = hasattr(result, "__dict__") and not isinstance(result, type)
-        parts = dict(vars(result)) if fields else ()
-    found = list(tensors_in(parts))
+    found = list(tensors_in(_to_plain_containers(result)))
     if not found:
         raise InputError("the function returns no tensor", found=(type(result).__name__,))
     floating = [t for t in found if t.is_floating_point() or t.is_complex()]
@@ -120,6 +116,15 @@ def capture_function(
     captured = Capture.of(lifted, wanted, title)
     captured.ready()
     return captured
+
+
+def _to_plain_containers(result: Any) -> Any:
+    """A result as nested containers: model outputs and data classes by their fields."""
+    if isinstance(result, (torch.Tensor, tuple, list, dict)):
+        return result
+    if hasattr(result, "__dict__") and not isinstance(result, type):
+        return dict(vars(result))
+    return ()
 
 
 Kind = inspect.Parameter

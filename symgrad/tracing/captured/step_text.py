@@ -166,6 +166,14 @@ NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?![\w(])")
 """A name in a formula, but for what stands behind a dot, and what is called."""
 
 
+def see_through_pairs(node: SyntaxNode) -> SyntaxNode:
+    """z, of ``view_as_complex(z)``: to the reader they are complex numbers."""
+    match node:
+        case PythonCall(Name("view_as_complex"), [Name() as pairs]):
+            return pairs
+    return node
+
+
 class StepFormatter(SourceWriter):
     """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
 
@@ -180,14 +188,6 @@ class StepFormatter(SourceWriter):
         """One operation; of complex numbers, where the inputs are, though they are pairs here."""
         if not (self.spoken and isinstance(step.op, str) and entry_named(step.op).traits.complex_pairs):
             return super().step(step)
-
-        def see_through_pairs(node: SyntaxNode) -> SyntaxNode:
-            """z, of ``view_as_complex(z)``: to the reader they are complex numbers."""
-            match node:
-                case PythonCall(Name("view_as_complex"), [Name() as pairs]):
-                    return pairs
-            return node
-
         return rewrite_tree(write_complex_step(self, step), see_through_pairs)
 
     def maker(self, argument: Argument) -> None:
@@ -227,9 +227,13 @@ class StepWriter:
         return f"{labels.get(step.result.name, step.result.name)} = {with_labels(code, labels)}"
 
 
-def right_side(program: RecordedProgram, step: Apply) -> str:
-    """What a step computes, in the names of the labels."""
-    return with_labels(write_operation(StepFormatter(program.recording), step), program.labels)
+def right_side(
+    program: Program, step: Apply, told: frozenset[str] = frozenset(), pulled: Mapping[str, str] | None = None
+) -> str:
+    """What a step computes, in names."""
+    writer = StepFormatter(program)
+    writer.told, writer.pulled = told, pulled or {}
+    return write_operation(writer, step)
 
 
 def write_operation(writer: StepFormatter, step: Apply) -> str:
@@ -245,13 +249,17 @@ def write_operation(writer: StepFormatter, step: Apply) -> str:
     try:
         return write_python(writer.step(step))
     except (NoForm, *Refusals):  # showing must not fail
-        shown = []
-        for argument in step.arguments:
-            text = str(argument.value if isinstance(argument, Constant) else argument)
-            with suppress(NoForm):
-                text = write_python(write_constant(argument.value)) if isinstance(argument, Constant) else text
-            shown.append(text)
-        return f"{step.op}({', '.join(shown)})"
+        return f"{step.op}({', '.join(_argument(a) for a in step.arguments)})"
+
+
+def _argument(argument: Any) -> str:
+    """A name or a number."""
+    if not isinstance(argument, Constant):
+        return str(argument)
+    try:
+        return write_python(write_constant(argument.value))
+    except NoForm:
+        return str(argument.value)
 
 
 def with_labels(text: str, labels: Mapping[str, str]) -> str:
@@ -276,11 +284,9 @@ def program_line(program: Program, pulled: Mapping[str, str]) -> str:
     steps = listed_steps(program, dict.fromkeys(named, ""))
     if not steps:
         return program.output
-    writer = StepFormatter(program)
-    writer.told, writer.pulled = named, pulled
     if len(steps) == 1 and steps[0].result.name == program.output:
-        return write_operation(writer, steps[0])
-    return "; ".join(f"{step.result.name} = {write_operation(writer, step)}" for step in steps)
+        return right_side(program, steps[0], named, pulled)
+    return "; ".join(f"{step.result.name} = {right_side(program, step, named, pulled)}" for step in steps)
 
 
 def list_program(program: RecordedProgram) -> str:
@@ -312,19 +318,21 @@ def list_program(program: RecordedProgram) -> str:
 
 def torch_choices(program: RecordedProgram, reasons: Mapping[str, str]) -> list[str]:
     """The steps at which a pullback takes torch's choice, one line each; what reaches a number that torch does not."""
-    said = []
-    for name, where, reason in locate_steps(program, reasons):
-        if not reason.startswith(OVERFLOWS):
-            near = ":" if reason.startswith(NEAR_AN_EDGE) else " has no derivative at this point:"
-            said.append(f"≈ {where}{near} {reason}; the numbers there follow torch's convention")
-        elif reason.endswith(IN_DOUBLES):  # each tensor that the step reads as doubles
-            step = program.recording.makers[name]
-            labels = {n: program.labels.get(n, n) for n in step.tensors}
-            wide = {n: f"{label if label.isidentifier() else f'({label})'}.double()" for n, label in labels.items()}
-            said.append(f"≈ {where}: {reason}: {StepWriter(program).text(step, wide).partition(' = ')[2]}")
-        else:
-            said.append(f"≈ {where}: {reason}")
-    return said
+    return [
+        f"≈ {where}: {reason}{f': {format_step_in_double(program, name)}' if reason.endswith(IN_DOUBLES) else ''}"
+        if reason.startswith(OVERFLOWS)
+        else f"≈ {where}{':' if reason.startswith(NEAR_AN_EDGE) else ' has no derivative at this point:'} {reason}; "
+        "the numbers there follow torch's convention"
+        for name, where, reason in locate_steps(program, reasons)
+    ]
+
+
+def format_step_in_double(program: RecordedProgram, name: str) -> str:
+    """A step, each tensor that it reads as doubles: ``atan2(a.double(), b.double())``."""
+    step = program.recording.makers[name]
+    labels = {n: program.labels.get(n, n) for n in step.tensors}
+    wide = {n: f"{label if label.isidentifier() else f'({label})'}.double()" for n, label in labels.items()}
+    return StepWriter(program).text(step, wide).partition(" = ")[2]
 
 
 def torch_conventions(program: RecordedProgram, rules: Mapping[str, str]) -> list[str]:

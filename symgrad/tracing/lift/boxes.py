@@ -314,6 +314,22 @@ class Observed(UnderivedCall):
         return [product for product, argument in pairs if product is not None and argument is self.arguments[place]]
 
 
+def observe_opaque(box: UnderivedCall, node: Node, order: Sequence[Node]) -> UnderivedCall:
+    """``box``, by what was seen of it where it is a user's own; else it has to give again what it gave.
+
+    ``order`` are the nodes of the program, each behind its sources.
+    """
+    if box.call.observation is None:
+        box.check(node)
+        return box
+    behind = {id(node): node}
+    for other in order:
+        if any(id(source) in behind for source in other.sources()):
+            behind[id(other)] = other
+    kind = lowest_dtype(*behind.values())
+    return Observed(box.name, box.spelling, box.reason, box.call, box.index, box.arguments, kind=kind)
+
+
 SPELLING = "hook"
 """What stands in a listing where the hooks of a tensor are."""
 

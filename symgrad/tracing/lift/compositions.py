@@ -82,19 +82,30 @@ def lift_composition(
             return inner(steps, node.index or 0, *arguments, **keywords)
         if last is None:
             return None if own is None else own(steps, node, *arguments, **keywords)
-        if last[0] == "pinv" and not node.held.any() and any(n.held.any() for n in last[1] if isinstance(n, Node)):
-            return done(steps.data("nothing", as_float(node.value())))  # every singular value counts as 0, also nearby
-        name, operands, options = match_vector_signs(steps, node, last, word)
-        op = find(name)
-        if op is None or op.traits.role is Role.HANDS_ON or op.variadic or len(operands) > len(op.operands):
-            return name, operands, options
-        return name, (), {**dict(zip(op.operands, operands, strict=False)), **options}  # options may stand between them
+        return name_operands(match_vector_signs(steps, node, lift_zero_pseudo_inverse(steps, node, last), word))
     except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them
         raise Refused(f"{word}: {explain_refusal(error)}") from error
 
 
+def name_operands(last: Last) -> Last:
+    """Operands by their names in the entry, whose options may stand between them."""
+    name, operands, options = last
+    op = find(name)
+    if op is None or op.traits.role is Role.HANDS_ON or op.variadic or len(operands) > len(op.operands):
+        return last
+    return name, (), {**dict(zip(op.operands, operands, strict=False)), **options}
+
+
 VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
 """Calls that give matrices of vectors, beside one value for each: their sign is one that nobody chose."""
+
+
+def lift_zero_pseudo_inverse(steps: LiftContext, node: Node, last: Last) -> Last:
+    """The pseudo-inverse of a matrix all of whose singular values count as 0: it stays 0 nearby."""
+    nothing = (
+        last[0] == "pinv" and not node.held.any() and any(bool(n.held.any()) for n in last[1] if isinstance(n, Node))
+    )
+    return done(steps.data("nothing", as_float(node.value()))) if nothing else last
 
 
 def match_vector_signs(steps: LiftContext, node: Node, last: Last, word: str) -> Last:

@@ -41,7 +41,7 @@ from symgrad.tracing.lift import (
     identifier,
     to_operand,
 )
-from symgrad.tracing.lift.boxes import Observed, UnderivedCall
+from symgrad.tracing.lift.boxes import UnderivedCall, observe_opaque
 from symgrad.tracing.lift.values import evaluate_step, find_difference, is_constant_array, lowest_dtype, reads_own_value
 from symgrad.tracing.record.trace import Node, TorchCall, map_nested
 
@@ -265,16 +265,9 @@ class LiftContext(LiftedProgram, ABC):
             options = ((OPTION, ArgumentSlots(len(call.arguments), places, slot, count, first)),)
         step = Apply(f"{BLACK_BOX}{call.spelling}", arguments, options, Tensor(ref.name, ref.shape))
         self.builder.steps.append(step)
-        box = UnderivedCall(name, call.spelling, reason, call, node.index, read)
-        if call.observation is None:
-            box.check(node)  # it has to give again what it gave
-        else:  # a user's own: by what was seen of it
-            behind = {id(node): node}
-            for other in self.order:  # each behind its sources
-                if any(id(source) in behind for source in other.sources()):
-                    behind[id(other)] = other
-            box = Observed(**vars(box), kind=lowest_dtype(*behind.values()))
-        self.boxes[name] = box
+        self.boxes[name] = observe_opaque(
+            UnderivedCall(name, call.spelling, reason, call, node.index, read), node, self.order
+        )
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()
 

@@ -55,14 +55,27 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
     if places.shape != node.shape or places.min() < 0:
         raise Refused("")
     ref, name = lifter.refs[id(source)], lifter.wish(node)
-    rows, columns = map(int, ref.shape) if len(ref.shape) == 2 else (0, 1)
-    if places.shape == (rows,) and np.array_equal(places // columns, np.arange(rows)):  # x[arange(n), y]
-        own = find_equal_index_tensor(lifter, places % columns, call.nodes)
-        if own is not None:  # whole numbers of the call's own
-            lifter.asked_numbers = True
-            picked = lifter(basics.gather, ref, 1, lifter(basics.reshape, own, (-1, 1)))
-            return lifter(basics.reshape, picked, (-1,), called=name)
-    return lift_selection(lifter, ref, places, name, call.nodes)
+    return pick_one_per_row(lifter, node, ref, places, name) or lift_selection(lifter, ref, places, name, call.nodes)
+
+
+def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array, name: str | None) -> Ref | None:
+    """x[arange(n), y]: entry number y of each row, where y are whole numbers of the call's own; else None."""
+    rows, columns = source.shape if len(source.shape) == 2 else (0, 1)
+    if places.shape != (int(rows),) or not np.array_equal(places // int(columns), np.arange(int(rows))):
+        return None
+    own = find_equal_index_tensor(lifter, places % int(columns), node.maker.nodes)
+    if own is None:
+        return None
+    lifter.asked_numbers = True
+    picked = lifter(basics.gather, source, 1, lifter(basics.reshape, own, (-1, 1)))
+    return lifter(basics.reshape, picked, (-1,), called=name)
+
+
+def has_ties(node: Node) -> bool:
+    """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
+    if plain_word(node.maker.spelling) not in RANKED:
+        return False
+    return any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes if n.carries)
 
 
 BASES = {torch.float64: 2**26, torch.float32: 2**12}

@@ -265,12 +265,18 @@ def embedding_bag(
         return None
     rows = steps(basics.index_select, weight, 0, steps.data("rows", chosen[kept]))
     if per_sample_weights is not None:
-        factors = steps(basics.index_select, per_sample_weights, 0, steps.data("kept", np.flatnonzero(kept)))
-        rows = steps(basics.mul, rows, steps(basics.unsqueeze, factors, 1))
-    if mode == 2:  # the largest entry of every bag, the first of several equal ones; 0 for a bag without any
-        own = parts[kept][:, None] == np.arange(node.shape[0])  # (rows, bags)
-        best = np.argmax(np.where(own[:, :, None], steps.arrays[rows.name][:, None, :], -np.inf), axis=0)
-        empty = np.broadcast_to(~own.any(axis=0)[:, None], node.shape)
-        picked = steps(basics.gather, rows, 0, steps.data("best", best))
-        return done(steps(basics.where, steps.data("empty", empty), 0.0, picked) if empty.any() else picked)
+        own = steps(basics.index_select, per_sample_weights, 0, steps.data("kept", np.flatnonzero(kept)))
+        rows = steps(basics.mul, rows, steps(basics.unsqueeze, own, 1))
+    if mode == 2:
+        return lift_bag_maxima(steps, node, rows, parts[kept])
     return reduce_segments(steps, node.shape, rows, parts[kept], REDUCED[mode], None, 1.0)
+
+
+def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> Last:
+    """The largest entry of every bag, the first of several equal ones; 0 for a bag without any."""
+    values = steps.arrays[rows.name]
+    own = parts[:, None] == np.arange(node.shape[0])  # (rows, bags)
+    best = np.argmax(np.where(own[:, :, None], values[:, None, :], -np.inf), axis=0)
+    empty = np.broadcast_to(~own.any(axis=0)[:, None], node.shape)
+    picked = steps(basics.gather, rows, 0, steps.data("best", best))
+    return done(steps(basics.where, steps.data("empty", empty), 0.0, picked) if empty.any() else picked)

@@ -22,7 +22,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.language.binding import Ref
 from symgrad.numeric.exact import as_float
-from symgrad.ops.calls.registry import RANKED, SHARING
+from symgrad.ops.calls.registry import SHARING
 from symgrad.ops.lookup import basics, find, has_role, role_entry
 from symgrad.program import Program, Role, Tensor, free_name
 from symgrad.tracing.lift import (
@@ -95,13 +95,7 @@ class Lifter(LiftContext):
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "unknown":
-            said = {
-                COMPILED: "a gradient comes from what torch.compile made: its program is one opaque call",
-                ASIDE: "a gradient comes from something that was not recorded, such as compiled code",
-            }.get(node.made_by)
-            place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
-            open_to_see = () if said is None else (f"{UNCOMPILED} symgrad run … runs the same uncompiled",)
-            raise UnsupportedError(said or UNRECORDED, found=(place,), hints=open_to_see)
+            raise explain_unrecorded(node)
         elif node.kind == "shift":
             self.shifted(node)
         elif node.kind == "gradient":
@@ -130,21 +124,12 @@ class Lifter(LiftContext):
             if rewrites.is_module_hook_call(call):
                 call = replace(call, spelling=boxes.SPELLING)
             self.box(node, call, str(refusal))
-            return
-        call, name = node.maker, self.refs[id(node)].name
-        steps = tuple(step.result.name for step in self.builder.steps[begin:])
-        if name in steps and not any(step in self.boxes for step in steps):  # the call behind its steps
-            read = tuple(n for n in call.operands if n.carries)
-            box = UnderivedCall(
-                name, call.spelling, "", call, node.index, read, tuple(self.refs[id(n)].name for n in read)
-            )
-            steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
-            self.origins[name] = CallOrigin(box, steps)
+        else:
+            self.origins.update(self.origin_of(node, begin))
 
     def said(self, node: Node) -> None:
         """A call as an equal one before it, or each way in turn."""
-        ranks = plain_word(node.maker.spelling) in RANKED  # of equal entries each place is the algorithm's own
-        tied = ranks and any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes if n.carries)
+        tied = entry_choices.has_ties(node)
         learning = templates.PendingTemplate(self, node)
         if not tied and learning.reuse():
             return
@@ -188,6 +173,17 @@ class Lifter(LiftContext):
         )
         put = ", ".join(dict.fromkeys(where.short for where in node.hooked))
         self.box(node, call, f"its gradient is what the hook registered in {put} returns")
+
+    def origin_of(self, node: Node, begin: int) -> dict[str, CallOrigin]:
+        """The call behind the steps from ``begin`` on, by its result's name; nothing where one is a black box."""
+        call, name = node.call, self.refs[id(node)].name
+        steps = tuple(step.result.name for step in self.builder.steps[begin:])
+        if call is None or name not in steps or any(step in self.boxes for step in steps):
+            return {}
+        steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
+        read = tuple(n for n in call.operands if n.carries)
+        names = tuple(self.refs[id(n)].name for n in read)
+        return {name: CallOrigin(UnderivedCall(name, call.spelling, "", call, node.index, read, names), steps)}
 
 
 def lift_detached(lifter: Lifter, node: Node) -> None:
@@ -239,14 +235,7 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
         ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
         if np.array_equal(as_float(bench.arrays[ref.name]), as_float(node.value()), equal_nan=True):
             return ref
-        found = bench(role_entry(Role.HANDS_ON), ref, called=bench.wish(node))
-        rounds = "" if bench.within else HALVES.get(str(node.held.dtype), "")
-        if rounds:  # a cast of the script's own; one without a name is called x_fp16
-            bench.spellings[found.name] = f"Tensor.{rounds}"
-        if rounds and id(node) not in bench.names:
-            label_rounded(bench, found, ref, rounds)
-            bench.arrays[found.name] = node.value()
-        return found
+        return lift_rounding_cast(bench, node, ref)
     op = find(spelling)
     if op is None or op.traits.complex_pairs:
         raise Refused(f"{plain_spelling(call.spelling)} {UNKNOWN}")
@@ -258,8 +247,34 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
     return bench.apply_op(op, spelling, gather_tensor_list(op, arguments), keywords, bench.wish(node))
 
 
+IN_THE_OPEN = f"{UNCOMPILED} symgrad run … runs the same uncompiled"
+"""What makes visible what a compiler made."""
+
+
+def explain_unrecorded(node: Node) -> UnsupportedError:
+    """What is said of a tensor that nobody saw being made: by the compiler, where torch's graph shows that."""
+    place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
+    said = {
+        COMPILED: "a gradient comes from what torch.compile made: its program is one opaque call",
+        ASIDE: "a gradient comes from something that was not recorded, such as compiled code",
+    }.get(node.made_by)
+    return UnsupportedError(said or UNRECORDED, found=(place,), hints=() if said is None else (IN_THE_OPEN,))
+
+
 Way = Callable[[LiftContext, Node], Ref]
 """One way to lift a call."""
+
+
+def lift_rounding_cast(bench: LiftContext, node: Node, ref: Ref) -> Ref:
+    """A cast of the script's own that rounds, as a step that says so; one without a name is called ``x_fp16``."""
+    found = bench(role_entry(Role.HANDS_ON), ref, called=bench.wish(node))
+    word = HALVES.get(str(node.held.dtype), "")
+    if word and not bench.within:
+        bench.spellings[found.name] = f"Tensor.{word}"
+        if id(node) not in bench.names:
+            label_rounded(bench, found, ref, word)
+            bench.arrays[found.name] = node.value()
+    return found
 
 
 HALVES = {"torch.bfloat16": "bfloat16", "torch.float16": "half", "torch.float32": "float"}

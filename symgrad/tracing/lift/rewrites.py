@@ -93,8 +93,10 @@ def normalize_call(lifter: LiftContext, node: Node) -> Last:
     said = compositions.lift_composition(lifter, node, spelling, arguments, keywords)
     lifter.asked_numbers |= said is not None  # a composition may look at the value
     entry, compound = find(spelling), find_compound(spelling)
-    if said is None and entry is not None and compound is not None:
-        others, own = compound.signature.parameters, entry.signature.parameters  # alpha=1 is of the several steps alone
+    if (
+        said is None and entry is not None and compound is not None
+    ):  # without alpha=1, which the several steps alone have
+        others, own = compound.signature.parameters, entry.signature.parameters
         keywords = {k: v for k, v in keywords.items() if k not in others or resolve_keyword(own, k) is not None}
     return said or (spelling, arguments, keywords)
 
@@ -217,15 +219,7 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
     builder = lifter.builder
     inputs = [lifter.refs[id(node)] for node in gradient.inputs]
     ends = [lifter.refs[id(node)] for node in gradient.outputs]
-    weights: dict[str, Argument] = {}
-    for ref, node in zip(ends, gradient.weights, strict=True):
-        if ref.name in weights:
-            raise UnsupportedError("one output occurs twice in a gradient that is differentiated again")
-        if node is not None:
-            weights[ref.name] = lifter.refs[id(node)].name
-        else:
-            sizes = [int(n) for n in ref.shape]
-            weights[ref.name] = lifter.data("ones", np.ones(sizes)).name if sizes else ONE
+    weights = collect_output_weights(lifter, gradient, ends)
     given = tuple(Tensor(ref.name, ref.shape) for ref in lifter.inputs)
     program = Program(given, tuple(builder.steps), ends[-1].name)
     order = 1 + max((lifter.orders.get(name, 0) for name in program.reaching(ref.name for ref in ends)), default=0)
@@ -259,6 +253,20 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
         else:
             gradients.append(lifter.data("one", np.ones(())))
     return gradients
+
+
+def collect_output_weights(lifter: LiftContext, gradient: RecordedGradient, ends: list[Ref]) -> dict[str, Argument]:
+    """The weight of each output; those of one output that stands twice are added up."""
+    found: dict[str, Argument] = {}
+    for ref, node in zip(ends, gradient.weights, strict=True):
+        if node is not None:
+            weight: Argument = lifter.refs[id(node)].name
+        else:
+            weight = lifter.data("ones", np.ones([int(n) for n in ref.shape])).name if ref.shape else ONE
+        if ref.name in found:
+            raise UnsupportedError("one output occurs twice in a gradient that is differentiated again")
+        found[ref.name] = weight
+    return found
 
 
 def refuse_silent_write(node: Node) -> None:

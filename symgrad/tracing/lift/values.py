@@ -8,7 +8,7 @@ torch computed, as far as the precision of its type goes. If a value is not, the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -25,7 +25,7 @@ from symgrad.language import expand_composites, why_whole
 from symgrad.numeric.exact import Array, as_float, furthest
 from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
 from symgrad.ops.lookup import entry_named
-from symgrad.program import Apply, VectorProduct
+from symgrad.program import Apply, Program, VectorProduct
 from symgrad.shapes import Shape
 from symgrad.tracing.lift import TWICE, LiftedProgram, Refused, assign_labels
 from symgrad.tracing.record.trace import Node, real_precision
@@ -79,16 +79,7 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
     if not lifted.program.steps:
         return lifted, ()
     whole = expand_composites(lifted.program)
-    known = {step.result.name for step in lifted.program.steps}
-    inside: dict[
-        str, tuple[str, ...]
-    ] = {}  # the steps that came in place of each, but for the last, which has its name
-    waiting: list[str] = []
-    for step in whole.steps:
-        waiting.append(step.result.name)
-        if waiting[-1] in known:
-            inside[waiting[-1]] = tuple(waiting[:-1])
-            waiting = []
+    inside = steps_of_expansion(lifted.program, whole)
     arrays = dict(lifted.arrays)
     for step in whole.steps:
         name = step.result.name
@@ -97,11 +88,7 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
         elif inside[name]:
             again = {**arrays}
             evaluate_step(step, again)
-            torchs = as_float(arrays[name])
-            within = [as_float(arrays[inner]) for inner in inside[name]]
-            sound = np.isfinite(torchs).all() <= all(np.isfinite(array).all() for array in within)
-            size = float(np.abs(torchs).max(initial=0))
-            if not sound or not np.allclose(as_float(again[name]), torchs, rtol=0, atol=NEAR * size, equal_nan=True):
+            if not composite_agrees(arrays[name], [again[name], *(arrays[inner] for inner in inside[name])]):
                 what = next(before.called for before in lifted.program.steps if before.result.name == name)
                 return lifted, (f"{what} is not expanded: on these numbers its steps overflow or lose digits",)
     owner = {inner: name for name, steps in inside.items() for inner in steps}
@@ -116,6 +103,28 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
     lifted.program, lifted.arrays, lifted.labels = whole, arrays, labels
     lifted.lines, lifted.origins = lines, origins
     return lifted, stays
+
+
+def composite_agrees(torchs: Array, steps: Sequence[Array]) -> bool:
+    """Whether the steps inside, of which the first is the result, are what torch's one call gives."""
+    own, *inner = map(as_float, steps)
+    sound = np.isfinite(as_float(torchs)).all() <= all(np.isfinite(array).all() for array in inner)
+    size = float(np.abs(as_float(torchs)).max(initial=0))
+    return bool(sound) and bool(np.allclose(own, as_float(torchs), rtol=0, atol=NEAR * size, equal_nan=True))
+
+
+def steps_of_expansion(before: Program, after: Program) -> dict[str, tuple[str, ...]]:
+    """The steps that came in place of each, but for the last, which has its name."""
+    known = {step.result.name for step in before.steps}
+    found: dict[str, tuple[str, ...]] = {}
+    waiting: list[str] = []
+    for step in after.steps:
+        if step.result.name not in known:
+            waiting.append(step.result.name)
+        else:
+            found[step.result.name] = tuple(waiting)
+            waiting = []
+    return found
 
 
 # Against torch ---------------------------------------------------------------------------------------------

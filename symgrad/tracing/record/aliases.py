@@ -79,21 +79,12 @@ class Storages:
         self._by_storage.setdefault(key, Alive()).add(tensor, WeakTensor)
         self._count += 1
         if self._count % PRUNE == 0:
-            for table in (self._by_storage, self._holders):
-                for key in [key for key, alive in table.items() if not alive.prune()]:
-                    del table[key]
+            self._by_storage, self._holders = drop_dead(self._by_storage), drop_dead(self._holders)
 
     def relying(self, tensor: Any) -> list[Any]:
         """Whoever relies on the present value of something in ``tensor``'s storage."""
         key = storage_of(tensor)
-        known = [] if key not in self._holders else self._holders[key].those()
-        return [holder for holder in known if storage_of(holder.held) == key]
-
-    def sharing(self, tensor: Any) -> list[Any]:
-        """The known tensors that share storage with ``tensor``, itself included."""
-        key = storage_of(tensor)
-        known = [] if key not in self._by_storage else self._by_storage[key].those()
-        return [other for other in known if storage_of(other) == key]
+        return [holder for holder in live_values(self._holders, key) if storage_of(holder.held) == key]
 
     def waiting(self) -> frozenset[int]:
         """The identities of the values that a graph may still read: one that no backward has let go of."""
@@ -121,6 +112,11 @@ class Storages:
                 node.keep()
         self._holders.pop(storage_of(tensor), None)  # type: ignore[arg-type]  # nothing is known of None
 
+    def sharing(self, tensor: Any) -> list[Any]:
+        """The known tensors that share storage with ``tensor``, itself included."""
+        key = storage_of(tensor)
+        return [other for other in live_values(self._by_storage, key) if storage_of(other) == key]
+
 
 def detached_node(kind: str, tensor: Any, where: SourceLine | None, **facts: Any) -> Node:
     """The node of what a tensor holds now, which does not hold the tensor."""
@@ -140,12 +136,36 @@ def is_leaf(tensor: Any) -> bool:
         return False
 
 
+def live_values(table: dict[int, Alive], key: int | None) -> list[Any]:
+    """What lives of what ``table`` has at ``key``."""
+    return table[key].those() if key is not None and key in table else []
+
+
+def drop_dead(table: dict[int, Alive]) -> dict[int, Alive]:
+    """``table`` without the dead."""
+    return {key: alive for key, alive in table.items() if alive.prune()}
+
+
 def storage_of(tensor: Any) -> int | None:
     """What identifies a tensor's storage; None where it has none."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError):
         return None
+
+
+def entry_addresses(tensor: Any) -> Array:
+    """Where each entry lies in the storage; of a complex tensor the two parts of each, on one more axis."""
+    if tensor.is_complex():
+        whole = _addresses(tensor)
+        return np.stack([2 * whole, 2 * whole + 1], axis=-1)
+    return _addresses(tensor)
+
+
+def _addresses(tensor: Any) -> Array:
+    """Where each entry lies, counted in entries."""
+    layout = storage_offsets if tensor.numel() <= SMALL else storage_offsets.__wrapped__
+    return np.asarray(layout(tuple(tensor.shape), tuple(tensor.stride())) + int(tensor.storage_offset()))
 
 
 @lru_cache(maxsize=64)
@@ -158,20 +178,12 @@ def storage_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     return result
 
 
-def entry_addresses(tensor: Any) -> Array:
-    """Where each entry lies in the storage; of a complex tensor the two parts of each, on one more axis."""
-    layout = storage_offsets if tensor.numel() <= SMALL else storage_offsets.__wrapped__
-    whole = np.asarray(layout(tuple(tensor.shape), tuple(tensor.stride())) + int(tensor.storage_offset()))
-    return np.stack([2 * whole, 2 * whole + 1], axis=-1) if tensor.is_complex() else whole
-
-
 def map_entries(other: Any, tensor: Any) -> Array | None:
     """For each entry of ``other`` the row-major number of the same entry in ``tensor``, or -1; None across dtypes.
 
     Complex entries count as two, and one that is read conjugated or negated is another.
     """
-    kinds = ((real_precision(t.dtype), t.is_conj(), t.is_neg()) for t in (other, tensor))
-    if len(set(kinds)) > 1:
+    if real_precision(other.dtype) != real_precision(tensor.dtype) or read_bits(other) != read_bits(tensor):
         return None
     ours, theirs = entry_addresses(other), entry_addresses(tensor).reshape(-1)
     if not ours.size or not theirs.size:
@@ -185,6 +197,20 @@ def find_read_entries(key: Any, shape: tuple[int, ...]) -> Array:
     """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
     count = int(np.prod(shape, dtype=object))
     return np.asarray(torch.arange(count).reshape(shape)[key].numpy())
+
+
+def read_bits(tensor: Any) -> tuple[bool, bool]:
+    """Whether a tensor reads its storage conjugated, and negated."""
+    return bool(tensor.is_conj()), bool(tensor.is_neg())
+
+
+def related_views(first: Any, second: Any) -> bool:
+    """Whether autograd knows that the two are views of one tensor; it does not after ``detach()`` and ``.data``."""
+    if not (first._is_view() or second._is_view()):
+        return False
+    a = first._base if first._is_view() else first
+    b = second._base if second._is_view() else second
+    return a is b
 
 
 def is_outdated(node: Node, tensor: Any) -> bool:
@@ -216,12 +242,12 @@ def notes_by_tensor() -> Any:
     return WeakTensorKeyDictionary(ref_type=TensorKey)
 
 
-WEAKREF = SimpleNamespace(
-    **{
-        **vars(weakref),
-        "getweakrefs": lambda tensor: [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)],
-    }
-)
+def foreign_weakrefs(tensor: Any) -> list[Any]:
+    """The weak references to a tensor but the observer's own."""
+    return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]
+
+
+WEAKREF = SimpleNamespace(**{**vars(weakref), "getweakrefs": foreign_weakrefs})
 """The module ``weakref`` without what the observer refers to."""
 
 

@@ -22,7 +22,7 @@ from torch.nn import Module
 
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.trace import Node, holds_same_numbers
+from symgrad.tracing.record.trace import ModuleCall, Node, holds_same_numbers
 
 MANY, DEEP = 64, 3
 """How many parts of one thing are looked at, and how deep."""
@@ -125,13 +125,9 @@ def index_bound_names(file: str) -> tuple[Bound, Bound]:
     bound = {id(name) for target in (*(node.target for node, _ in targets), *inside) for name in ast.walk(target)}
     scopes = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
     local = {id(part) for scope in scopes for part in ast.walk(scope) if part is not scope}
-
-    def lines(node: ast.stmt | ast.expr) -> tuple[int, int]:
-        return node.lineno, node.end_lineno or node.lineno
-
-    loops = tuple((names, *lines(node)) for node, names in targets)
+    loops = tuple((names, *line_range(node)) for node, names in targets)
     outside = (names_bound_outside((n for n in nodes if id(n) not in local), bound), 1, sys.maxsize)
-    return loops, (outside, *((names_bound_outside(ast.walk(scope), bound), *lines(scope)) for scope in scopes))
+    return loops, (outside, *((names_bound_outside(ast.walk(scope), bound), *line_range(scope)) for scope in scopes))
 
 
 def names_bound_outside(nodes: Iterable[ast.AST], bound: Collection[int]) -> frozenset[str]:
@@ -143,6 +139,11 @@ def names_bound_outside(nodes: Iterable[ast.AST], bound: Collection[int]) -> fro
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in bound:
             found.add(node.id)
     return frozenset(found)
+
+
+def line_range(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    """The first and the last line of a part of a file."""
+    return node.lineno, node.end_lineno or node.lineno
 
 
 def collect_variable(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
@@ -181,12 +182,16 @@ def list_members(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         keyed = (pair for pair in islice(value.items(), MANY) if isinstance(pair[0], (str, int)))
         yield from ((f"[{key!r}]", part) for key, part in keyed)
-    elif not isinstance(value, (type, ModuleType)) and isinstance(getattr(value, "__dict__", None), dict):
-        home = str(type(value).__module__)
-        if home.partition(".")[0] in LIBRARIES and not home.startswith(TELLING) and not isinstance(value, Module):
-            return  # a library's object
+    elif has_user_attributes(value):
         held = (pair for pair in islice(list(vars(value).items()), MANY) if not pair[0].startswith("_"))
         yield from ((f".{attribute}", part) for attribute, part in held)
+
+
+def has_user_attributes(value: Any) -> bool:
+    """Whether something has attributes that its author gave it: no class, no module of Python, no library's object."""
+    home = str(type(value).__module__)
+    ours = home.partition(".")[0] not in LIBRARIES or home.startswith(TELLING) or isinstance(value, Module)
+    return ours and not isinstance(value, (type, ModuleType)) and isinstance(getattr(value, "__dict__", None), dict)
 
 
 LIBRARIES, TELLING = frozenset({"torch", "symgrad", "symgrad_cli", "numpy", "builtins"}), "torch.distributions"
@@ -219,24 +224,30 @@ def names_in_closure(
 
 
 def argument_names(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, str]:
-    """The name of each tensor by its identity, its parameter's; the first, where one tensor is given twice.
-
-    Of a module the parameters are its forward's; what has no signature numbers them.
-    """
-    target, named = function.forward if isinstance(function, Module) else function, list[tuple[str, Any]]()
-    try:
-        bound = inspect.signature(target).bind(*args, **keywords)
-    except (TypeError, ValueError):
-        named = [*((f"x{n + 1}" if n else "x", value) for n, value in enumerate(args)), *keywords.items()]
-    else:
-        for name, value in bound.arguments.items():
-            spread = bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
-            named += value.items() if spread else [(name, value)]
+    """The name of each tensor by its identity; the first, where one tensor is given twice."""
     found: dict[int, str] = {}
-    for name, value in named:
+    for name, value in name_arguments(function, args, keywords):
         for part, tensor in name_argument_tensors(name, value):
             found.setdefault(id(tensor), part)
     return found
+
+
+def name_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Each argument under its parameter's name, of a module its forward's; numbered without signature."""
+    target = function.forward if isinstance(function, Module) else function
+    try:
+        bound = inspect.signature(target).bind(*args, **keywords)
+    except (TypeError, ValueError):
+        yield from ((f"x{n + 1}" if n else "x", value) for n, value in enumerate(args))
+        yield from keywords.items()
+        return
+    for name, value in bound.arguments.items():
+        if bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            yield from value.items()
+        else:
+            yield name, value
 
 
 def name_argument_tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
@@ -258,6 +269,14 @@ def parameter_at(function: Any, place: int) -> str | None:
     except (TypeError, ValueError):
         return None
     return names[place] if place < len(names) else None
+
+
+def note_module_arguments(tensors: Sequence[Any], nodes: Mapping[int, Node], calls: Sequence[ModuleCall]) -> None:
+    """Note of which of these calls of modules each of the ``tensors`` is an argument."""
+    for tensor in tensors if calls else ():
+        node = nodes[id(tensor)]
+        if not node.passed:
+            node.passed = tuple([(call, call.passed[id(tensor)]) for call in calls if id(tensor) in call.passed])
 
 
 def name_module_arguments(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:

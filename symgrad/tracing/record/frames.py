@@ -119,14 +119,12 @@ def places_around(frame: FrameType | None) -> tuple[list[tuple[str, Span]], list
 
 
 def place_instruction(code: CodeType, at: int) -> tuple[CodeType, int, tuple[str, Span]]:
-    """Find out what `PLACED` has of an instruction: begin and end in bytes, as `ast` counts; −1 where none is kept."""
+    """Find out what `PLACED` has of an instruction."""
     found = PLACED.get((id(code), at))
     if found is None or found[0] is not code:
         if len(PLACED) >= MOST_PLACES:
             PLACED.clear()
-        first, last, begin, end = next(islice(code.co_positions(), at // 2, None), (None, None, None, None))
-        span = (first or -1, -1 if begin is None else begin), (last or first or -1, -1 if end is None else end)
-        found = PLACED[id(code), at] = code, owner_of(code), (code.co_filename, span)
+        found = PLACED[id(code), at] = code, owner_of(code), (code.co_filename, instruction_range(code, at))
     return found
 
 
@@ -157,6 +155,12 @@ def running_modules(frames: Sequence[FrameType], before: Sequence[ModuleCall]) -
             call = ModuleCall(weakref.ref(given["self"]), key, passed, site if whose == USERS else None)
         found.append(call)
     return tuple(found)
+
+
+def instruction_range(code: CodeType, at: int) -> Span:
+    """Where an instruction begins and ends, in bytes as `ast` counts; columns are −1 where Python keeps none."""
+    first, last, begin, end = next(islice(code.co_positions(), at // 2, None), (None, None, None, None))
+    return (first or -1, -1 if begin is None else begin), (last or first or -1, -1 if end is None else end)
 
 
 def locate_error(error: BaseException) -> tuple[SourceLine, str] | None:
@@ -243,10 +247,7 @@ def index_assignments(file: str) -> dict[int, list[AssignedNames]]:
         parts = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else targets
         names = tuple(part.id for part in parts if isinstance(part, ast.Name))
         value = getattr(node, "value", None)
-        called = value.func if isinstance(value, ast.Call) else None
-        made = getattr(called, "id", getattr(called, "attr", ""))  # a class that is no tensor: Normal(mean, std)
-        holds = CLASS.fullmatch(made) is not None and OF_TENSORS.fullmatch(made) is None
-        if len(names) == 1 and (isinstance(value, HOLDING) or holds):
+        if len(names) == 1 and (isinstance(value, HOLDING) or is_object_construction(value)):
             continue  # the name is that of the whole, and no tensor in it has it
         if len(targets) == 1 and names and len(names) == len(parts) and isinstance(node, ast.stmt):
             whole = node.iter if isinstance(node, ast.For) else node
@@ -260,6 +261,14 @@ def index_assignments(file: str) -> dict[int, list[AssignedNames]]:
                 for line in range(begin[0], end[0] + 1):
                     found.setdefault(line, []).append(statement)
     return found
+
+
+def is_object_construction(value: ast.expr | None) -> bool:
+    """Whether an instance of a class is made that is no tensor: ``Normal(mean, std)``."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, (ast.Name, ast.Attribute)):
+        return False
+    name = value.func.id if isinstance(value.func, ast.Name) else value.func.attr
+    return CLASS.fullmatch(name) is not None and OF_TENSORS.fullmatch(name) is None
 
 
 def source_range(node: ast.stmt | ast.expr) -> Span:

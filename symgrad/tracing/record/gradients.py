@@ -9,7 +9,7 @@ torch's own graph afterwards; where that is another, the result has no past, and
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,10 +64,14 @@ class RecordedGradient:
         return tuple(node for node in (*self.outputs, *self.weights, *self.inputs, *self.before) if node is not None)
 
 
+PendingGradient = tuple[str, RecordedGradient, Sequence[Any]]
+"""One call before it ran: its kind, the gradient that it will give, and the tensors that it is by."""
+
+
 def expect_gradient(
     recorder: Any, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any
-) -> Callable[[Any], None] | None:
-    """What gives nodes to what a call gives, if that can be differentiated again: returned, or in ``.grad`` then."""
+) -> PendingGradient | None:
+    """What a call will give, if that can be differentiated again."""
     kind = CALLS[spelling]
     given = BackwardArgs.of(kind, function, args, keywords)
     if not given.again or given.batched or has_no_numbers([*given.outputs, *(given.asked or ())]):
@@ -82,22 +86,7 @@ def expect_gradient(
     before = read_grad(tensors) if kind == "backward" else [None] * len(tensors)
     nodes = tuple(recorder.node_of(t) for t in tensors)
     old = tuple(None if t is None else recorder.node_of(t) for t in before)
-    gradient = RecordedGradient(outputs, weights, nodes, old)
-
-    def note(result: Any) -> None:
-        where = frames.user_line(recorder.calls)
-        recorder.calls += 1
-        found = result.values() if isinstance(result, dict) else result
-        for place, tensor in enumerate(read_grad(tensors) if kind == "backward" else found):
-            if tensor is not None and not tensor.requires_grad:
-                record_lost_history(recorder, gradient, tensor, where)
-            if tensor is None or not tensor.requires_grad or recorder.knows(tensor):
-                continue
-            node = detached_node("gradient", tensor, where, index=place, parents=gradient.parents, gradient=gradient)
-            gradient.results[place] = weakref.ref(node)
-            recorder.register(tensor, node)
-
-    return note
+    return kind, RecordedGradient(outputs, weights, nodes, old), tensors
 
 
 def read_grad(tensors: Sequence[Any]) -> list[Any]:
@@ -114,6 +103,21 @@ def note_hook(recorder: Any, tensor: Any) -> None:
     with suppress_warnings():
         node.hooks = weakref.ref(tensor._backward_hooks)
     node.hooked = (*node.hooked, frames.user_line())
+
+
+def note_results(recorder: Any, asked: PendingGradient, result: Any) -> None:
+    """Give what a call gave its nodes: what was returned, or what stands in ``.grad`` now."""
+    (kind, gradient, tensors), where = asked, frames.user_line(recorder.calls)
+    recorder.calls += 1
+    found = result.values() if isinstance(result, dict) else result
+    for place, tensor in enumerate(read_grad(tensors) if kind == "backward" else found):
+        if tensor is not None and not tensor.requires_grad:
+            record_lost_history(recorder, gradient, tensor, where)
+        if tensor is None or not tensor.requires_grad or recorder.knows(tensor):
+            continue
+        node = detached_node("gradient", tensor, where, index=place, parents=gradient.parents, gradient=gradient)
+        gradient.results[place] = weakref.ref(node)
+        recorder.register(tensor, node)
 
 
 def record_lost_history(recorder: Any, gradient: RecordedGradient, tensor: Any, where: SourceLine) -> None:
@@ -219,10 +223,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
         for tensor, node in self.known.values():
             if node.version is not None:
                 node.held, node.version = tensor.detach(), version(tensor)
-            if node.call is None or node.owner() is not tensor:
-                continue
-            ways = () if tensor.grad_fn is None else tensor.grad_fn.next_functions
-            if sum(function is not None for function, _ in ways) != sum(n.carries for n in node.call.nodes):
+            if node.kind == "call" and node.owner() is tensor and not matches_torch_graph(tensor, node):
                 node.notes.append(f"a value comes from {self.title}, which changed the graph outside the recording")
         for tensor in tensors_in(result):
             if id(tensor) in self.known and self.known[id(tensor)][1].carries == tensor.requires_grad:
@@ -234,3 +235,10 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
 def memory_layout(tensor: Any) -> tuple[Any, ...]:
     """How a tensor lies in its memory."""
     return storage_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()
+
+
+def matches_torch_graph(tensor: Any, node: Node) -> bool:
+    """Whether torch's graph leads from a tensor to as many others as its call read with a gradient."""
+    assert node.call is not None
+    ways = () if tensor.grad_fn is None else tensor.grad_fn.next_functions
+    return sum(function is not None for function, _ in ways) == sum(n.carries for n in node.call.nodes)

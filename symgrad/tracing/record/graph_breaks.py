@@ -99,20 +99,24 @@ def grad_switches_in_file(file: str) -> str:
 
 def find_upstream_leaves(nodes: list[Node]) -> tuple[Any, ...]:
     """The first leaf tensors (weakly held) upstream of ``nodes``."""
-    carrying = [node for node in nodes if node.carries]
-    for known in upstream_nodes(carrying, ends=lambda known: known.leaves is not None):
-        if known.leaves is not None:  # each step is walked once, also by a loop that takes out numbers in each turn
-            continue
-        if known.kind == "leaf" and known.owner() is not None:
-            known.leaves = (known.owner,)
-            continue
-        above = known.sources()
-        most = max((source.leaves or () for source in above), key=len, default=())
-        all_of = {id(leaf): leaf for source in above for leaf in source.leaves or ()}
-        same = len(all_of) == len(most)  # where one of them has them all the very same are held once
-        known.leaves = most if same else tuple(all_of.values())[:LEAVES]
-    found = {id(leaf): leaf for node in carrying for leaf in node.leaves or ()}
+    found = {id(leaf): leaf for node in nodes if node.carries for leaf in leaves_upstream_of(node)}
     return tuple(found.values())[:LEAVES]
+
+
+def leaves_upstream_of(node: Node) -> tuple[Any, ...]:
+    """Those of one node, kept with each on the way: a loop that takes out numbers in each turn walks each step once."""
+    for known in upstream_nodes([node], ends=lambda known: known.leaves is not None):
+        if known.leaves is None:
+            leaf = known.kind == "leaf" and known.owner() is not None
+            known.leaves = (known.owner,) if leaf else union_leaves(known.sources())
+    return node.leaves or ()
+
+
+def union_leaves(sources: Sequence[Node]) -> tuple[Any, ...]:
+    """The leaves of all of ``sources``; where one of them has them all, the very same, so that they are held once."""
+    most = max((source.leaves or () for source in sources), key=len, default=())
+    found = {id(leaf): leaf for source in sources for leaf in source.leaves or ()}
+    return most if len(found) == len(most) else tuple(found.values())[:LEAVES]
 
 
 def is_detach_call(call: TorchCall) -> bool:
@@ -120,6 +124,13 @@ def is_detach_call(call: TorchCall) -> bool:
     spelling = plain_spelling(call.spelling.removesuffix(".__get__"))
     op = find(spelling)
     return spelling in ("Tensor.data", VARIABLE) or (op is not None and op.traits.role is Role.CUTS)
+
+
+def detached_from(call: TorchCall, sources: list[Node]) -> Node | None:
+    """What ``call`` detaches, where a few steps made it, and little that was detached itself is among them."""
+    if not is_detach_call(call) or len(sources) != 1:
+        return None
+    return sources[0] if sources[0].carries and count_breaks_before(sources) < DEEP else None
 
 
 def history_of_data(
@@ -173,20 +184,23 @@ def inside_forward(forwards: list[CustomForward], custom: bool) -> Iterator[Cust
         forwards.pop()
 
 
-def note_custom(recorder: Any, call: TorchCall, inside: CustomForward, result: Any) -> None:
-    """Note of a call of a user's own function what its results were made as, and its node of torch's graph.
+def find_inner_origins(tensors: Sequence[Any], inside: CustomForward) -> tuple[Node | None, ...]:
+    """What results of a user's own function were made as inside it; none where numbers left torch in there.
 
-    Torch may hand out a view of what was made; where numbers left torch in there nothing is known.
+    Torch may hand out a view of what was made.
     """
-    made, inner = [*tensors_in(result)], inside.made[::-1]
-    call.forward = (
-        ()
-        if inside.escaped
-        else tuple(
-            next((n for n in inner if n.held.shape == t.shape and n.held.data_ptr() == t.data_ptr()), None)
-            for t in made
-        )
-    )
+
+    def one(tensor: Any) -> Node | None:
+        made = reversed(inside.made)
+        return next((n for n in made if n.held.shape == tensor.shape and n.held.data_ptr() == tensor.data_ptr()), None)
+
+    return () if inside.escaped else tuple(map(one, tensors))
+
+
+def note_custom(recorder: Any, call: TorchCall, inside: CustomForward, result: Any) -> None:
+    """Note of a call of a user's own function what its results were made as, and its node of torch's graph."""
+    made = [*tensors_in(result)]
+    call.forward = find_inner_origins(made, inside)
     inside.leave(recorder)
     call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
     results = result if isinstance(result, tuple) else (result,)

@@ -81,10 +81,7 @@ def suppress_warnings() -> Iterator[None]:
     finally:
         if SILENT in WARNINGS.filters:
             WARNINGS.filters.remove(SILENT)
-        now = filters_version()
-        for registry in warning_registries() if now != version else ():
-            if registry.get("version") == version:  # what was shown before stays known
-                registry["version"] = now
+        keep_registries(version)
 
 
 @contextmanager
@@ -128,6 +125,16 @@ def filters_version() -> int:
     return int(probe.get("version", 0))
 
 
+def keep_registries(before: int) -> None:
+    """Give the registries of all modules the present stamp if they had the one from ``before``."""
+    now = filters_version()
+    if now == before:
+        return
+    for registry in warning_registries():
+        if registry.get("version") == before:
+            registry["version"] = now
+
+
 def warning_registries() -> Iterator[dict[Any, Any]]:
     """Where the modules keep which of their warnings were shown."""
     for module in list(sys.modules.values()):
@@ -157,15 +164,15 @@ HANDLING: CodeType = handle_torch_function.__code__
 TEMPLATE: CodeType = (lambda function, arguments, keywords: function(*arguments, **keywords)).__code__
 
 
-def caller_for_frame(frame: FrameType) -> FunctionType:
-    """A caller in the name of ``frame``."""
-    return FunctionType(place_code_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)
-
-
 @lru_cache(maxsize=8192)
 def place_code_at(file: str, line: int) -> CodeType:
     """A function's code that says it stands in this line."""
     return TEMPLATE.replace(co_filename=file, co_firstlineno=line, co_name=MARK, co_qualname=MARK)
+
+
+def caller_for_frame(frame: FrameType) -> FunctionType:
+    """A caller in the name of ``frame``."""
+    return FunctionType(place_code_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)
 
 
 def caller(frame: FrameType | None) -> Caller:

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from symgrad.ops.calls.call_texts import WRITES_STATE
 from symgrad.tracing.record import aliases, frames, gradients, graph_breaks, spelling
 from symgrad.tracing.record.aliases import Storages, detached_node, is_leaf, map_entries, storage_of, version
+from symgrad.tracing.record.frame_names import note_module_arguments
 from symgrad.tracing.record.graph_breaks import HANDS_OUT
 from symgrad.tracing.record.isolation import Caller, Guard, caller, override_check
 from symgrad.tracing.record.patching import TorchPatches, has_no_numbers, in_abstract_mode
-from symgrad.tracing.record.spelling import ASKING, Facts
+from symgrad.tracing.record.spelling import ASKING, Facts, PendingCall
 from symgrad.tracing.record.trace import (
     UNSEEN,
     GraphBreak,
@@ -79,7 +79,7 @@ class Recorder(TorchFunctionMode):
         if known.spelling in HANDS_OUT:
             self.guard(graph_breaks.note_escape, self, known.spelling, args[0], result)
         if asked is not None:
-            self.guard(asked, result)
+            self.guard(gradients.note_results, self, asked, result)
         return result
 
     def through(
@@ -91,12 +91,10 @@ class Recorder(TorchFunctionMode):
             result = call(func, args, keywords)
             if known.spelling == "Tensor.register_hook":
                 self.guard(gradients.note_hook, self, args[0])
-            about_grad = known.spelling.startswith("Tensor.grad") and known.spelling != "Tensor.grad_fn"
-            if self.listener is not None and about_grad:
+            if self.listener is not None and spelling.is_grad(known.spelling):
                 self.guard(self.asked, known.spelling, args, result)
             return result
-        limit = keywords.get("max_norm", args[3] if len(args) > 3 else None)
-        if opens and (known.spelling != spelling.LIMITED or limit is not None):
+        if opens and not spelling.taken_whole(known, args, keywords):
             self.opening.append(func)
             try:
                 with self:
@@ -132,17 +130,15 @@ class Recorder(TorchFunctionMode):
         """Run one call and note what it did; only ``run`` can fail."""
         if self.inside is not None:
             return self.inside.record(func, known, args, keywords, run)
-        after = self.guard(self.before, func, known, args, keywords)
+        seen = self.guard(self.before, func, known, args, keywords)
         with graph_breaks.inside_forward(self.forwards, known.custom) as made:
             result = run()
-        if after is not None:
-            self.guard(after, result, made)
+        if seen is not None:
+            self.guard(self.after, seen, result, made)
         return result
 
-    def before(
-        self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> Callable[[Any, graph_breaks.CustomForward], None] | None:
-        """Copy what a call may overwrite; what notes afterwards what it did. None where tensors are no numbers."""
+    def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> PendingCall | None:
+        """What there is before a call; what it may overwrite is copied. None where tensors are no numbers."""
         inputs = list(tensors_in((args, keywords)))
         if has_no_numbers(inputs):
             return None
@@ -153,50 +149,60 @@ class Recorder(TorchFunctionMode):
         nodes = {id(t): self.node_of(t) for t in inputs}
         tracked = bool(self.forwards) or (torch.is_grad_enabled() and any(t.requires_grad for t in inputs))
         self.storages.grown += tracked
-        spared = not known.custom and any(word in known.spelling for word in WRITES_STATE)  # the input of a norm
-        for tensor in written or (inputs[spared:] if known.may_write else ()):
+        for tensor in written or (inputs[known.unwritten :] if known.may_write else ()):
             initialised = bool(written) and tensor.requires_grad and is_leaf(tensor) and not self.forwards
             self.storages.protect(tensor, tracked and not initialised)
         self.counts = {id(t): version(t) for w in written for t in self.storages.sharing(w)}
-        random = torch.get_rng_state() if known.random else None
-        versions = [(t, version(t)) for t in inputs] if known.may_write else []
+        return PendingCall(
+            func,
+            known,
+            (args, keywords),
+            written,
+            reading,
+            nodes,
+            torch.get_rng_state() if known.random else None,
+            [(t, version(t)) for t in inputs] if known.may_write else [],
+        )
 
-        def after(result: Any, inside: graph_breaks.CustomForward) -> None:
-            """What the call made and what it wrote; ``inside`` a forward pass of the user's own."""
-            made = list(tensors_in(result))
-            if known.spelling.startswith(ASKING):
-                self.node_of(args[0])  # from this line on it is a leaf
-            if not made and not written:
-                return
-            self.calls += 1
-            self.where = where = frames.user_line(self.calls, () if self.where is None else self.where.modules)
-            arguments, spoken = map_nested(
-                (args, keywords), lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v
-            )
-            casts = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
-            call = TorchCall(func, known.spelling, arguments, spoken, where, random, bool(written), len(made),
-                             self.calls, casts)  # fmt: skip
-            for tensor in written:
-                self.overwritten(tensor, nodes[id(tensor)], call, where)
-            seen = {storage_of(w) for w in written}  # whatever shares it has been seen to change
-            for tensor, before in versions:
-                outdated = version(tensor) != before or aliases.is_outdated(nodes[id(tensor)], tensor)
-                if outdated and storage_of(tensor) not in seen:
-                    self.nodes.pop(tensor, None)
-            for tensor in reading if where.modules else ():  # an argument of which of these calls of modules
-                node = nodes[id(tensor)]
-                passed = [(one, one.passed[id(tensor)]) for one in where.modules if id(tensor) in one.passed]
-                node.passed = node.passed or tuple(passed)
-            sources = [nodes[id(t)] for t in reading]
-            self.asides = graph_breaks.find_unread_results(self.asides, sources)
-            if known.custom:
-                graph_breaks.note_custom(self, call, inside, result)
-                self.asides += graph_breaks.Unread.of(call, sources)
-            for index, tensor in enumerate(made):
-                if id(tensor) not in nodes or (call.graph is not None and tensor not in self.nodes):
-                    self.register(tensor, self.made(tensor, call, index, sources, where))
-
-        return after
+    def after(self, seen: PendingCall, result: Any, inside: graph_breaks.CustomForward) -> None:
+        """What a call made and what it wrote; ``inside`` a forward pass of the user's own."""
+        made, nodes = list(tensors_in(result)), seen.nodes
+        if seen.known.spelling.startswith(ASKING):
+            self.node_of(seen.given[0][0])  # from this line on it is a leaf
+        if not made and not seen.written:
+            return
+        self.calls += 1
+        self.where = where = frames.user_line(self.calls, () if self.where is None else self.where.modules)
+        arguments, spoken = map_nested(seen.given, lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v)
+        call = TorchCall(
+            seen.function,
+            seen.known.spelling,
+            arguments,
+            spoken,
+            where,
+            seen.random,
+            bool(seen.written),
+            len(made),
+            self.calls,
+            torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
+        )
+        for tensor in seen.written:
+            self.overwritten(tensor, nodes[id(tensor)], call, where)
+        known = {storage_of(w) for w in seen.written}  # whatever shares it has been seen to change
+        for tensor, before in seen.versions:
+            if (version(tensor) != before or aliases.is_outdated(nodes[id(tensor)], tensor)) and storage_of(
+                tensor
+            ) not in known:
+                self.nodes.pop(tensor, None)
+        note_module_arguments(seen.reading, nodes, where.modules)
+        sources = [nodes[id(t)] for t in seen.reading]
+        self.asides = graph_breaks.find_unread_results(self.asides, sources)
+        if seen.known.custom:
+            graph_breaks.note_custom(self, call, inside, result)
+            self.asides += graph_breaks.Unread.of(call, sources)
+        for index, tensor in enumerate(made):
+            if id(tensor) not in nodes or (call.graph is not None and tensor not in self.nodes):
+                self.register(tensor, self.made(tensor, call, index, sources, where))
 
     def made(self, tensor: Any, call: TorchCall, index: int, sources: list[Node], where: SourceLine) -> Node:
         """The node of a new tensor."""
@@ -211,9 +217,7 @@ class Recorder(TorchFunctionMode):
         node.parts, node.made_of = aliases.index_chain(call), aliases.only_source(sources)
         node.made_by = f"{call.spelling}[{index}]" if call.results > 1 else call.spelling
         node.view = aliases.find_data_view(call, tensor, index)
-        if graph_breaks.is_detach_call(call) and len(sources) == 1 and sources[0].carries:
-            few = graph_breaks.count_breaks_before(sources) < graph_breaks.DEEP
-            node.detached = sources[0] if few else None
+        node.detached = graph_breaks.detached_from(call, sources)
         node.past = graph_breaks.history_of_data(node, call, index, sources, self.forwards)
         return node
 
@@ -325,11 +329,7 @@ class Recorder(TorchFunctionMode):
             )
         elif is_leaf(other):
             node = self._source(other)
-        elif (
-            silent
-            or not any(t._is_view() for t in (other, tensor))
-            or len({id(t._base if t._is_view() else t) for t in (other, tensor)}) > 1
-        ):  # autograd does not know them as views of one tensor: after detach() and .data
+        elif silent or not aliases.related_views(other, tensor):
             node = detached_node("shift", other, where, parents=(old,))
         else:
             node = detached_node("overwrite", other, where, parents=(old, new), places=places)

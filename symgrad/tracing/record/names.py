@@ -25,7 +25,7 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.aliases import LONGEST, view_text
 from symgrad.tracing.record.frame_names import name_cloned_buffers, name_module_arguments
 from symgrad.tracing.record.spelling import is_reflected
-from symgrad.tracing.record.trace import ModuleCall, Node, SourceLine, TorchCall
+from symgrad.tracing.record.trace import ModuleCall, Node, SourceLine, Span, TorchCall
 
 
 def name_nodes(
@@ -42,7 +42,7 @@ def name_nodes(
     """
     names = dict(known)
     for node in order:
-        if id(node) not in names and (own := in_sight.get(id(node.owner()))) is not None:
+        if id(node) not in names and (own := own_name(node, in_sight)) is not None:
             names[id(node)] = own
     names = {**name_assigned(order, outside, given), **names}
     if given:
@@ -55,13 +55,18 @@ def name_nodes(
     )
     inside = {**read, **name_module_arguments(order, words), **assigned}
     known = {**inside, **names}
-    views = ((id(n), view_text(n, lambda base: known.get(id(base), in_sight.get(id(base.owner()))))) for n in order)
+    views = ((id(n), view_text(n, lambda base: known.get(id(base), own_name(base, in_sight)))) for n in order)
     inside |= {key: text for key, text in views if text is not None}
     results = name_module_results(order, words)
     found = {**inside, **name_as_read(order, user_place), **results}
     said = {id(n): Suggested(found[id(n)]) for n in order if id(n) in found}
     blocks = {key: str(name) for key, name in results.items() if not isinstance(name, Suggested)}
     return {**said, **blocks, **names}
+
+
+def own_name(node: Node, in_sight: Mapping[int, str]) -> str | None:
+    """What the tensor itself is called."""
+    return in_sight.get(id(node.owner()))
 
 
 def find_readers(order: Sequence[Node]) -> Mapping[int, list[Node]]:
@@ -199,9 +204,9 @@ def group_executions(order: Sequence[Node], place: Place) -> tuple[list[list[Nod
     under_way: dict[object, tuple[tuple[tuple[int, int], int, int], list[Node]]] = {}
     for node, where in sorted(made, key=lambda pair: pair[1].turn):
         here = statement_key(where.file, (where.line, where.column))
-        path = {  # what ends first is computed first, and of what ends together the inner
-            statement_key(file, begin): (end, -begin[0], -begin[1]) for file, (begin, end) in reversed(where.path)
-        } or {here: NEVER}
+        path = {statement_key(file, span[0]): evaluation_order(span) for file, span in reversed(where.path)} or {
+            here: NEVER
+        }
         under_way = {at: known for at, known in under_way.items() if at in path}
         for at, time in path.items():
             before, run = under_way.get(at, (NEVER, []))
@@ -220,6 +225,12 @@ def group_executions(order: Sequence[Node], place: Place) -> tuple[list[list[Nod
 
 NEVER = ((-1, -1), 1, 1)
 """Before every place in time."""
+
+
+def evaluation_order(span: Span) -> tuple[tuple[int, int], int, int]:
+    """Orders the parts of one statement as they are computed: what ends first, and of what ends together the inner."""
+    (line, column), end = span
+    return end, -line, -column
 
 
 def statement_key(file: str, begin: tuple[int, int]) -> object:

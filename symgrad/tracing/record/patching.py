@@ -33,7 +33,6 @@ from symgrad.tracing.record.trace import Node, TorchCall
 DYNAMO = "torch._dynamo.eval_frame"
 HOOKS = "enter_exit_hooks"
 """What each context of Dynamo enters before it runs a compiled function; entered, each gives what ends it."""
-NOTHING_TO_END: Callable[[], None] = type(None)
 
 
 class TorchPatches:
@@ -128,10 +127,7 @@ class TorchPatches:
         around = vars(self.contexts).get(HOOKS)  # of another recorder, which began before
 
         def aside() -> Callable[[], None]:
-            dynamo = sys.modules[DYNAMO]  # which may have been told to run functions as they stand
-            stance = getattr(getattr(dynamo, "_stance", None), "stance", "")
-            plain = stance == "force_eager" or getattr(getattr(dynamo, "config", None), "disable", False)
-            return NOTHING_TO_END if plain else self.step_aside()
+            return _do_nothing if runs_uncompiled() else self.step_aside()
 
         def hooks(context: Any) -> Any:
             own = vars(context)[HOOKS] if around is None else around.__get__(context)
@@ -146,7 +142,7 @@ class TorchPatches:
         """Take the mode from the stack and torch's own back into its places; what is returned ends that."""
         before, rested = active_modes(), self.rested and get_ident() == self.home
         if self.stood_aside if rested else self.mode not in before:
-            return NOTHING_TO_END
+            return _do_nothing
         self.went, self.stood_aside = True, rested
         standing = list(self.standing)
         alone = [mode for mode in before if mode is not self.mode]
@@ -164,6 +160,17 @@ class TorchPatches:
                 self.resume()
 
         return come_back
+
+
+def runs_uncompiled() -> bool:
+    """Whether Dynamo was told to run functions as they stand: by its setting, or by torch.compiler.set_stance."""
+    dynamo = sys.modules[DYNAMO]
+    stance = getattr(getattr(dynamo, "_stance", None), "stance", "")
+    return stance == "force_eager" or bool(getattr(getattr(dynamo, "config", None), "disable", False))
+
+
+def _do_nothing() -> None:
+    """The end of what was not begun."""
 
 
 def active_modes() -> list[Any]:

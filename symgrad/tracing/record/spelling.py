@@ -1,9 +1,9 @@
 """How a torch function is spelled, what kind of function it is, and what one call of it was given.
 
 Comes in: a function as torch hands it to a mode (a builtin, a method descriptor, a property's getter, a Python
-function). Goes out: `Facts`; the tensors that a call writes; of a call of ``backward`` or ``grad``, in whichever of
-torch's three ways, `BackwardArgs`, whose weights are copies, so that what happens to a tensor during the call does not
-change what was asked.
+function). Goes out: `Facts`; of a call that is about to run also what it reads and writes, a `PendingCall`; of a call
+of ``backward`` or ``grad``, in whichever of torch's three ways, `BackwardArgs`, whose weights are copies, so that what
+happens to a tensor during the call does not change what was asked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.overrides import resolve_name
 from symgrad.ops.calls.call_texts import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
 from symgrad.ops.lookup import ATTRIBUTES, find
 from symgrad.tracing.record.isolation import suppress_warnings
-from symgrad.tracing.record.trace import tensors_in
+from symgrad.tracing.record.trace import Node, tensors_in
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
@@ -63,6 +63,25 @@ class Facts:
     def reads(self) -> bool:
         """Whether an in-place function reads what it overwrites."""
         return self.writes and self.spelling.rpartition(".")[2] not in BLIND
+
+    @property
+    def unwritten(self) -> int:
+        """How many of its first tensors are never written: the input of what writes running statistics."""
+        return int(not self.custom and any(word in self.spelling for word in WRITES_STATE))
+
+
+@dataclass
+class PendingCall:
+    """A call before it ran: what it was given, what it will write and read, and the nodes of all that."""
+
+    function: Any
+    known: Facts
+    given: Any
+    written: list[Any]
+    reading: list[Any]
+    nodes: dict[int, Node]
+    random: Any
+    versions: list[tuple[Any, int | None]]
 
 
 @lru_cache(maxsize=4096)
@@ -133,6 +152,11 @@ def plain_word(spelling: str) -> str:
     return plain_spelling(spelling).rpartition(".")[2]
 
 
+def is_grad(spelling: str) -> bool:
+    """Whether a property is ``.grad``, read or set."""
+    return spelling.startswith("Tensor.grad") and spelling != "Tensor.grad_fn"
+
+
 def is_reflected(spelling: str) -> bool:
     """Whether the operands stand the other way round."""
     return spelling.rpartition(".")[2] in REFLECTED
@@ -168,6 +192,12 @@ def has_own_override(types: tuple[type, ...]) -> bool:
     """Whether one of the types has a ``__torch_function__`` of its own, which then has to be asked first."""
     plain = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)  # type: ignore[attr-defined]  # a class method
     return any(getattr(t.__torch_function__, "__func__", t.__torch_function__) not in plain for t in types)  # type: ignore[attr-defined]  # they have one
+
+
+def taken_whole(known: Facts, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether a call is recorded as one, although what it calls could be seen."""
+    limit = keywords.get("max_norm", arguments[3] if len(arguments) > 3 else None)
+    return known.opened is None or (known.spelling == LIMITED and limit is None)
 
 
 @lru_cache(maxsize=1024)
@@ -230,8 +260,7 @@ class BackwardArgs:
         bound = read_signature(function).bind(*args, **keywords).arguments
         outputs = tuple(tensors_in(next(bound[name] for name in ("self", "tensors", "outputs") if name in bound)))
         weights = next((bound[n] for n in ("gradient", "grad_tensors", "grad_outputs") if n in bound), None)
-        passed = weights if isinstance(weights, (tuple, list)) else () if weights is None else (weights,)
-        passed = tuple(passed) if len(passed) == len(outputs) else (None,) * len(outputs)
+        passed = pair_seeds(weights, len(outputs))
         inputs = bound.get("inputs")
         retain = bound.get("retain_graph")
         return cls(
@@ -265,3 +294,15 @@ def materialize_iterators(function: Callable[..., Any], args: tuple[Any, ...], k
         if isinstance(value, Iterable) and not isinstance(value, (Sequence, Mapping, torch.Tensor)):
             bound.arguments[name] = tuple(value)
     return bound.args, bound.kwargs
+
+
+def backward_outputs(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """The outputs of a call, without reading what can be read only once."""
+    value = args[0] if args else next((keywords[name] for name in ("tensors", "outputs") if name in keywords), ())
+    return tuple(tensors_in(value))
+
+
+def pair_seeds(value: Any, count: int) -> tuple[Any, ...]:
+    """One seed for each output."""
+    parts = (None,) * count if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return parts if len(parts) == count else (None,) * count

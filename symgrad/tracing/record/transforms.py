@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,24 @@ def is_transform_wrapper(tensor: Any) -> bool:
     return bool(INNER.is_gradtrackingtensor(tensor) or INNER.is_batchedtensor(tensor))
 
 
+def unwrap_batches(tensor: Any) -> tuple[Any, list[int]]:
+    """The tensor of numbers inside, and the axes of its batches, the outermost transform's last."""
+    batches: list[int] = []
+    while is_transform_wrapper(tensor):
+        if INNER.is_batchedtensor(tensor):
+            batches.append(int(INNER.maybe_get_bdim(tensor)))
+        tensor = INNER.get_unwrapped(tensor)
+    return tensor, batches
+
+
+def copy_first_example(tensor: Any, batches: Iterable[int]) -> Any:
+    """A copy of the numbers, of each batch the first: no transform may be on."""
+    found = tensor.detach()
+    for axis in reversed(list(batches)):
+        found = found.select(axis, 0)
+    return found.clone()
+
+
 class TransformTrace:
     """One outermost transform: what ran in its function. ``names`` are those of its parameters, by node."""
 
@@ -62,13 +80,8 @@ class TransformTrace:
     def make(self, kind: str, tensor: Any, **facts: Any) -> Node:
         """A node for ``tensor``, whose numbers are read later."""
         node = Node(kind, tensor, None, **facts)
+        self.unread.append((node, *unwrap_batches(tensor)))
         self.known[id(tensor)] = tensor, node  # held, so that nobody else gets its identity
-        batches: list[int] = []  # their axes, the outermost transform's last
-        while is_transform_wrapper(tensor):
-            if INNER.is_batchedtensor(tensor):
-                batches.append(int(INNER.maybe_get_bdim(tensor)))
-            tensor = INNER.get_unwrapped(tensor)
-        self.unread.append((node, tensor, batches))
         return node
 
     def node(self, tensor: Any) -> Node:
@@ -120,10 +133,7 @@ class TransformTrace:
     def settle(self) -> None:
         """Read the numbers: the transform is over."""
         for node, tensor, batches in self.unread:
-            found = tensor.detach()
-            for axis in reversed(batches):  # of each batch the first
-                found = found.select(axis, 0)
-            node.held = found.clone()
+            node.held = copy_first_example(tensor, batches)
         for node in self.nothing:
             node.held = torch.zeros(node.held.shape, dtype=node.held.dtype)
         self.unread, self.nothing = [], []

@@ -116,13 +116,7 @@ class Judge:
                 size, kind = largest_entry(as_float(self.precision_runs[0][name])), "float64"
             elif self.kind(name) != "float64" and name not in self._doubtful:
                 return False
-        for lot in range(LOTS):  # by one after the other: what is left if nothing cancels on the way
-            if lot not in self._drawn:
-                self._drawn[lot] = self.draw(lot)
-            free = self._drawn[lot].get(name)
-            if free is None or size <= cancellation_floor(free, kind):
-                return True
-        return False
+        return any(free is None or size <= cancellation_floor(free, kind) for free in self.free(name))
 
     def is_small(self, name: str) -> bool:
         """Whether a gradient is no larger than the rounding of the terms that are added up into it, or on the way."""
@@ -138,8 +132,18 @@ class Judge:
         floors = {name: cancellation_floor(most, self.kind(name)) for name in self.derived}
         return frozenset(name for name, floor in floors.items() if 0 < largest_entry(self.derived[name]) <= floor)
 
+    def free(self, name: str) -> Iterator[float | None]:
+        """The largest entry of a small gradient if nothing cancelled on the way, by one lot after the other.
+
+        None where that cannot be computed.
+        """
+        for lot in range(LOTS):
+            if lot not in self._drawn:
+                self._drawn[lot] = self.draw(lot)
+            yield self._drawn[lot].get(name)
+
     def draw(self, lot: int) -> dict[str, float]:
-        """The largest entries of all small gradients if nothing cancelled on the way; none where that is not known."""
+        """Those of all small gradients by one lot."""
         try:
             small = [own for own in self.program.wanted if self.is_small(own)]
             found = pull_recording(self.program, self.seeds, small, drawn=draw_weights(lot))
@@ -210,14 +214,12 @@ class Judge:
         arrays = dict(program.arrays)
         entries = [(s, entry) for s in program.recording.steps if (entry := entry_of(s.op)) is not None]
         solved = [s for s, entry in entries if entry.saved.auxiliaries or entry.saved.residual is not None]
-        for name in (name for step in solved for name in step.tensors):  # a square one stays as symmetric as it is
-            own = program.arrays[name]
-            moved = lots.uniform(-1.0, 1.0, np.shape(own)) * NEAR * max(1.0, largest_entry(own))
-            arrays[name] = as_float(own) + 2 * symmetric_part(moved)
+        arrays |= {a: nudge_matrix(arrays[a], lots) for s in solved for a in s.tensors}
         try:
             for step in (s for s, entry in entries if entry.saved.residual is not None):
                 compute(step, program.recording, arrays)
-            return pull_recording(program, self.seeds, values=program.values.with_arrays(arrays)) if solved else {}
+            moved = program.values.with_arrays(arrays)
+            return pull_recording(program, self.seeds, values=moved) if solved else {}
         except SymgradError:
             return {}
 
@@ -284,6 +286,13 @@ class Judge:
             return False
         left, here, again = (float(np.abs(a - double).max(initial=0)) for a in (own, got, single))
         return bool(np.isfinite([left, here, again]).all()) and left <= SHRINKS * here and here <= ALIKE * again
+
+
+def nudge_matrix(array: Array, lots: np.random.Generator) -> Array:
+    """A matrix moved by about its last digits, a square one as a symmetric one."""
+    moved = lots.uniform(-1.0, 1.0, np.shape(array)) * NEAR * max(1.0, largest_entry(array))
+    nudged: Array = as_float(array) + 2 * symmetric_part(moved)
+    return nudged
 
 
 def apply_torch_rule(

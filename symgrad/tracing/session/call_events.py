@@ -92,7 +92,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
     lifted = Lifter(names, scene.stops()).lift(scene.nodes)
     lifted, closed = without_composites(lifted) if scene.watch.expand else (lifted, ())
     targets = scene.targets(lifted, result)
-    program = Capture.of(lifted, targets, file=scene.where.file)
+    program = scene.program(lifted, targets)
     shown = list_folded_program(program)
     key = scene.where.file, scene.where.line
     given = ((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs)
@@ -164,8 +164,9 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
 
 def unexplained_event(scene: Scene, error: Exception | None, problem: str, found: tuple[str, ...]) -> CallEvent:
     """A call that could not be explained, with the reason."""
-    failure, seed = "" if error is None else first_sentence(error), format_seed(scene.seeds, scene.outputs)
+    failure = "" if error is None else first_sentence(error)
     notes = (f"not explained: {problem}", *(f"  {line}" for line in found))
+    seed = format_seed(scene.seeds, scene.outputs)
     return CallEvent(scene.number, scene.where, seed, notes=notes, failure=failure, explained=False)
 
 
@@ -176,8 +177,7 @@ def failed_event(scene: Scene, names: dict[int, str], error: Exception) -> CallE
     with suppress(SymgradError):
         lifted = Lifter(names).lift(scene.nodes)
     if lifted is not None:
-        leaves = [n for n, node in lifted.nodes.items() if node.kind == "leaf"]
-        program = Capture.of(lifted, leaves, file=scene.where.file)
+        program = scene.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
         shown, asked = list_folded_program(program), {*map(id, scene.asked or ())}
         named = [n for n, node in lifted.nodes.items() if id(node.owner()) in asked]
         roles = describe_roles(scene, program, program.wanted if scene.asked is None else named) if shown else ()

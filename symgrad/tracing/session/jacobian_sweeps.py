@@ -200,13 +200,8 @@ def color_rows(program: Capture, jacobian: Jacobian) -> RowColoring | None:
     if evidence is None or not rows * columns or len(set(program.ends)) > 1:
         return None
     allowed, seen = evidence.possible, evidence.moving
-    if allowed is None or seen is None:  # too large to be looked at whole: by what was found of its structure
-        kind, out, inner = jacobian.structure.kind, jacobian.out_shape, jacobian.in_shape
-        if kind in ("diagonal", "identity") and out == inner:
-            return RowColoring(1, 1 - 1 / rows, DIAGONAL)
-        if kind == "block-diagonal" and out[0] == inner[0] > 1:
-            return RowColoring(rows // out[0], 1 - 1 / out[0], BLOCKS.format(count=out[0]))
-        return None
+    if allowed is None or seen is None:
+        return color_rows_by_structure(jacobian)
     on_the_way = jacobian.program.reached((jacobian.name,)) & jacobian.program.relevant
     ops = [entry_of(step.op) for step in jacobian.program.steps if step.result.name in on_the_way]
     smooth = all(op is not None and op.smooth for op in ops)
@@ -217,6 +212,16 @@ def color_rows(program: Capture, jacobian: Jacobian) -> RowColoring | None:
     if count == rows > least:
         return None
     return RowColoring(count, 1 - float(places.mean()), suggest_jacobian_call(jacobian, places, count))
+
+
+def color_rows_by_structure(jacobian: Jacobian) -> RowColoring | None:
+    """The seeds of a Jacobian that is too large to be looked at whole, by what was found of its structure."""
+    kind, rows, out, inner = jacobian.structure.kind, jacobian.shape[0], jacobian.out_shape, jacobian.in_shape
+    if kind in ("diagonal", "identity") and out == inner:
+        return RowColoring(1, 1 - 1 / rows, DIAGONAL)
+    if kind == "block-diagonal" and out[0] == inner[0] > 1:
+        return RowColoring(rows // out[0], 1 - 1 / out[0], BLOCKS.format(count=out[0]))
+    return None
 
 
 def suggest_jacobian_call(jacobian: Jacobian, places: Array, count: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from symgrad.backward.simplify.factors import strip_transpose
 from symgrad.errors import SymgradError
 from symgrad.explanation.notable import mean_in_words, means, read_again, reads_at_places
 from symgrad.language.python_text import write_python
-from symgrad.notation.tree import Binary, Name
+from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Array
 from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
@@ -51,9 +52,7 @@ def collect_lessons(call: Findings) -> list[str]:
         found += symmetry_note(program, rows)
         found += repeated_reads_note(program, rows)
         found += per_sample_note(program, rows, told)
-        losses = [pair for pair in means(program.recording, program.values) if not has_role(pair[0].op, Role.AVERAGES)]
-        if len(losses) == 1 and (moving or has_nan_output(program)):  # a mean that the script writes says so itself
-            found.append(mean_in_words(*losses[0], program.recording, program.values))
+        found += mean_loss_note(program) if moving or has_nan_output(program) else ()
         found += added_rows_note(program, seeds, rows) if moving else ()
     except SymgradError:
         pass
@@ -63,6 +62,13 @@ def collect_lessons(call: Findings) -> list[str]:
 def pull_from(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ from a tensor of the program, in floats: what is exact may be fractions."""
     return {own: as_float(array) for own, array in pull_recording(program, {name: weights}, wanted).items()}
+
+
+def mean_loss_note(program: Capture) -> Iterator[str]:
+    """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
+    losses = [(s, n) for s, n in means(program.recording, program.values) if not has_role(s.op, Role.AVERAGES)]
+    if len(losses) == 1:
+        yield mean_in_words(*losses[0], program.recording, program.values)
 
 
 def added_rows_note(program: Capture, seeds: Mapping[str, Array], leaves: Sequence[Leaf]) -> Iterator[str]:
@@ -144,12 +150,7 @@ def per_sample_note(program: Capture, rows: Sequence[Leaf], told: StoryLines) ->
         left = strip_transpose(tree.left)
         if not isinstance(left, Name):
             continue
-        one, other = (
-            as_float(np.asarray(
-                known[part.name] if isinstance(part, Name) else reader_of(False)(write_python(part), dict(known))
-            ))
-            for part in (left, tree.right)
-        )  # fmt: skip
+        one, other = (evaluate_part(part, known) for part in (left, tree.right))
         if one.ndim != 2 or other.ndim != 2 or len(one) < 2 or one.size * other.shape[1] > MOST:
             continue
         apart = one[:, :, None] * other[:, None, :]
@@ -162,6 +163,13 @@ def per_sample_note(program: Capture, rows: Sequence[Leaf], told: StoryLines) ->
             f"{first}[:, :, None] * {second}[:, None, :]"
         )
         return
+
+
+def evaluate_part(part: SyntaxNode, known: Mapping[str, Any]) -> Array:
+    """A part of a line in numbers."""
+    if isinstance(part, Name):
+        return as_float(np.asarray(known[part.name]))
+    return as_float(np.asarray(reader_of(False)(write_python(part), dict(known))))
 
 
 def double_backward_note(scene: Scene, program: Capture, v: str, seeds: Mapping[str, Array]) -> Iterator[str]:

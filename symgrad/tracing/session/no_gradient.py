@@ -23,6 +23,7 @@ from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Role
 from symgrad.render.numbers import format_array, format_digits
 from symgrad.tracing.captured import Capture
+from symgrad.tracing.lift import LiftedProgram
 from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.graph_breaks import find_unread_results
 from symgrad.tracing.record.names import name_nodes
@@ -54,6 +55,18 @@ def make_last_call(scene: Scene) -> LastCall:
             (WeakSet(upstream_nodes([node])), said) for node, said in scene.sensor.each() if " returned None " in said
         ),
     )
+
+
+def explain_new_leaf(scene: Scene, node: Node) -> str | None:
+    """A leaf that was made of what a cut left; None where all that lies behind the cut is reached in another way."""
+    assert node.cut is not None
+    behind = scene.behind(node.cut)
+    lost = [name for name, reached in behind if not reached]
+    if behind and not lost:
+        return None
+    tensor = node.owner()
+    who = list_without_gradient(lost or ["what it was computed from"])
+    return f"{who}: {describe_graph_break(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
 
 
 def list_without_gradient(names: Sequence[str]) -> str:
@@ -91,28 +104,16 @@ def explain_missing_gradients(call: Findings) -> list[str]:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = describe_graph_break(node.cut, "", None, scene.where).removeprefix("the path was ")
                 notes.append(f"one path from {who} was {cut}: its share of {call.letter}ᵀJ is missing")
-    for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
-        taken = scene.watch.recorder.taken.get(value) if isinstance(value, float) else None
-        if taken is not None:  # a number that was taken out of a tensor looks like a constant
-            names = ", ".join(dict.fromkeys(name for name, _ in scene.behind(taken)))
-            how = describe_graph_break(taken, "", None, scene.where).removeprefix("the path was ")
-            path = f"one path{f' from {names}' if names else ''} was {how}"
-            notes.append(f"{path}: it continues with a number ({value:.6g}), not a tensor")
+    notes += explain_extracted_numbers(scene, lifted)
     if scene.kind == "grad" and (nowhere := list_unreached_inputs(scene, nameless=False)):
         notes.append(f"{nowhere}: torch gives None there, or zeros with materialize_grads=True")
     if len(unasked) == 1:
         notes.append(f"{unasked[0]} has requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:
         notes.append(f"{list_names(unasked)} have requires_grad=False, so their .grad stays None")
-    for node in scene.order if scene.kind != "grad" else ():  # leaves that were made of what a cut left
-        if node.kind != "leaf" or node.cut is None:
-            continue
-        behind = scene.behind(node.cut)
-        lost = [name for name, reached in behind if not reached]
-        if lost or not behind:  # else all that lies behind the cut is reached in another way
-            who = list_without_gradient(lost or ["what it was computed from"])
-            new = scene.sight.get(id(node.owner()), "it")
-            notes.append(f"{who}: {describe_graph_break(node.cut, new, node.where, scene.where)}")
+    if scene.kind != "grad":
+        made = (explain_new_leaf(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
+        notes += [note for note in made if note is not None]
     return list(dict.fromkeys(notes))[:8]
 
 
@@ -129,6 +130,17 @@ def explain_unread_results(call: Findings) -> Iterator[str]:
                 f"the result of {aside.spelling} ({where}) is not used, so its backward never runs; whatever should "
                 "get a gradient through it has to be computed from its result"
             )
+
+
+def explain_extracted_numbers(scene: Scene, lifted: LiftedProgram) -> Iterator[str]:
+    """Numbers of the program that were taken out of tensors: they look like constants."""
+    for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
+        cut = scene.watch.recorder.taken.get(value) if isinstance(value, float) else None
+        if cut is not None:
+            who = ", ".join(dict.fromkeys(name for name, _ in scene.behind(cut)))
+            who = f" from {who}" if who else ""
+            how = describe_graph_break(cut, "", None, scene.where).removeprefix("the path was ")
+            yield f"one path{who} was {how}: it continues with a number ({value:.6g}), not a tensor"
 
 
 def explain_none_grad(

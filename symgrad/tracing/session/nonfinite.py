@@ -246,15 +246,7 @@ def suggest_safe_operand(program: Capture, birth: Passage, source: str) -> list[
             continue
         first = chosen[0] == place
         safe = np.where((as_float(met) != 0) == first, known, 1.0)
-        value, part = step_with_operands(program, birth, {source: safe})
-        if not np.isfinite(part).all():
-            continue
-        try:
-            after = forward_from(recording, program.values, {step.result.name: value})
-        except SymgradError:
-            continue
-        pairs = ((as_float(after[end]), as_float(program.arrays[end])) for end in program.ends)
-        if not all(np.allclose(now, before, rtol=SAME, atol=0, equal_nan=True) for now, before in pairs):
+        if not is_safe_operand(program, birth, source, safe):
             continue
         name, asked = (program.labels.get(n, n) for n in (source, condition))
         if place is not None:
@@ -264,3 +256,18 @@ def suggest_safe_operand(program: Capture, birth: Passage, source: str) -> list[
         then = StepWriter(program).text(step, {source: "safe"})
         return [f"  give {step.op} a harmless input where its result is not used: safe = {written}, then {then}"]
     return []
+
+
+def is_safe_operand(program: Capture, birth: Passage, source: str, safe: Array) -> bool:
+    """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
+    value, part = step_with_operands(program, birth, {source: safe})
+    if not np.isfinite(part).all():
+        return False
+    try:
+        after = forward_from(program.recording, program.values, {birth.step.result.name: value})
+    except SymgradError:
+        return False
+    return all(
+        np.allclose(as_float(after[n]), as_float(program.arrays[n]), rtol=SAME, atol=0, equal_nan=True)
+        for n in program.ends
+    )

@@ -53,11 +53,7 @@ class BackwardSensor:
 
     def __init__(self, calls: Sequence[TorchCall]) -> None:
         self.calls = {id(call.graph): call for call in calls}
-        self.codes: set[CodeType] = set()
-        for call in calls:  # whose backward is a function of Python's
-            function = getattr(getattr(type(call.graph), "_forward_cls", None), "backward", None)
-            code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-            self.codes |= {code} if isinstance(code, CodeType) and code.co_argcount else set()
+        self.codes = {code for call in calls if (code := backward_code(call.graph)) is not None}
         self.seen: dict[int, ReturnedParts] = {}
         self.ended: dict[int, str] = {}
 
@@ -106,28 +102,36 @@ class BackwardSensor:
     def refused(self, error: Exception) -> list[str]:
         """What a backward did that torch does not take, as ``error`` says."""
         refusal = find_refusal(error)
-        lines = []
-        for own, seen in self.seen.items() if refusal is Refusal.MISCOUNTED else ():
-            given, wanted = len(seen.parts), len(self.calls[own].arguments)
-            if given < wanted or any(part is not None for part in seen.parts[wanted:]):  # torch lets None go by
-                name = self.calls[own].spelling.removesuffix(".apply")
-                lines.append(
-                    f"{name}.backward returned {count_noun(given, 'gradient')} ({seen.where}), and {name}.forward has "
-                    f"{count_noun(wanted, 'input')}: return one for each, in their order, None for inputs without one"
-                )
+        if refusal is Refusal.MISCOUNTED:
+            return [line for own, seen in self.seen.items() for line in explain_returned_count(self.calls[own], seen)]
         if refusal is Refusal.OTHER_GRADIENT:
             every = (said for call, seen in self.returned() for _, said in compare_returned(call, seen, taken=False))
             return list(dict.fromkeys(every))
-        for own, where in self.ended.items() if refusal is Refusal.SHARED_MEMORY else ():
-            for v in self.calls[own].observation.live:  # whose entries are one number in memory
-                if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
-                    name, strides = self.calls[own].spelling.removesuffix(".apply"), tuple(v.stride())
-                    lines.append(
-                        f"{name}.backward wrote into such a tensor ({where}). The v it received is one: "
-                        f"{shape_text(v.shape)} with strides {strides}, as the backward of sum passes it; v must "
-                        "not be modified"
-                    )
-        return lines
+        if refusal is Refusal.SHARED_MEMORY:
+            return [line for own, where in self.ended.items() for line in explain_write_to_seed(self.calls[own], where)]
+        return []
+
+
+def explain_returned_count(call: TorchCall, seen: ReturnedParts) -> Iterator[str]:
+    """Another number of gradients than the forward has inputs; torch lets more go by that are all None."""
+    given, wanted = len(seen.parts), len(call.arguments)
+    if given < wanted or any(part is not None for part in seen.parts[wanted:]):
+        name = call.spelling.removesuffix(".apply")
+        yield (
+            f"{name}.backward returned {count_noun(given, 'gradient')} ({seen.where}), and {name}.forward has "
+            f"{count_noun(wanted, 'input')}: return one for each, in their order, None for inputs without one"
+        )
+
+
+def explain_write_to_seed(call: TorchCall, where: str) -> Iterator[str]:
+    """A v whose entries are one number in memory, in a backward that ended by torch's word about such a tensor."""
+    for v in call.observation.live:
+        if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
+            name, strides = call.spelling.removesuffix(".apply"), tuple(v.stride())
+            yield (
+                f"{name}.backward wrote into such a tensor ({where}). The v it received is one: {shape_text(v.shape)} "
+                f"with strides {strides}, as the backward of sum passes it; v must not be modified"
+            )
 
 
 def compare_returned(call: TorchCall, seen: ReturnedParts, taken: bool = True) -> Iterator[tuple[Node, str]]:
@@ -151,6 +155,13 @@ def compare_returned(call: TorchCall, seen: ReturnedParts, taken: bool = True) -
             yield node, f"{name} returned {types} ({seen.where}): torch cast it"
 
 
+def backward_code(graph: Any) -> CodeType | None:
+    """What a user's own backward runs; None where it is no function of Python's."""
+    function = getattr(getattr(type(graph), "_forward_cls", None), "backward", None)
+    found = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    return found if isinstance(found, CodeType) and found.co_argcount else None
+
+
 def dtype_text(dtype: Any) -> str:
     """``float16``."""
     return str(dtype).removeprefix("torch.")
@@ -162,10 +173,7 @@ def judge_each_call(program: Capture) -> Iterator[str]:
         if isinstance(box, Observed) and box.call.function is return_unchanged:
             yield from describe_hook_change(program.labels.get(name, name), box)
             continue
-        if not isinstance(box, Observed) or not box.call.forward:
-            continue
-        given = box.call.observation.given
-        weights: tuple[Any, ...] = tuple(given[slot] if given else None for slot in box.call.slots)
+        weights = result_cotangents(box) if isinstance(box, Observed) and box.call.forward else ()
         if not weights or weights[box.index] is None or not box.whole:
             continue
         try:
@@ -206,16 +214,19 @@ def judge_each_call(program: Capture) -> Iterator[str]:
                 continue
             verdict = name_estimator(v, declared[n], real[n]) or "is wrong"
             yield f"{who}.backward {verdict}{by}: {describe_wrong_product(v, declared[n], real[n])}"
-        stored: Any = weights[0]
-        misread = None
-        if others and v is not None and not stored.is_contiguous():  # the entries in the order in which they lie
-            steps = np.cumprod([1, *tuple(stored.shape)[:0:-1]])[::-1].tolist()
-            misread = derive_from_forward(box, (stored.as_strided(stored.shape, steps),))
+        ordered = reorder_as_stored(weights[0]) if others and v is not None else None
+        misread = None if ordered is None else derive_from_forward(box, (ordered,))
         if misread is not None and all(agrees(box, n, misread, declared) for n in declared):
             yield (
                 f"{who}.backward reads v as if it were contiguous, which explains its result: v has strides "
-                f"{tuple(stored.stride())}; call v.contiguous() first"
+                f"{tuple(weights[0].stride())}; call v.contiguous() first"
             )
+
+
+def result_cotangents(box: Observed) -> tuple[Any, ...]:
+    """What came back to each tensor among the results of a user's call, None where nothing did."""
+    given = box.call.observation.given
+    return tuple(given[slot] if given else None for slot in box.call.slots)
 
 
 def agrees(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array], size: float = 0.0) -> bool:
@@ -260,6 +271,14 @@ def name_estimator(v: Array | None, declared: Array, real: Array) -> str:
         return "returns a surrogate gradient, as a straight-through estimator does"
     factor = common_factor(v, declared) if (real == v).all() else None
     return "" if factor is None or float(factor) >= 0 else "works as a gradient reversal layer"
+
+
+def reorder_as_stored(v: Any) -> Any:
+    """The entries in the order in which they lie, in the shape of ``v``; None where that is the order they are in."""
+    if v.is_contiguous():
+        return None
+    steps = np.cumprod([1, *tuple(v.shape)[:0:-1]])[::-1].tolist()
+    return v.as_strided(v.shape, steps)
 
 
 def derive_from_forward(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None:

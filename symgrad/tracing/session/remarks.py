@@ -58,13 +58,7 @@ def explain_accumulation(call: Findings) -> list[str]:
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]
     if not again:
         return []
-    places = set()  # the lines that filled .grad of all these leaves
-    for tensor in (t for name, (t, _) in call.targets.items() if program.labels[name] in again):
-        where, _ = scene.watch.filled.get(tensor, (None, ""))
-        here = where is not None and (where.file, where.line) == (scene.where.file, scene.where.line)
-        known = "earlier lines" if where is None else str(where.seen_from(scene.where.file))
-        places.add("this line before" if here else known)
-    lines = places.pop() if len(places) == 1 else "earlier lines"
+    lines = name_previous_writer(scene, [t for name, (t, _) in call.targets.items() if program.labels[name] in again])
     who = f"{again[0]}.grad" if len(again) == 1 else f".grad of {len(again)} tensors"
     row = next(r for r in rows if r.name == again[0])
     shown = call.repeated and len(again) == 1  # elsewhere the table has the numbers
@@ -77,6 +71,21 @@ def explain_accumulation(call: Findings) -> list[str]:
         return [adds]
     start = f"{before} {fresh} first to start from zero."
     return [f"{adds}. Two calls with {one} and {two} add what one with {one} + {two} adds. {start}"]
+
+
+def name_previous_writer(scene: Scene, tensors: list[Any]) -> str:
+    """The line that filled ``.grad`` of all these leaves, if it was one."""
+
+    def place(tensor: Any) -> str:
+        where, _ = scene.watch.filled.get(tensor, (None, ""))
+        if where is None:
+            return "earlier lines"
+        if (where.file, where.line) == (scene.where.file, scene.where.line):
+            return "this line before"
+        return str(where.seen_from(scene.where.file))
+
+    places = {place(tensor) for tensor in tensors}
+    return places.pop() if len(places) == 1 else "earlier lines"
 
 
 def explain_torch_overflow(call: Findings) -> list[str]:

@@ -70,13 +70,8 @@ class Scene:
         self.sight = frame_names.names_in_sight(frames.user_frame()) if found is None else {**found.sight}
         self.passed: Mapping[Any, Array] = {}
         self.asked = given.asked
-        first: dict[int, tuple[int, int]] = {}  # where the forward pass reads each
-        for call in (n.call for n in self.order if n.call is not None):
-            for place, source in enumerate(call.nodes):
-                first[id(source)] = min(first.get(id(source), (call.number, place)), (call.number, place))
-        owned = ((n, n.owner()) for n in self.order if n.kind == "leaf")
-        self.leaves: list[tuple[Node, Any]] = [(n, t) for n, t in owned if t is not None]
-        self.leaves.sort(key=lambda pair: first.get(id(pair[0]), (0, 0)))
+        owned = [(n, n.owner()) for n in self.order if n.kind == "leaf"]
+        self.leaves: list[tuple[Node, Any]] = sort_as_read([(n, t) for n, t in owned if t is not None], self.order)
         if found is not None:
             self.leaves = [(node, node.held) for node in found.wrt]
         elif self.asked is not None:
@@ -127,9 +122,15 @@ class Scene:
 
     # Parts ------------------------------------------------------------------------------------------------
 
+    def program(self, lifted: LiftedProgram, wanted: Iterable[str]) -> Capture:
+        """What was lifted, with the tensors that a gradient goes to."""
+        return Capture.of(lifted, wanted, file=self.where.file)
+
     def stops(self) -> frozenset[int]:
         """Where the program begins: at what was asked for, unless one of it was computed from another."""
-        wanted = [node for node, tensor in self.leaves if any(tensor is a for a in self.asked or ())]
+        if self.asked is None:
+            return frozenset()
+        wanted = [node for node, tensor in self.leaves if any(tensor is a for a in self.asked)]
         return program_starts(wanted)
 
     def targets(self, lifted: LiftedProgram, result: Any) -> dict[str, tuple[Any, Any]]:
@@ -176,6 +177,16 @@ def capture_request(ask: DerivativeRequest, ends: Sequence[Node]) -> Capture:
     if lost:
         raise UnsupportedError(f"there is no path from {list_names(lost)} to the result of its function")
     return Capture.of(lifted, (lifted.refs[id(node)].name for node in ask.wrt), file=ask.where.file)
+
+
+def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:
+    """``leaves`` in the order in which the forward pass reads them."""
+    first: dict[int, tuple[int, int]] = {}
+    for node in order:
+        if node.call is not None:
+            for place, source in enumerate(node.call.nodes):
+                first[id(source)] = min(first.get(id(source), (node.call.number, place)), (node.call.number, place))
+    return sorted(leaves, key=lambda pair: first.get(id(pair[0]), (0, 0)))
 
 
 def grad_state(gradient: Any) -> tuple[int, int]:
@@ -287,14 +298,7 @@ def explain_extended_gradients(
         except TooLong:
             continue
         own = [name for name in program.wanted if name in gradients][:2]
-        parts = []
-        for name in own:
-            label, true = program.labels.get(name, name), gradients[name]
-            if true.size <= MOST and np.isfinite(as_float(true)).all():
-                parts.append(f"{label}.grad is {format_array(as_float(true))}")
-            else:
-                most = np.unravel_index(int(np.argmax(np.abs(true))), true.shape)
-                parts.append(f"the largest entry of {label}.grad is {format_extended(true[most])}")
+        parts = [describe_extended_gradient(program.labels.get(name, name), gradients[name]) for name in own]
         return [*describe_lost_number(program, found.arrays, kinds), f"  Mathematically, {' and '.join(parts)}."]
     return None
 
@@ -315,6 +319,14 @@ def describe_lost_number(program: Capture, true: Mapping[str, Array], kinds: Map
         entry, kind = f" at {list(at)}" if at else "", kinds.get(name, "float64")
         made, should = format_digits(float(as_float(known[name])[at])), format_extended(true[name][at])
         yield f"  {format_step(program, step)} is {should}{entry}; in {kind} that is {made}"
+
+
+def describe_extended_gradient(label: str, true: Array) -> str:
+    """A gradient that floats may not hold; of a large one its largest entry."""
+    if true.size <= MOST and np.isfinite(as_float(true)).all():
+        return f"{label}.grad is {format_array(as_float(true))}"
+    most = np.unravel_index(int(np.argmax(np.abs(true))), true.shape)
+    return f"the largest entry of {label}.grad is {format_extended(true[most])}"
 
 
 def format_extended(number: Any) -> str:

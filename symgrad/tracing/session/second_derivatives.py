@@ -52,11 +52,7 @@ def explain_second_order(scene: Scene) -> Note:
         if len(weights) > 1:
             seeds = f"{letter}1 … {letter}{len(weights)}, weights of the gradients of {', '.join(program.inputs)}"
         said += [f"the backward of the backward, {letter}ᵀH for {seeds}:"]
-        for line in shown:  # whose results are no gradients, but products with H
-            name, equals, right = line.partition(" = ")
-            own = name.removesuffix(".grad")
-            product = equals and own != name and own in program.inputs
-            said.append(f"  {letter}ᵀH for {own} = {right}" if product else f"  {line}")
+        said += [f"  {name_hessian_product(line, program.inputs, letter)}" for line in shown]
     size = sum(int(np.size(program.arrays[own])) for own in program.wanted)
     what = f"call {scene.number}, order 2: H holds the second derivatives of Σ v·out, {size}×{size} in all:"
     return Note(scene.where, what, tuple(said))
@@ -141,6 +137,11 @@ def derive_lines_for_any_seed(program: Capture, asked: bool) -> tuple[str, Seque
     return lines.letter(program.recording.seed), [line for line, _ in lines.every(opened=True)], weights
 
 
+def is_recorded_gradient(end: Node) -> bool:
+    """Whether what is differentiated is a gradient already, so that second derivatives come of it."""
+    return end.kind == "gradient" and not end.gradient.along
+
+
 def describe_hessian_blocks(program: Capture) -> Iterator[str]:
     """H by each pair of leaves: size, structure, zeros; of many leaves only how many there are."""
     ends, inputs = program.outputs, program.inputs
@@ -154,6 +155,13 @@ def describe_hessian_blocks(program: Capture) -> Iterator[str]:
         pair = inputs[n] if m == n else f"{inputs[m]} and {inputs[n]}"
         yield size.partition(": a row")[0].replace(f"H with respect to {inputs[n]}", f"H with respect to {pair}", 1)
         yield from seeds
+
+
+def name_hessian_product(line: str, names: Sequence[str], letter: str) -> str:
+    """A line of code whose result is no gradient, but a product with H."""
+    left, equals, right = line.partition(" = ")
+    name = left.removesuffix(".grad")
+    return f"{letter}ᵀH for {name}{equals}{right}" if equals and name != left and name in names else line
 
 
 def confirm_hessian_product(program: Capture, weights: dict[str, Array]) -> Iterator[str]:

@@ -21,13 +21,14 @@ from symgrad.render.numbers import count_noun
 from symgrad.tracing.captured import Capture
 from symgrad.tracing.lift.values import lowest_dtype, precision_of, relative_difference
 from symgrad.tracing.record.spelling import BackwardArgs
-from symgrad.tracing.record.trace import as_numbers, tensors_in, upstream_nodes
+from symgrad.tracing.record.trace import Node, as_numbers, tensors_in, upstream_nodes
 from symgrad.tracing.record.transforms import GRADIENTS, JACOBIANS, DerivativeRequest
 from symgrad.tracing.session.call_events import explain_call
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.jacobian_sweeps import describe_jacobian_block
 from symgrad.tracing.session.scene import Scene, capture_request, pull_capture, push_capture
 from symgrad.tracing.session.second_derivatives import (
+    is_recorded_gradient,
     list_function_lines,
     outputs_along,
     request_gradient_nodes,
@@ -73,19 +74,22 @@ def request_event(watch: History, ask: DerivativeRequest, result: Any) -> CallEv
     if ask.word == "vmap":
         asked, around = [one for one in ask.inside.requests if one.word != "vmap"], ask.inside.around
         inner = next((one for one in asked if all(other.word == "vmap" for other in around(one))), None)
-        if inner is None:
-            return None
-        event = transform_event(watch, inner, [node.held for node in inner.results], ask.title)
-        batches = 1 + len(around(inner))  # each has an axis of its own
-        sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
-        count = count_noun(int(np.prod(sizes, dtype=object)), "example")
-        said = f"vmap runs all {count} at once; only the first is shown"
-        if isinstance(event, Note):
-            return replace(event, more=(f"  {said}", *event.more))
-        return replace(event, lead=(said, *event.lead))
+        return None if inner is None else vmap_event(watch, ask, inner, result)
     if not ask.ran:
         raise UnsupportedError("its function never ran")
     return transform_event(watch, ask, returned, ask.title)
+
+
+def vmap_event(watch: History, ask: DerivativeRequest, inner: DerivativeRequest, result: Any) -> CallEvent | Note:
+    """``vmap(grad(f))``: the first example's, told as one."""
+    event = transform_event(watch, inner, [node.held for node in inner.results], ask.title)
+    batches = 1 + len(ask.inside.around(inner))  # each has an axis of its own
+    sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
+    count = count_noun(int(np.prod(sizes, dtype=object)), "example")
+    said = f"vmap runs all {count} at once; only the first is shown"
+    if isinstance(event, Note):
+        return replace(event, more=(f"  {said}", *event.more))
+    return replace(event, lead=(said, *event.lead))
 
 
 def transform_event(watch: History, ask: DerivativeRequest, returned: Sequence[Any], title: str) -> CallEvent | Note:
@@ -113,8 +117,7 @@ def request_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) ->
     if whole and again and ask.outputs[0].held.numel() != 1:
         raise UnsupportedError("its function returns more than one number, so there is one Hessian for each of them")
     ends = request_gradient_nodes(ask, capture_request(ask, ask.outputs)) if again else ask.outputs
-    second = all(end.kind == "gradient" and not end.gradient.along for end in ends)
-    kind = max((lowest_dtype(n) for n in upstream_nodes(ends)), key=lambda kind: precision_of(kind)[1])
+    second, kind = all(map(is_recorded_gradient, ends)), coarsest_dtype(ends)
     program, what = capture_request(ask, ends), "the gradient" if second else "the function"
     pairs = [(end, own) for end in dict.fromkeys(program.outputs) for own in program.wanted]
     blocks = [program.jacobian(program.labels[own], output=end) for end, own in pairs]
@@ -269,6 +272,11 @@ def compare_along_tangent(
             f"{' '.join(np.array2string(v, threshold=8).split())} the right side is {right:.6g}, "
             f"the left side {here:.6g} in symgrad and {there:.6g} in torch"
         )
+
+
+def coarsest_dtype(ends: Sequence[Node]) -> str:
+    """The coarsest type that torch computed in."""
+    return max((lowest_dtype(n) for n in upstream_nodes(ends)), key=lambda kind: precision_of(kind)[1])
 
 
 def compare_block(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str]:

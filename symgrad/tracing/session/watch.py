@@ -21,7 +21,7 @@ from symgrad.tracing.record import frame_names, frames
 from symgrad.tracing.record.aliases import WEAKREF
 from symgrad.tracing.record.isolation import Caller, caller_with_frames, preserve_global_state
 from symgrad.tracing.record.patching import OptimizerSteps, has_no_numbers, record_calls
-from symgrad.tracing.record.spelling import BackwardArgs, materialize_iterators
+from symgrad.tracing.record.spelling import BackwardArgs, backward_outputs, materialize_iterators
 from symgrad.tracing.record.trace import SourceLine, as_numbers, tensors_in
 from symgrad.tracing.session import jacobian_sweeps, no_gradient, remarks, second_derivatives
 from symgrad.tracing.session.call_events import explain_call, remember_call, unexplained_event
@@ -42,13 +42,7 @@ class WatchedRun(History):
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         here = weakref.ref(self)
-
-        def stop() -> None:
-            """A forked child is a process of its own: nothing is told of it."""
-            if (watch := here()) is not None:
-                watch.busy = watch.recorder.paused = True
-
-        os.register_at_fork(after_in_child=stop)
+        os.register_at_fork(after_in_child=lambda: _stop_in_child(here()))
         self.steps = OptimizerSteps(self.recorder)
         self.sweep: jacobian_sweeps.JacobianSweep | None = None
         self.sweeps, self.settled, self.sweeping, self.counted = 0, False, False, False
@@ -142,8 +136,7 @@ class WatchedRun(History):
         if self.within:
             return call(run, args, keywords)
         at = frames.current_position()
-        asked = args[0] if args else next((keywords[name] for name in ("tensors", "outputs") if name in keywords), ())
-        program = guard(self.sampling.meet, at, tuple(tensors_in(asked)))
+        program = guard(self.sampling.meet, at, backward_outputs(args, keywords))
         self.busy, said = True, False
         self.hand_on(*self.onward)
         try:
@@ -267,7 +260,7 @@ class WatchedRun(History):
         elif spelling == "grad":
             self.read_none(subject[0], where)
         elif spelling == "Tensor.grad.__set__" and len(subject) == 2:
-            self.replaced(subject[0], subject[1], where)
+            (self.dropped if subject[1] is None else self.assigned)(subject[0], where)
         elif isinstance(subject, torch.Tensor):
             self.written(spelling, subject, where)
 
@@ -287,15 +280,16 @@ class WatchedRun(History):
                     self.say(Note(where, clips or f"{now}{others}"))
                 return
 
-    def replaced(self, tensor: Any, value: Any, where: SourceLine) -> None:
-        """``.grad`` was set, so this line put there what it holds now; None is said, once for each line."""
-        if value is not None:
-            self.note_filled(tensor, where, self.called.get(tensor, "a leaf"))
-            return
+    def dropped(self, tensor: Any, where: SourceLine) -> None:
+        """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
         self.emptied[tensor] = where
         if tensor in self.filled and self.is_news(where.file, where.line, "dropped"):
             self.since = ".grad was set to None", where
             self.say(Note(where, "this sets .grad to None: the next backward() starts from zero"))
+
+    def assigned(self, tensor: Any, where: SourceLine) -> None:
+        """``.grad`` was set to another tensor: this line put there what it holds now."""
+        self.note_filled(tensor, where, self.called.get(tensor, "a leaf"))
 
     def read_none(self, tensor: Any, where: SourceLine) -> None:
         """``x.grad`` was read and is None: why."""
@@ -310,6 +304,12 @@ class WatchedRun(History):
                 names, tensor, node, self.last, self.emptied.get(tensor), self.filled_names
             )
             self.say(Note(where, said))
+
+
+def _stop_in_child(watch: WatchedRun | None) -> None:
+    """A forked child is a process of its own: nothing is told of it."""
+    if watch is not None:
+        watch.busy = watch.recorder.paused = True
 
 
 def make_unseen_event(number: int, where: SourceLine, problem: str) -> CallEvent:

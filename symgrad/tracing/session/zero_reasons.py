@@ -25,7 +25,7 @@ from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import Apply, Role
 from symgrad.render.numbers import MOST, format_array
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.captured.step_text import format_step, pull_recording, right_side
+from symgrad.tracing.captured.step_text import format_step, pull_recording, right_side, with_labels
 from symgrad.tracing.lift import UNNAMED, autocast_method, is_implicit_step
 from symgrad.tracing.record.aliases import notes_by_tensor
 from symgrad.tracing.record.trace import Node
@@ -75,16 +75,19 @@ def find_kinks(program: Capture, seeds: Mapping[str, Array], met: KinkPassages) 
 
 def explain_kinks(call: Findings) -> list[str]:
     """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
-    program, met, told = call.program, call.ties, dict[str, None]()
-    for tie in met[:KINKS]:
-        step = right_side(program, tie.step) if tie.whole else str(tie.step.op)
-        end, out = program.ends[0], program.outputs[0]
-        total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
-        place = program.place(tie.step.result.name)
-        told[tie.says(program.labels.get(tie.name, tie.name), f"{step}{place}", total)] = None
+    met = call.ties
+    told = list(dict.fromkeys(describe_kink(call.program, tie) for tie in met[:KINKS]))
     rest = len(met) - KINKS
-    more = [f"{rest} more {'step is' if rest == 1 else 'steps are'} at kinks"] if rest > 0 else []
-    return [*told, *more]
+    return [*told, f"{rest} more {'step is' if rest == 1 else 'steps are'} at kinks"] if rest > 0 else told
+
+
+def describe_kink(program: Capture, tie: Tie) -> str:
+    """One kink in the names of the script."""
+    labels = program.labels
+    step = with_labels(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
+    end, out = program.ends[0], program.outputs[0]
+    total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
+    return tie.says(labels.get(tie.name, tie.name), f"{step}{program.place(tie.step.result.name)}", total)
 
 
 def explain_zeros(call: Findings) -> list[str]:
@@ -113,15 +116,7 @@ def explain_zeros(call: Findings) -> list[str]:
         digits = " (the digits are rounding)" if row.rounding else ""
         said = row.why
         if reason is not None:
-            step, lines = reason.step, call.told.said
-            name = step.result.name  # what the script calls it, or what computes it, and where
-            text = program.labels.get(name, name)
-            if UNNAMED.fullmatch(text) or name in program.ends:
-                read = ((other, program.labels.get(other, other)) for other in step.tensors)
-                merged = any(UNNAMED.fullmatch(label) and other not in lines for other, label in read)
-                written = lines.get(name) if merged else None
-                text = written or right_side(program, step)
-            said = reason.says(row.name, f"{text}{program.place(name)}", program.labels)
+            said = reason.says(row.name, describe_step(program, call.told.said, reason.step), program.labels)
         found.setdefault((digits, said, row.boxed), []).append(row)
     return [
         f"{'the gradient in torch' if boxed else f'{letter}ᵀJ'} with respect to {list_leaf_names(some)} is "
@@ -131,22 +126,25 @@ def explain_zeros(call: Findings) -> list[str]:
     ]
 
 
+def describe_step(program: Capture, lines: Mapping[str, str], step: Apply) -> str:
+    """What a step's result is called by the script, or what computes it, and where."""
+    name = step.result.name
+    label = program.labels.get(name, name)
+    numbered = UNNAMED.fullmatch(label) or name in program.ends
+    merged = any(UNNAMED.fullmatch(program.labels.get(read, read)) and read not in lines for read in step.tensors)
+    text = lines.get(name) if merged else None
+    if text is None:
+        text = with_labels(right_side(program.recording, step), program.labels)
+    return f"{text if numbered else label}{program.place(name)}"
+
+
 def explain_detaches(call: Findings) -> Iterator[str]:
     """What each detach leaves out: the slope that is declared and the real one, where they are one number each.
 
     Of several on the ways from one tensor each is undone alone: then the real slope is none of these.
     """
     program = call.program
-    found = []
-    for step in program.recording.steps:
-        join, by = find_join(program, step) if has_role(step.op, Role.CUTS) else (None, "")
-        if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
-            continue
-        part = replace(program.recording, output=join.result.name)
-        ones = np.ones(np.shape(program.arrays[join.result.name]))
-        at = program.place(step.result.name).strip(" ()") or "it"
-        for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
-            found.append((own, at, ones, as_float(numeric_pullback(part, program.values, ones, [own])[own]), real))
+    found = [*compare_detaches(program)]
     names = [name for name, *_ in found]
     for own, at, ones, declared, real in found:
         other = "the full derivative is" if names.count(own) == 1 else "without this detach it is"
@@ -159,6 +157,19 @@ def explain_detaches(call: Findings) -> Iterator[str]:
             said = "without it the slope is different"
         name = program.labels.get(own, own)
         yield f".detach() in {at} hides one use of {name}: {said}; that is what detach() is for"
+
+
+def compare_detaches(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
+    """Each detach: of which tensor a part of the way is cut, where, the weights, and vᵀJ as declared and without it."""
+    for step in program.recording.steps:
+        join, by = find_join(program, step) if has_role(step.op, Role.CUTS) else (None, "")
+        if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
+            continue
+        part = replace(program.recording, output=join.result.name)
+        ones = np.ones(np.shape(program.arrays[join.result.name]))
+        at = program.place(step.result.name).strip(" ()") or "it"
+        for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
+            yield own, at, ones, as_float(numeric_pullback(part, program.values, ones, [own])[own]), real
 
 
 def find_join(program: Capture, cut: Apply) -> tuple[Apply | None, str]:

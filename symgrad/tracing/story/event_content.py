@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from symgrad.backward import Backward as Lines
 from symgrad.backward import Line
 from symgrad.errors import Setting
 from symgrad.render.numbers import MOST as FEW
@@ -61,11 +62,11 @@ def event_blocks(event: CallEvent | Note, lit: bool) -> Iterator[Block]:
         yield Remarks((event.text, *event.more))
     elif event.repeated and not event.failure:
         yield Remarks((repeat_line(event),))
-        yield from [] if event.agrees else [leaf_table(event, event.wrong[:NAMED], bare=True)]
+        yield from wrong_leaf_blocks(event)
         yield from note_blocks(event.notes)
     elif event.failure or not event.explained:
         yield from listing_blocks(shorten_program(event, lit), write_roles(event))
-        yield from [] if event.failure or not event.seed else [seed_listing(event)]
+        yield from [] if event.failure or not event.seed else [seed_listing(event, "")]
         yield from note_blocks((event.failure,) if event.failure else (), alarm=True)
         yield from note_blocks((*event.reasons, *event.notes))
     else:
@@ -94,16 +95,11 @@ def program_blocks(event: CallEvent, lit: bool) -> Iterator[Block]:
     back = backward_code_lines(event, lit)
     program = shorten_program(event, lit)
     several = bool(back) or len(program) > 1
-    given = list(event.roles[:-1]) if several else []
-    if len("   ".join(given)) > SHORT:  # leaves, if there are many, stand in the table alone
-        given = [role for role in given if not role.endswith((" (leaf)", " (differentiated)"))]
-    shapes = count_noun(len(given), "input") if len(given) > HANDFUL else "   ".join(given)
-    begin = (seed_listing(event, shapes), *note_blocks((*(f"■ {box}" for box in event.boxes), *event.lead)))
+    begin = (seed_listing(event, write_inputs(event) if several else ""),
+             *note_blocks((*(f"■ {box}" for box in event.boxes), *event.lead)))  # fmt: skip
     if back:
-        of = "L" if event.weights.startswith(": L = ") else "" if event.weights else event.told.end
-        meaning = f"∂{of}/∂name" if of else "the gradient of name"
-        name = f"{event.told.letter(event.letter)}_name"
-        yield Both(tuple(forward_code_lines(event)), tuple(back), f"{name} is {meaning}", begin)
+        meaning = f"{event.told.letter(event.letter)}_name is {cotangent_meaning(event)}"
+        yield Both(tuple(forward_code_lines(event)), tuple(back), meaning, begin)
     else:
         yield from listing_blocks(program, "" if several else write_roles(event))
         yield from begin
@@ -115,9 +111,16 @@ def listing_blocks(program: Sequence[str], beside: str) -> list[Block]:
     return [Listing("\n".join(lines), beside if program else "")] if any(lines) else []
 
 
-def seed_listing(event: CallEvent, shapes: str = "") -> Listing:
+def seed_listing(event: CallEvent, shapes: str) -> Listing:
     """The weights, and the shapes of what the program begins with, where nothing else says them."""
     return Listing(f"{event.letter} = {event.seed}{event.weights}", shapes, column=0, runs=False)
+
+
+def cotangent_meaning(event: CallEvent) -> str:
+    """What v_name is: a derivative of the output, or of the number that the weights make of it."""
+    if event.weights:
+        return "∂L/∂name" if event.weights.startswith(": L = ") else "the gradient of name"
+    return f"∂{event.told.end}/∂name" if event.told.end else "the gradient of name"
 
 
 def shorten_program(event: CallEvent, lit: bool) -> list[str]:
@@ -129,6 +132,14 @@ def shorten_program(event: CallEvent, lit: bool) -> list[str]:
 def write_roles(event: CallEvent) -> str:
     """What the program begins with and ends in."""
     return "   ".join(event.roles) if len(event.roles) <= HANDFUL else f"{len(event.roles)} tensors"
+
+
+def write_inputs(event: CallEvent) -> str:
+    """The shapes of what the program begins with; leaves, if there are many, stand in the table alone."""
+    given = list(event.roles[:-1])
+    if len("   ".join(given)) > SHORT:
+        given = [role for role in given if not role.endswith((" (leaf)", " (differentiated)"))]
+    return count_noun(len(given), "input") if len(given) > HANDFUL else "   ".join(given)
 
 
 def is_long_program(event: CallEvent) -> bool:
@@ -160,24 +171,29 @@ def backward_code_lines(event: CallEvent, lit: bool) -> list[CodeLine]:
         return []
     if is_long_program(event) or (len(event.leaves) > MANY and not lit):
         opened = is_long_program(event) and len(told.ahead()) > MOST
-        pairs = told.every(opened)
-        if event.kind == "grad":  # handed back: nothing is put into any .grad
-            letter = told.letter(event.letter)
-            pairs = [
-                (f"{letter}_{line.name.removesuffix('.grad')}{text.removeprefix(line.name)}", line)
-                if line is not None and line.name.endswith(".grad")
-                else (text, line)
-                for text, line in pairs
-            ]
+        pairs = [(name_returned_gradient(text, line, event), line) for text, line in told.every(opened)]
     else:
         pairs = [(line.shown, line) for line in source.lines if line.is_told and (lit or line.shown in told.lines)]
-        asked = {leaf.name for leaf in event.leaves} if lit else set()
-        for line in source.gradients.values():
-            label = line.name.removesuffix(".grad")
-            form = told.forms.get(label, line.text)
-            pairs += [(f"{line.name} = {form}", line)] if label in asked and form is not None else []
+        pairs += [*gradient_lines(event, source)] if lit else []
     found, made = dict(pairs), source_places(event)
     return [make_code_line(text, found.get(text), made) for text in elide_lines([text for text, _ in pairs], MOST)]
+
+
+def gradient_lines(event: CallEvent, source: Lines) -> Iterator[tuple[str, Line | None]]:
+    """The lines of the gradients that are shown, where they have one."""
+    asked = {leaf.name for leaf in event.leaves}
+    for line in source.gradients.values():
+        label = line.name.removesuffix(".grad")
+        form = event.told.forms.get(label, line.text)
+        if label in asked and form is not None:
+            yield f"{line.name} = {form}", line
+
+
+def name_returned_gradient(text: str, line: Line | None, event: CallEvent) -> str:
+    """A gradient's line where it is handed back: nothing is put into any ``.grad``."""
+    if event.kind != "grad" or line is None or not line.name.endswith(".grad"):
+        return text
+    return f"{event.told.letter(event.letter)}_{line.name.removesuffix('.grad')}{text.removeprefix(line.name)}"
 
 
 def source_places(event: CallEvent) -> dict[str, SourceLine | None]:
@@ -199,11 +215,8 @@ def make_code_line(text: str, line: Line | None, made: Mapping[str, SourceLine |
 
 def leaf_blocks(event: CallEvent) -> Iterator[Block]:
     """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
-    if not event.leaves and event.left_out:
-        yield Remarks((f"no leaf of that name is reached; reached are {list_names(event.left_out)}",))
-    elif not event.leaves:
-        none = "none of the requested tensors is reached"
-        yield Remarks((none if event.kind == "grad" else "no leaf is reached: nothing is added to any .grad",))
+    if not event.leaves:
+        yield Remarks((explain_no_leaf(event),))
     elif len(event.leaves) <= MANY:
         several = len(event.leaves) > HANDFUL
         told_above = is_long_program(event) and bool(event.told.lines)
@@ -211,10 +224,24 @@ def leaf_blocks(event: CallEvent) -> Iterator[Block]:
         if several:
             yield Paragraph((summarize_leaves(event).partition(f", {event.letter} =")[0],), aside=True)
     else:
-        yield from [] if event.agrees else [leaf_table(event, event.wrong[:NAMED], bare=True)]
+        yield from wrong_leaf_blocks(event)
         one = Setting("run", value="--only NAME")
         said = [] if event.agrees else [summarize_leaves(event)]
         yield Remarks((*said, *leaf_summary_lines(event), f"({one} shows one of them, with its formula)"))
+
+
+def wrong_leaf_blocks(event: CallEvent) -> list[Block]:
+    """The first of the leaves that differ from torch, where there are any."""
+    return [] if event.agrees else [leaf_table(event, event.wrong[:NAMED], bare=True)]
+
+
+def explain_no_leaf(event: CallEvent) -> str:
+    """What is said of a call without a leaf."""
+    if event.left_out:
+        return f"no leaf of that name is reached; reached are {list_names(event.left_out)}"
+    if event.kind == "grad":
+        return "none of the requested tensors is reached"
+    return "no leaf is reached: nothing is added to any .grad"
 
 
 def leaf_table(event: CallEvent, leaves: Sequence[Leaf], bare: bool) -> Table:
@@ -222,17 +249,20 @@ def leaf_table(event: CallEvent, leaves: Sequence[Leaf], bare: bool) -> Table:
     grad = event.kind == "grad"
     after = "returned" if grad else ".grad before + added = after"
     head: tuple[Words, ...] = ((), ("J",), (f"{event.letter}ᵀJ",), (after,), ())
-    full, brief = (
-        tuple[tuple[Words, ...], ...](
-            ((Code(leaf.name),), (leaf.jacobian,), (Code(leaf.form),) if leaf.form else (),
-             (grad_change(leaf, grad, once),), (format_agreement(leaf),))
-            for leaf in leaves
-        )
-        for once in (bare, True)
-    )  # fmt: skip
-    if not bare:
-        return Table(head, full, 3, brief)
-    return Table((*head[:2], *head[3:]), tuple((*row[:2], *row[3:]) for row in full), 2)
+    full, brief = (tuple(leaf_cells(leaf, grad, once) for leaf in leaves) for once in (bare, True))
+    whole = Table(head, full, 3, brief)
+    return whole if not bare else Table(without_formula(head), tuple(map(without_formula, full)), 2)
+
+
+def without_formula(cells: tuple[Words, ...]) -> tuple[Words, ...]:
+    """A row without its formula."""
+    return (*cells[:2], *cells[3:])
+
+
+def leaf_cells(leaf: Leaf, grad: bool, once: bool) -> tuple[Words, ...]:
+    """One leaf."""
+    form: Words = (Code(leaf.form),) if leaf.form else ()
+    return (Code(leaf.name),), (leaf.jacobian,), form, (grad_change(leaf, grad, once),), (format_agreement(leaf),)
 
 
 def grad_change(leaf: Leaf, grad: bool, once: bool) -> str:

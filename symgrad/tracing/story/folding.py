@@ -117,13 +117,7 @@ class Folding:
             alike = places[self.rows[at].kind]
             after = bisect(alike, at)
             lengths = [place - at for place in alike[after : after + TRIES]]
-            counts = []
-            for steps in lengths:
-                count = self.turns(at, steps)
-                alone, counted = self.changes(at, steps, count) if count == 2 else ([], [])
-                one_part = len(alone) == 1 and not counted and alone[0][0].endswith("]")
-                if count >= LEAST or one_part:  # two, if they differ in one part of a network alone
-                    counts.append((steps, count))
+            counts = [(steps, n) for steps in lengths if self.are_enough(at, steps, n := self.turns(at, steps))]
             steps, count = max(counts, key=lambda pair: (pair[0] * (pair[1] - 1), -pair[0]), default=(1, 1))
             if steps * (count - 1) < WORTH:
                 yield at
@@ -188,6 +182,13 @@ class Folding:
         read = zip(made.names[1:], anew.names[1:], strict=True)
         return all(one == other or (depth > 0 and self.in_a_row(one, other, depth - 1)) for one, other in read)
 
+    def are_enough(self, begin: int, steps: int, count: int) -> bool:
+        """Whether so many turns are folded: two, if they differ in one part of a network alone."""
+        if count != 2:
+            return count >= LEAST
+        rows, counted = self.changes(begin, steps, count)
+        return len(rows) == 1 and not counted and rows[0][0].endswith("]")
+
     def others(self, begin: int, steps: int, count: int) -> str:
         """What the other turns read in the place of what this one does, by the number in which the names differ."""
         times = f"{count - 1} times" if count > 2 else "once"
@@ -200,10 +201,7 @@ class Folding:
         return f"{told}; then:" if self.last else told
 
     def changes(self, begin: int, steps: int, count: int) -> tuple[list[list[str]], list[list[str]]]:
-        """The names of what is given that change from turn to turn, and the numbers.
-
-        Of names the one part in which all differ (``h[11]``, ``h[10]``, …), else the first rows.
-        """
+        """The names of what is given that change from turn to turn, and the numbers."""
         given = {*self.given, *(row.names[0] for row in self.rows[:begin])}
         rows: dict[tuple[str, ...], None] = {}
         counted: dict[tuple[str, ...], None] = {}
@@ -215,10 +213,7 @@ class Folding:
             for place, number in enumerate(turns[0].numbers):
                 if turns[1].numbers[place] != number:
                     counted.setdefault(tuple(row.spoken(place) for row in turns))
-        heads = [[changing_prefix(name, row) for name in row] for row in rows]
-        if rows and all(head == heads[0] for head in heads) and len(set(heads[0])) == len(heads[0]):
-            return heads[:1], [*map(list, counted)]
-        return [*map(list, list(rows)[:NAMED])], [*map(list, counted)]
+        return common_changes(list(rows)), [*map(list, counted)]
 
 
 def write_turns(said: tuple[range, str], what: str, place: str = "") -> str:
@@ -241,6 +236,14 @@ def have_similar_names(old: str, new: str) -> bool:
 def continues_evenly(first: Sequence[int], second: Sequence[int], third: Sequence[int]) -> bool:
     """Whether each number is as far from the second turn to the third as from the first to the second."""
     return all(c - b == b - a for a, b, c in zip(first, second, third, strict=True))
+
+
+def common_changes(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """The one part in which all names differ from turn to turn (``h[11]``, ``h[10]``, …), else the first rows."""
+    heads = [[changing_prefix(name, row) for name in row] for row in rows]
+    if rows and all(head == heads[0] for head in heads) and len(set(heads[0])) == len(heads[0]):
+        return heads[:1]
+    return [*map(list, rows[:NAMED])]
 
 
 def changing_prefix(name: str, row: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ from symgrad.render.letters import loose_names
 from symgrad.render.page import EquationRow, Equations, Formula, tensor_label
 from symgrad.render.wrapping import bracket_depth
 from symgrad.tracing.captured import Capture
-from symgrad.tracing.captured.step_text import pull_recording, right_side
+from symgrad.tracing.captured.step_text import pull_recording, right_side, with_labels
 from symgrad.tracing.lift import UNNAMED
 from symgrad.tracing.lift.call_sweeps import draw_weights
 from symgrad.tracing.record.trace import as_numbers
@@ -143,7 +143,7 @@ class LineEvaluation:
         if any(value is None for value in known.values()):  # of one that was not recorded nothing is known
             return False
         try:
-            got, derived = as_float(as_numbers(run_line(line.tree, known))), as_float(value)
+            got, derived = line_value(line.tree, known), as_float(value)
             if got.shape != derived.shape:
                 return True
             # what left the range of floats step by step may stay in it
@@ -151,15 +151,8 @@ class LineEvaluation:
             if gap <= CLOSE * size or gap == np.inf:
                 return gap == np.inf
             lots = np.random.default_rng(0)
-            others = []
-            for _ in range(SHAKES):  # floats with another last digit
-                shaken = {
-                    name: value
-                    if isinstance(value, torch.Tensor) or np.asarray(value).dtype.kind != "f"
-                    else as_float(value) * (1 + self.unit * lots.uniform(-1.0, 1.0, np.shape(value)))
-                    for name, value in known.items()
-                }
-                others.append(as_float(as_numbers(run_line(line.tree, shaken))))
+            others = [line_value(line.tree, {n: perturb_last_digit(a, self.unit, lots) for n, a in known.items()})
+                      for _ in range(SHAKES)]  # fmt: skip
         except (UnsupportedText, RecursionError):  # a sum of hundreds of terms is too deep to be written again
             return False
         except TextRejected:
@@ -191,6 +184,18 @@ def run_line(code: SyntaxNode, known: Mapping[str, Any]) -> Any:
             tensors[node.operand.name] = tensors[node.operand.name].bool()  # recorded as numbers
     with torch.no_grad():
         return run_reference(write_torch_code(code), tensors).output
+
+
+def line_value(code: SyntaxNode, known: Mapping[str, Any]) -> Array:
+    """`run_line` as an array."""
+    return as_float(as_numbers(run_line(code, known)))
+
+
+def perturb_last_digit(value: Any, unit: float, lots: np.random.Generator) -> Any:
+    """Floats with another last digit."""
+    if isinstance(value, torch.Tensor) or np.asarray(value).dtype.kind != "f":
+        return value
+    return as_float(value) * (1 + unit * lots.uniform(-1.0, 1.0, np.shape(value)))
 
 
 def uncancelled_norm(
@@ -311,9 +316,13 @@ def expand_all(text: str, hidden: Mapping[str, Apply], program: Capture) -> str:
     def computed(m: re.Match[str]) -> str:
         if m[1] not in hidden:
             return m[0]
-        found = expand_all(right_side(program, hidden[m[1]]), hidden, program)
+        found = expand_all(with_labels(right_side(program.recording, hidden[m[1]]), program.labels), hidden, program)
         alone = text[: m.start()][-1:] in {"", "(", "["} and text[m.end() :][:1] in {"", ")", "]", ","}
-        outer = any(letter == " " and bracket_depth(found, place) == 0 for place, letter in enumerate(found))
-        return f"({found})" if outer and not alone else found
+        return found if alone or not has_outer_operator(found) else f"({found})"
 
     return NUMBERED.sub(computed, text)
+
+
+def has_outer_operator(text: str) -> bool:
+    """Whether a text has an operator outside of all brackets."""
+    return any(letter == " " and bracket_depth(text, place) == 0 for place, letter in enumerate(text))

@@ -12,6 +12,7 @@ import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,11 @@ def event_markdown(event: CallEvent | Note) -> str:
     return section_markdown(with_number(event))
 
 
+def session_page(session: Session) -> Page:
+    """The whole run, for any writer of pages."""
+    return Page((session.script,), (), (), (*map(with_number, session.events), *end_sections(session)), numbered=False)
+
+
 def with_number(event: CallEvent | Note) -> Section:
     """An event with the number of its call."""
     section = event_section(event)
@@ -62,11 +68,6 @@ def end_sections(session: Session) -> list[Section]:
     """What is said at the end, where there is something."""
     said = (*closing_text(session).splitlines(), *legend_text(session).splitlines())
     return [Section(("In all",), (Remarks(said),))] if said else []
-
-
-def session_page(session: Session) -> Page:
-    """The whole run, for any writer of pages."""
-    return Page((session.script,), (), (), (*map(with_number, session.events), *end_sections(session)), numbered=False)
 
 
 def closing_markdown(session: Session) -> str:
@@ -180,7 +181,6 @@ def session_html(session: Session) -> str:
 
     full, brief, left = sort_events(session)
     sources = list_sources(session, [told.where for told in (*full, *brief)])
-    anchors = {(s.file, row.number): f"{s.key}-{row.number}" for s in reversed(sources) for row in s.rows}
     wrong = sum(not event.agrees for event in session.events)
     failed = sum(bool(call.failure) for call in session.calls)
     checked = any(leaf.agrees for call in session.calls for leaf in call.leaves)
@@ -188,18 +188,22 @@ def session_html(session: Session) -> str:
         title=session.script, script=session.script, torch=session.torch_version, sources=sources, full=full,
         brief=brief, left=left, calls=len(session.calls), wrong=wrong, failed=failed, checked=checked,
         counted=sum(session.counted.values()),
-        status=session.status,
-        at=lambda where: "" if where is None else anchors.get((where.file, where.line), ""),
-        closing=closing_text(session).splitlines(),
+        status=session.status, at=partial(source_anchor, sources), closing=closing_text(session).splitlines(),
         legend=legend_text(session).splitlines(),
     )  # fmt: skip
     return text
 
 
+def source_anchor(sources: Sequence[SourceListing], where: SourceLine | None) -> str:
+    """The element of a line of source, where it stands in the page; empty for a line that is not shown."""
+    for source in sources:
+        if where is not None and where.file == source.file and any(row.number == where.line for row in source.rows):
+            return f"{source.key}-{where.line}"
+    return ""
+
+
 def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int]:
     """What is told in full, what on a line, and how much is only counted; a call that repeats one goes to it."""
-    from symgrad.render.html.pieces import inline_picture
-
     full: list[PageEvent] = []
     brief: list[PageEvent] = []
     first: dict[tuple[str, int, int], PageEvent] = {}
@@ -212,27 +216,39 @@ def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int
                 first[*line, event.like].again.append(event)
                 continue
         if len(full) < MOST_CALLS:
-            blocks = event_section(event, lit=True).blocks
-            told = PageEvent(key, event.where, event_title(event), *event_verdict(event), blocks)
-            if isinstance(event, CallEvent):
-                picture = inline_picture(event.picture, key) if event.picture else None
-                folded = () if event.repeated and not event.failure else tuple(list_folded_blocks(event))
-                told = replace(told, picture=picture, folded=folded)
-            full.append(told)
+            full.append(make_full_event(event, key))
             if isinstance(event, CallEvent) and not event.repeated:
                 first[*line, event.number] = full[-1]
         elif (len(brief) - wrong if event.agrees else wrong) < MOST_SHORT:
             wrong += not event.agrees
-            if isinstance(event, Note):
-                said = event.text
-            elif event.failure or not event.explained:
-                said = event.failure or event.notes[0]
-            else:
-                said = "; ".join((*event.unlike, summarize_leaves(event)))
-            brief.append(PageEvent(key, event.where, event_title(event), said, event_verdict(event)[1]))
+            brief.append(make_brief_event(event, key))
         else:
             left += 1
     return full, brief, left
+
+
+def make_brief_event(event: CallEvent | Note, key: str) -> PageEvent:
+    """One event on a line."""
+    if isinstance(event, Note):
+        said = event.text
+    elif event.failure or not event.explained:
+        said = event.failure or event.notes[0]
+    else:
+        said = "; ".join((*event.unlike, summarize_leaves(event)))
+    return PageEvent(key, event.where, event_title(event), said, event_verdict(event)[1])
+
+
+def make_full_event(event: CallEvent | Note, key: str) -> PageEvent:
+    """One event in full."""
+    from symgrad.render.html.pieces import inline_picture
+
+    blocks = event_section(event, lit=True).blocks
+    found = PageEvent(key, event.where, event_title(event), *event_verdict(event), blocks)
+    if isinstance(event, Note):
+        return found
+    picture = inline_picture(event.picture, key) if event.picture else None
+    folded = () if event.repeated and not event.failure else tuple(list_folded_blocks(event))
+    return replace(found, picture=picture, folded=folded)
 
 
 def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
@@ -300,14 +316,17 @@ def list_sources(session: Session, events: Sequence[SourceLine]) -> tuple[Source
         lines = session.source.splitlines() if file == session.file else linecache.getlines(file)
         marks = {where.line for where in events if where.file == file}
         if lines:
-            near = {n for mark in marks for n in range(mark - AROUND, mark + AROUND + 1)} or {*range(2 * AROUND)}
-            rows: list[SourceRow] = []
-            for row, line in enumerate(lines, 1):
-                if (len(lines) <= MOST_LINES or row in near) and len(rows) < MOST_LINES:
-                    skipped = row - 1 - (rows[-1].number if rows else 0)
-                    rows.append(SourceRow(row, truncate_end(line.rstrip("\n"), LONGEST), skipped, row in marks))
+            rows = tuple(list_source_rows([line.rstrip("\n") for line in lines], marks))
             name = session.script if file == session.file else file.rpartition("/")[2]
-            found.append(
-                SourceListing(f"file-{number}", name, file, tuple(rows), len(lines) - rows[-1].number if rows else 0)
-            )
+            found.append(SourceListing(f"file-{number}", name, file, rows, len(lines) - rows[-1].number if rows else 0))
     return tuple(found)
+
+
+def list_source_rows(lines: Sequence[str], marks: set[int]) -> Iterator[SourceRow]:
+    """The lines that are shown, numbered from 1."""
+    whole, before, count = len(lines) <= MOST_LINES, 0, 0
+    near = {n for mark in marks for n in range(mark - AROUND, mark + AROUND + 1)} if marks else set(range(2 * AROUND))
+    for number, line in enumerate(lines, 1):
+        if (whole or number in near) and count < MOST_LINES:
+            yield SourceRow(number, truncate_end(line, LONGEST), number - before - 1, number in marks)
+            before, count = number, count + 1

@@ -159,11 +159,7 @@ def make_lines(
     opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and s.target in read]
     shortened = {own: held.forms.get(own, line.text) for own, line in found.gradients.items()}
     forms = {program.labels[own]: form for own, form in shortened.items() if form is not None}
-    told = [own for own, line in found.gradients.items() if shortened[own] is None or shortened[own] == line.text]
-    lines = [*found.lines]
-    if all(found.gradients[own].text is not None for own in told):  # not those of what is told in the inputs alone
-        needed = {line.target for own in told for line in found.needed(own)}
-        lines = [line for line in lines if line.target in needed]
+    lines = lines_needed_by_gradients(found, shortened)
     back = [line.shown for line in lines if line.is_told]
     lengths = [(line.name, held.lengths[line.target]) for line in lines if line.target in held.lengths]
     forward = [said(s) for s in found.forward]
@@ -193,6 +189,15 @@ def make_lines(
         labels,
         withheld,
     )
+
+
+def lines_needed_by_gradients(lines: Backward, forms: Mapping[str, str | None]) -> list[Line]:
+    """The lines that a gradient's own line reads; not those of gradients that are told in the inputs alone."""
+    told = [own for own, line in lines.gradients.items() if forms[own] is None or forms[own] == line.text]
+    if any(lines.gradients[own].text is None for own in told):
+        return [*lines.lines]
+    needed = {line.target for own in told for line in lines.needed(own)}
+    return [line for line in lines.lines if line.target in needed]
 
 
 def format_norm_flow(lengths: Sequence[tuple[str, float]]) -> str:
