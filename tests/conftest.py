@@ -169,3 +169,13 @@ def pytest_unconfigure() -> None:
     """No search for cycles while the process ends."""
     gc.freeze()
     gc.disable()
+
+
+@pytest.fixture
+def fresh_derivations() -> Generator[None, None, None]:
+    """What a broken rule derived must not reach another test."""
+    from tests.forgotten import forget
+
+    forget()
+    yield
+    forget()

@@ -32,11 +32,16 @@ def local_equations(program, values, seed: int) -> Iterator[Local]:
             yield f"{step.op}, {what}", equation, {n: arrays[n] for n in names_read(equation.right)}, sizes
 
 
-def by_plan(equation: Any, arrays: dict, sizes: dict) -> np.ndarray:
-    """An equation by its plan."""
+def plan_of(equation: Any, arrays: dict, sizes: dict, *on: Any) -> Any:
+    """The plan of an equation, for NumPy or another engine."""
     shapes = {name: array.shape for name, array in arrays.items()}
     holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}
-    plan = make_plan(*lowered([equation], sizes, shapes, holds))
+    return make_plan(*lowered([equation], sizes, shapes, holds), *on)
+
+
+def by_plan(equation: Any, arrays: dict, sizes: dict) -> np.ndarray:
+    """An equation by its plan."""
+    plan = plan_of(equation, arrays, sizes)
     before = [np.array(arrays[name]) for name in plan.inputs]
     with np.errstate(all="ignore"):
         (found,) = plan.play([arrays[name] for name in plan.inputs])

@@ -6,7 +6,7 @@ A check that never disagrees proves nothing. Every slip here is one that somebod
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ import symgrad
 from symgrad.indexing import sums
 from symgrad.ops import TABLE
 from symgrad.oracles.numerical import check_differences
-from tests.forgotten import forget
 from tests.test_oracles import disagreed
 
 # modules that the package's functions of the same names hide
@@ -29,13 +28,7 @@ POINT = {"x": [[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]], "w": [[0.5, 1.5], [-0.7, 0.2
 NETWORK = "tanh(x @ w + b)"
 SEED = [[1, -2], [3, 1]]
 
-
-@pytest.fixture(autouse=True)
-def fresh_derivations() -> Iterator[None]:
-    """What a broken rule derived must not reach another test."""
-    forget()
-    yield
-    forget()
+pytestmark = pytest.mark.usefixtures("fresh_derivations")
 
 
 def explained(text: str = NETWORK, seed: Any = SEED, **values: Any) -> symgrad.Explanation:

@@ -10,11 +10,9 @@ import torch
 
 from symgrad import capture
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.lowering import lowered, make_plan
-from symgrad.tracing.captured.planned import Unplanned
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
-from tests.local_equations import by_plan, local_equations
+from tests.plans_of_the_table import compare_with_numpy
 from tests.test_captured_plans import PROGRAMS
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -65,19 +63,7 @@ def test_the_table_on_jax(case: Case) -> None:
 
     with jax.enable_x64(True):
         on = jax_engine(np.dtype("float64"))
-        for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
-            shapes = {name: array.shape for name, array in arrays.items()}
-            holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}
-            graph, wanted = lowered([equation], sizes, shapes, holds)
-            try:
-                plan = make_plan(graph, wanted, on)
-            except Unplanned as refusal:
-                assert str(refusal) in ("polygamma", "besseli"), refusal
-                continue
-            (found,) = plan.play([jax.numpy.asarray(arrays[name]) for name in plan.inputs])
-            expected = by_plan(equation, arrays, sizes)
-            if np.isfinite(expected).all():
-                assert_same(expected, np.asarray(found), tolerance=1e-8, seed=case.seed, what=what)
+        compare_with_numpy(case, on, jax.numpy.asarray, ("polygamma", "besseli"))
 
 
 def test_what_has_no_plan_on_jax_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,7 @@ from symgrad.numeric import playing
 from tests.forgotten import forget
 from tests.test_broken_rules import explained
 
-
-@pytest.fixture(autouse=True)
-def fresh_derivations() -> Iterator[None]:
-    """What a broken rule derived must not reach another test."""
-    forget()
-    yield
-    forget()
+pytestmark = pytest.mark.usefixtures("fresh_derivations")
 
 
 def test_a_sum_that_forgets_an_entry_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
