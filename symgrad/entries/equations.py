@@ -286,9 +286,11 @@ def prepare_checked_options(call: CallPattern, prepare: PrepareRule, checks: Che
         options = call.canonical(shapes, given)
         if callable(checks):
             checks(shapes, **options)
-        for condition, (kind, problem, *hints) in {} if checks is None or callable(checks) else checks.items():
-            if condition_holds(condition, facts_at_hand(call, shapes, options)):
-                raise kind(problem, hints=tuple(hints))
+        elif checks is not None:
+            known = facts_at_hand(call, shapes, options)
+            for condition, (kind, problem, *hints) in checks.items():
+                if condition_holds(condition, known):
+                    raise kind(problem, hints=tuple(hints))
         return prepare(shapes, **options)
 
     return prepared
