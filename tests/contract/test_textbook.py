@@ -481,7 +481,7 @@ STEPS = [
     ("((A @ u - c) ** 2).sum() / (2 * A.shape[0])", "u", ["u.grad = (t2 / t2.shape[0]) @ A"]),
     ("h = inverse(X); h.sum() + det(X)", "X", ["v_h = ones_like(h)", "X.grad = t2 * h.T - h.T @ (v_h @ h.T)"]),
     ("relu(x @ W).sum()", "W", ["W.grad = x.T @ (t1 > 0)"]),
-    ("(relu(u - b) + relu(b - u)).sum()", "u", ["u.grad = (t1 > 0) - (t3 > 0)"]),
+    ("(relu(u - b) + relu(b - u)).sum()", "u", ["u.grad = (t1 > 0).to(u) - (t3 > 0).to(u)"]),
     ("F.leaky_relu(x @ W).sum()", "W", ["W.grad = x.T @ where(t1 > 0, 1, 0.01)"]),
     ("(x @ W)[range(2), label].mean()", "W", ["W.grad = x.T @ (one_hot(label, t1.shape[1]) / 2)"]),
     (
