@@ -198,6 +198,9 @@ INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """Parts of a statement that run by themselves, later or several times."""
 HOLDING = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 """What holds several values: none of them has its name."""
+PARTS, BODIES = (ast.stmt, ast.excepthandler, ast.match_case), (
+    ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)  # fmt: skip
+"""What statements stand in, and those whose body may be a loop's or a function's."""
 CLASS, OF_TENSORS = re.compile(r"[A-Z][a-z][^\W_]*"), re.compile(r"\w*(Tensor|Variable|Parameter|Buffer)")
 """What classes are called, and those of which an instance is a tensor."""
 
@@ -218,7 +221,7 @@ class AssignedNames:
 
 def find_assignment(file: str, line: int, column: int) -> AssignedNames | None:
     """The statement at this place, if it assigns; None also where the line has several and the column is not known."""
-    found, here = index_assignments(file).get(line, ()), (line, column)
+    found, here = assignments_on_line(file, line), (line, column)
     if column < 0:
         return found[0] if len(found) == 1 and not found[0].within else None
     around = next((s for s in found if s.begin <= here < s.end), None)
@@ -235,32 +238,44 @@ def parse_file(file: str) -> tuple[ast.Module, str]:
         return ast.Module([], []), text
 
 
-@lru_cache(maxsize=64)
-def index_assignments(file: str) -> dict[int, list[AssignedNames]]:
-    """Line → the statements that assign there, for every line of each."""
-    found: dict[int, list[AssignedNames]] = {}
-    for node in ast.walk(parse_file(file)[0]):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(
-            node, (ast.AugAssign, ast.AnnAssign, ast.For)) else []  # fmt: skip
-        if all(isinstance(target, ast.Name) for target in targets):
-            targets = targets[:1]  # of h = c = zeros(3) the first
-        parts = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else targets
-        names = tuple(part.id for part in parts if isinstance(part, ast.Name))
-        value = getattr(node, "value", None)
-        if len(names) == 1 and (isinstance(value, HOLDING) or is_object_construction(value)):
-            continue  # the name is that of the whole, and no tensor in it has it
-        if len(targets) == 1 and names and len(names) == len(parts) and isinstance(node, ast.stmt):
-            whole = node.iter if isinstance(node, ast.For) else node
-            each = [((node.lineno, node.col_offset), names, whole)]
-            if isinstance(value, ast.Tuple) and len(value.elts) == len(names):  # i, f = sigmoid(i), sigmoid(f)
-                each = [(source_range(own)[0], (name,), own) for name, own in zip(names, value.elts, strict=True)]
-            for begin, some, last in each:
-                _, end = source_range(last)
-                within = tuple(source_range(part) for part in ast.walk(last) if isinstance(part, INNER))
-                statement = AssignedNames(begin, end, some, isinstance(node, ast.For), within)
-                for line in range(begin[0], end[0] + 1):
-                    found.setdefault(line, []).append(statement)
-    return found
+def statements_around(node: ast.AST, first: int, last: int) -> Iterator[ast.stmt]:
+    """The statements in ``node`` that reach over the lines, from the outermost to the innermost."""
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.stmt):
+            if not (part.lineno <= first and last <= (part.end_lineno or 0)):
+                continue
+            yield part
+        if isinstance(part, PARTS):
+            yield from statements_around(part, first, last)
+
+
+@lru_cache(maxsize=2048)
+def assignments_on_line(file: str, line: int) -> tuple[AssignedNames, ...]:
+    """What is assigned by the statements that reach over a line."""
+    found = (part for node in statements_around(parse_file(file)[0], line, line) for part in names_assigned_by(node))
+    return tuple(part for part in found if part.begin[0] <= line <= part.end[0])
+
+
+def names_assigned_by(node: ast.stmt) -> Iterator[AssignedNames]:
+    """What a statement assigns to plain names, each value of ``i, f = sigmoid(i), sigmoid(f)`` for itself."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(
+        node, (ast.AugAssign, ast.AnnAssign, ast.For)) else []  # fmt: skip
+    if all(isinstance(target, ast.Name) for target in targets):
+        targets = targets[:1]  # of h = c = zeros(3) the first
+    parts = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else targets
+    names = tuple(part.id for part in parts if isinstance(part, ast.Name))
+    value = getattr(node, "value", None)
+    if len(names) == 1 and (isinstance(value, HOLDING) or is_object_construction(value)):
+        return  # the name is that of the whole, and no tensor in it has it
+    if len(targets) != 1 or not names or len(names) != len(parts):
+        return
+    each = [((node.lineno, node.col_offset), names, node.iter if isinstance(node, ast.For) else node)]
+    if isinstance(value, ast.Tuple) and len(value.elts) == len(names):
+        each = [(source_range(own)[0], (name,), own) for name, own in zip(names, value.elts, strict=True)]
+    for begin, some, last in each:
+        _, end = source_range(last)
+        within = tuple(source_range(part) for part in ast.walk(last) if isinstance(part, INNER))
+        yield AssignedNames(begin, end, some, isinstance(node, ast.For), within)
 
 
 def is_object_construction(value: ast.expr | None) -> bool:
@@ -280,14 +295,10 @@ def source_range(node: ast.stmt | ast.expr) -> Span:
 def find_enclosing_loop(file: str, first: int, last: int) -> str | None:
     """``for x in xs``: the head of the innermost loop in whose body all the lines lie, in one function; or None."""
     tree, text = parse_file(file)
-    around = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        and node.body[0].lineno <= first
-        and last <= (node.body[-1].end_lineno or 0)
-    ]
-    inner = max(around, key=lambda node: (node.lineno, node.col_offset), default=None)
+    inner: ast.stmt | None = None
+    for node in statements_around(tree, first, last):
+        if isinstance(node, BODIES) and node.body[0].lineno <= first and last <= (node.body[-1].end_lineno or 0):
+            inner = node
     if isinstance(inner, ast.For):
         return f"for {source_segment(inner.target, text)} in {source_segment(inner.iter, text)}"
     return f"while {source_segment(inner.test, text)}" if isinstance(inner, ast.While) else None
