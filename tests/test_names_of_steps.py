@@ -257,6 +257,31 @@ def test_a_cast_to_fewer_digits_is_listed_as_what_it_is(tmp_path, cast: str, cal
     assert all(leaf.agrees for call in session.calls for leaf in call.leaves)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "F.softplus(x)", "torch.nn.Softplus()(x)", "F.ctc_loss(x.log_softmax(2), torch.tensor([[1], [2]]), [5, 4], [1, 1])",
+        "F.embedding_bag(torch.tensor([[0, 1], [2, 3]]), x[0], mode='max')",
+        "F.embedding_bag(torch.tensor([[0, 1], [2, 3]]), x[0], mode='sum')",
+    ],
+)  # fmt: skip
+def test_what_a_call_of_several_steps_gives_keeps_its_name_and_is_no_cast(tmp_path, made: str, dtype: str) -> None:
+    if "ctc" in made and dtype == "bfloat16":
+        return  # torch has no such loss
+    source = f"""
+torch.manual_seed(0)
+x = torch.randn(5, 4, 4).to(torch.{dtype})[:, : {2 if "ctc" in made else 4}].clone().requires_grad_()
+h = {made}
+(h * h).sum().backward()
+"""
+    (call,) = play_network(tmp_path, source)[0].calls
+    text = "\n".join((*call.told.forward, *call.told.lines))
+    assert re.search(r"^h = (?!.*(float|half)\(\))", text, re.MULTILINE), text
+    assert not re.search("_fp32|_fp16|_bf16", text)
+    assert all(leaf.agrees for leaf in call.leaves)
+
+
 def names_of(session):
     """What the steps of the first call are called."""
     return [line.partition(" = ")[0] for line in session.calls[0].program]

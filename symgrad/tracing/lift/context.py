@@ -226,7 +226,7 @@ class LiftContext(LiftedProgram, ABC):
         if isinstance(label, Suggested):
             self.suggested.setdefault(ref.name, label)
             label = None
-        if label and UNNAMED.fullmatch(self.labels.get(ref.name, "")) and UNNAMED.fullmatch(ref.name):
+        if label and UNNAMED.fullmatch(self.labels.get(ref.name, ref.name)) and UNNAMED.fullmatch(ref.name):
             own = self.builder.claim(identifier(label))
             self.labels[ref.name] = self.shown(own, label)  # made before it was known to be what has this name
         self.labels.setdefault(ref.name, self.shown(ref.name, label))

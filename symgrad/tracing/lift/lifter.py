@@ -232,7 +232,9 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
             return bench.refs_in(first)[id(first)]  # all entries in their order
     spelling, arguments, keywords = rewrites.normalize_call(bench, node)
     if has_role(spelling, Role.HANDS_ON):
-        ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
+        if isinstance(arguments[0], Ref):  # made of several entries, of which none rounds
+            return arguments[0]
+        ref = bench.refs_in(arguments)[id(arguments[0])]
         if np.array_equal(as_float(bench.arrays[ref.name]), as_float(node.value()), equal_nan=True):
             return ref
         return lift_rounding_cast(bench, node, ref)
