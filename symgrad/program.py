@@ -62,6 +62,7 @@ class Role(Enum):
     PADS = "its entries, with margins around them"
     FLATTENS = "its entries, with axes that follow each other as one"
     TURNS = "vectors that belong to it, of which each may as well have the other sign"
+    SPREADS = "its entries on a diagonal, with zeros beside them"
     ADDS = "its entries, with slices of another operand added at positions along an axis"
 
 

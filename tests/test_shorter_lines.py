@@ -55,6 +55,8 @@ LINES: list[tuple[str, Run, tuple[torch.Tensor, ...], tuple[str, ...]]] = [
     ("logsumexp", lambda x: -torch.logsumexp(x, 1).sum() / 5, (drawn(4, 3),),
      ("-(x - logsumexp(x, dim=1)[:, None]).exp() / 5",)),
     ("a row of weights", lambda x, w: F.linear(F.softplus(x), w).sum(), (drawn(4, 3), drawn(1, 3)), ("w * x.sigmoid()",)),
+    ("nuclear norm", lambda x: torch.linalg.matrix_norm(x, "nuc"), (drawn(4, 3),), (".U @ ",)),
+    ("eigenvalues", lambda x: -2 * torch.linalg.eigvalsh(x @ x.mT).sum(), (drawn(3, 3),), ("(-2 * V_2) @ V_2.T",)),
     ("modulated", styled, (drawn(2, 2, 3, 3), drawn(4, 2, 3, 3)), ()),
 ]  # fmt: skip
 

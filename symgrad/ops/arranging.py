@@ -143,7 +143,7 @@ def turned_over(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 op("diag(x)", "out[i,j] = δ(i, j)·x[i]", "a vector as a diagonal matrix, or the diagonal of a matrix", METHOD, "np.diag",
    variants={"rank(x)=2": "out[i] = x[i,i]"}, shape=turned_over, align=no_alignment,
-   ranks={"x": (1, 2)}, examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"),
+   role=Role.SPREADS, ranks={"x": (1, 2)}, examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"),
    arrays="x, diagonal=0: np.diag(x, k=diagonal)")  # fmt: skip
 
 

@@ -8,6 +8,7 @@
     (2 * ones_like(s))[:, None] * t            →  2 * t                    t has the shape of s with an axis more
     a.reshape(8, 5).expand(t.shape)            →  a.reshape(t.shape)       t has 40 entries
     v * t / t ** 2                             →  v / t
+    u @ (2 * ones_like(s)).diag() @ w          →  (2 * u) @ w                 s is a vector
 
 Comes in: an expression, and the shapes of the names in it. Goes out: one of the same value.
 """
@@ -45,7 +46,7 @@ from symgrad.language.trees import (
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops import TABLE
-from symgrad.ops.lookup import role_entry
+from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size
 
@@ -87,6 +88,8 @@ class Broadcasting:
                     if inner is not part:
                         over, under = split_fraction(inner)
                         return build_fraction(cancel_integers(([*above[:n], *over, *above[n + 1 :]], [*under, *below])))
+            case Binary("@", left, right):
+                return self.without_diagonal(left, right) or self.without_diagonal(right, left) or node
             case PythonCall(Attribute(inner), [Attribute(Name(name), "shape")], []) if name in self.shapes:
                 ones = split_ones_like(inner)
                 if ones is not None and (split_expand(node) or strip_reshape(node)):  # ones that are laid out anew
@@ -94,6 +97,16 @@ class Broadcasting:
                 if split_expand(node):
                     return self.laid_out_as(inner, name) or node
         return node
+
+    def without_diagonal(self, part: SyntaxNode, other: SyntaxNode) -> SyntaxNode | None:
+        """``2 * other``, of its matrix product with ``(2 * ones_like(t)).diag()``; None of one with anything else."""
+        match part:
+            case PythonCall(Attribute(inner, word), [], []) if has_role(word, Role.SPREADS):
+                number, name = split_ones_like(inner) or (None, "")
+                if number is not None and len(self.shapes.get(name, ())) == 1:
+                    over, under = split_fraction(number)
+                    return build_fraction(cancel_integers(([*over, other], under)))
+        return None
 
     def laid_out_as(self, inner: SyntaxNode, name: str) -> SyntaxNode | None:
         """``a.reshape(t.shape)``, of ``a.reshape(8, 5)`` with as many entries as t."""
