@@ -227,10 +227,7 @@ class Pasted:
 
     def spoken(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
         """Pairs as complex numbers, where the page speaks of those."""
-        told = self.heard.told.source
-        complexes = self.program.complexes and not any("view_as_" in line for line in (told.lines if told else ()))
-        pairs = name in self.program.complexes or (complexes and name in self.heard.seeds and tensor.shape[-1:] == (2,))
-        return torch.view_as_complex(tensor.contiguous()) if pairs else tensor
+        return torch.view_as_complex(tensor.contiguous()) if name in self.program.complexes else tensor
 
     def tensor(self, name: str) -> torch.Tensor:
         """An input as the script has it."""

@@ -59,7 +59,7 @@ def derive_backward(
     """The backward of ``program`` by ``wanted``, as lines that were proven at ``values``.
 
     A tensor that has a name keeps a line of its own; ``labels`` are what the page calls tensors. ``ones`` says that the
-    seed of an output that is one number is 1. ``pull`` gives the numbers of the lines. ``complexes`` are the inputs
+    seed of an output that is one number is 1. ``pull`` gives the numbers of the lines. ``complexes`` are the tensors
     that are complex to the reader.
     """
     chosen = tuple(ends) or (program.output,)
@@ -69,7 +69,7 @@ def derive_backward(
     wider = merge_equal_steps(wider, {*given, *chosen, *wanted})
     names = PageNames(wider, given, told, wanted, chosen)
     ranks = {names.page(tensor.name): len(tensor.shape) for tensor in wider.tensors()}
-    spoken = [names.page(tensor.name) for tensor in wider.inputs if tensor.name in complexes]
+    spoken = [names.page(tensor.name) for tensor in wider.tensors() if tensor.name in complexes]
     with recursion_room(wider):
         found = CotangentLines(wider, chosen, wanted, names, point).build(ones)
         found = rewrite_pairs_as_complex(found, spoken, ranks, names.page, names.shown)

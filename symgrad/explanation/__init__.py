@@ -28,6 +28,7 @@ from symgrad.explanation.jacobian_plan import JacobianPlan
 from symgrad.explanation.singular import find_singular
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.indexing.symbols import access, accesses, name_of
+from symgrad.language.inference import PAIRS
 from symgrad.numeric import (
     Array,
     Values,
@@ -60,8 +61,6 @@ __all__ = [
     "derive_only",
     "jacobian_of",
 ]
-
-PAIRS = "Complex tensors are shown as pairs (re, im), on one more axis of size 2"
 
 
 def build(

@@ -227,7 +227,7 @@ def have_same_statements(one: Passes, other: Passes) -> bool:
 
 def source_of_capture(program: Capture, wanted: Sequence[str] | None) -> ExportSource:
     """What was captured: one run, in the shapes that it had."""
-    if program.complexes:
+    if program.complex_inputs:
         raise UnsupportedError("this cannot be exported: it is complex, and the lines are of pairs of real numbers")
     lines = program.lines_for_any_seed(wanted)
     return ExportSource(program.title, lines.source, lines, ())

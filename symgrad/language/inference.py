@@ -323,6 +323,9 @@ def find_broadcast_losses(steps: Sequence[Apply], differences: bool = False) -> 
                 yield step, first, second
 
 
+PAIRS = "Complex tensors are shown as pairs (re, im), on one more axis of size 2"
+
+
 def complex_notes(names: Collection[str]) -> tuple[str, ...]:
     """What is said of the complex tensors called ``names``, wherever their gradients are shown; nothing of none."""
     told = (

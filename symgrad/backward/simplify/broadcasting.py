@@ -45,7 +45,7 @@ from symgrad.language.trees import (
     split_fraction,
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode
-from symgrad.ops import TABLE
+from symgrad.ops import TABLE, find
 from symgrad.ops.lookup import has_role, role_entry
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size
@@ -53,6 +53,8 @@ from symgrad.shapes import Shape, Size
 Shapes = Mapping[str, Shape]
 ONES = "ones_like"
 """The call that makes ones."""
+AS_COMPLEX, AS_PAIRS = "view_as_complex", "view_as_real"
+"""Between tensors of pairs and complex ones."""
 ELEMENTWISE = ("+", "-", "*", "/", "**")
 
 
@@ -151,6 +153,8 @@ class Broadcasting:
                 return self.fills(left, shape) or self.fills(right, shape)
             case Unary(_, operand):
                 return self.fills(operand, shape)
+            case PythonCall(Name(word), [Name(name)], []) if word == AS_COMPLEX and name in self.shapes:
+                return can_broadcast_to(shape, self.shapes[name][:-1])
             case PythonCall(Attribute(inner, word), [], []) if is_elementwise_call(word):
                 return self.fills(inner, shape)
             case PythonCall(Name(word), parts, []) if is_elementwise_call(word):
@@ -195,7 +199,8 @@ def remove_first(parts: Sequence[SyntaxNode], one: SyntaxNode) -> list[SyntaxNod
 @cache
 def is_elementwise_call(word: str) -> bool:
     """Whether an operation computes each entry of its result from the entries at that place."""
-    return word in TABLE and not re.search(r"[^\W\d_]\w*\[", TABLE[word].definition or "x[i]")
+    entry = TABLE[word] if word in TABLE else find(f"Tensor.{word}")
+    return entry is not None and not re.search(r"[^\W\d_]\w*\[", entry.definition or "x[i]")
 
 
 def can_broadcast_to(shape: Shape, other: Shape) -> bool:

@@ -3,7 +3,7 @@
     z_grad = view_as_real(2 * view_as_complex(v) * view_as_complex(z).conj())    →    z.grad = 2 * v * z.conj()
 
 Comes in: the lines of a backward, which run on pairs, and which inputs are complex. Goes out: the same lines with other
-texts. Where one of them needs a real or imaginary part alone, or the axis of pairs, all stay as they are.
+texts. One that needs the axis of pairs says so: view_as_complex(pad(view_as_real(v), (0, 0, 1, 0)).contiguous()).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from functools import cache
 
 from symgrad.backward.code import MODULES, shorten_expression
 from symgrad.backward.line_data import Backward, Line
-from symgrad.backward.simplify.broadcasting import is_zero
+from symgrad.backward.simplify.broadcasting import AS_COMPLEX, AS_PAIRS, is_zero
 from symgrad.backward.simplify.concat import PAD
-from symgrad.language.python_text import COLON, NEW_AXIS, is_comparison, method, write_python
+from symgrad.closed_form.source_code import SourceWriter, write_complex_step
+from symgrad.language.python_text import COLON, NEW_AXIS, call, is_comparison, method, write_python
 from symgrad.language.syntax_tree import Attribute, Keyword, Literal, PythonCall, Slice, Subscript, Unary
-from symgrad.language.trees import called_word, is_tensor_free, owner_name
-from symgrad.notation.tree import Binary, Name, SyntaxNode, walk
-from symgrad.ops import operations
+from symgrad.language.trees import called_word, is_tensor_free, owner_name, rewrite_tree
+from symgrad.notation.tree import Binary, Name, SyntaxNode
+from symgrad.ops import entry_named, find, operations
 from symgrad.ops.calls.complex_rules import REAL as GIVES_REAL
+from symgrad.program import Apply
 
-AS_COMPLEX, AS_PAIRS = "view_as_complex", "view_as_real"
-"""Between tensors of pairs and complex ones."""
 OF_HALVES, HALVES = "torch.complex", ("real", "imag")
 """What makes a complex tensor of two real ones, and what the two are called."""
 CONJUGATE = "conj_physical"
@@ -41,10 +41,6 @@ def entrywise_calls() -> frozenset[str]:
     """The calls that take each complex number to another one."""
     entries = [op for op in operations() if op.traits.complex_pairs == {"x", "out"}]
     return frozenset(word for op in entries for word in (*op.spellings, f"torch.{op.name.removeprefix('complex_')}"))
-
-
-class PairsNeeded(Exception):
-    """A line means pairs, or a half of them."""
 
 
 class ComplexRewriter:
@@ -68,23 +64,35 @@ class ComplexRewriter:
             return self.call(node)
         if isinstance(node, Attribute):
             inner, kind = self.plain(node.owner)
-            return Attribute(inner, node.name), complex_kind(node.name, kind)
+            return Attribute(inner, node.name), complex_kind(node.name, node.name, kind)
         if isinstance(node, Subscript):
             return self.part(node)
         return self.untouched(node), REAL
 
-    def untouched(self, node: SyntaxNode) -> SyntaxNode:
-        """What has nothing to do with complex numbers."""
-        if any(isinstance(n, Name) and n.name in {*self.names, AS_COMPLEX, AS_PAIRS} for n in walk(node)):
-            raise PairsNeeded
+    def line(self, tree: SyntaxNode, pairs: bool | None) -> tuple[SyntaxNode, bool]:
+        """The right side of a line that makes ``pairs`` or does not, of a definition either, and which it makes."""
+        value, kind = self.of(tree)
+        if pairs in (None, kind == PAIRS):
+            return value, kind == PAIRS
+        return (call(AS_COMPLEX, method(value, "contiguous")) if pairs else call(AS_PAIRS, value)), pairs
+
+    def as_pairs(self, node: SyntaxNode) -> SyntaxNode:
+        """A complex tensor as pairs, but where it is wanted as complex numbers."""
+        match node:
+            case Name(name) if name in self.names:
+                return call(AS_PAIRS, node)
+            case PythonCall(Name(word), [PythonCall(Name(inner), [part], [])], []) if word == AS_COMPLEX:
+                return part if inner == AS_PAIRS else node
         return node
 
+    def untouched(self, node: SyntaxNode) -> SyntaxNode:
+        """What has nothing to do with complex numbers."""
+        return rewrite_tree(node, self.as_pairs)
+
     def plain(self, node: SyntaxNode) -> Spoken:
-        """What a function is applied to: numbers, no pairs."""
-        found = self.of(node)
-        if found[1] == PAIRS:
-            raise PairsNeeded
-        return found
+        """What a function is applied to: numbers, or a real tensor of pairs."""
+        inner, kind = self.of(node)
+        return (call(AS_PAIRS, inner), REAL) if kind == PAIRS else (inner, kind)
 
     def both(self, node: Binary) -> Spoken:
         """Two operands; pairs are added, and multiplied by numbers and by what has their axis put in."""
@@ -92,42 +100,41 @@ class ComplexRewriter:
         if PAIRS not in (a, b):
             return Binary(node.sign, left, right), max(a, b)
         if node.sign in ("+", "-") and a == b:
-            return Binary(node.sign, left, right), PAIRS
-        if a == b or node.sign not in ("*", "/") or (b == PAIRS and node.sign == "/"):
-            raise PairsNeeded
-        left, right = (part if kind == PAIRS else find_real_factor(part) for part, kind in ((left, a), (right, b)))
-        return Binary(node.sign, left, right), PAIRS
+            return add_halves(node.sign, left, right), PAIRS
+        if a != b and node.sign in ("*", "/") and not (b == PAIRS and node.sign == "/"):
+            factors = [part if kind == PAIRS else find_real_factor(part) for part, kind in ((left, a), (right, b))]
+            if None not in factors:
+                return Binary(node.sign, *filter(None, factors)), PAIRS
+        return Binary(node.sign, self.plain(node.left)[0], self.plain(node.right)[0]), REAL
 
     def call(self, node: PythonCall) -> Spoken:
         """A function or a method."""
         if isinstance(node.function, Name) and node.function.name in (AS_COMPLEX, AS_PAIRS):
             inner, kind = self.of(node.positional[0])
-            wanted = PAIRS if node.function.name == AS_COMPLEX else COMPLEX
-            if kind != wanted:
-                raise PairsNeeded
-            return inner, COMPLEX if wanted == PAIRS else PAIRS
+            if node.function.name == AS_PAIRS:
+                return inner, PAIRS
+            return inner if kind == PAIRS else self.untouched(node), COMPLEX
         if write_python(node.function) == OF_HALVES:
             return self.of_halves(*node.positional)
         if (place := is_real_pad(node)) is not None:
             half = find_real_factor(self.plain(node.positional[0])[0])
-            return (real_to_complex(half) if place else multiply_by_i(half)), PAIRS
+            if half is not None:
+                return (real_to_complex(half) if place else multiply_by_i(half)), PAIRS
         if (meant := drop_conversion(node)) is not None:
             return self.of(meant)
         if is_zero(node):
             return node, self.of(node.positional[0])[1]
         given = [self.plain(part) for part in node.positional]
-        kinds, function, word = [kind for _, kind in given], node.function, ""
+        kinds, function = [kind for _, kind in given], node.function
+        word, spelling = called_word(function), write_python(function)
         if isinstance(function, Attribute) and owner_name(function.owner) not in MODULES:
             owner, kind = self.plain(function.owner)
-            function, kinds, word = Attribute(owner, function.name), [*kinds, kind], function.name
-        else:
-            word = called_word(function)
+            function, kinds, spelling = Attribute(owner, word), [*kinds, kind], f"Tensor.{word}"
         if word == CONJUGATE:
             return method(given[0][0], "conj"), kinds[0]
         keywords = tuple(Keyword(k.name, self.untouched(k.value)) for k in node.keywords)
-        return PythonCall(function, tuple(part for part, _ in given), keywords), complex_kind(
-            word, max(kinds, default=REAL)
-        )
+        found = PythonCall(function, tuple(part for part, _ in given), keywords)
+        return found, complex_kind(word, spelling, max(kinds, default=REAL))
 
     def of_halves(self, real: SyntaxNode, imag: SyntaxNode) -> Spoken:
         """torch.complex(a, zeros_like(a)) → a + 0j, torch.complex(zeros_like(a), a) → 1j * a"""
@@ -147,7 +154,7 @@ class ComplexRewriter:
                 return Attribute(inner, half), REAL
             counted = [item for item in items if item != NEW_AXIS]
             if rank is None or len(counted) >= rank or not all(map(is_forward_index, counted)):
-                raise PairsNeeded
+                inner, kind = call(AS_PAIRS, inner), REAL
         return Subscript(inner, tuple(map(self.untouched, items))), kind
 
     def rank(self, node: SyntaxNode) -> int | None:
@@ -173,7 +180,7 @@ def drop_conversion(node: PythonCall) -> SyntaxNode | None:
     function = node.function
     if not isinstance(function, Attribute):
         return None
-    cast = function.name == "to" and [type(a) for a in node.positional] == [Name]
+    cast = function.name == "to" and is_comparison(function.owner) and [type(a) for a in node.positional] == [Name]
     return function.owner if cast or function.name in UNSPOKEN else None
 
 
@@ -197,6 +204,15 @@ def real_to_complex(real: SyntaxNode) -> SyntaxNode:
     return Binary("+", real, Literal(0j))
 
 
+def add_halves(sign: str, left: SyntaxNode, right: SyntaxNode) -> SyntaxNode:
+    """``a + 1j * b``, of ``(a + 0j) + 1j * b`` and of ``1j * b + (a + 0j)``; of anything else its sum."""
+    for real, other in ((left, right), (right, left)):
+        match real:
+            case Binary("+", inner, Literal(0j)) if sign == "+":
+                return Binary(sign, inner, other)
+    return Binary(sign, left, right)
+
+
 def multiply_by_i(imag: SyntaxNode) -> SyntaxNode:
     """A complex number of its imaginary part."""
     return Binary("*", Literal(1j), imag)
@@ -207,20 +223,21 @@ def is_forward_index(item: SyntaxNode) -> bool:
     return isinstance(item, Slice) or is_tensor_free(item)
 
 
-def complex_kind(word: str, kind: int) -> int:
-    """What a function gives: the length of a complex number is real."""
+def complex_kind(word: str, spelling: str, kind: int) -> int:
+    """What a function gives: the length of a complex number is real, a Fourier transform of real ones is complex."""
+    op = find(spelling)
+    if op is not None and op.traits.complex_pairs:
+        return COMPLEX if "out" in op.traits.complex_pairs else REAL
     return REAL if kind == COMPLEX and (word in GIVES_REAL or word in HALVES) else kind
 
 
-def find_real_factor(node: SyntaxNode) -> SyntaxNode:
-    """A real factor of pairs: a number, or a tensor without the axis that was put in for them."""
+def find_real_factor(node: SyntaxNode) -> SyntaxNode | None:
+    """A real factor of pairs: a number, or a tensor without the axis that was put in for them; None of others."""
     if is_tensor_free(node):
         return node
-    if not isinstance(node, Subscript):
-        raise PairsNeeded
-    *rest, last = node.items
-    if last != NEW_AXIS:
-        raise PairsNeeded
+    if not isinstance(node, Subscript) or node.items[-1] != NEW_AXIS:
+        return None
+    rest = [*node.items[:-1]]
     while rest and rest[-1] == COLON:
         rest.pop()
     return Subscript(node.owner, tuple(rest)) if rest else node.owner
@@ -230,7 +247,7 @@ def rewrite_pairs_as_complex(
     lines: Backward, names: Collection[str], ranks: Mapping[str, int], page: Callable[[str], str],
     shown: Callable[[str], str],
 ) -> Backward:  # fmt: skip
-    """``lines`` as of complex numbers, where the inputs called ``names`` are; as they are, where that cannot be."""
+    """``lines`` as of complex numbers, which the tensors called ``names`` are."""
     if not names:
         return lines
     ranks = {**ranks} | {
@@ -239,22 +256,41 @@ def rewrite_pairs_as_complex(
     words = ComplexRewriter(names, ranks)
 
     def said(line: Line) -> Line:
-        if line.tree is None:
-            raise PairsNeeded
-        value, kind = words.of(line.tree)
-        own = line.shape is not None and page(line.of)
-        if kind == COMPLEX or (line.target != own and (kind == PAIRS) != (own in words.names)):
-            raise PairsNeeded
-        if kind == PAIRS:
+        own = page(line.of) in names if line.shape is not None else None
+        value, pairs = (None, bool(own)) if line.tree is None else words.line(line.tree, own)
+        if pairs:
             words.names.add(line.target)
-        return replace(line, text=shown(shorten_expression(value)))
+        return line if value is None else replace(line, text=shown(shorten_expression(value)))
 
-    try:
-        forward = tuple(map(said, lines.forward))
-        ends = {line.target for line in forward if line.of in lines.seeds} & words.names
-        words.names |= {seed for end, seed in lines.seeds.items() if seed and ends}
-        back = tuple(map(said, lines.lines))
-        gradients = {name: said(line) for name, line in lines.gradients.items()}
-    except PairsNeeded:
-        return lines
+    forward = tuple(map(said, lines.forward))
+    ends = {line.target for line in forward if line.of in lines.seeds} & words.names
+    words.names |= {seed for end, seed in lines.seeds.items() if seed and ends}
+    back = tuple(map(said, lines.lines))
+    gradients = {name: said(line) for name, line in lines.gradients.items()}
     return replace(lines, forward=forward, lines=back, gradients=gradients)
+
+
+def write_step_of_complex(
+    writer: SourceWriter, step: Apply, plain: Callable[[Apply], SyntaxNode], complexes: Collection[str]
+) -> SyntaxNode:
+    """A step in complex words, which the tensors called ``complexes`` are; one of real tensors as ``plain`` has it."""
+    result, read = step.result.name in complexes, [name in complexes for name in step.tensors]
+    if not (result or any(read)):
+        return plain(step)
+
+    def as_pairs(node: SyntaxNode) -> SyntaxNode:
+        return call(AS_PAIRS, node) if isinstance(node, Name) and node.name in complexes else node
+
+    def seen_through(node: SyntaxNode) -> SyntaxNode:
+        match node:
+            case PythonCall(Name(word), [Name(name)], []) if word == AS_COMPLEX and name in complexes:
+                return Name(name)
+        return node
+
+    if isinstance(step.op, str) and (pairs := entry_named(step.op).traits.complex_pairs):
+        written = rewrite_tree(write_complex_step(writer, step), seen_through)
+        return call(AS_PAIRS, written) if "out" in pairs and not result else written
+    written = plain(step)
+    if not result:
+        return rewrite_tree(written, as_pairs)
+    return written if any(read) else call(AS_COMPLEX, method(written, "contiguous"))

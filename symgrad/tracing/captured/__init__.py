@@ -78,7 +78,7 @@ class Capture(RecordedProgram, Listed):
     ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
     ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived; ``conventions`` the steps
     at which pullbacks took torch's own numbers, because there is no derivative at this point, each with the reason;
-    ``complexes`` the inputs that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a
+    ``complexes`` the tensors that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a
     last axis.
     """
 

@@ -19,16 +19,16 @@ import numpy as np
 from symgrad.backward.code import write_with_modules
 from symgrad.backward.forward_lines import write_pullback_code
 from symgrad.backward.page_names import write_apply_call
+from symgrad.backward.simplify.complex_lines import write_step_of_complex
 from symgrad.closed_form.number_code import NoForm
-from symgrad.closed_form.source_code import SourceWriter, write_complex_step, write_constant
+from symgrad.closed_form.source_code import SourceWriter, write_constant
 from symgrad.errors import SymgradError
 from symgrad.language import arguments
 from symgrad.language.python_text import method, to_code, write_python
-from symgrad.language.syntax_tree import PythonCall
-from symgrad.language.trees import replace_names, rewrite_tree
+from symgrad.language.trees import replace_names
 from symgrad.notation.tree import Name, SyntaxNode
 from symgrad.numeric import Array, Values
-from symgrad.ops import entry_named, entry_of
+from symgrad.ops import entry_of
 from symgrad.ops.lookup import has_role
 from symgrad.program import Apply, Argument, Constant, Program, Pullback, Role
 from symgrad.render.numbers import count_noun
@@ -85,6 +85,11 @@ class RecordedProgram:
     def data(self) -> tuple[str, ...]:
         """What is given and not differentiated by: integers, buffers, random numbers."""
         return tuple(self.labels[t.name] for t in self.recording.inputs if t.name not in self.wanted)
+
+    @property
+    def complex_inputs(self) -> frozenset[str]:
+        """The inputs that are complex in torch."""
+        return self.complexes & {tensor.name for tensor in self.recording.inputs}
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -166,29 +171,19 @@ NAME = re.compile(r"(?<![\w.])[^\W\d]\w*(?![\w(])")
 """A name in a formula, but for what stands behind a dot, and what is called."""
 
 
-def see_through_pairs(node: SyntaxNode) -> SyntaxNode:
-    """z, of ``view_as_complex(z)``: to the reader they are complex numbers."""
-    match node:
-        case PythonCall(Name("view_as_complex"), [Name() as pairs]):
-            return pairs
-    return node
-
-
 class StepFormatter(SourceWriter):
     """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
 
-    ``pulled`` are the texts of steps of a recorded backward; ``spoken``: complex numbers are no pairs to the reader.
+    ``pulled`` are the texts of steps of a recorded backward; ``complexes`` are numbers to the reader, and no pairs.
     """
 
     told: frozenset[str] = frozenset()
     pulled: Mapping[str, str] = {}
-    spoken = False
+    complexes: frozenset[str] = frozenset()
 
     def step(self, step: Apply) -> SyntaxNode:
-        """One operation; of complex numbers, where the inputs are, though they are pairs here."""
-        if not (self.spoken and isinstance(step.op, str) and entry_named(step.op).traits.complex_pairs):
-            return super().step(step)
-        return rewrite_tree(write_complex_step(self, step), see_through_pairs)
+        """One operation; of complex numbers, where they are, though they are pairs here."""
+        return write_step_of_complex(self, step, super().step, self.complexes)
 
     def maker(self, argument: Argument) -> None:
         """Every step has a line of its own."""
@@ -218,7 +213,7 @@ class StepWriter:
     def __init__(self, program: RecordedProgram) -> None:
         self.labels, self.writer = program.labels, StepFormatter(program.recording)
         self.writer.told = frozenset(program.labels)
-        self.writer.pulled, self.writer.spoken = program.pulled, bool(program.complexes)
+        self.writer.pulled, self.writer.complexes = program.pulled, program.complexes
 
     def text(self, step: Apply, other: Mapping[str, str] | None = None) -> str:
         """``h = relu(t1)``."""

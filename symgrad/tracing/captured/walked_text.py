@@ -189,7 +189,7 @@ class WalkedText:
         if not isinstance(output, torch.Tensor):
             raise UnsupportedText("it gives no tensor")
         captured, seed = self.capture(given, draws)
-        if captured.complexes - self.pairs or any(map(captured.boxed, captured.wanted)):
+        if captured.complex_inputs - self.pairs or any(map(captured.boxed, captured.wanted)):
             raise UnsupportedText("a step of it has no derivation here")
         program = relabel_program(captured.single(), captured.labels)
         read, size = {tensor.name for tensor in program.inputs}, sp.Integer

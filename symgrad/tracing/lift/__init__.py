@@ -24,7 +24,7 @@ from symgrad.language.binding import TOLD, Argument, Ref, bind_arguments, resolv
 from symgrad.language.builder import StepOperand
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import Last
-from symgrad.ops.lookup import has_role
+from symgrad.ops.lookup import entry_of, has_role
 from symgrad.program import SEEDS, Apply, Program, Role, free_name
 from symgrad.program import Argument as StepArgument
 from symgrad.tracing.record.trace import Node, SourceLine, map_nested
@@ -148,8 +148,14 @@ class LiftedProgram:
 
     @property
     def complexes(self) -> frozenset[str]:
-        """The inputs that are complex in torch, and pairs (re, im) here."""
-        return frozenset(name for name, node in self.nodes.items() if node.held.is_complex())
+        """The tensors that are complex in torch, and pairs (re, im) here.
+
+        A result that is read as a real tensor of pairs, too, is none of them.
+        """
+        refs, entries = self.refs.values(), [(step.result.name, entry_of(step.op)) for step in self.program.steps]
+        paired = {name for name, op in entries if op is not None and "out" in op.traits.complex_pairs}
+        made = (paired | {ref.name for ref in refs if ref.complex}) - {ref.name for ref in refs if not ref.complex}
+        return frozenset(made | {name for name, node in self.nodes.items() if node.held.is_complex()})
 
 
 def identifier(label: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import Setting, SymgradError, UnsupportedError
 from symgrad.explanation.singular import Passage, births
-from symgrad.language.inference import complex_notes
+from symgrad.language.inference import PAIRS, complex_notes
 from symgrad.numeric.exact import as_float
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
 from symgrad.tracing.captured import Capture
@@ -155,7 +155,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
         kind=scene.kind,
         told=told,
         letter=letter,
-        lead=() if repeated else complex_notes(spoken),
+        lead=() if repeated else complex_notes(spoken) or ((PAIRS,) if program.complexes else ()),
         picture="".join(draw_sweep(program, seeds, ways) for ways in drawn if ways.parts),
         entries=write_entry_equations(program, told.source) if scene.watch.pictures else None,
         left_out=tuple(program.labels[n] for n in targets if not scene.watch.wants(program.labels[n])),

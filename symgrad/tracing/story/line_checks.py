@@ -118,7 +118,7 @@ class LineEvaluation:
             return line.text  # the cotangents of tensors that the user has named are told
         told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
         alone, longest = None, LONGEST if told is None else min(LONGEST, told - 1)
-        if len(program.ends) == 1 and lines.letter == program.recording.seed and not program.complexes:
+        if len(program.ends) == 1 and lines.letter == program.recording.seed and not program.complex_inputs:
             with suppress(SymgradError):
                 alone = program.closed_form(program.labels[own], longest=longest)
         if alone is not None and "; " not in alone:  # a form with a definition is no line
