@@ -71,6 +71,14 @@ x = torch.arange(6.0, requires_grad=True)
 (torch.fft.fft(z * 2).abs() ** 2).sum().backward()
 (torch.fft.rfft(x).abs() ** 2).sum().backward()
 """
+SPECTRAL = """import torch
+x, y = torch.randn(2, 3, 8, requires_grad=True), torch.randn(2, 3, 8)
+w = torch.randn(3, 4, 3, dtype=torch.cfloat, requires_grad=True)
+(torch.fft.rfft(x) - torch.fft.rfft(y)).abs().mean().backward()
+modes = torch.einsum("bix,iox->box", torch.fft.rfft(x)[:, :, :3], w)
+(torch.fft.irfft(torch.cat([modes, torch.zeros(2, 4, 2)], 2), n=8) ** 2).mean().backward()
+"""
+"""What is complex between real numbers: the lines say so, and view_as_real where a part needs pairs."""
 NUMBERS = """import torch
 x, w = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
 (x.mean() + w.sum()).backward()
@@ -96,7 +104,9 @@ x = torch.tensor([1.0, 2.0], requires_grad=True)
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    "source", [ROWS, SPOKEN, NUMBERS, DEFINED, BOX], ids=["rows", "spoken", "numbers", "defined", "box"]
+    "source",
+    [ROWS, SPOKEN, SPECTRAL, NUMBERS, DEFINED, BOX],
+    ids=["rows", "spoken", "spectral", "numbers", "defined", "box"],
 )
 def test_lines_that_once_did_not_run(source: str, tmp_path: Path) -> None:
     forget_lines()

@@ -18,7 +18,7 @@ from symgrad.backward.simplify.broadcasting import AS_COMPLEX, AS_PAIRS, is_zero
 from symgrad.backward.simplify.concat import PAD
 from symgrad.closed_form.source_code import SourceWriter, write_complex_step
 from symgrad.language.python_text import COLON, NEW_AXIS, call, is_comparison, method, write_python
-from symgrad.language.syntax_tree import Attribute, Keyword, Literal, PythonCall, Slice, Subscript, Unary
+from symgrad.language.syntax_tree import Attribute, Items, Keyword, Literal, PythonCall, Slice, Subscript, Unary
 from symgrad.language.trees import called_word, is_tensor_free, owner_name, rewrite_tree
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.ops import entry_named, find, operations
@@ -116,10 +116,8 @@ class ComplexRewriter:
             return inner if kind == PAIRS else self.untouched(node), COMPLEX
         if write_python(node.function) == OF_HALVES:
             return self.of_halves(*node.positional)
-        if (place := is_real_pad(node)) is not None:
-            half = find_real_factor(self.plain(node.positional[0])[0])
-            if half is not None:
-                return (real_to_complex(half) if place else multiply_by_i(half)), PAIRS
+        if (padded := self.padded(node)) is not None:
+            return padded, PAIRS
         if (meant := drop_conversion(node)) is not None:
             return self.of(meant)
         if is_zero(node):
@@ -135,6 +133,19 @@ class ComplexRewriter:
         keywords = tuple(Keyword(k.name, self.untouched(k.value)) for k in node.keywords)
         found = PythonCall(function, tuple(part for part, _ in given), keywords)
         return found, complex_kind(word, spelling, max(kinds, default=REAL))
+
+    def padded(self, node: PythonCall) -> SyntaxNode | None:
+        """``a + 0j``, of ``pad(a[:, None], (0, 1))``; pairs with zeros along their other axes; None of other calls."""
+        match node:
+            case PythonCall(Name(word), [value, Items((first, last, *others))], []) if word == PAD:
+                inner, kind = self.of(value)
+                margins = write_python(first), write_python(last)
+                if kind == PAIRS and margins == ("0", "0"):
+                    return call(PAD, inner, Items(tuple(others))) if others else inner
+                half = find_real_factor(inner) if kind == REAL and not others else None
+                if half is not None and margins in (("0", "1"), ("1", "0")):
+                    return real_to_complex(half) if margins[1] == "1" else multiply_by_i(half)
+        return None
 
     def of_halves(self, real: SyntaxNode, imag: SyntaxNode) -> Spoken:
         """torch.complex(a, zeros_like(a)) → a + 0j, torch.complex(zeros_like(a), a) → 1j * a"""
@@ -190,13 +201,6 @@ def find_half(items: Sequence[SyntaxNode], rank: int) -> str | None:
     if len(items) != rank or {*others} - {COLON} or not isinstance(last, Literal):
         return None
     return dict(enumerate(HALVES)).get(last.value)  # type: ignore[arg-type]  # what is no place has none
-
-
-def is_real_pad(node: PythonCall) -> bool | None:
-    """Whether ``pad(a[:, None], (0, 1))`` puts a real part beside an imaginary one of 0; None for other calls."""
-    if write_python(node.function) != PAD or len(node.positional) != 2 or node.keywords:
-        return None
-    return {"(0, 1)": True, "(1, 0)": False}.get(write_python(node.positional[1]))
 
 
 def real_to_complex(real: SyntaxNode) -> SyntaxNode:
