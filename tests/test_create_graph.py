@@ -273,3 +273,29 @@ f().backward()
     assert "v_net[0].weight = " in lines
     assert "v_d['a.b'] = " in lines
     assert "__" not in lines
+
+
+def test_no_two_tensors_of_a_gradient_of_gradients_have_one_name(tmp_path: Path) -> None:
+    """What is only broadcast is not listed: its cotangent had the name of one that is, and v_t2 = v_t2 stood there."""
+    source = """
+import torch
+torch.manual_seed(0)
+w = [torch.randn(s, requires_grad=True) for s in ((1, 4), (4,), (4, 1), (1,))]
+net = lambda w: torch.relu(torch.randn(5, 1) @ w[0] + w[1]) @ w[2] + w[3]
+loss = 0.0
+for task in range(2):
+    fast = w
+    for step in range(2):
+        g = torch.autograd.grad((net(fast) ** 2).mean(), fast, create_graph=True)
+        fast = [p - 0.1 * q for p, q in zip(fast, g)]
+    loss = loss + (net(fast) ** 2).mean()
+loss.backward()
+"""
+    path = tmp_path / "script.py"
+    path.write_text(source, encoding="utf-8")
+    for call in run_script(str(path), []).calls:
+        made = [line.partition(" = ")[0] for line in (*call.program, *call.told.lines)]
+        assert len(set(made)) == len(made), [name for name in made if made.count(name) > 1]
+        scalars = {line.partition(" = ")[0] for line in call.program if "mean(" in line}
+        broadcast = [line for line in call.program if line.startswith("v_") and ".sum(0)" in line]
+        assert not [line for line in broadcast for name in scalars if f" v_{name}.sum(0)" in line]

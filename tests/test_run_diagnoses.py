@@ -550,3 +550,16 @@ def test_a_tangent_of_forward_mode_is_refused_with_its_reason(tmp_path) -> None:
     (event,) = session.events
     assert not event.explained
     assert "depends on more than its arguments" in event.notes[0]
+
+
+@pytest.mark.parametrize("view", ["h[:, :2]", "h.expand(6, 4)[:, :2]", "h.view(6, 4)[:, :2].T.T", "h[:, :2] + 0"])
+def test_a_path_that_is_cut_behind_a_view_is_told_by_its_leaves(tmp_path, view):
+    """Torch calls a view of what has a gradient a leaf where gradients are off; it was "one path from a leaf"."""
+    source = f"""
+net, x = torch.nn.Linear(3, 4), torch.ones(6, 3)
+h = net(x)
+with torch.no_grad():
+    a = {view} + 1
+(h[:, :2] * a).sum().backward()
+"""
+    assert "one path from weight, bias was cut in line" in " ".join(tell(tmp_path, source).split())

@@ -98,10 +98,13 @@ def assign_labels(
         if first is not None and first[0] in made:  # bases[:, 1:] of an older bases; mu.weight is a module's
             found[given.name] = free_name((f"{first[0]}_0",), taken)
             taken.add(found[given.name])
-    for name, (letter, tensor) in cotangents.items():
-        if found.get(name, name) == name:
-            found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken - {name})
-            taken.add(found[name])
+    unclaimed = [name for name in cotangents if found.get(name, name) == name]
+    taken -= set(unclaimed)
+    for name in unclaimed:
+        letter, tensor = cotangents[name]
+        shown = found.get(tensor) or free_name((tensor,), taken)  # one that is not told has no number on the page
+        found[name] = free_name((f"{letter}_{shown}",), taken)
+        taken.add(found[name])
     return found
 
 

@@ -212,6 +212,8 @@ class Recorder(TorchFunctionMode):
         if tensor.requires_grad and not self.forwards:
             node = self._source(tensor, cut)
             node.made_by = call.spelling if node.kind == "leaf" else node.made_by
+            if cut is not None and tensor._is_view():  # without gradients torch calls it a leaf, and what it views is
+                node.leaves = cut.leaves
             return node
         node = self._source(tensor, cut) if tensor.requires_grad else detached_node("data", tensor, where, cut=cut)
         node.parts, node.made_of = aliases.index_chain(call), aliases.only_source(sources)
