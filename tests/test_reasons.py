@@ -149,6 +149,21 @@ def test_the_reason_in_a_run(tmp_path: Path, body: str, said: str) -> None:
     assert said in told(tmp_path, body)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "lp = (w[None] * torch.ones(3, 1)).log_softmax(1)\n((lp.detach().exp() * (lp.detach() - lp)).sum(1) / 3).sum().backward()",
+        "h = w.tanh()\n((h - h.detach()) ** 2).sum().backward()",
+    ],
+)  # fmt: skip
+def test_a_detached_value_that_moves_along_is_no_reason(tmp_path: Path, body: str) -> None:
+    """lp.detach() − lp is 0 whatever w is, but its slope is not: of the policy's own divergence that was said."""
+    page = told(tmp_path, body)
+    assert "vᵀJ with respect to w is 0" in page
+    assert "add up to" not in page.replace("they add up to vᵀJ", "")
+    assert "stays the same" not in page
+
+
 def test_a_leaf_that_was_reached_is_given_no_reason(tmp_path: Path) -> None:
     assert "None:" not in told(tmp_path, "h = w.detach()\nh.requires_grad = True\n(w * h).sum().backward()\nw.grad\n")
 

@@ -21,9 +21,9 @@ from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.singular import ENOUGH, Point, explain_zero, vanishes
 from symgrad.numeric import Array, Values, as_float, forward, forward_from, is_finite
 from symgrad.numeric.vector_products import Pull
-from symgrad.ops.lookup import entry_of
+from symgrad.ops.lookup import entry_of, has_role
 from symgrad.oracles.digits import Lost, PreciseGradients
-from symgrad.program import Apply, Program
+from symgrad.program import Apply, Program, Role
 
 CLOSE = 1e-9
 """Numbers this close are equal, relative to the largest."""
@@ -207,9 +207,11 @@ class Vanishing:
     def _points(self, part: Program, name: str) -> Iterator[Array]:
         """What a part comes to where its input is moved; far away, too, where it may be flat only near by.
 
-        None at all where far away it has no value, or where it reads what is held.
+        None at all where far away it has no value, or where it reads what is held: a detached value of the input
+        moves with it, and its slope does not.
         """
-        if self.held & part.relevant:
+        detached = {step.result.name for step in part.steps if has_role(step.op, Role.CUTS)}
+        if (self.held | detached & part.reached((name,))) & part.relevant:
             return
         on_the_way = flowing(part, (name,)) & part.relevant
         if not all(_smooth(step) for step in part.steps if step.result.name in on_the_way):
