@@ -115,6 +115,19 @@ def test_what_a_loop_left_behind_names_no_parameter(tmp_path, made):
     assert [leaf.name for leaf in session.calls[0].leaves] == ["net[0].weight", "net[0].bias"]
 
 
+def test_what_is_bound_after_a_call_gives_no_name_to_what_a_loop_left_behind(tmp_path):
+    """The p of the last line is not that of the loop: in the second turn the last parameter was called p."""
+    body = (
+        "net = nn.Sequential(nn.Linear(2, 1), nn.Tanh())\nfor turn in range(2):\n"
+        "    net(torch.rand(3, 2)).sum().backward()\n    for p in net.parameters():\n        p.data.mul_(1)\n"
+        "p = torch.ones(2, requires_grad=True)\np.exp().sum().backward()\n"
+    )
+    session, _ = play_network(tmp_path, body)
+    assert [[leaf.name for leaf in call.leaves] for call in session.calls] == [["net[0].weight", "net[0].bias"]] * 2 + [
+        ["p"]
+    ]
+
+
 @pytest.mark.parametrize(
     ("read", "name"),
     [

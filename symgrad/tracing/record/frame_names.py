@@ -126,8 +126,14 @@ def index_bound_names(file: str) -> tuple[Bound, Bound]:
     scopes = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
     local = {id(part) for scope in scopes for part in ast.walk(scope) if part is not scope}
     loops = tuple((names, *line_range(node)) for node, names in targets)
-    outside = (names_bound_outside((n for n in nodes if id(n) not in local), bound), 1, sys.maxsize)
-    return loops, (outside, *((names_bound_outside(ast.walk(scope), bound), *line_range(scope)) for scope in scopes))
+    turns = [line_range(node) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor, ast.While))]
+    outside = [
+        (frozenset({node.id}), min([node.lineno, *(a for a, b in turns if a <= node.lineno <= b)]), sys.maxsize)
+        for node in nodes
+        if id(node) not in local and isinstance(node, ast.Name) and names_bound_outside([node], bound)
+    ]  # from its line on, or from the loop's that comes back to it
+    inner = ((names_bound_outside(ast.walk(scope), bound), *line_range(scope)) for scope in scopes)
+    return loops, (*outside, *inner)
 
 
 def names_bound_outside(nodes: Iterable[ast.AST], bound: Collection[int]) -> frozenset[str]:
