@@ -507,3 +507,33 @@ def test_a_share_is_weighed_at_the_far_end_of_a_long_program(share: float, said:
     found = check_backward(wrong, text, only="value", x=randn(3, 4), w=randn(4, seed=1)).findings
     assert [f.kind for f in found] == ["scaled"] * bool(said)
     assert all(f"the gradient of t2 through d = sub(x, t2) {said} it should be" in f.message for f in found)
+
+
+def test_a_pair_may_return_none_for_an_input_without_a_gradient():
+    x, classes = np.random.default_rng(0).standard_normal((4, 3)), np.array([0, 2, 1, 1])
+    rows = np.arange(4)
+
+    def loss(x, y):
+        return -np.log((np.exp(x) / np.exp(x).sum(1, keepdims=True))[rows, y]).mean()
+
+    def slope(v, x, y):
+        p = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+        p[rows, y] -= 1
+        return v * p / len(y)
+
+    text = "F.cross_entropy(x, y)"
+    for returned in (lambda v, x, y: slope(v, x, y), lambda v, x, y: (slope(v, x, y), None)):
+        assert check_backward((loss, returned), text, x=x, y=classes).passed
+    wrong = check_backward((loss, lambda v, x, y: (slope(v, x, y) * 2, None)), text, x=x, y=classes)
+    assert [finding.kind for finding in wrong.findings] == ["scaled"]
+
+
+def test_what_was_found_in_the_forward_pass_is_no_product():
+    backward = with_ctx(
+        lambda ctx, x: (ctx.save_for_backward(x.sort(-1).indices), x.sort(-1).values)[1],
+        lambda ctx, v: v.gather(-1, ctx.saved_tensors[0]),
+    )
+    report = check_backward(backward, "torch.sort(x, dim=-1).values", x=torch.tensor([[0.3, -0.1, 0.2, 0.7]]), seed=1)
+    said = " ".join(finding.message for finding in report.findings)
+    assert "n_out[0," in said
+    assert "n·out" not in said

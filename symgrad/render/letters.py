@@ -103,8 +103,8 @@ class Names:
         return name == self.seed or name.startswith(self.back)
 
     def name(self, tensor: str) -> str:
-        """What a tensor is called on the page."""
-        return self.called.get(tensor, tensor)
+        """What a tensor is called on the page; ``n·out``, found in the forward pass, is no product of two."""
+        return self.called.get(tensor, tensor.replace("·", "_"))
 
     def _with(self, axes: Sequence[Index], wanted: Sequence[str], left: bool = True) -> Names:
         letters = dict(self.letters)
