@@ -372,6 +372,20 @@ def test_what_torch_turns_before_it_reads_it_is_called_so(tmp_path):
     assert not any(role.startswith("data") for role in session.calls[0].roles)
 
 
+@pytest.mark.parametrize("view", ["z.T", "z.mT", "c.real", "z.H"])
+def test_a_property_that_a_function_is_given_is_called_without_brackets(tmp_path, view):
+    """It was z.T() in the line of the matrices."""
+    body = f"""
+x, y, z = torch.randn(2, 3, requires_grad=True), torch.randn(3, 4), torch.randn(2, 4)
+c = torch.randn(4, 2, dtype=torch.complex64)
+torch.linalg.multi_dot((x, y, {view})).trace().backward()
+"""
+    session, _ = play_network(tmp_path, body)
+    said = " ".join((*session.calls[0].told.forward, *session.calls[0].told.forms.values()))
+    assert f"@ {view}" in said
+    assert "()" not in said.replace("trace()", "")
+
+
 def test_two_values_on_the_right_have_the_two_names_on_the_left(tmp_path):
     body = (
         "w = torch.randn(2, requires_grad=True)\ni, f = w * 2, w * 3\ni, f = torch.sigmoid(i), torch.tanh(f)\n"

@@ -18,7 +18,7 @@ from torch.utils.weak import WeakIdRef, WeakTensorKeyDictionary
 
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import SHARING
-from symgrad.tracing.record.spelling import plain_word
+from symgrad.tracing.record.spelling import PROPERTIES, plain_word
 from symgrad.tracing.record.trace import NOBODY, Node, SourceLine, TorchCall, holds_same_numbers, real_precision
 
 SOME = 8
@@ -276,6 +276,8 @@ def find_data_view(call: TorchCall, made: Any, index: int) -> tuple[Node, str] |
         return (base, f"[{index}]") if numbers in ([], [0]) else None
     if (base.shape, base.held.stride()) == (tuple(made.shape), made.stride()):
         return base, ""
+    if word in PROPERTIES:
+        return base, f".{word}"
     sizes = numbers[0] if len(numbers) == 1 and isinstance(numbers[0], (tuple, list)) else numbers
     return (base, f".{word}({', '.join(map(str, sizes))})") if all(type(n) is int for n in sizes) else None
 
