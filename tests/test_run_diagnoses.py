@@ -563,3 +563,24 @@ with torch.no_grad():
 (h[:, :2] * a).sum().backward()
 """
     assert "one path from weight, bias was cut in line" in " ".join(tell(tmp_path, source).split())
+
+
+def test_a_backward_that_was_only_counted_may_have_filled_a_gradient(tmp_path):
+    """The recorder rests after three equal calls: the first of line 7 left its gradient, and line 4 was named."""
+    source = """
+w = torch.ones(3, requires_grad=True)
+for turn in range(3):
+    (w * 2).sum().backward()
+w.grad = None
+for turn in range(3):
+    w.exp().sum().backward()
+"""
+    session, _ = play(tmp_path, source)
+    assert [call.number for call in session.calls] == [1, 2, 3, 5, 6]
+    held = [note for call in session.calls for note in call.notes if "still held" in note]
+    assert [note.partition("value from ")[2].partition(";")[0] for note in held] == [
+        "this line before",
+        "this line before",
+        "earlier lines",
+        "this line before",
+    ]

@@ -252,7 +252,7 @@ def remember_call(scene: Scene, ran: bool) -> None:
         node.freed = node.freed or scene.where
     for _, tensor in scene.leaves if scene.kind == "backward" else ():
         if tensor.is_leaf and tensor.grad is not None and grad_state(tensor.grad) != scene.stood.get(id(tensor)):
-            _, known = scene.watch.filled.get(tensor, (None, "a leaf"))
+            _, known, _ = scene.watch.filled.get(tensor, (None, "a leaf", 0))
             scene.watch.note_filled(tensor, scene.where, scene.sight.get(id(tensor)) or known)
 
 

@@ -207,7 +207,8 @@ class History:
         self.sampling, self.patience, self.pictures = Sampling(CallSelection(call, every)), patience, pictures
         self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}
-        self.filled = notes_by_tensor()  # which line filled .grad of a leaf, and what that was called then
+        self.filled = notes_by_tensor()  # which line filled .grad of a leaf, what that was called then, in which call
+        self.unseen: dict[tuple[str, int], int] = {}  # lines of backwards that were only counted, the last of each
         self.filled_names: dict[str, SourceLine] = {}  # the same by these names, also of leaves that are gone
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()
@@ -311,7 +312,7 @@ class History:
 
     def note_filled(self, tensor: Any, where: SourceLine, name: str) -> None:
         """The line ``where`` put there what ``.grad`` of a leaf holds now."""
-        self.filled[tensor], self.filled_names[name] = (where, name), where
+        self.filled[tensor], self.filled_names[name] = (where, name, self.number), where
 
     def say(self, event: CallEvent | Note) -> None:
         """Keep an event and pass it on."""

@@ -74,11 +74,12 @@ def explain_accumulation(call: Findings) -> list[str]:
 
 
 def name_previous_writer(scene: Scene, tensors: list[Any]) -> str:
-    """The line that filled ``.grad`` of all these leaves, if it was one."""
+    """The line that filled ``.grad`` of all these leaves, if it was one: a call that was only counted may have, too."""
 
     def place(tensor: Any) -> str:
-        where, _ = scene.watch.filled.get(tensor, (None, ""))
-        if where is None:
+        where, _, number = scene.watch.filled.get(tensor, (None, "", 0))
+        since = {line for line, last in scene.watch.unseen.items() if last > number}
+        if where is None or since - {(where.file, where.line)}:
             return "earlier lines"
         if (where.file, where.line) == (scene.where.file, scene.where.line):
             return "this line before"

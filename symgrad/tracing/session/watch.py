@@ -136,6 +136,8 @@ class WatchedRun(History):
         if self.within:
             return call(run, args, keywords)
         at = frames.current_position()
+        if kind == "backward":
+            self.unseen[at.file, at.line] = self.number
         program = guard(self.sampling.meet, at, backward_outputs(args, keywords))
         self.busy, said = True, False
         self.hand_on(*self.onward)
@@ -266,7 +268,7 @@ class WatchedRun(History):
 
     def written(self, spelling: str, tensor: Any, where: SourceLine) -> None:
         """Something was written in place; if it is a gradient, say so."""
-        for leaf, (_, name) in self.filled.items():
+        for leaf, (_, name, _) in self.filled.items():
             if leaf.grad is tensor and "grad" in where.text:
                 by_torch = frames.called_by_torch()  # one note for all leaves
                 clips = remarks.explain_clipping(frames.find_torch_variables(*remarks.CLIPPING)) if by_torch else ""
