@@ -36,12 +36,13 @@ from symgrad.language.trees import (
     FormCode,
     build_fraction,
     called_word,
+    is_natural,
     is_tensor_free,
     rewrite_tree,
     split_fraction,
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
-from symgrad.ops import TABLE, entry_of, find
+from symgrad.ops import entry_of, find
 from symgrad.program import Program
 
 LARGE = np.array([-1e3, 1e3])
@@ -111,7 +112,7 @@ def product_to_where(node: SyntaxNode) -> SyntaxNode:
     conditions = [factor for factor in above if compares_entries(factor)]
     rest = [factor for factor in above if not compares_entries(factor)]
     chosen = build_fraction((rest, below)) if conditions and (rest or below) else None
-    if chosen is None or not may_be_nonfinite(chosen):
+    if chosen is None or is_always_finite(FormCode(chosen)):
         return rebuild_node(node, product_to_where)
     return call("where", reduce(partial(Binary, "&"), conditions), product_to_where(chosen), 0)
 
@@ -123,22 +124,38 @@ def compares_entries(node: SyntaxNode) -> bool:
     return is_comparison(node)
 
 
+def is_always_finite(form: FormCode) -> bool:
+    """Whether a form is finite wherever what it reads is: it divides by numbers alone, and takes no root or logarithm.
+
+    >>> from symgrad.language.trees import read_form
+    >>> [is_always_finite(read_form(text)) for text in ("v * (1 - out ** 2) / 4", "v / a0", "v / a0.norm()")]
+    [True, False, False]
+    """
+    return not any(map(may_be_nonfinite, form.nodes()))
+
+
 def may_be_nonfinite(node: SyntaxNode) -> bool:
-    """Whether something may have no finite value: it is divided by a tensor, not a count, or a function ends there."""
-    below = [n.right for n in walk(node) if isinstance(n, Binary) and n.sign == "/"]
-    called = [n.function for n in walk(node) if isinstance(n, PythonCall)]
-    return any(map(may_be_zero, below)) or any(has_bounded_domain(called_word(f)) for f in called)
+    """Whether one node may make something that has no finite value: of a tensor, not a count, or a function ends."""
+    match node:
+        case PythonCall(function):
+            return has_bounded_domain(called_word(function))
+        case Binary("/" | "%" | "//", _, below):
+            return may_be_zero(below)
+        case Binary("**", base, power):
+            return not (is_natural(power) or is_tensor_free(base))
+    return False
 
 
 @cache
 def has_bounded_domain(word: str) -> bool:
-    """Whether a function of one tensor has no value at some number, as a logarithm, or none that a float holds.
+    """Whether a function has no value at some number, or matrix, as a logarithm, or none that a float holds.
 
-    >>> [has_bounded_domain(word) for word in ("log", "rsqrt", "exp", "sin", "sum")]
-    [True, True, True, False, False]
+    >>> [has_bounded_domain(word) for word in ("log", "rsqrt", "exp", "inverse", "sin", "sum")]
+    [True, True, True, True, False, False]
     """
-    entry, own = TABLE.get(word), getattr(np, word, None)
-    if entry is not None and len(entry.operands) == 1 and entry.domain_of(entry.operands[0]).ends:
+    entry, own = find(word), getattr(np, word, None)
+    domains = () if entry is None else map(entry.domain_of, entry.operands)
+    if any(domain.ends or domain.matrix for domain in domains) or (entry is not None and entry.limits.edges):
         return True
     with np.errstate(all="ignore"):
         return isinstance(own, np.ufunc) and own.nin == 1 and not np.isfinite(own(LARGE)).all()
@@ -147,29 +164,6 @@ def has_bounded_domain(word: str) -> bool:
 def may_be_zero(node: SyntaxNode) -> bool:
     """Whether a tensor is read; a size is none, nor is π, and a condition keeps what holds it from 0, or is counted."""
     return not is_tensor_free(node) and not any(map(is_comparison, walk(node)))
-
-
-def is_always_finite(form: FormCode) -> bool:
-    """Whether a form is finite wherever what it reads is: it divides by numbers alone, and takes no root or logarithm.
-
-    >>> from symgrad.language.trees import read_form
-    >>> [is_always_finite(read_form(text)) for text in ("v * (1 - out ** 2) / 4", "v / a0", "v / a0.norm()")]
-    [True, False, False]
-    """
-    return all(map(is_finite_node, form.nodes()))
-
-
-def is_finite_node(node: SyntaxNode) -> bool:
-    """Whether one node of a text makes nothing infinite or undefined."""
-    if isinstance(node, PythonCall):
-        entry = find(called_word(node.function))
-        return entry is not None and not entry.domain and not entry.limits.edges
-    if isinstance(node, Binary) and node.sign in ("/", "%", "//"):
-        return isinstance(node.right, Literal) and bool(node.right.value)
-    if isinstance(node, Binary) and node.sign == "**":
-        power = node.right.value if isinstance(node.right, Literal) else -1
-        return isinstance(power, int) and power >= 0
-    return True
 
 
 def use_letters(program: Program, wanted: str, form: FormCode) -> FormCode:
