@@ -35,6 +35,7 @@ RANK = "{}.ndim"
 BESIDE = {
     "isfinite": "x: np.isfinite(x)", "arange": "n: np.arange(n)", "eye": "n, m=None: np.eye(n, M=m)",
     "to": "x, like: x.astype(like.dtype)", "numel": "x: x.size",
+    "new_full": "x, size, value: np.full(size, value, dtype=x.dtype)",
 }  # fmt: skip
 """Words that lines have and that are no operation."""
 MODULES = {

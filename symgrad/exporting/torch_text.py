@@ -46,7 +46,7 @@ AGAIN = "  # differentiated again: saved tensors have to depend on the inputs"
 class DeviceSetter:
     """What torch makes of numbers alone, on the device and in the type of a tensor ``beside`` it.
 
-    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``. Of two numbers ``torch.where`` would make float32.
+    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``.
     """
 
     beside: str
@@ -63,17 +63,10 @@ class DeviceSetter:
                 if not any(option.name == "device" for option in options):
                     device = Keyword("device", to_code(f"{self.beside}.device"))
                     return replace(node, keywords=(*options, device))
-            case PythonCall(_, [condition, first, second]) if is_call_of(node, "torch.where"):
-                if is_tensor_free(first) and is_tensor_free(second):
-                    return replace(node, positional=(condition, self.typed(first), second))
             case PythonCall(_, [owner, *rest], options) if write_python(node.function) in MISREAD:
                 if any(option.name == "dim" for option in options):
                     return replace(node, positional=(method(owner, "contiguous"), *rest))
         return node
-
-    def typed(self, value: SyntaxNode) -> PythonCall:
-        """A number as a tensor of its own."""
-        return method(self.beside, "new_full", (), value)
 
 
 def is_call_of(value: SyntaxNode, name: str) -> bool:

@@ -4,6 +4,7 @@
     x.grad = (t > 0) @ w            →  x.grad = (t > 0).to(x) @ w
     v_t = m @ w, where m = t > 0    →  v_t = m.to(t) @ w
     v_t = 0.9 * one_hot(y, n)       →  v_t = 0.9 * one_hot(y, n).to(t)
+    v_t = where(t > 0, 1, 0.1)      →  v_t = where(t > 0, t.new_full((), 1), 0.1)
 
 torch multiplies matrices of one type, negates no condition, and divides whole numbers in its usual floats, which are
 coarser than a tensor of doubles. Comes in: the expression of a line, and the tensor that it belongs to. Goes out: the
@@ -13,6 +14,7 @@ same as torch wants it; the page says it without, since a condition is 1 or 0 th
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from enum import Enum
 
 from symgrad.backward.simplify.broadcasting import ELEMENTWISE, is_elementwise_call
@@ -188,8 +190,10 @@ class CastInserter:
             case PythonCall(Name(word), [condition, *branches]) if word in SPELLINGS:
                 if is_non_differentiable(SPELLINGS[word]):  # one_hot(y, n)
                     return node, HeldKind.WHOLE
-                if computes_truths(condition) and all(self.seen(branch)[1] is HeldKind.NUMBER for branch in branches):
-                    return self.cast(node), HeldKind.FLOAT
+                if SPELLINGS[word].traits.where_like and all(self.seen(b)[1] is HeldKind.NUMBER for b in branches):
+                    # of two numbers torch makes its usual floats, which have fewer digits
+                    first = method(self.like, "new_full", (), branches[0])
+                    return replace(node, positional=(condition, first, *branches[1:])), HeldKind.FLOAT
                 if word in TABLE and takes_numbers(word):  # abs(x > 0)
                     sides = map(self.seen, node.positional)
                     given = tuple(self.cast(side) if kind is HeldKind.TRUTH else side for side, kind in sides)
