@@ -24,16 +24,13 @@ from symgrad.closed_form.form import WRITTEN, find_views
 from symgrad.closed_form.fragments import (
     Axes,
     Fragment,
-    add_fragments,
+    align_all,
     align_axes,
-    broadcast_axes,
     call_method,
-    common_axis_order,
     drop_size_one_axes,
     fill_with_number,
     has_exact_axes,
     shape_in_scope,
-    split_signs,
     truths_as_numbers,
 )
 from symgrad.closed_form.number_code import NoForm, write_size
@@ -42,7 +39,7 @@ from symgrad.closed_form.rewriting.shorthands import Mean, Variance, is_boolean,
 from symgrad.closed_form.writing import RELATIONS, FormWriter
 from symgrad.closed_form.writing.sum_writers import ADDED_UP, MEAN
 from symgrad.errors import SymgradError
-from symgrad.functions import finite, nearest, side
+from symgrad.functions import side
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes, relation_of
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of, weight
@@ -55,9 +52,6 @@ from symgrad.shapes import Size, fill_sizes
 
 LONGEST = 3000
 """A longer text is read by nobody and parsed by nobody in time."""
-CALLS = {sp.atan2: "atan2", finite: "isfinite", nearest: "round", sp.floor: "floor"}
-"""Functions that no short notation has, by their names in torch."""
-BESSEL = {0: "i0", 1: "i1"}
 
 
 class ArrayWriter(FormWriter):
@@ -93,17 +87,11 @@ class ArrayWriter(FormWriter):
             return self.reduced(node, prefer)
         if node.is_Mul:
             return self.masked(node, prefer)
-        if node.is_Add:
-            return self.summed_up(node.args, prefer)
-        if isinstance(node, (Ravel, Unravel, sp.Mod)) or (isinstance(node, sp.floor) and not reads_tensor(node)):
+        if isinstance(node, (Ravel, Unravel, sp.Mod, sp.floor)):
             return self.numbered(node, prefer)
         if isinstance(node, side):
             (entry,), axes = self.together(node.args, prefer)
             return Fragment(call("copysign", call("ones_like", entry), entry), axes)
-        if node.func in CALLS:
-            return self.called(CALLS[node.func], node.args, prefer)
-        if isinstance(node, sp.besseli) and node.args[0] in BESSEL:
-            return self.called(BESSEL[node.args[0]], node.args[1:], prefer)
         raise NoForm
 
     def in_kind(self, code: SyntaxNode) -> SyntaxNode:
@@ -123,15 +111,8 @@ class ArrayWriter(FormWriter):
 
     def together(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[SyntaxNode], Axes]:
         """Expressions as operands that broadcast against each other, and their common axes."""
-        pieces = [self.write(node, prefer) for node in nodes]
-        target = sort_fragment_axes(pieces, prefer)
-        lined = [align_axes(piece, target) for piece in pieces]
-        return [piece.code for piece in lined], broadcast_axes(lined, target)
-
-    def called(self, name: str, nodes: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
-        """A function of torch."""
-        operands, axes = self.together(nodes, prefer)
-        return Fragment(call(name, *operands), axes)
+        lined, axes = align_in_order([self.write(node, prefer) for node in nodes], prefer)
+        return [piece.code for piece in lined], axes
 
     def in_whole_numbers(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[SyntaxNode], Axes]:
         """Positions and what they are compared with: whole numbers stay whole where nothing divides them."""
@@ -157,13 +138,10 @@ class ArrayWriter(FormWriter):
             raise NoForm
         number, _ = sp.Mul(*rest).as_coeff_Mul()
         pieces = [self.held(mask, prefer) for mask in masks]
-        inner = self.left_out(sp.Mul(*rest), prefer)
-        target = sort_fragment_axes([*pieces, inner], prefer)
-        lined = [align_axes(piece, target) for piece in (*pieces, inner)]
-        told = reduce(partial(Binary, "&"), (piece.code for piece in lined[:-1]))
-        axes = broadcast_axes(lined, target)
+        (*lined, inner), axes = align_in_order([*pieces, self.left_out(sp.Mul(*rest), prefer)], prefer)
+        told = reduce(partial(Binary, "&"), (piece.code for piece in lined))
         if sp.Mul(*rest) != number:
-            return Fragment(call("where", told, lined[-1].code, 0), axes)
+            return Fragment(call("where", told, inner.code, 0), axes)
         ones = self.in_kind(told)  # where(…, 1.0, 0) has torch's usual kind
         return Fragment(ones if number == 1 else Binary("*", to_code(float(number)), ones), axes)
 
@@ -174,11 +152,6 @@ class ArrayWriter(FormWriter):
             return self.write(node, prefer)
         finally:
             self._beside = before
-
-    def summed_up(self, terms: Sequence[Expr], prefer: Sequence[Index]) -> Fragment:
-        """Terms that no common order of their axes was found for, each with the axes that it has."""
-        found = [(minus, term, self.write(term, prefer)) for minus, term in split_signs(terms)]
-        return add_fragments(found, sort_fragment_axes([piece for *_, piece in found], prefer))
 
     def reduced(self, node: Expr, prefer: Sequence[Index]) -> Fragment:
         """Σ or Π over the axes of what is under it, the grid of all indices laid out."""
@@ -261,10 +234,10 @@ class ArrayWriter(FormWriter):
         return Fragment(code, axes)
 
 
-def sort_fragment_axes(pieces: Sequence[Fragment], prefer: Sequence[Index]) -> Axes:
-    """The axes of all pieces in one order, which is the same wherever the same indices are left over."""
+def align_in_order(pieces: Sequence[Fragment], prefer: Sequence[Index]) -> tuple[list[Fragment], Axes]:
+    """The pieces lined up, and their axes: in the order that they have wherever the same indices are left over."""
     rest = sorted({i for piece in pieces for i in piece.indices()}, key=lambda i: i.dummy_index)
-    return common_axis_order(pieces, list(dict.fromkeys([*prefer, *rest])))
+    return align_all(pieces, list(dict.fromkeys([*prefer, *rest])))
 
 
 def is_integer_expression(node: Expr) -> bool:

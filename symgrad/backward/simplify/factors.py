@@ -19,7 +19,7 @@ from dataclasses import replace
 from decimal import Decimal
 from math import gcd, inf, prod
 
-from symgrad.closed_form.array_code import CALLS
+from symgrad.closed_form.writing.shorthand_writers import CALLS
 from symgrad.functions import finite
 from symgrad.language.python_text import call, is_comparison, negate, strip_minus, write_python
 from symgrad.language.syntax_tree import Attribute, Literal, PythonCall, Unary

@@ -102,7 +102,7 @@ class FormWriter(Notation):
             return self.number(node)
         if isinstance(node, high):  # at NaN the form does not pass its proof
             return self.write(node.args[0], prefer)
-        if not node.is_Function or isinstance(node, sp.floor):  # of an index it is a whole number
+        if not node.is_Function or (isinstance(node, sp.floor) and not reads_tensor(node)):  # a whole number
             raise NoForm
         return write_function_call(self, node, prefer)
 

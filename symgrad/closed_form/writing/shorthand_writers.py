@@ -41,6 +41,7 @@ from symgrad.closed_form.rewriting.shorthands import (
     Standardised,
     Variance,
 )
+from symgrad.functions import finite, nearest
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
 from symgrad.language.python_text import Part, binding, call, index, method, to_code
@@ -188,8 +189,24 @@ def write_root(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragm
 MODULES = ("F.", "torch.special.")
 """Where functions stand that are no methods."""
 
-OTHERWISE = {sp.Abs: "abs", sp.loggamma: "lgamma", Normal: "ndtr"}
+OTHERWISE = {sp.Abs: "abs", sp.loggamma: "lgamma", Normal: "ndtr", nearest: "round"}
 """Functions that torch calls otherwise than SymPy."""
+CALLS = {sp.atan2: "atan2", finite: "isfinite"}
+"""What torch has for several entries, or for none that is differentiated."""
+
+
+def write_plain_call(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragment:
+    """atan2(y, x), isfinite(x)"""
+    lined, axes = align_all([notation.write(part, prefer) for part in node.args], prefer)
+    return Fragment(call(CALLS[node.func], *(piece.code for piece in lined)), axes)
+
+
+def write_bessel(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragment:
+    """i0(x) and i1(x), of which SymPy has the order as a number."""
+    order, entry = node.args
+    if order not in (0, 1):
+        raise NoForm
+    return call_elementwise(notation.write(entry, prefer), partial(call, f"i{order}"))
 
 
 def write_function_call(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Fragment:
@@ -240,5 +257,7 @@ SHORTHANDS = {
     Root: write_root,
     Once: write_named_once,
     Cross: write_cross,
+    sp.besseli: write_bessel,
+    **dict.fromkeys(CALLS, write_plain_call),
 }
 """How each shorthand is written."""
