@@ -7,10 +7,9 @@ there twice has a name: ``t = (x + x ** 3).tanh(); v * (t + x * (1 - t ** 2))``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 
 import sympy as sp
 
@@ -23,6 +22,7 @@ from symgrad.closed_form.program_facts import (
     equations_of,
     find_products,
     find_symmetric,
+    rule_for_output,
     rules_for_program,
     sort_symmetric_indices,
     step_of_output,
@@ -32,8 +32,7 @@ from symgrad.closed_form.rewriting.conditions import drop_class_tests, mask_igno
 from symgrad.closed_form.rewriting.shorthands import Masked, ReciprocalGap, Softmax, Standardised
 from symgrad.closed_form.writing import FormWriter
 from symgrad.functions import sigmoid
-from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
-from symgrad.indexing.definitions import canonical_at, values_of
+from symgrad.indexing import Bracket, Equation, Unravel, fresh_axes
 from symgrad.indexing.symbols import (
     Expr,
     access,
@@ -43,7 +42,6 @@ from symgrad.indexing.symbols import (
     is_access,
     name_of,
     names_read,
-    ordered_indices,
     weight,
 )
 from symgrad.language.python_text import call, write_python
@@ -206,51 +204,20 @@ def named_output_rule(program: Program, known: Mapping[str, Equation]) -> tuple[
     definition = apply_rules(equation.right, [])
     if not definition.has(*NAMED, *PRODUCTS):
         return ()
-    several = [axis for axis in equation.axes if axis.size != 1]
-    says, meanings = "out is used, not computed again", {definition: lambda out: out}
-    return (rule_for_output(program, equation.axes, several, says, meanings),)
+    return (rule_for_output(program, Equation(equation.axes, definition), "out is used, not computed again"),)
 
 
 def logistic_output_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
     """σ(z) → out and σ(−z) → 1 − out, for an output that is written as 1 / (1 + e⁻ᶻ)"""
     equation = expand_denominators(step_of_output(program, known), program, known)
     definition = apply_rules(equation.right, [])
-    if not isinstance(definition, sigmoid) or indices_of_accesses(definition) != {*equation.axes}:
+    if not isinstance(definition, sigmoid) or any(axis not in free_indices(definition) for axis in equation.axes):
         return ()
-    meanings = {definition: lambda out: out, sigmoid(-definition.args[0]): lambda out: 1 - out}
-    return (rule_for_output(program, equation.axes, equation.axes, "σ(z) → out", meanings),)
-
-
-def rule_for_output(
-    program: Program,
-    axes: Sequence[Index],
-    moving: Sequence[Index],
-    says: str,
-    meanings: Mapping[Expr, Callable[[Expr], Expr]],
-) -> FormRule:
-    """The rule that writes, for each expression at whatever places of the ``moving`` axes, what it is by out there."""
-
-    def named(expression: Expr) -> Expr:
-        for definition in (own for own in meanings if own.func is expression.func):
-            anywhere = [] if indices_of_accesses(definition) >= {*moving} else find_alike_axes(moving, expression)
-            for at in (*values_of(moving, (definition,), expression), *anywhere):
-                if canonical_at(at, moving, definition) == expression:
-                    found = dict(zip(moving, at, strict=True))
-                    return meanings[definition](access(program.output, [found.get(i, sp.S.Zero) for i in axes]))
-        return expression
-
-    return FormRule("name the output", says, named)
-
-
-def indices_of_accesses(expression: Expr) -> set[Expr]:
-    """The indices at which tensors are read."""
-    return {index for entry in accesses(expression) for index in indices_of(entry)}
-
-
-def find_alike_axes(axes: Sequence[Index], expression: Expr) -> Iterator[tuple[Index, ...]]:
-    """The free indices of an expression that may stand for ``axes``, which have their sizes."""
-    free = ordered_indices(free_indices(expression))
-    return product(*([i for i in free if i.size == axis.size] for axis in axes))
+    turned = Equation(equation.axes, sigmoid(-definition.args[0]))
+    return (
+        rule_for_output(program, Equation(equation.axes, definition), "σ(z) → out"),
+        rule_for_output(program, turned, "σ(z) → out", lambda out: 1 - out),
+    )
 
 
 def name_inverses(notation: FormWriter, code: SyntaxNode) -> SyntaxNode:

@@ -8,7 +8,7 @@ Comes in: the program and its views. Goes out: rules that hold for this program 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 
 import sympy as sp
@@ -20,11 +20,9 @@ from symgrad.closed_form.number_code import drop_decimal_point
 from symgrad.closed_form.rewriting import FormRule, apply_rules
 from symgrad.closed_form.rewriting.conditions import SAYS, drop_floor
 from symgrad.closed_form.rewriting.shorthands import LINEAR, Centred
-from symgrad.closed_form.rewriting.sum_rules import pull_out_factors
 from symgrad.indexing import Equation, Index, contracted_sum, fresh_axes, is_guard
-from symgrad.indexing.definitions import canonical_at, values_of
+from symgrad.indexing.definitions import NamedEquation, canonical_at, put_name, take_apart, values_of
 from symgrad.indexing.equation import canonical
-from symgrad.indexing.sums import put_in
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.calls.call_texts import sign_of
 from symgrad.ops.lookup import has_role
@@ -44,8 +42,7 @@ def rules_for_program(program: Program, known: Mapping[str, Equation]) -> tuple[
         *([FormRule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: drop_norm_guards(e, program, norms))] if norms else []),
         FormRule("above the floor", SAYS, partial(drop_floor, norms=norms)),
         *centring_rule(program, makers, known),
-        *quotient_rule(program, makers, known),
-        *output_rule(program, makers, known),
+        *quotient_rules(program, makers, known),
         *power_rule(program, known),
     )
 
@@ -182,100 +179,50 @@ def without_floors(right: Expr) -> Expr:
     return apply_rules(right, [], (FormRule("above the floor", SAYS, partial(drop_floor, norms=())),))
 
 
-def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> Iterator[FormRule]:
-    """x / ‖x‖ → out, for an output that is an entry divided by something."""
-    equation = step_of_output(program, known)
-    equation = Equation(equation.axes, without_floors(equation.right))
-    below = [f for f in sp.Mul.make_args(equation.right) if f.is_Pow and f.exp in (-1, -sp.S.Half)]
-    above = equation.right / below[0] if len(below) == 1 else None
-    if above is None or not is_access(above) or set(indices_of(above)) != set(equation.axes):
-        return
-    if not free_indices(below[0]) < set(equation.axes):  # x / y entry by entry: nobody says out there
-        return
-    centre = find_centred(makers.get(name_of(above)), indices_of(above), program, known)
-    rewrite = partial(quotient_to_output, output=program.output, equation=equation, above=above, centre=centre)
-    yield FormRule("name the quotient", "x / d → out", rewrite)
+def quotient_rules(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> Iterator[FormRule]:
+    """x / ‖x‖ → out, Σ_k x·y / (‖x‖·‖y‖) → out, for an output that is something over something else.
 
-
-def quotient_to_output(expression: Expr, output: str, equation: Equation, above: Expr, centre: Expr | None) -> Expr:
-    """x[i] / d → out[i], also for entries under a sum that d does not depend on, and where x stands as y − mean y"""
-    if not expression.is_Mul:
-        return expression
-    divisor = above / equation.right
-    places = [list(indices_of(above)).index(axis) for axis in equation.axes]
-
-    def named(node: Expr) -> tuple[Expr, Expr] | None:
-        """An entry that stands above, as one of the output, and what it is divided by there."""
-        if centre is not None and isinstance(node, Centred) and is_access(node.args[0]):
-            new = dict(zip(indices_of(centre.args[0]), indices_of(node.args[0]), strict=False))
-            if centre.xreplace(new) != node:
-                return None
-            at = [new.get(axis, axis) for axis in equation.axes]
-        elif is_access(node) and name_of(node) == name_of(above):
-            at = [indices_of(node)[place] for place in places]
-        else:
-            return None
-        return access(output, at), divisor.xreplace(dict(zip(equation.axes, at, strict=True)))
-
-    whole = pull_out_factors(expression)
-    for factor in whole.args if whole.is_Mul else ():
-        for entry in factors_that_vanish(factor):
-            found = named(entry)
-            if found is None or not is_in_denominator(whole, found[1]):
-                continue
-            inner = factor.xreplace({entry: found[0]}) if type(factor) in LINEAR else found[0]
-            if type(factor) in LINEAR and sum(e == entry for e in factors_that_vanish(factor)) != 1:
-                continue
-            return whole / factor * inner * found[1]
-    return expression
-
-
-def is_in_denominator(product: Expr, divisor: Expr) -> bool:
-    """Whether ``divisor`` stands below the line."""
-    base, power = divisor.as_base_exp()
-    return any(f.is_Pow and f.base == base and f.exp.is_Rational and f.exp <= -power for f in sp.Mul.make_args(product))
-
-
-def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> Iterator[FormRule]:
-    """Σ_k x·y / (‖x‖·‖y‖) → out, for an output that is a sum, or a number, over something."""
+    Also where x stands as y − mean y.
+    """
     equation = step_of_output(program, known)
     read = {name_of(a) for a in accesses(equation.right)}
     inner = equations_of({n for n in read & makers.keys() if sign_of(makers[n].op) == "*"}, program, known)
     for own in (equation, substitute(equation, inner)) if inner else (equation,):
         whole = without_floors(own.right)
-        factors = tuple(as_sorted_power(f) for f in sp.Mul.make_args(whole))
-        above = [base for base, power in factors if power == 1]
-        if not all(power.is_Rational for _, power in factors) or any(power > 1 for _, power in factors):
+        above = find_numerator(whole, own.axes)
+        if above is None:
             continue
-        if len(above) != 1 or len(factors) < 2 or above[0].is_number or free_indices(above[0]) != set(own.axes):
-            continue
-        if isinstance(above[0], sp.Sum) or not own.axes:  # an entry over something: `quotient_rule`
-            rewrite = partial(product_to_output, name=program.output, axes=own.axes, wanted=factors)
-            yield FormRule("name the output", "Σ f / d → out", rewrite)
+        maker = makers.get(name_of(above)) if is_access(above) else None
+        centre = None if maker is None else find_centred(maker, indices_of(above), program, known)
+        for part in filter(None, (above, centre)):
+            yield rule_for_output(program, Equation(own.axes, whole.xreplace({above: part})), "f / d → out")
 
 
-def as_sorted_power(factor: Expr) -> tuple[Expr, Expr]:
-    """A factor as a power, its base with indices in one order."""
-    base, power = factor.as_base_exp() if factor.is_Pow else (factor, sp.S.One)
-    return canonical(base), power
+def find_numerator(whole: Expr, axes: Sequence[Index]) -> Expr | None:
+    """What stands alone above the line: a sum, a number, or an entry, which nobody says out of in x / y by entries."""
+    factors = [f.as_base_exp() if f.is_Pow else (f, sp.S.One) for f in sp.Mul.make_args(whole)]
+    above = [base for base, power in factors if power == 1]
+    if len(above) != 1 or len(factors) < 2 or any(not power.is_Rational or power > 1 for _, power in factors):
+        return None
+    (entry,) = above
+    if entry.is_number or free_indices(entry) != {*axes}:
+        return None
+    fewer = is_access(entry) and free_indices(whole / entry) < {*axes}
+    return entry if fewer or isinstance(entry, sp.Sum) or not axes else None
 
 
-def product_to_output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[tuple[Expr, Expr]]) -> Expr:
-    """A product with out[i] in the place of what it is made of."""
-    if not expression.is_Mul:
-        return expression
-    found = [(factor, *as_sorted_power(factor)) for factor in expression.args]
-    for at in values_of(axes, [base for base, _ in wanted], expression):
-        new, rest = dict(zip(axes, at, strict=True)), list(found)
-        for base, power in wanted:
-            own = canonical(put_in(base, new))
-            held = next((f for f in rest if f[1] == own and (f[2] / power).is_Rational and f[2] / power >= 1), None)
-            if held is None:
-                break
-            rest = [f for f in rest if f is not held] + [(own ** (held[2] - power), own, held[2] - power)]
-        else:
-            return sp.Mul(access(name, at), *(factor for factor, *_ in rest))
-    return expression
+def rule_for_output(
+    program: Program, equation: Equation, says: str, of: Callable[[Expr], Expr] = lambda out: out
+) -> FormRule:
+    """The rule that writes, for what ``equation`` says at whatever places, what it is ``of`` out there."""
+
+    def named(entry: Expr) -> Expr:
+        places = iter(indices_of(entry))  # an axis of one entry has none
+        at = [sp.S.Zero if axis.size == 1 else next(places) for axis in equation.axes]
+        return of(access(program.output, at))
+
+    definition, pattern = NamedEquation(program.output, equation), take_apart(equation.right)
+    return FormRule("name the output", says, partial(put_name, definition=definition, pattern=pattern, of=named))
 
 
 def power_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRule, ...]:
@@ -300,11 +247,9 @@ def power_rule(program: Program, known: Mapping[str, Equation]) -> tuple[FormRul
     return (FormRule("name the power", "xᵉ → out", named),)
 
 
-def find_centred(
-    maker: Apply | None, at: Sequence[Expr], program: Program, known: Mapping[str, Equation]
-) -> Expr | None:
+def find_centred(maker: Apply, at: Sequence[Expr], program: Program, known: Mapping[str, Equation]) -> Expr | None:
     """x − mean x, where that is what ``maker`` computes at some indices."""
-    if maker is None or not all(isinstance(index, Index) for index in at):
+    if not all(isinstance(index, Index) for index in at):
         return None
     own = substitute(local_jacobian(maker, program).equation, known)
     own = substitute(own, equations_of({name_of(a) for a in accesses(own.right)}, program, known))

@@ -37,6 +37,7 @@ from symgrad.indexing.symbols import (
     is_access,
     name_of,
     names_read,
+    ordered_indices,
     over,
     weight,
 )
@@ -309,7 +310,7 @@ def absorbed_in_sum(factor: Expr, quotient: Quotient, apart: frozenset[Index]) -
 
 
 def values_of(indices: Sequence[Index], patterns: Sequence[Expr], node: Expr) -> Iterator[tuple[Expr, ...]]:
-    """What the ``indices`` of ``patterns`` may be in ``node``: what stands in their places in the same tensors."""
+    """What ``indices`` of ``patterns`` may be in ``node``: what stands there in the same tensors, or any of a size."""
     places = [
         (index, name_of(entry), place)
         for pattern in patterns
@@ -322,7 +323,8 @@ def values_of(indices: Sequence[Index], patterns: Sequence[Expr], node: Expr) ->
         for index, name, place in places:
             if name_of(entry) == name:
                 found[index][indices_of(entry)[place]] = None
-    return product(*found.values())
+    read, free = {index for index, *_ in places}, ordered_indices(free_indices(node))
+    return product(*(found[i] if i in read else [k for k in free if k.size == i.size] for i in indices))
 
 
 def without_empty_sums(expression: Expr) -> Expr:

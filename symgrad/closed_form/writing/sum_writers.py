@@ -93,7 +93,8 @@ def write_cumsum(notation: Notation, factors: list[Expr], bound: list[Index], pr
 def write_broadcast(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Fragment:
     """Term by term where terms would have to be broadcast against each other before they are added."""
     added = next((f for f in factors if f.is_Add), None)
-    if len(bound) > 1 or added is None or any(free_indices(term) == free_indices(added) for term in added.args):
+    parts = () if added is None else [part for term in added.args for part in sp.Mul.make_args(term)]
+    if len(bound) > 1 or added is None or any(free_indices(part) == free_indices(added) for part in parts):
         raise NoForm
     return write_terms(notation, factors, bound, prefer)
 
