@@ -203,12 +203,12 @@ def index(owner: Part, items: Iterable[Part]) -> SyntaxNode:
 def negate(node: SyntaxNode) -> SyntaxNode:
     """−a, the sign at the first factor of a product; a, of −a.
 
-    >>> [write_python(negate(read_python(text))) for text in ("a * b / c", "(a @ b) * c", "-a / 2")]
-    ['-a * b / c', '-(a @ b) * c', 'a / 2']
+    >>> [write_python(negate(read_python(text))) for text in ("a * b / c", "(a @ b) * c", "-a / 2", "a // 2")]
+    ['-a * b / c', '-(a @ b) * c', 'a / 2', '-(a // 2)']
     """
     if (without := strip_minus(node)) is not None:
         return without
-    if isinstance(node, Binary) and BINDS[node.sign] == MULTIPLY:
+    if isinstance(node, Binary) and node.sign in ("*", "/", "@"):  # -a // 2 is another whole number
         apart = isinstance(node.left, Binary) and _kind(node.left.sign) != _kind(node.sign)
         return Binary(node.sign, Unary("-", node.left) if apart else negate(node.left), node.right)
     return Unary("-", node)
