@@ -86,3 +86,19 @@ def test_a_condition_may_change_between_two_places() -> None:
     found = symgrad.explain("out[i] = [i < size(x, 0)/2]·x[i] + [i ≥ size(x, 0)/2]·2·x[i]", x=x, check=False)
     assert_same(np.where(half, x, 2 * x), found.output)
     assert_same(np.where(half, 1.0, 2.0), found.gradients["x"].value)
+
+
+@pytest.mark.parametrize("bound", [0.0, -2.0])
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_large_family_of_exponentials_keeps_to_its_condition(bound: float, unknown: bool) -> None:
+    """In each order, at half the entries or at none, and where the condition compares what is no number."""
+    values = np.linspace(-1, 1, 5000)
+    if unknown:
+        values[1] = np.nan
+    k = fresh("k", sp.Integer(values.size))
+    entry = access("x", (k,))
+    family = sp.Sum(Bracket(sp.Lt(entry, bound)) * sp.exp(entry), (k, 0, values.size - 1))
+    expected = np.nan if unknown else np.logaddexp.reduce(values[values < bound], initial=-np.inf)
+    equation = Equation((), sp.log(family))
+    assert_same(expected, evaluate(equation, {"x": values}, {}))
+    assert_same(expected, played(equation, {"x": values}, {}, EDGES))

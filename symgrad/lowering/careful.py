@@ -73,7 +73,7 @@ class Careful(Builder):
         for part in (*parts, *counted):
             found = part if terms.constant(found) == 1 else terms.times([found, part])
         asked = [mask for mask in counted if terms.constant(mask) is None]
-        kept += [terms.map("not_equal", mask, terms.number(0), holds=TRUTH) for mask in asked]
+        kept += [terms.held(mask) for mask in asked]
         return terms.times([terms.times(kept), found]) if kept else found
 
     def summed(self, fewer: Sequence[Expr], bound: Sequence[Index], folds: Sequence[Fold], zero: bool) -> Term:

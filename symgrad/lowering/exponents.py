@@ -21,7 +21,6 @@ from symgrad.indexing.brackets import ORDERS, whole_gap
 from symgrad.indexing.definitions import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import WEIGHTS, Expr, accesses, free_indices, is_access, name_of
-from symgrad.lowering.graph import TRUTH
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import line
 from symgrad.shapes import Size
@@ -144,8 +143,11 @@ def in_turn(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ..
 
 def powers_as_factors(factors: Sequence[Expr]) -> tuple[Expr, ...]:
     """y, y for y²; what is no such power is as it is."""
-    counts = [int(f.exp) if f.is_Pow and f.exp.is_Integer and 0 < f.exp <= DIVISIONS else 1 for f in factors]
-    return tuple(part for f, n in zip(factors, counts, strict=True) for part in ([f.base] * n if n > 1 else [f]))
+    found: list[Expr] = []
+    for factor in factors:
+        base, power = factor.as_base_exp()
+        found += [base] * int(power) if power.is_Integer and 0 < power <= DIVISIONS else [factor]
+    return tuple(found)
 
 
 def rounded_once(node: Expr) -> tuple[Expr, Expr] | None:
@@ -192,7 +194,7 @@ class Families:
     """Families of exponentials over one graph."""
 
     def __init__(self, terms: Terms, value: Callable[[Expr], Term]) -> None:
-        self.terms, self.graph, self.value = terms, terms.graph, value
+        self.terms, self.value = terms, value
 
     def family(self, node: Expr, steady: bool = False) -> tuple[Term, Term]:
         """Of Σ_k exp(f(k)): the largest f(k), and exp(f(k) − the largest) for each k, 0 where a condition fails.
@@ -203,7 +205,7 @@ class Families:
         raised, conditions = exponent_and_conditions(node)
         exponent = self.terms.floats(self.value(raised))
         masks = [self.value(condition) for condition in conditions]
-        masks = [self.held(m) for m in masks if self.terms.constant(m) != 1]
+        masks = [self.terms.held(m) for m in masks if self.terms.constant(m) != 1]
         if not set(bound) <= set(exponent.axes):
             axes = tuple(dict.fromkeys((*exponent.axes, *bound)))
             exponent = Term(self.terms.whole(exponent, axes), axes)
@@ -215,12 +217,6 @@ class Families:
         if steady:
             largest = self.terms.map("steady", largest)
         return largest, self.terms.map("exp", self.terms.map("subtract", counted, largest))
-
-    def held(self, mask: Term) -> Term:
-        """A condition as one: it may be a number where what it compares is none."""
-        if self.graph.holds(mask.node) == TRUTH:
-            return mask
-        return self.terms.map("not_equal", mask, self.terms.number(0), holds=TRUTH)
 
     def total(self, shares: Term, node: Expr) -> Term:
         """The sum of a shifted family."""

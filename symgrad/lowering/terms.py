@@ -137,6 +137,12 @@ class Terms:
         """The term, conditions as the whole numbers 0 and 1."""
         return self.map("whole", term, holds=WHOLE) if self.graph.holds(term.node) == TRUTH else term
 
+    def held(self, mask: Term) -> Term:
+        """A condition as one: it may be a number, how many of several hold, or none where what it compares is none."""
+        if self.graph.holds(mask.node) == TRUTH:
+            return mask
+        return self.map("not_equal", mask, self.number(0), holds=TRUTH)
+
     def floats(self, term: Term) -> Term:
         """The term in floats."""
         return Term(self.graph.floats(term.node), term.axes)
