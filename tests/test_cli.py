@@ -506,6 +506,18 @@ def test_calls_that_cannot_be_explained(layers, arguments, said):
         assert words in result.stderr
 
 
+def test_a_function_of_ones_own_is_checked_by_the_name_of_its_class(tmp_path, monkeypatch):
+    """As in Python, where the class stands for its ``apply``; it was a class that is no function."""
+    lines = (
+        "import torch\nclass Double(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+        "        return 2 * x\n    @staticmethod\n    def backward(ctx, v):\n        return {} * v\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, factor, status in (("kernel_right", 2, 0), ("kernel_wrong", 3, 1)):
+        (tmp_path / f"{name}.py").write_text(lines.format(factor), encoding="utf-8")
+        assert run("check", f"{name}:Double", "2 * x", "--let", "x=[1,2]").exit_code == status
+
+
 class Watched(io.StringIO):
     """A standard error that somebody looks at, or nobody."""
 

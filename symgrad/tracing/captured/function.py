@@ -208,7 +208,7 @@ def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
                 f"{seen} has no {word}", found=(target,), hints=tuple(f"{option}{seen}:{n}" for n in close)
             )
         found, seen = getattr(found, word), f"{seen}:{word}" if ":" not in seen else f"{seen}.{word}"
-    if isinstance(found, type):
+    if isinstance(found, type) and (option or not issubclass(found, torch.autograd.Function)):  # a check takes those
         raise InputError(
             f"{path} is a class: {option or 'this '}needs a function or an instance",
             hints=(f"a function, or an instance of a module: net = Net(), then {option}…:net",),
