@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad import operations
-from symgrad.entries.along import EquationAlongAxes, LossReading
+from symgrad.entries.along import EquationOnAxes, LossReading
 from symgrad.entries.derived_facts import equation_text
-from symgrad.entries.indexed import EquationOnAxes, IndexedEquation
+from symgrad.entries.indexed import IndexedEquation
 from symgrad.entries.readings import PointwiseEquation
 
 
@@ -19,7 +19,6 @@ def reading(op: Any) -> object:
 SAID = [
     op
     for op in operations()
-    if isinstance(reading(op), (PointwiseEquation, EquationAlongAxes, LossReading, IndexedEquation, EquationOnAxes))
-    and equation_text(op)
+    if isinstance(reading(op), (PointwiseEquation, EquationOnAxes, LossReading, IndexedEquation)) and equation_text(op)
 ]
 """The entries that are their equations, each with a text of it."""

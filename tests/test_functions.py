@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from symgrad.entries.along import EquationAlongAxes, LossReading
+from symgrad.entries.along import EquationOnAxes, LossReading
 from symgrad.entries.indexed import IndexedEquation
 from symgrad.functions import ALSO, STABLE, Stable
 from symgrad.indexing import Bracket
@@ -87,6 +87,6 @@ def test_what_goes_along_an_axis_is_no_function_of_one_number() -> None:
     assert not [
         op.name
         for op in SAID
-        if isinstance(reading(op), (EquationAlongAxes, LossReading, IndexedEquation)) and op.name in words
+        if isinstance(reading(op), (EquationOnAxes, LossReading, IndexedEquation)) and op.name in words
     ]
     assert {"gelu", "leaky_relu", "hypot"} <= set(equation_functions())

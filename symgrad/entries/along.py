@@ -1,8 +1,9 @@
-"""What the equation of one line means on every line of a tensor, along one axis, several, or all; and losses of it.
+"""What an equation on the axes that options name means for every rank; and losses of it.
 
-Comes in: the text, the operands and options at hand. Goes out: the right-hand side in SymPy at the output's indices,
-and the shape. The equation is written for one line; the indices on the other axes are the output's own. A `LossReading`
-is the equation of one entry or of one line, added up or averaged as its ``reduction`` says.
+Comes in: the text, the operands and options at hand. Goes out: the options in canonical form, the right-hand side in
+SymPy at the output's indices, and the shape. ``out[i,j] = x[j,i]`` has a letter for each of the axes dim0 and dim1; in
+``out = Σ_j x[j]`` j is one axis, several, or all, joined to a line. On the other axes every tensor has the output's own
+indices. A `LossReading` is the equation of one entry or of one line, added up or averaged as its ``reduction`` says.
 """
 
 from __future__ import annotations
@@ -14,31 +15,38 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.operands import axes_of, axis_of, common_shape, reduced_shape, require_rank
+from symgrad.entries.operands import axes_of, axis_of, common_shape, reduced_shape, require_equal_rank, require_rank
 from symgrad.entries.readings import (
     AxisView,
     EquationText,
     PointwiseEquation,
+    Shapes,
     drop_absent_operands,
     equation_functions,
+    exact_options,
+    sizes_on,
 )
-from symgrad.entries.spec import At, HeldTensor, Options, View, shape_of_first
+from symgrad.entries.spec import At, HeldTensor, Options, View
+from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import contracted_sum, fresh_axes
 from symgrad.indexing.symbols import Expr
+from symgrad.notation.checks import find_checked_ranges
+from symgrad.notation.linear import bind_letters, slot_size
 from symgrad.notation.meaning import EquationMeaning, combined_letter
+from symgrad.notation.ranges import RangeFinder
 from symgrad.notation.tree import Access, IndexEquation, walk
 from symgrad.shapes import Shape, Sizes
 
 
 @dataclass(frozen=True)
 class InLines(EquationMeaning):
-    """A meaning in which the letter of a sum runs over every axis that it stands for; over none it is 0."""
+    """A meaning in which the letter of a sum runs over every axis of a line, if there is one; over none it is 0."""
 
-    axes: Shape = ()
+    axes: Shape | None = None
 
     def spanned(self, letter: str) -> Shape:
         """Every one of these axes."""
-        return self.axes
+        return super().spanned(letter) if self.axes is None else self.axes
 
 
 SPACES: Mapping[str, Callable[[int], tuple[int, ...]]] = {
@@ -53,27 +61,66 @@ REST = "all but "
 """In front of an option that names the one axis along which the equation does not hold."""
 
 
-@dataclass(frozen=True)
-class EquationAlongAxes(EquationText):
-    """An equation for one line of a tensor, ``option`` saying along which axes, the one axis' number, or a place.
+def axes_at(name: str, options: Options, rank: int) -> tuple[int, ...]:
+    """The axes that an option, a number or a place says."""
+    if name in SPACES:
+        return SPACES[name](rank)
+    if name.startswith(REST):
+        return tuple(a for a in range(rank) if a != options[name.removeprefix(REST)])
+    dim: Any = int(name) if name.isdigit() else options[name]
+    if name == "normalized_shape":
+        return tuple(range(rank - len(dim), rank))
+    return tuple(range(rank)) if dim is None else dim if isinstance(dim, tuple) else (dim,)
 
-    An operand that the text names without indices has the axes that are not the line's, or is a vector over the
-    channels, axis 1; one with fewer axes than the first has the last ones alone.
+
+@dataclass(frozen=True)
+class Axes:
+    """The ``options`` that name one axis each, with spaces between; an equation has its indices on these axes.
+
+    Operands that lie ``apart`` have no other axes: the index of `index_select`. If ``repeated``, two options may name
+    the same axis. If they are ``joined``, there is one option for them all, the number of an axis, or a place.
     """
 
-    option: str = "dim"
+    options: str = ""
+    apart: str = ""
+    repeated: bool = False
+    joined: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The options, one by one."""
+        return (self.options,) if self.joined else tuple(self.options.split())
+
+
+def axes_with_indices(count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The axes that ``count`` indices of a text are on."""
+    behind = count - len(axes) if count >= len(axes) else count
+    return (*(axes if count >= len(axes) else ()), *range(rank - behind, rank))
+
+
+@dataclass(frozen=True)
+class EquationOnAxes(EquationText):
+    """An equation on the axes that options name: a letter for each of them, or one for all that are joined to a line.
+
+    A tensor that the text reads with as many indices as there are such axes has them there; with more, the others are
+    its last ones; with fewer, all of them are its last ones, and it lacks the axes. On a line, one with fewer axes than
+    the first is a line by itself. One that is read without indices has the axes that are not the line's, or is a vector
+    over the channels, axis 1.
+    """
+
+    named: Axes
     least: int = 0
 
     @property
     def several(self) -> bool:
         """Whether it may run along several axes, or all."""
-        chosen = self.call.signature.parameters.get(self.option)
+        chosen = self.call.signature.parameters.get(self.named.options)
         return chosen is not None and chosen.default is None and not self.one_or_all
 
     @property
     def one_or_all(self) -> bool:
         """Whether it runs along one axis, or all where none is named."""
-        chosen = self.call.signature.parameters.get(self.option)
+        chosen = self.call.signature.parameters.get(self.named.options)
         return chosen is not None and chosen.annotation == int | tuple[int, ...] | None
 
     @property
@@ -90,56 +137,93 @@ class EquationAlongAxes(EquationText):
         vectors, matrices = (" ".join(f"{n}:{s}" for n in self.call.operands) for s in ("4", "2x3"))
         return (f"{name}({shown}, 0) with {vectors}", f"{name}({shown}, 1) with {matrices}")
 
-    def prepare(self, shapes: tuple[Shape | None, ...], **options: Hashable) -> dict[str, Hashable]:
+    def counts(self, tree: IndexEquation) -> dict[str, int]:
+        """How many indices each tensor has in the text."""
+        return {node.name: len(node.slots) for node in walk(tree.right) if isinstance(node, Access)}
+
+    def axes(self, options: Options, rank: int) -> tuple[int, ...]:
+        """The axes, counted from the front; a number has none to be joined."""
+        found = sum((axes_at(name, options, rank) for name in self.named.names), ())
+        return found if rank or not self.named.joined else ()
+
+    def others(self, tree: IndexEquation, shapes: Shapes) -> int | None:
+        """On how many axes the text says nothing; None where all operands are numbers."""
+        counts = self.counts(tree)
+        named = self.call.given(shapes).items()
+        ranks = [len(s) - counts.get(n, 0) for n, s in named if n not in self.named.apart.split() and s != ()]
+        return max(ranks, default=None)
+
+    def prepare(self, shapes: Shapes, **given: Hashable) -> dict[str, Hashable]:
         """The axes from the front."""
-        longest = max((shape for shape in shapes if shape is not None), key=len)
-        found, rank = {**self.call.usual, **options}, len(require_rank(longest, self.least))
-        if self.option.isdigit() or self.option in SPACES:
-            return found
-        option = self.option.removeprefix(REST)
-        dim = found[option]
-        if self.one_or_all:
-            return found
-        return {**found, option: axes_of(dim, rank) if self.several else axis_of(dim, rank)}
+        found = {**self.call.usual, **given}
+        tree, names = self.tree(shapes, found), [name.removeprefix(REST) for name in self.named.names]
+        require_rank(shapes[0] or (), self.least)
+        others = self.others(tree, shapes)
+        held = others is not None or self.counts(tree).get(self.call.operands[0], 0) < len(names)
+        rank = (others or 0) + len(names) if held else 0
+        for name in names:
+            if name in found and not self.one_or_all:
+                found[name] = axes_of(found[name], rank) if self.several else axis_of(found[name], rank)
+        axes = self.axes(found, rank)
+        if len(set(axes)) < len(axes) and not self.named.repeated:
+            told = ", ".join(f"{name}={given.get(name, found[name])}" for name in names)
+            raise InputError("this takes two different axes", found=(told,))
+        return found
 
     @property
     def shape(self) -> Callable[..., Shape]:
+        """What says the shape of the result."""
+        if not self.named.joined:
+            return self.lettered_shape
+        return reduced_shape if self.reduces and self.several else self.joined_shape
+
+    def joined_shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
         """The operands' common shape, without the axes or with 1 there where one line gives one entry."""
-        if not self.reduces:
-            return shape_of_first if len(self.call.operands) == 1 else self.common
-        return reduced_shape if self.several else self.without_one
-
-    def axes(self, options: Options, rank: int) -> tuple[int, ...]:
-        """The axes of a line."""
-        if self.option in SPACES:
-            return SPACES[self.option](rank)
-        if self.option.startswith(REST):
-            return tuple(a for a in range(rank) if a != options[self.option.removeprefix(REST)])
-        dim: Any = int(self.option) if self.option.isdigit() else options[self.option]
-        if self.option == "normalized_shape":
-            return tuple(range(rank - len(dim), rank))
-        return tuple(range(rank)) if dim is None else (dim if isinstance(dim, tuple) else (dim,)) if rank else ()
-
-    def line(self, view: View, axes: tuple[int, ...], others: tuple[Expr, ...], rank: int) -> AxisView:
-        """An operand on a line."""
-        if view.constant is None and (view.rank < rank or not rank):
-            return AxisView(view, tuple(range(view.rank)), (), joined=True)
-        return AxisView(view, axes, others, joined=True)
-
-    def common(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
-        """The operands' common shape."""
-        return common_shape(sizes, shapes)
-
-    def without_one(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
-        """The shape without one axis."""
         whole = common_shape(sizes, shapes)
+        if not self.reduces:
+            return whole
         return reduced_shape(sizes, (whole,), self.axes(options, len(whole)), options.get("keepdim") is True)
+
+    def lettered_shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
+        """The sizes of the letters on the left, on the axes where they stand."""
+        tree, axes, first = self.tree(shapes, options), self.axes(options, 0), shapes[0] or ()
+        counts, named = self.counts(tree), self.call.given(shapes)
+        lines: dict[str, Shape] = {}
+        rests: list[Shape] = []
+        for name, own in named.items():
+            spots, apart = self.spots(name, counts.get(name, 0), axes, len(own)), name in self.named.apart.split()
+            if name in counts:
+                lines[name] = sizes_on(own, spots)
+            if apart and len(own) > len(spots):
+                raise ShapeError(f"{name} has {len(own)} axes here, and not {len(spots)}")
+            if not apart and own:
+                rests.append(tuple(size for a, size in enumerate(own) if a not in spots))
+        letters = find_checked_ranges(tree, lines, sizes, exact_options(options)).found
+        require_equal_rank(sizes, *rests)
+        for rest in rests[1:]:
+            sizes.match(rests[0], rest)
+        others = rests[0] if rests else ()
+        rank = (self.others(tree, shapes) or 0) + len(tree.slots)
+        if not first and len(tree.slots) == counts.get(self.call.operands[0]):
+            return ()
+        left = dict(zip(axes_with_indices(len(tree.slots), axes, rank), tree.slots, strict=True))
+        if len(others) < sum(a not in left for a in range(rank)):
+            raise ShapeError(f"the result has {rank} axes, more than its operands give it")
+        remaining = iter(others)
+        return tuple(sizes.find(slot_size(left[a], letters)) if a in left else next(remaining) for a in range(rank))
+
+    def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int, whole: int = 0) -> tuple[int, ...]:
+        """The axes that the indices of a tensor are on; one with fewer than the ``whole`` is a line by itself."""
+        if self.named.joined and count:
+            return axes if rank and rank >= whole else tuple(range(rank))
+        return tuple(range(count)) if name in self.named.apart.split() else axes_with_indices(count, axes, rank)
 
     def forward(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """NumPy's function under this call; a number is a line of one entry."""
 
         def values(*arrays: Any, **options: Any) -> Any:
-            given = {"axis" if n == self.option else "keepdims" if n == "keepdim" else n: v for n, v in options.items()}
+            own = {self.named.options: "axis", "keepdim": "keepdims"}
+            given = {own.get(name, name): value for name, value in options.items()}
             if np.ndim(arrays[0]) or self.several:
                 return function(*arrays, **given)
             return np.reshape(function(*(np.reshape(a, (1,)) for a in arrays), **given), ())
@@ -151,15 +235,15 @@ class EquationAlongAxes(EquationText):
 
         def called(torch: Any, *tensors: Any, **options: Any) -> Any:
             if self.several and not tensors[0].dim():
-                options = {**options, self.option: ()}
-            if self.one_or_all and options[self.option] is None and not options["keepdim"]:
+                options = {**options, self.named.options: ()}
+            if self.one_or_all and options[self.named.options] is None and not options["keepdim"]:
                 del options["keepdim"]
             return function(torch, *tensors, **options)
 
         return called
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
-        """The right-hand side, on the line that the output's indices lie on."""
+        """The right-hand side, the letters of the left being the output's indices on these axes."""
         return self.of(self.tree(views, options), at, views, held, options)
 
     def of(
@@ -171,21 +255,27 @@ class EquationAlongAxes(EquationText):
         options: Options,
     ) -> Expr:
         """The right-hand side of this equation there."""
-        given = self.call.given(views)
-        shape = next((view.shape for view in given.values() if view.constant is None), ())
-        axes = self.axes(options, len(shape))
-        stays = bool(tree.letters) or options.get("keepdim") is True
-        others = tuple(i for a, i in enumerate(at) if not (stays and a in axes))
-        read = {node.name for node in walk(tree.right) if isinstance(node, Access)}
-        tensors: dict[str, Any] = {name: self.line(view, axes, others, len(shape)) for name, view in given.items()}
+        given, counts, joined = self.call.given(views), self.counts(tree), self.named.joined
+        whole = next((view.shape for view in given.values() if view.constant is None), ())
+        axes = self.axes(options, len(whole))
+        spots = self.spots("out", len(tree.slots) or (joined and options.get("keepdim") is True), axes, len(at))
+        others = tuple(index for a, index in enumerate(at) if a not in spots)
+        tensors: dict[str, Any] = {}
         for name, view in given.items():
-            if name not in read:
-                own = others if view.rank == len(others) else at[1:2] if view.rank else ()
-                tensors[name] = AxisView(view, (), own)
+            if name in counts:
+                own = self.spots(name, counts[name], axes, view.rank, len(whole))
+                tensors[name] = AxisView(view, own, others, joined)
+            else:
+                tensors[name] = AxisView(view, (), others if view.rank == len(others) else at[1:2])
+        lines = {name: line.shape for name, line in tensors.items()}
         tensors |= self.beside(at, held, options)
-        letters = {letter.name: combined_letter(tuple(at[a] for a in axes)) for letter in tree.letters}
-        sizes = tuple(shape[a] for a in axes)
-        return InLines(tensors, letters, {}, equation_functions(), axes=sizes).of(tree.right)
+        places: list[Any] = [at[a] if at else sp.S.Zero for a in spots]
+        if joined:
+            places = [combined_letter(tuple(places))] * len(tree.slots)
+        found = {} if joined else RangeFinder(tree, lines, Sizes(), exact_options(options)).find_asked()
+        letters = bind_letters(tree, tree.slots, places, found)
+        line = tuple(whole[a] for a in axes) if joined else None
+        return InLines(tensors, letters, found, equation_functions(), axes=line).of(tree.right)
 
 
 SIZE_AVERAGE, REDUCE = "size_average: reduction=None", "reduce: reduction=None"
@@ -202,7 +292,7 @@ class LossReading:
     its w beside it if there is one.
     """
 
-    entry: PointwiseEquation | EquationAlongAxes
+    entry: PointwiseEquation | EquationOnAxes
     values: Callable[..., Any] | None = None
 
     @property
@@ -218,8 +308,8 @@ class LossReading:
             return ()
         first = shapes[0] or ()
         return (
-            self.entry.without_one(sizes, (first,))
-            if isinstance(self.entry, EquationAlongAxes)
+            self.entry.joined_shape(sizes, (first,), **options)
+            if isinstance(self.entry, EquationOnAxes)
             else common_shape(sizes, shapes)
         )
 
@@ -230,12 +320,12 @@ class LossReading:
         if reduction == "none":
             return self.entry.index(at, views, held, rest)
         whole = next((v.shape for v in views if v is not None and v.constant is None), ())
-        axes = self.entry.axes(rest, len(whole)) if isinstance(self.entry, EquationAlongAxes) else ()
+        axes = self.entry.axes(rest, len(whole)) if isinstance(self.entry, EquationOnAxes) else ()
         shape = tuple(size for a, size in enumerate(whole) if a not in axes)
         inner = fresh_axes(shape)
         total = contracted_sum(self.entry.index(inner, views, held, rest), inner)
         weight = self.weight(views, rest)
-        if reduction == "mean" and weight is not None and isinstance(self.entry, EquationAlongAxes):
+        if reduction == "mean" and weight is not None and isinstance(self.entry, EquationOnAxes):
             return total / contracted_sum(self.entry.of(weight, inner, views, held, rest), inner)
         count = shape[:1] if reduction == "batchmean" else () if reduction == "sum" else shape
         return total / sp.Mul(*count)

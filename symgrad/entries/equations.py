@@ -16,8 +16,8 @@ from functools import partial, wraps
 from typing import Any, ParamSpec, cast
 
 from symgrad.entries import file_being_imported
-from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, EquationAlongAxes, LossReading
-from symgrad.entries.indexed import Axes, EquationOnAxes, IndexedEquation
+from symgrad.entries.along import BY_AVERAGE, BY_WORD, REST, SPACES, Axes, EquationOnAxes, LossReading
+from symgrad.entries.indexed import IndexedEquation
 from symgrad.entries.operands import Domain, Fits, broadcast_all, common_shape, parse_fit_pattern, reals
 from symgrad.entries.readings import (
     PointwiseEquation,
@@ -153,34 +153,28 @@ def op(
     others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())
     equation = WORDS.split(equation)[0]
     axes = Axes(axes) if isinstance(axes, str) else axes
-    check_axes(said, [along] if along else axes.options.split())
+    axes = Axes(along, joined=True) if along else axes
+    check_axes(said, axes.names)
     groups = {name: facts_of(kind, facts) for name, kind in GROUPS.items()}
     facts = {name: fact for name, fact in facts.items() if not any(name in group for group in groups.values())}
     rules = groups["rules"]
     shape, align, prepare = (rules.pop(name, None) for name in ("shape", "align", "prepare"))
     returns = groups["spelling"].get("returns", ())
-    found: Any = None
+    placed = EquationOnAxes(said, equation, texts, axes, least) if axes.options else None
+    found: Any = placed
     if reduced:
-        loss = LossReading(
-            EquationAlongAxes(said, equation, texts, along) if along else PointwiseEquation(said, equation, texts),
-            forward,
-        )
-        found, shape, align = loss, loss.shape, no_alignment if along else broadcast_all
-        examples = examples or loss.examples
+        found = LossReading(placed or PointwiseEquation(said, equation, texts), forward)
+        shape, align = found.shape, no_alignment if along else broadcast_all
+        examples = examples or found.examples
         definition = f"{equation}, then the mean or the sum"
-        forward = forward and loss.forward
-    elif along:
-        line = EquationAlongAxes(said, equation, texts, along, least)
-        found = line
-        torch = line.by_torch(torch or call_of_torch(home, said, returns=returns))
-        prepare, shape = prepare or line.prepare, shape or line.shape
-        examples = examples or line.examples
-        forward = forward and line.forward(forward)
-    if axes.options:
-        apart = frozenset(axes.apart.split())
-        placed = EquationOnAxes(said, equation, texts, tuple(axes.options.split()), apart, least, axes.repeated)
-        found = placed
-        prepare, shape, align = prepare or placed.prepare, shape or placed.shape, align or no_alignment
+        forward = forward and found.forward
+    elif placed is not None:
+        prepare, shape = prepare or placed.prepare, shape or placed.shape
+        if along:
+            torch = placed.by_torch(torch or call_of_torch(home, said, returns=returns))
+            forward, examples = forward and placed.forward(forward), examples or placed.examples
+        else:
+            align = align or no_alignment
     if reading is None and found is None and (INDICES.search(equation) or not equation):
         found = IndexedEquation(said, equation, texts)
     if isinstance(found, IndexedEquation):

@@ -75,6 +75,7 @@ def function_from_entry(op: Op) -> EquationFunction:
     return function_with_options(op.signature, op.operands, op.optional, made)
 
 
+Shapes = tuple[Shape | None, ...]
 Variants = Mapping[str, str] | Callable[..., str]
 """The equation under other options, or a function that writes it for the shapes and options at hand."""
 

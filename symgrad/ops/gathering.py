@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.entries.along import Axes
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.indexed import Axes
 from symgrad.entries.operands import (
     WrittenTwice,
     from_zero,

@@ -12,8 +12,8 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.entries.along import Axes
 from symgrad.entries.equations import METHOD, TORCH, op
-from symgrad.entries.indexed import Axes
 from symgrad.entries.operands import Ints, axes_of, require_broadcastable, require_equal_rank, write_moved_entries
 from symgrad.entries.spec import At, View, no_alignment
 from symgrad.errors import InputError, ShapeError
