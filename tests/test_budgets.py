@@ -107,6 +107,8 @@ def test_the_refusal_says_how_large_and_where() -> None:
         symgrad.explain("tanh(x.repeat(10**9))")
     assert caught.value.excerpt is not None
     assert "x.repeat(10**9)" in caught.value.excerpt
+    with pytest.raises(InputError, match=r"too large(?s:.*)1000000×1000000 here"):
+        symgrad.explain("tanh(x)", shapes={"x": (10**6, 10**6)})
     with pytest.raises(InputError, match="too large"):
         check_grid((10**5, 10**5))
 

@@ -9,8 +9,10 @@ import pytest
 
 import symgrad
 from symgrad.errors import DomainError, InputError, Setting, ShapeError, SymgradError, UnsupportedError
+from symgrad.numeric.arranged import both_places
 from symgrad.ops import TABLE, Op
 from tests.cases import Case, cases
+from tests.compare import assert_same
 
 TEXTS = list({case.example.text: case for case in reversed(cases())}.values())[::3]
 """One example in three, half a second each."""
@@ -227,3 +229,18 @@ def test_an_entry_that_is_written_twice_is_refused(text: str) -> None:
 def test_repetitions_of_which_each_is_another_are_positions() -> None:
     with pytest.raises(InputError, match=r"positions: x\[\[0, 1, 1\]\]"):
         symgrad.explain("x.repeat_interleave([1, 2])")
+
+
+def test_small_numbers_are_of_both_signs_and_no_two_alike() -> None:
+    (x,) = symgrad.explain("x.exp()", shapes={"x": (198,)}).inputs
+    assert sorted(np.asarray(x.value, dtype=float)) == [n / 100 for n in range(-99, 100) if n]
+
+
+def test_what_flows_to_both_places_of_a_symmetric_matrix_is_added() -> None:
+    generator = np.random.default_rng(2)
+    flows = generator.normal(size=(2, 3, 3))
+    expected = flows.copy()
+    for n, i, j in np.ndindex(2, 3, 3):
+        expected[n, i, j] += flows[n, j, i] if i != j else 0
+    assert_same(expected, both_places(flows))
+    assert_same(expected[0], both_places(flows[0]))

@@ -12,8 +12,8 @@ import torch
 
 import symgrad
 from symgrad.indexing import Bracket, Equation, access, fresh
-from symgrad.lowering import arrays
-from symgrad.lowering.graph import EDGES, FORWARD
+from symgrad.lowering import arrays, lowered
+from symgrad.lowering.graph import EDGES, FLOAT, FORWARD
 from symgrad.numeric import playing
 from symgrad.numeric.playing import evaluate, play, played
 from tests.compare import assert_same
@@ -102,3 +102,15 @@ def test_a_large_family_of_exponentials_keeps_to_its_condition(bound: float, unk
     equation = Equation((), sp.log(family))
     assert_same(expected, evaluate(equation, {"x": values}, {}))
     assert_same(expected, played(equation, {"x": values}, {}, EDGES))
+
+
+def test_a_choice_takes_as_few_nodes_as_its_cases_need() -> None:
+    """[x > 0]·x is the larger of two; a bound that only the case below it shares is no case of its own."""
+    i = fresh("i", sp.Integer(3))
+    x = access("x", (i,))
+    below, at, above = (Bracket(kind(x, 1)) for kind in (sp.Lt, sp.Eq, sp.Gt))
+    for body, expected in ((x * Bracket(sp.Gt(x, 0)), ["maximum"]), (x * below + at + 2 * above, ["greater", "where"])):
+        graph, _ = lowered((Equation((i,), body),), {}, {"x": (3,)}, {"x": FLOAT})
+        found = [node.told[0] if node.kind == "map" else node.kind for node in graph.nodes]
+        assert [kind for kind in found if kind not in ("input", "number")] == expected
+        assert graph.nodes[-1].holds == FLOAT

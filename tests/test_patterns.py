@@ -97,3 +97,31 @@ def test_an_exact_zero_has_no_entries() -> None:
     assert pattern_of(outer, inner, 0 * outer[0], {}, None).nonzeros == 0
     matrix = symgrad.jacobian("round(x)", "x", shapes={"x": (3,)}, check=False)
     assert matrix.plan().structure == planned(matrix.program, "x", None, (3,), (3,)).structure == "zero"
+
+
+def test_many_entries_have_colours_by_how_many_others_each_line_meets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as a line meets others, and one: more than are needed, never fewer."""
+    there = np.random.default_rng(3).random((12, 40)) < 0.1
+    rows, columns = np.nonzero(there)
+    least = measured(rows, columns, *there.shape)
+    monkeypatch.setattr(patterns, "MOST_GREEDY", 0)
+    told = measured(rows, columns, *there.shape)
+    meets = (
+        [(there[row] * (there.sum(0) - 1)).sum() + 1 for row in range(12)],
+        [(there[:, column] * (there.sum(1) - 1)).sum() + 1 for column in range(40)],
+    )
+    assert (told.row_colors, told.column_colors) == (min(12, max(meets[0])), min(40, max(meets[1])))
+    assert told.row_colors >= least.row_colors
+    assert told.column_colors >= least.column_colors
+
+
+def test_what_is_not_laid_out_is_at_most_what_its_terms_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x + xᵀ: two terms that meet on the diagonal."""
+    _, (derived,) = symgrad.derive("x + x.T", shapes={"x": (3, 3)})
+    sizes = {index.size: 3 for index in (*derived.axes, *derived.inner)}
+    asked = derived.axes, derived.inner, derived.jacobian, sizes, None
+    assert (pattern_of(*asked).nonzeros, pattern_of(*asked).exact) == (15, True)
+    monkeypatch.setattr(patterns, "LARGEST_WHOLE", 0)
+    assert (pattern_of(*asked).nonzeros, pattern_of(*asked).exact) == (15, True)
+    monkeypatch.setattr(patterns, "MOST_TERMS", 1)
+    assert (pattern_of(*asked).nonzeros, pattern_of(*asked).exact) == (18, False)
