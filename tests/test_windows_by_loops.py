@@ -16,7 +16,10 @@ from tests.compare import assert_same
 from tests.naive import Loops
 
 LONG, SHORT, KERNEL = 9, 3, 4
-WINDOWS = list(product((1, 2), (1, 2, -1), (1, 2, 3), (-2, 3), ("all", "its own", "another")))
+WINDOWS = [
+    *product((1, 2), (1, 2, -1), (1, 2, 3), (-2, 3), ("all", "its own", "another")),
+    *product((1,), (1,), (2, 3), (-2,), ("a product",)),
+]
 """Stride, dilation, divisor, padding, and which places the divisor has to divide: the window's own, or others."""
 
 
@@ -30,7 +33,8 @@ def test_a_sum_over_a_window(stride: int, dilation: int, divisor: int, padding: 
         top = stride * i + dilation * j + padding
         place = sp.floor(top / divisor)
         inside = Bracket(sp.Ge(place, 0)) * Bracket(sp.Lt(place, inner))
-        rest = {"all": 0, "its own": sp.Mod(top, divisor), "another": sp.Mod(top + i, divisor)}[divided]
+        asked = {"all": sp.S.Zero, "its own": top, "another": top + i, "a product": top * i}[divided]
+        rest = sp.Mod(asked, divisor)
         arrays = {"x": generator.normal(size=inner), "w": generator.normal(size=KERNEL)}
         read = sp.KroneckerDelta(rest, 0) * access("x", (place,)) * access("w", (j,))
         equation = Equation((i,), sp.Sum(inside * read, (j, 0, KERNEL - 1)))
