@@ -57,6 +57,8 @@ LINES: list[tuple[str, Run, tuple[torch.Tensor, ...], tuple[str, ...]]] = [
     ("a row of weights", lambda x, w: F.linear(F.softplus(x), w).sum(), (drawn(4, 3), drawn(1, 3)), ("w * x.sigmoid()",)),
     ("nuclear norm", lambda x: torch.linalg.matrix_norm(x, "nuc"), (drawn(4, 3),), (".U @ ",)),
     ("eigenvalues", lambda x: -2 * torch.linalg.eigvalsh(x @ x.mT).sum(), (drawn(3, 3),), ("(-2 * V_2) @ V_2.T",)),
+    ("a product of spectra", lambda x, h: torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(h), n=8).sin().sum(),
+     (drawn(8), drawn(8)), ("(2 * torch.fft.rfft(v_t4) - pad(torch.fft.rfft(v_t4)[4:], (4, 0)) - ", " * t1.conj()")),
     ("modulated", styled, (drawn(2, 2, 3, 3), drawn(4, 2, 3, 3)), ()),
 ]  # fmt: skip
 

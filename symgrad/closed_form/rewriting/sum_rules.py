@@ -6,6 +6,7 @@ read as a number of several is split into those, `unravel_axes`. Sums against e^
 transforms, of which each is the pullback of another one:
 
     Σ_k (cos(2π·p·k/n) + i·sin(2π·p·k/n))·v[k]    →  torch.fft.ifft(v, norm="forward")
+    δ(p, 0)·Σ_k v[k]                              →  δ(p, 0)·torch.fft.rfft(v)[p], beside other such sums
 
 Comes in: a sum of terms, or a formula and its axes; of Fourier sums, a formula in z and z̄. Goes out: an equal one; of
 Fourier sums, a formula in which each is a letter, and what the letters are. A cosine is (e + 1/e)/2 and a sine
@@ -27,7 +28,7 @@ from symgrad.indexing import Index, Ravel, Unravel, contracted_sum, fresh, over_
 from symgrad.indexing.definitions import remaining_factors
 from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, name_of
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.language.python_text import Part, call, index
 from symgrad.language.syntax_tree import Literal, Slice
 from symgrad.notation.tree import SyntaxNode
@@ -218,10 +219,14 @@ class FourierTransform:
     given: tuple[Size, ...]
     points: tuple[Size, ...]
     kept: tuple[Size, ...]
+    real: bool = False
 
     def code(self, inner: SyntaxNode, size: Callable[[Size], SyntaxNode]) -> SyntaxNode:
         """As torch is called; ``size`` writes a length."""
         word, norm = TRANSFORM_CALLS[self.sign]
+        kept = self.kept
+        if self.real and self.sign < 0 and sp.expand(self.points[-1] - 2 * kept[-1]) in (-2, -1):
+            word, kept = f"r{word}", (*kept[:-1], self.points[-1])  # half of the transform of real numbers
         several, options = len(self.dims) > 1, dict[str, Part]()
         if self.points != self.given:
             lengths = tuple(map(size, self.points))
@@ -229,7 +234,7 @@ class FourierTransform:
         if self.dims != (tuple(range(self.rank)) if several else (self.rank - 1,)):
             options["dim"] = self.dims if several else self.dims[0]
         found = call(f"torch.fft.{word}{'n' * several}", inner, **options, **norm)
-        cut = dict(zip(self.dims, self.kept, strict=True)) if self.kept != self.points else {}
+        cut = dict(zip(self.dims, kept, strict=True)) if kept != self.points else {}
         return index(found, [Slice(None, size(cut[d]) if d in cut else None, None) for d in range(self.rank)])
 
 
@@ -249,10 +254,12 @@ class FourierSums:
         """``formula`` with a letter for each sum against turns; None where a sum is something else."""
         turns: dict[Expr, sp.Symbol] = {}
         sums, rest = list[tuple[Expr, Expr, list[Index]]](), sp.S.Zero
-        for outside, inside, own in split_nested_sums(formula):
+        angles = {angle for part in formula.atoms(sp.cos, sp.sin) for angle in part.args if angle.has(*self.axes)}
+        for outside, inside, own in split_nested_sums(spell_means(formula)):
             if not own:
                 rest += outside * inside
                 continue
+            inside = self.turned_at_one_place(outside, inside, own, angles)
             number, beside = outside.as_independent(*outside.free_symbols, as_Add=False)
             sums.append((beside, number * inside, own))
         for beside, body, bound in group_sums_by_range(sums):
@@ -262,6 +269,23 @@ class FourierSums:
                     return None
                 rest += beside * found
         return rest
+
+    def turned_at_one_place(self, outside: Expr, inside: Expr, own: Sequence[Index], angles: Collection[Expr]) -> Expr:
+        """``v[k]·cos(2π·p·k/n)``, of ``v[k]`` beside δ(p, 0): what is summed at one place, as it is at every other.
+
+        Where its sine is 0, a cosine may as well be the whole turn.
+        """
+        deltas = [delta for delta in outside.atoms(sp.KroneckerDelta) if not {*self.axes}.isdisjoint(delta.args)]
+        for delta, angle, function in product(deltas, sorted(angles, key=sp.default_sort_key), (sp.cos, sp.sin)):
+            place, at = delta.args if delta.args[0] in self.axes else delta.args[::-1]
+            there = [index for index in angle.free_symbols - {*self.axes} if isinstance(index, Index)]
+            if place not in angle.free_symbols or (len(there), len(own)) != (1, 1):
+                continue
+            angle = angle.xreplace({there[0]: own[0]})
+            here, beside = function(angle).xreplace({place: at}), sp.sin(angle).xreplace({place: at})
+            if here != 0 and is_access(found := inside / here):
+                return found * (function(angle) if beside != 0 else function(angle) - sp.I * sp.sin(angle))
+        return inside
 
     def transform(self, term: Expr, bound: Sequence[Index], turns: Mapping[Expr, sp.Symbol]) -> Expr | None:
         """One term of a sum: a number, turns, and an entry that is read along the summed axes."""
@@ -293,14 +317,22 @@ class FourierSums:
         name = name_of(entry)
         turned = name.endswith(BAR) or (name not in self.complexes and sign == 1)
         order = sorted(range(len(dims)), key=dims.__getitem__)
-        lengths = [tuple(points[n][part] for n in order) for part in (1, 0, 2)]
+        given, points_of, kept = (tuple(points[n][part] for n in order) for part in (1, 0, 2))
+        sign, real = int(-sign if turned else sign), name.removesuffix(BAR) not in self.complexes
         made = FourierTransform(
-            name.removesuffix(BAR), int(-sign if turned else sign), len(at), tuple(sorted(dims)), *lengths
+            name.removesuffix(BAR), sign, len(at), tuple(sorted(dims)), given, points_of, kept, real
         )
         known = next((own for own, other in self.made.items() if other == made), None)
         letter = known or free_name((SPECTRUM,), {*self.taken, *self.made})
         self.made[letter] = made
         return factor * access(letter + BAR * turned, at)
+
+
+def spell_means(formula: Expr) -> Expr:
+    """``formula`` with each mean as a sum over a number."""
+    return formula.replace(
+        Mean, lambda body, *limits: sp.Sum(body, *limits) / sp.Mul(*(limit[0].size for limit in limits))
+    )
 
 
 def split_nested_sums(formula: Expr) -> Iterator[tuple[Expr, Expr, list[Index]]]:

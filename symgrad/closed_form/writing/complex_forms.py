@@ -95,7 +95,9 @@ class ComplexLetters:
         found = whole.xreplace({a: self.coordinate(a) for a in accesses(whole) if self.is_half(a)})
         if found.has(sp.Sum):
             spectra = self.transformed(found, axes[:-1])
-            return merge_into_one_sum(sp.expand(found)) if spectra is None else factor_out_common_terms(spectra)
+            if spectra is None:
+                return merge_into_one_sum(sp.expand(found))
+            return spectra if spectra.has(sp.KroneckerDelta) else factor_out_common_terms(spectra)
         plain = rewrite_lengths_and_directions(rewrite_as_if_positive(found))
         return sp.factor_terms(sp.cancel(plain)) if weight(plain) <= HEAVIEST else plain
 
