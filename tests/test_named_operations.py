@@ -123,7 +123,7 @@ NAMED: dict[str, dict[str, str]] = {
         "exporting/numpy_text.py": "einsum mT pad",
     },
     "what a closed form writes": {
-        "closed_form/rewriting/sum_rules.py": "norm",
+        "closed_form/writing/shorthand_writers.py": "norm",
         "closed_form/writing/complex_forms.py": "abs",
         "closed_form/writing/index_ranges.py": "tril triu",
         "closed_form/writing/sum_writers.py": "einsum",

@@ -167,7 +167,7 @@ def test_a_captured_program_is_told_in_complex_numbers() -> None:
     assert lines_of(lambda z: torch.exp(z).real, z=z) == ["z.grad = v * z.conj().exp()"]
 
 
-def test_a_page_on_which_one_line_means_pairs_means_pairs() -> None:
+def test_a_line_that_means_pairs_says_so() -> None:
     z = torch.tensor([1 + 1j, 2j], dtype=torch.complex128, requires_grad=True)
-    lines = lines_of(lambda z: torch.view_as_real(z * z).sum(-1) + z.abs(), z=z)
-    assert any("view_as_real" in line for line in lines), lines
+    _, line = lines_of(lambda z: torch.view_as_real(z * z).sum(-1) + z.abs(), z=z)
+    assert line == "z.grad = v * z.sgn() + 2 * view_as_complex(v_t1.contiguous().clone()) * z.conj()"

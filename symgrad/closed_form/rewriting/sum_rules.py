@@ -29,9 +29,6 @@ from symgrad.indexing.definitions import remaining_factors
 from symgrad.indexing.equation import canonical, with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.language.python_text import Part, call, index
-from symgrad.language.syntax_tree import Literal, Slice
-from symgrad.notation.tree import SyntaxNode
 from symgrad.program import free_name
 from symgrad.shapes import Size
 
@@ -202,12 +199,6 @@ def group_sums_by_range(sums: Iterable[tuple[Expr, Expr, list[Index]]]) -> Itera
 SPECTRUM = "spectrum"
 
 
-TRANSFORM_CALLS: Mapping[int, tuple[str, Mapping[str, Part]]] = {
-    -1: ("fft", {}), 1: ("ifft", {"norm": Literal("forward")}),
-}  # fmt: skip
-"""The transform that turns forwards or back, neither divided by n."""
-
-
 @dataclass(frozen=True)
 class FourierTransform:
     """The transform of a tensor along ``dims``, of so many points, of which so many are kept; ``rank`` axes in all."""
@@ -220,22 +211,6 @@ class FourierTransform:
     points: tuple[Size, ...]
     kept: tuple[Size, ...]
     real: bool = False
-
-    def code(self, inner: SyntaxNode, size: Callable[[Size], SyntaxNode]) -> SyntaxNode:
-        """As torch is called; ``size`` writes a length."""
-        word, norm = TRANSFORM_CALLS[self.sign]
-        kept = self.kept
-        if self.real and self.sign < 0 and sp.expand(self.points[-1] - 2 * kept[-1]) in (-2, -1):
-            word, kept = f"r{word}", (*kept[:-1], self.points[-1])  # half of the transform of real numbers
-        several, options = len(self.dims) > 1, dict[str, Part]()
-        if self.points != self.given:
-            lengths = tuple(map(size, self.points))
-            options |= {"s": lengths} if several else {"n": lengths[0]}
-        if self.dims != (tuple(range(self.rank)) if several else (self.rank - 1,)):
-            options["dim"] = self.dims if several else self.dims[0]
-        found = call(f"torch.fft.{word}{'n' * several}", inner, **options, **norm)
-        cut = dict(zip(self.dims, kept, strict=True)) if kept != self.points else {}
-        return index(found, [Slice(None, size(cut[d]) if d in cut else None, None) for d in range(self.rank)])
 
 
 @dataclass
@@ -330,9 +305,12 @@ class FourierSums:
 
 def spell_means(formula: Expr) -> Expr:
     """``formula`` with each mean as a sum over a number."""
-    return formula.replace(
-        Mean, lambda body, *limits: sp.Sum(body, *limits) / sp.Mul(*(limit[0].size for limit in limits))
-    )
+
+    def spelled(body: Expr, *limits: sp.Tuple) -> Expr:
+        own = [limit[0] for limit in limits]
+        return summed(body, own) / sp.Mul(*(index.size for index in own))
+
+    return formula.replace(Mean, spelled)
 
 
 def split_nested_sums(formula: Expr) -> Iterator[tuple[Expr, Expr, list[Index]]]:

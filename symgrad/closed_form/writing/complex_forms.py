@@ -24,7 +24,7 @@ from symgrad.closed_form.fragments import Notation, shape_in_scope
 from symgrad.closed_form.number_code import NoForm, axis_size
 from symgrad.closed_form.rewriting.sum_rules import BAR, FourierSums, FourierTransform, group_sums_by_range
 from symgrad.closed_form.source_code import view_pairs_as_complex
-from symgrad.closed_form.writing.shorthand_writers import expand_intermediate
+from symgrad.closed_form.writing.shorthand_writers import expand_intermediate, write_transform
 from symgrad.closed_form.writing.sum_writers import calls_einsum
 from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, leaves_exceed, name_of, weight
@@ -219,7 +219,8 @@ class ComplexLetters:
     def transformed_code(self, name: str) -> SyntaxNode:
         """The call of a transform."""
         made, source = self.made[name], self.notation.source
-        return made.code(self.seen(made.name) if made.name in self.used else source.tensor(made.name), source.size)
+        inner = self.seen(made.name) if made.name in self.used else source.tensor(made.name)
+        return write_transform(made, inner, source.size)
 
     def seen(self, name: str) -> SyntaxNode:
         """Pairs as complex numbers; what comes back lies in memory as it likes, also at an odd place."""

@@ -7,7 +7,7 @@ Comes in: a function of one expression. Goes out: its fragment; `NoForm` for fun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 
 import sympy as sp
@@ -41,6 +41,7 @@ from symgrad.closed_form.rewriting.shorthands import (
     Standardised,
     Variance,
 )
+from symgrad.closed_form.rewriting.sum_rules import FourierTransform
 from symgrad.functions import finite, nearest
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of, ordered_indices
@@ -50,6 +51,7 @@ from symgrad.language.tokens import ATOM
 from symgrad.notation.tree import Binary, SyntaxNode, walk
 from symgrad.ops.lookup import find, has_role
 from symgrad.program import Role
+from symgrad.shapes import Size
 
 USUAL = sp.Rational(1, 100000)
 """What torch adds to a variance if nothing else is said."""
@@ -261,3 +263,26 @@ SHORTHANDS = {
     **dict.fromkeys(CALLS, write_plain_call),
 }
 """How each shorthand is written."""
+
+
+TRANSFORM_CALLS: Mapping[int, tuple[str, Mapping[str, Part]]] = {
+    -1: ("fft", {}), 1: ("ifft", {"norm": Literal("forward")}),
+}  # fmt: skip
+"""The transform that turns forwards or back, neither divided by n."""
+
+
+def write_transform(made: FourierTransform, inner: SyntaxNode, size: Callable[[Size], SyntaxNode]) -> SyntaxNode:
+    """A Fourier transform as torch is called; ``size`` writes a length."""
+    word, norm = TRANSFORM_CALLS[made.sign]
+    kept = made.kept
+    if made.real and made.sign < 0 and sp.expand(made.points[-1] - 2 * kept[-1]) in (-2, -1):
+        word, kept = f"r{word}", (*kept[:-1], made.points[-1])  # half of the transform of real numbers
+    several, options = len(made.dims) > 1, dict[str, Part]()
+    if made.points != made.given:
+        lengths = tuple(map(size, made.points))
+        options |= {"s": lengths} if several else {"n": lengths[0]}
+    if made.dims != (tuple(range(made.rank)) if several else (made.rank - 1,)):
+        options["dim"] = made.dims if several else made.dims[0]
+    found = call(f"torch.fft.{word}{'n' * several}", inner, **options, **norm)
+    cut = dict(zip(made.dims, kept, strict=True)) if kept != made.points else {}
+    return index(found, [Slice(None, size(cut[d]) if d in cut else None, None) for d in range(made.rank)])
