@@ -118,6 +118,14 @@ def doubled(v: Any, x: Any) -> Any:
     return v * x
 
 
+HELD: dict[Any, torch.Tensor] = {}
+
+
+def in_one_buffer(v: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The gradient in a tensor that every call writes into."""
+    return torch.mul(v, x.cos(), out=HELD.setdefault((x.shape, x.dtype), torch.empty_like(x)))
+
+
 def std_backward(v: Any, x: Any, count: float = 1.0) -> Any:
     return v * (x - x.mean()) / (x.std() * count)
 
@@ -199,6 +207,7 @@ MORE_WRONG = (
     Candidate("a module's parameter is unreduced", Scaled(False), None, lambda: {"x": randn(2, 3)}, ("unreduced",)),
     Candidate("numpy: a product not turned", (exp_product, slipped(exp_product_backward, turned=False)), EXP_PRODUCT, arrays, ("transposed",)),
     Candidate("numpy: v doubled in place", (lambda x: x**2, doubled), "x ** 2", lambda: {"x": draws(3)}, ("mutates_seed",)),
+    Candidate("one buffer for every gradient", function(torch.sin, in_one_buffer), "sin(x)", x34, ("mutates_gradient",)),
     Candidate("numpy: deviation without n", (lambda x: x.std(), std_backward), "x.std(correction=0)", lambda: {"x": draws(4)}, ("scaled",)),
 )  # fmt: skip
 MORE_RIGHT = (

@@ -65,6 +65,7 @@ RANK = (
     "shape",
     "mutates_seed",
     "mutates_input",
+    "mutates_gradient",
     "raises",
     "nondeterministic",
     "missing_path",

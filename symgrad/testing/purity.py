@@ -34,6 +34,7 @@ ADVICE = {
     "mutates_seed": "v belongs to autograd, and other branches of the graph read it",
     "mutates_saved": "a second backward through the same graph reads it",
     "mutates_input": "the input belongs to the caller",
+    "mutates_gradient": "the call before returned it, and autograd may not have added it up yet: return a new tensor",
 }
 
 TWICE, SPREAD = 2, 4.0

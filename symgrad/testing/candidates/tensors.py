@@ -16,7 +16,16 @@ import torch
 from torch.autograd import forward_ad
 
 from symgrad.numeric import Array
-from symgrad.testing.candidates import PLAIN, Heard, MemoryLayout, PullResult, Seeds, Variation, listening
+from symgrad.testing.candidates import (
+    PLAIN,
+    Heard,
+    MemoryLayout,
+    Mutation,
+    PullResult,
+    Seeds,
+    Variation,
+    listening,
+)
 from symgrad.testing.candidates.watching import (
     dtype_name,
     functions_of,
@@ -160,6 +169,9 @@ class TensorRun:
         self.used = False
         """Whether backward ran through the graph."""
         self.tensors: tuple[Any, ...] = ()
+        self.handed: dict[str, Any] = {}
+        self.was: dict[str, Array | None] = {}
+        """The gradients that the last call handed over, and what was in them."""
         before = {name: snapshot(leaf) for name, leaf in leaves.items()}
         given = [leaf.clone() if owner.writes and isinstance(leaf, torch.Tensor) else leaf for leaf in leaves.values()]
         with listening() as heard, torch.enable_grad():
@@ -237,16 +249,16 @@ class TensorRun:
             return PullResult(dict.fromkeys(self.asked))
         if watched:
             return self.watched(pairs)
-        found, heard = self.engine(pairs)
+        found, heard, changes = self.engine(pairs)
         untouched = self.pairs(seeds, layouts)
         written = any(not torch.equal(s, own) for (_, s), (_, own) in zip(pairs, untouched, strict=True))
         if heard.failure or written:  # once more, to say which
             again = self.fresh()
             return again.watched(again.pairs(seeds, layouts))
-        return PullResult(found, "", heard.printed)
+        return PullResult(found, "", heard.printed, changes)
 
-    def engine(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[dict[str, Array | None], Heard]:
-        """One call of the engine."""
+    def engine(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[dict[str, Array | None], Heard, tuple[Mutation, ...]]:
+        """One call of the engine, and what it wrote into the gradients of the call before."""
         outs, weights = zip(*pairs, strict=True)
         found: Sequence[Any] = [None] * len(self.asked)
         self.used = True
@@ -254,7 +266,10 @@ class TensorRun:
             found = torch.autograd.grad(
                 outs, list(self.asked.values()), weights, retain_graph=not self.owner.frees, allow_unused=True
             )  # fmt: skip
-        return {n: None if g is None else to_float64(g) for n, g in zip(self.asked, found, strict=True)}, heard
+        changes = tensor_mutations("mutates_gradient", "backward", self.was, self.handed)
+        self.handed = {f"{n}.grad": g for n, g in zip(self.asked, found, strict=True) if g is not None}
+        self.was = {name: snapshot(g) for name, g in self.handed.items()}
+        return {n: None if g is None else to_float64(g) for n, g in zip(self.asked, found, strict=True)}, heard, changes
 
     def watched(self, pairs: Sequence[tuple[Any, Any]]) -> PullResult:
         """One call of the engine, with what custom backwards return, and what is other than it was."""
@@ -262,8 +277,8 @@ class TensorRun:
         leaves = {name: snapshot(leaf) for name, leaf in self.asked.items()}
         labels = {id(leaf): name for name, leaf in self.asked.items()}
         with watch_backwards(self.functions, labels) as notes:
-            found, heard = self.engine(pairs)
-        changes = list(notes.changes)
+            found, heard, rewritten = self.engine(pairs)
+        changes = [*notes.changes, *rewritten]
         if not any(c.kind == "mutates_seed" for c in changes):
             for was, (_, s) in zip(before, pairs, strict=True):
                 changes += tensor_mutations("mutates_seed", "backward", {"v": was}, {"v": s})
