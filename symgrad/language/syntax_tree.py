@@ -17,7 +17,7 @@ from functools import cached_property
 from math import isinf
 
 from symgrad.errors import InputError, NotationError, SourceText, Span
-from symgrad.language.tokens import ALLOWED, AUGMENTED
+from symgrad.language.tokens import ALLOWED, AUGMENTED, find_missing, tokenize_python
 from symgrad.notation.tokens import Token
 from symgrad.notation.tree import APART, Binary, Dots, IndexEquation, Name, SyntaxNode
 from symgrad.ops.calls.call_texts import WRITTEN
@@ -227,6 +227,9 @@ class PythonExpressionReader:
         said = (error.msg or "").rstrip(".")
         found = () if said.startswith("invalid syntax") or not said else (f"Python says: {said}",)
         hint = "a comma between entries: [1, 2, 3]" if "forgot a comma" in said else ALLOWED
+        if hint is ALLOWED and (missing := find_missing(tokenize_python(self.line))) is not None:
+            (first, last), hint = missing
+            span = self.start + first, self.start + last
         return NotationError("this is not a valid expression", span=span, found=found, hints=(hint,))
 
     def span(self, tree: ast.expr | ast.keyword) -> Span:

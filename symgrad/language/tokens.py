@@ -12,6 +12,7 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from symgrad.errors import RUN, Hint, NotationError, Span
 from symgrad.notation.tokens import Token, scan_tokens
@@ -47,7 +48,7 @@ IMPORTS = ("import", "from", "as")
 """Those that a statement may begin with, or that stand behind such a beginning."""
 AUGMENTED = ("**=", "//=", "-=", "+=", "*=", "/=", "%=", "@=", "&=", "|=", "^=")
 INSTEAD = {
-    "lambda": "write the returned expression alone: x**3",
+    "lambda": "write what it returns, without `lambda x:`",
     **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
     **dict.fromkeys(("and", "or", "not"), "(x > 0) & (x < 1), | and ~"),
     **dict.fromkeys(("def", "return", "class", "while", "in"), "write the lines that compute, one after the other"),
@@ -68,7 +69,7 @@ REFUSED_SIGNS = {
 LOOKALIKES = {
     "−": "-", "–": "-", "×": "*", "·": "*", "∗": "*", "÷": "/", "≤": "<=", "≥": ">=", "≠": "!=",
     "²": "**2", "³": "**3", "ᵀ": ".T", "½": "1/2*", "√": "sqrt(…)",
-    "“": '"', "”": '"', "‘": "'", "’": "'", "\xa0": "a space",
+    "“": '"', "”": '"', "‘": "'", "’": "'", "\xa0": "a space", "‖": "norm(…)", "∑": "sum(…)",
 }  # fmt: skip
 CLOSES = {"(": ")", "[": "]"}
 COMPARE, BIT_OR, BIT_XOR, BIT_AND, ADD, MULTIPLY, NEGATE, POWER, ATOM = range(9)
@@ -107,6 +108,8 @@ def tokenize_python(text: str, length: int = LENGTH) -> list[Token]:
 def unknown_word_error(word: str, span: Span) -> NotationError:
     """The error for a word that is not part of the language."""
     hints: tuple[Hint, ...] = (f"write {LOOKALIKES[word]} instead",) if word in LOOKALIKES else (ALLOWED,)
+    if span[0] == 0 and LOOKALIKES.get(word) in ("'", '"'):
+        hints = ("leave it out: an expression stands without quotes",)
     if word in REFUSED_SIGNS:
         problem, hints = REFUSED_SIGNS[word], (*hints, RUN)
     else:
@@ -144,7 +147,7 @@ def check_word(token: Token, following: str) -> None:
                 span=(span[0] + odd, span[0] + odd + 1),
                 hints=(f"write {LOOKALIKES[word[odd]]} instead" if word[odd] in LOOKALIKES else ALLOWED,),
             )
-        plain = unicodedata.normalize("NFKC", word)
+        plain = unicodedata.normalize("NFKC", "".join(LOOKALIKES.get(character, character) for character in word))
         if plain != word:
             raise NotationError(
                 f"the name {word} is written in look-alike letters", span=span, hints=(f"write {plain} instead",)
@@ -210,6 +213,21 @@ def check_nesting(tokens: Sequence[Token]) -> None:
             )
     if open_brackets:
         raise NotationError(f"this {open_brackets[-1].word} is never closed", span=open_brackets[-1].span)
+
+
+def find_missing(tokens: Sequence[Token]) -> tuple[Span, str] | None:
+    """Where an operand or a sign is missing, and what would do; None where neither is seen."""
+    for before, token in pairwise(tokens):
+        first, second = before.word, token.word
+        if ends_operand(before) and token.kind in ("text", "number", "name") and second not in KEYWORDS:
+            if before.kind == "name":
+                return token.span, f"{first}({second}) for a call, {first} * {second} for a product"
+            return token.span, f"a sign in front of it: … * {second}"
+        if {first, second} <= BINDS.keys() and second not in ("+", "-"):
+            return token.span, f"an operand between {first} and {second}"
+    if tokens and tokens[-1].word in BINDS:
+        return tokens[-1].span, f"an operand behind it: x {tokens[-1].word} y"
+    return None
 
 
 def count_open_brackets(tokens: Sequence[Token]) -> int:
