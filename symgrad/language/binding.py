@@ -126,7 +126,10 @@ LIST_ALIASES = ("tensors", "arrays", "operands")
 
 def format_call(op: Op, spelled: str, method: bool = False) -> str:
     """How ``op`` is called: ``softmax(x, dim=-1)``, or ``x.softmax(dim=-1)``."""
-    parts = [str(p.replace(annotation=inspect.Parameter.empty)) for p in op.signature.parameters.values()]
+    own = list(op.signature.parameters.values())
+    parts = [str(p.replace(annotation=inspect.Parameter.empty)) for p in own]
+    if own[0].kind is inspect.Parameter.VAR_POSITIONAL:  # torch takes a list
+        parts[0] = "[x, y]"
     return f"x.{spelled}({', '.join(parts[1:])})" if method else f"{spelled}({', '.join(parts)})"
 
 

@@ -102,7 +102,7 @@ def parse_subscripts(subscripts: str, count: int | None = None) -> tuple[tuple[s
     if len(set(output)) < len(output) or not set(output) <= set(letters):
         raise NotationError(f"einsum output {output!r} must name input letters, each once")
     if count is not None and len(terms) != count:
-        raise NotationError(f"einsum has {len(terms)} subscripts for {count} tensors")
+        raise NotationError(f"einsum names {len(terms)} tensors, and is given {count}")
     return terms, output
 
 
