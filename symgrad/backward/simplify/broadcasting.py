@@ -8,7 +8,7 @@
     (2 * ones_like(s))[:, None] * t            →  2 * t                    t has the shape of s with an axis more
     a.reshape(8, 5).expand(t.shape)            →  a.reshape(t.shape)       t has 40 entries
     v * t / t ** 2                             →  v / t
-    u @ (2 * ones_like(s)).diag() @ w          →  (2 * u) @ w                 s is a vector
+    u @ (2 * ones_like(s)).diag() @ w          →  (2 * u) @ w              s is a vector
 
 Comes in: an expression, and the shapes of the names in it. Goes out: one of the same value.
 """

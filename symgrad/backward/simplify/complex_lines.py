@@ -2,8 +2,8 @@
 
     z_grad = view_as_real(2 * view_as_complex(v) * view_as_complex(z).conj())    →    z.grad = 2 * v * z.conj()
 
-Comes in: the lines of a backward, which run on pairs, and which inputs are complex. Goes out: the same lines with other
-texts. One that needs the axis of pairs says so: view_as_complex(pad(view_as_real(v), (0, 0, 1, 0)).contiguous()).
+Comes in: the lines of a backward, which run on pairs, and which tensors are complex. Goes out: the same lines with
+other texts. One that needs the axis of pairs says so: view_as_complex(stack([v, w], -1).contiguous()).
 """
 
 from __future__ import annotations
