@@ -254,3 +254,11 @@ def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         lines.code()
     line_templates.derive_template.cache_clear()
     template_cache.TEMPLATES.clear()
+
+
+def test_a_line_that_is_known_is_asked_again_where_it_may_not_be_defined() -> None:
+    """Eigenvectors of equal eigenvalues have no derivative: what was proven at others says nothing there."""
+    alone = [str(line) for line in symgrad.explain("eigvalsh(x)", x=[[2, 0], [0, 2]]).backward.statements]
+    assert "eigh" in str(symgrad.explain("eigvalsh(x)", x=[[2.0, 1], [1, 3]]).backward)
+    after = [str(line) for line in symgrad.explain("eigvalsh(x)", x=[[2, 0], [0, 2]]).backward.statements]
+    assert after == alone

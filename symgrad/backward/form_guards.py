@@ -42,7 +42,7 @@ from symgrad.language.trees import (
     split_fraction,
 )
 from symgrad.notation.tree import Binary, Name, SyntaxNode, rebuild_node, walk
-from symgrad.ops import entry_of, find
+from symgrad.ops import entry_of, find, find_compound
 from symgrad.program import Program
 
 LARGE = np.array([-1e3, 1e3])
@@ -153,7 +153,9 @@ def has_bounded_domain(word: str) -> bool:
     >>> [has_bounded_domain(word) for word in ("log", "rsqrt", "exp", "inverse", "sin", "sum")]
     [True, True, True, True, False, False]
     """
-    entry, own = find(word), getattr(np, word, None)
+    entry, own, compound = find(word), getattr(np, word, None), find_compound(word)
+    if compound is not None and compound.fields:  # a decomposition: of eigenvalues that are equal it has no derivative
+        return True
     domains = () if entry is None else map(entry.domain_of, entry.operands)
     if any(domain.ends or domain.matrix for domain in domains) or (entry is not None and entry.limits.edges):
         return True
