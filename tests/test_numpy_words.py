@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from symgrad.entries.readings import plain_option
+from symgrad.entries.readings import to_plain_option
 from symgrad.exporting.numpy_text import numpy_spelling
 from symgrad.functions import special
 from symgrad.ops import TABLE, Op
@@ -28,7 +28,7 @@ def by_arrays(op: Op) -> list[Any]:
         options = {name: value for name, value in step.options if value not in (None, ())}
         try:
             found.append(
-                (call(*given, **{n: plain_option(v) for n, v in options.items()}), case.values[step.result.name])
+                (call(*given, **{n: to_plain_option(v) for n, v in options.items()}), case.values[step.result.name])
             )
         except TypeError:  # an option that has another name there
             found.append(None)

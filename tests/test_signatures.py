@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from symgrad import InputError
-from symgrad.entries.equations import has_edges, with_indices
-from symgrad.entries.signatures import call_of, example_of
+from symgrad.entries.equations import has_edges, write_with_indices
+from symgrad.entries.signatures import call_of, parse_example
 from symgrad.entries.spec import Data, View
 
 
@@ -16,14 +16,14 @@ def test_a_call_says_which_parameters_are_tensors() -> None:
     assert (call.optional, call.data) == ({"bias"}, {"target"})
     kinds = {name: p.annotation for name, p in call.signature.parameters.items()}
     assert (kinds["x"], kinds["target"], kinds["eps"], kinds["k"]) == (View, Data, float, int)
-    assert example_of("f(x, b) with x:2x3 b:scalar", ("x", "b")).shapes == (("x", (2, 3)), ("b", ()))
-    assert example_of("f(x)", ("x", "b")).shapes == (("x", (2, 3)),)
+    assert parse_example("f(x, b) with x:2x3 b:scalar", ("x", "b")).shapes == (("x", (2, 3)), ("b", ()))
+    assert parse_example("f(x)", ("x", "b")).shapes == (("x", (2, 3)),)
 
 
 @pytest.mark.parametrize("shape", ["b", "b:", "b:2×3", "b:2x", "b:(2,3)"])
 def test_a_shape_of_an_example_that_cannot_be_read_is_told_how_it_is_written(shape: str) -> None:
     with pytest.raises(InputError, match="an example gives operands shapes") as refused:
-        example_of(f"f(x, b) with x:2x3 {shape}", ("x", "b"))
+        parse_example(f"f(x, b) with x:2x3 {shape}", ("x", "b"))
     assert "z:scalar" in str(refused.value)
 
 
@@ -38,5 +38,5 @@ def test_corners_are_seen_in_the_letters_of_a_text(text: str, edge: bool) -> Non
 
 
 def test_what_says_nothing_else_is_told_by_its_right_hand_side() -> None:
-    assert with_indices("out = x / (1 + |x|)", ("x",)) == "x[i] / (1 + |x[i]|)"
-    assert with_indices("out = exp(x)² + x²", ("x",)) == "exp(x[i])² + x[i]²"
+    assert write_with_indices("out = x / (1 + |x|)", ("x",)) == "x[i] / (1 + |x[i]|)"
+    assert write_with_indices("out = exp(x)² + x²", ("x",)) == "exp(x[i])² + x[i]²"

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from symgrad.entries.readings import path_of
+from symgrad.entries.readings import attribute_path
 
 
 def call_text(word: str, arguments: str) -> str:
@@ -24,6 +24,6 @@ def call_text(word: str, arguments: str) -> str:
 def found_in_torch(word: str) -> Any:
     """torch's own function or method; None where it has none."""
     found: Any = torch
-    for part in path_of(word):
+    for part in attribute_path(word):
         found = getattr(found, part, None)
     return found

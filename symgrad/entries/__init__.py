@@ -1,8 +1,8 @@
-"""What an entry of the table is made with: one line of text, and everything that follows from it.
+"""How an entry of the table is made from one line of text.
 
-Comes in: how an operation is called, its equation, a sentence, and the few facts that neither says. Goes out: an `Op`
-in the `TABLE`, with its shape rule, options, forward, examples and torch's call. The rows themselves are `symgrad.ops`,
-whose files are loaded one after the other until one of them has what is asked for (`Registry`).
+Comes in: the call of an operation, its equation, a sentence, and the few facts that follow from neither. Goes out: an
+`Op` in the `TABLE`, with its shape rule, options, forward, examples and torch's call. The rows themselves are in
+`symgrad.ops`, whose files are loaded one after the other until the name looked up is found (`Registry`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Entered = TypeVar("Entered")
 
 
 class Registry(MutableMapping[str, Entered]):
-    """What some files enter by names; who asks for one loads no more of them than it takes, who asks for all, all.
+    """A mapping that modules fill on import. A lookup imports them until the name is found; iteration imports all.
 
-    ``files`` are the modules in the order in which the registry is read, ``unread`` those still to be loaded, what is
-    asked for most first: registries that the same files fill share both. ``source`` says which of them made an entry.
+    ``files`` are the modules in the order of iteration, ``unread`` those not yet imported, the most used first;
+    registries filled by the same files share both. ``source`` maps each name to the module that entered it.
     """
 
     loading = RLock()
@@ -32,7 +32,7 @@ class Registry(MutableMapping[str, Entered]):
         self.source: dict[str, str] = {}
 
     def read_until(self, name: str | None) -> dict[str, Entered]:
-        """What is entered when the name is there, or, without one, when all files are loaded."""
+        """Import files until ``name`` is entered (all for None), and return the entries."""
         while name not in self.entered and self.unread:
             with self.loading:  # another thread that asks waits for what this one loads
                 if name not in self.entered and self.unread:
@@ -61,7 +61,7 @@ class Registry(MutableMapping[str, Entered]):
 
 
 def file_being_imported() -> str:
-    """The module of the table whose top level is running, through whatever helpers; empty outside the table."""
+    """Return the module of the table that is being imported, or an empty text outside the table."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back

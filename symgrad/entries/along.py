@@ -1,9 +1,9 @@
-"""What an equation on the axes that options name means for every rank; and losses of it.
+"""Equations on axes that options name (``dim``), for every rank; and losses made of such equations.
 
-Comes in: the text, the operands and options at hand. Goes out: the options in canonical form, the right-hand side in
-SymPy at the output's indices, and the shape. ``out[i,j] = x[j,i]`` has a letter for each of the axes dim0 and dim1; in
-``out = Σ_j x[j]`` j is one axis, several, or all, joined to a line. On the other axes every tensor has the output's own
-indices. A `LossReading` is the equation of one entry or of one line, added up or averaged as its ``reduction`` says.
+Comes in: the text, operands and options. Goes out: the options in canonical form, the right-hand side in SymPy at the
+output's indices, and the shape. ``out[i,j] = x[j,i]`` has a letter for each of the axes dim0 and dim1; in
+``out = Σ_j x[j]`` j is one axis, several, or all, joined to one line. On the other axes every tensor has the output's
+indices. A `LossReading` is the sum or mean of the equation of one entry or of one line, as its ``reduction`` says.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from symgrad.shapes import Shape, Sizes
 
 @dataclass(frozen=True)
 class InLines(EquationMeaning):
-    """A meaning in which the letter of a sum runs over every axis of a line, if there is one; over none it is 0."""
+    """A meaning in which the letter of a sum runs over all ``axes`` of a line; over no axes it is 0."""
 
     axes: Shape | None = None
 
     def spanned(self, letter: str) -> Shape:
-        """Every one of these axes."""
+        """Return the sizes of the axes that ``letter`` runs over."""
         return super().spanned(letter) if self.axes is None else self.axes
 
 
@@ -56,13 +56,13 @@ SPACES: Mapping[str, Callable[[int], tuple[int, ...]]] = {
     "last": lambda rank: tuple(range(rank))[-1:],
     "all": lambda rank: tuple(range(rank)),
 }
-"""Axes that go by their place: (batch, channels or classes, space…)."""
+"""Axes by their place: (batch, channels or classes, space…)."""
 REST = "all but "
-"""In front of an option that names the one axis along which the equation does not hold."""
+"""Prefix of an option that names the one axis which is not an axis of the equation."""
 
 
-def axes_at(name: str, options: Options, rank: int) -> tuple[int, ...]:
-    """The axes that an option, a number or a place says."""
+def find_named_axes(name: str, options: Options, rank: int) -> tuple[int, ...]:
+    """Return the axes that ``name`` denotes: an option, a number, or one of `SPACES`."""
     if name in SPACES:
         return SPACES[name](rank)
     if name.startswith(REST):
@@ -75,10 +75,10 @@ def axes_at(name: str, options: Options, rank: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Axes:
-    """The ``options`` that name one axis each, with spaces between; an equation has its indices on these axes.
+    """The ``options`` that name one axis each, separated by spaces; an equation has its indices on these axes.
 
-    Operands that lie ``apart`` have no other axes: the index of `index_select`. If ``repeated``, two options may name
-    the same axis. If they are ``joined``, there is one option for them all, the number of an axis, or a place.
+    Operands listed in ``apart`` have no other axes, like the index of `index_select`. If ``repeated``, two options may
+    name the same axis. If ``joined``, one option names all the axes, or the number of an axis, or one of `SPACES`.
     """
 
     options: str = ""
@@ -88,24 +88,24 @@ class Axes:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The options, one by one."""
+        """The options, one by one, as a tuple."""
         return (self.options,) if self.joined else tuple(self.options.split())
 
 
 def axes_with_indices(count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """The axes that ``count`` indices of a text are on."""
+    """Return the axes of ``count`` indices: the named ``axes``, then the last ones; too few indices are all last."""
     behind = count - len(axes) if count >= len(axes) else count
     return (*(axes if count >= len(axes) else ()), *range(rank - behind, rank))
 
 
 @dataclass(frozen=True)
 class EquationOnAxes(EquationText):
-    """An equation on the axes that options name: a letter for each of them, or one for all that are joined to a line.
+    """An equation on the axes that options name: a letter for each axis, or one letter for axes joined to a line.
 
-    A tensor that the text reads with as many indices as there are such axes has them there; with more, the others are
-    its last ones; with fewer, all of them are its last ones, and it lacks the axes. On a line, one with fewer axes than
-    the first is a line by itself. One that is read without indices has the axes that are not the line's, or is a vector
-    over the channels, axis 1.
+    A tensor with as many indices in the text as named axes has its indices on these. Further indices are on its last
+    axes. With fewer indices, all are on its last axes, and it lacks the named ones. On a line, a tensor with fewer axes
+    than the first operand is a line itself. A tensor without indices has the axes outside the line, or is a vector over
+    the channels, axis 1.
     """
 
     named: Axes
@@ -113,24 +113,24 @@ class EquationOnAxes(EquationText):
 
     @property
     def several(self) -> bool:
-        """Whether it may run along several axes, or all."""
+        """Whether the option takes several axes, or None for all."""
         chosen = self.call.signature.parameters.get(self.named.options)
         return chosen is not None and chosen.default is None and not self.one_or_all
 
     @property
     def one_or_all(self) -> bool:
-        """Whether it runs along one axis, or all where none is named."""
+        """Whether the option takes one axis, or None for all."""
         chosen = self.call.signature.parameters.get(self.named.options)
         return chosen is not None and chosen.annotation == int | tuple[int, ...] | None
 
     @property
     def reduces(self) -> bool:
-        """Whether one line gives one entry."""
+        """Whether each line is reduced to one entry."""
         return not self.text.startswith("out[")
 
     @property
     def examples(self) -> tuple[str, ...]:
-        """A vector, and axes of a matrix."""
+        """Example calls: along a vector, and along axes of a matrix."""
         name, shown = self.call.name, ", ".join(self.call.operands)
         if self.several:
             return (f"{name}({shown})", f"{name}({shown}, dim=0)", f"{name}({shown}, dim=-1, keepdim=True)")
@@ -138,23 +138,23 @@ class EquationOnAxes(EquationText):
         return (f"{name}({shown}, 0) with {vectors}", f"{name}({shown}, 1) with {matrices}")
 
     def counts(self, tree: IndexEquation) -> dict[str, int]:
-        """How many indices each tensor has in the text."""
+        """Return the number of indices of each tensor in the text."""
         return {node.name: len(node.slots) for node in walk(tree.right) if isinstance(node, Access)}
 
     def axes(self, options: Options, rank: int) -> tuple[int, ...]:
-        """The axes, counted from the front; a number has none to be joined."""
-        found = sum((axes_at(name, options, rank) for name in self.named.names), ())
+        """Return the named axes, counted from the front; a scalar has no axes to join."""
+        found = sum((find_named_axes(name, options, rank) for name in self.named.names), ())
         return found if rank or not self.named.joined else ()
 
     def others(self, tree: IndexEquation, shapes: Shapes) -> int | None:
-        """On how many axes the text says nothing; None where all operands are numbers."""
+        """Return the number of axes outside the equation; None if all operands are scalars."""
         counts = self.counts(tree)
         named = self.call.given(shapes).items()
         ranks = [len(s) - counts.get(n, 0) for n, s in named if n not in self.named.apart.split() and s != ()]
         return max(ranks, default=None)
 
     def prepare(self, shapes: Shapes, **given: Hashable) -> dict[str, Hashable]:
-        """The axes from the front."""
+        """Return the options with axes counted from the front."""
         found = {**self.call.usual, **given}
         tree, names = self.tree(shapes, found), [name.removeprefix(REST) for name in self.named.names]
         require_rank(shapes[0] or (), self.least)
@@ -166,26 +166,26 @@ class EquationOnAxes(EquationText):
                 found[name] = axes_of(found[name], rank) if self.several else axis_of(found[name], rank)
         axes = self.axes(found, rank)
         if len(set(axes)) < len(axes) and not self.named.repeated:
-            told = ", ".join(f"{name}={given.get(name, found[name])}" for name in names)
-            raise InputError("this takes two different axes", found=(told,))
+            repeated = ", ".join(f"{name}={given.get(name, found[name])}" for name in names)
+            raise InputError("this takes two different axes", found=(repeated,))
         return found
 
     @property
     def shape(self) -> Callable[..., Shape]:
-        """What says the shape of the result."""
+        """The rule for the shape of the output."""
         if not self.named.joined:
             return self.lettered_shape
         return reduced_shape if self.reduces and self.several else self.joined_shape
 
     def joined_shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
-        """The operands' common shape, without the axes or with 1 there where one line gives one entry."""
+        """Return the common shape of the operands, without the axes (or with 1 there) if lines are reduced."""
         whole = common_shape(sizes, shapes)
         if not self.reduces:
             return whole
         return reduced_shape(sizes, (whole,), self.axes(options, len(whole)), options.get("keepdim") is True)
 
     def lettered_shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
-        """The sizes of the letters on the left, on the axes where they stand."""
+        """Return the shape of the output: sizes of the letters on the left on their axes, other axes as they are."""
         tree, axes, first = self.tree(shapes, options), self.axes(options, 0), shapes[0] or ()
         counts, named = self.counts(tree), self.call.given(shapes)
         lines: dict[str, Shape] = {}
@@ -213,13 +213,13 @@ class EquationOnAxes(EquationText):
         return tuple(sizes.find(slot_size(left[a], letters)) if a in left else next(remaining) for a in range(rank))
 
     def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int, whole: int = 0) -> tuple[int, ...]:
-        """The axes that the indices of a tensor are on; one with fewer than the ``whole`` is a line by itself."""
+        """Return the axes of a tensor's indices; a tensor with fewer axes than ``whole`` is a line itself."""
         if self.named.joined and count:
             return axes if rank and rank >= whole else tuple(range(rank))
         return tuple(range(count)) if name in self.named.apart.split() else axes_with_indices(count, axes, rank)
 
     def forward(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """NumPy's function under this call; a number is a line of one entry."""
+        """Return NumPy's ``function`` with this call's parameters; a scalar is treated as a line of one entry."""
 
         def values(*arrays: Any, **options: Any) -> Any:
             own = {self.named.options: "axis", "keepdim": "keepdims"}
@@ -231,7 +231,7 @@ class EquationOnAxes(EquationText):
         return values
 
     def by_torch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """torch's function under this call; of a number it has no axes to name."""
+        """Return torch's ``function`` with this call's parameters; a scalar has no axes to name."""
 
         def called(torch: Any, *tensors: Any, **options: Any) -> Any:
             if self.several and not tensors[0].dim():
@@ -243,7 +243,7 @@ class EquationOnAxes(EquationText):
         return called
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
-        """The right-hand side, the letters of the left being the output's indices on these axes."""
+        """Return the right-hand side with the output's indices on these axes in place of the letters on the left."""
         return self.of(self.tree(views, options), at, views, held, options)
 
     def of(
@@ -254,7 +254,7 @@ class EquationOnAxes(EquationText):
         held: Mapping[str, HeldTensor],
         options: Options,
     ) -> Expr:
-        """The right-hand side of this equation there."""
+        """Return the right-hand side of ``tree`` at the output's indices ``at``."""
         given, counts, joined = self.call.given(views), self.counts(tree), self.named.joined
         whole = next((view.shape for view in given.values() if view.constant is None), ())
         axes = self.axes(options, len(whole))
@@ -280,16 +280,16 @@ class EquationOnAxes(EquationText):
 
 SIZE_AVERAGE, REDUCE = "size_average: reduction=None", "reduce: reduction=None"
 BY_AVERAGE = f"{SIZE_AVERAGE}, {REDUCE}"
-"""torch's older words, in the places that they have there: what stands third in ``F.mse_loss(x, y, 'sum')`` is one."""
+"""torch's older options, in their positions: the third argument of ``F.mse_loss(x, y, 'sum')`` is one of them."""
 BY_WORD = "reduction: 'mean' | 'sum' | 'none'='mean'"
 
 
 @dataclass(frozen=True)
 class LossReading:
-    """The loss of one entry, or of one line, added up or averaged as ``reduction`` says.
+    """The sum or mean, as ``reduction`` says, of the loss of one entry or of one line.
 
-    Where the equation defines a w the mean is weighed: divided by the sum of w. ``values`` computes it on arrays, with
-    its w beside it if there is one.
+    If the equation defines a weight w, the mean is weighted: the sum is divided by the sum of w. ``values`` computes
+    the losses on arrays, and returns them with w if there is one.
     """
 
     entry: PointwiseEquation | EquationOnAxes
@@ -297,13 +297,13 @@ class LossReading:
 
     @property
     def examples(self) -> tuple[str, ...]:
-        """Each reduction."""
+        """Example calls: one for each reduction."""
         call = self.entry.call
         plainly = f"F.{call.name}({', '.join(name for name in call.operands if name not in call.optional)}"
         return (f"{plainly})", *(f'{plainly}, reduction="{word}")' for word in ("sum", "none")))
 
     def shape(self, sizes: Sizes, shapes: tuple[Shape | None, ...], reduction: str, **options: Any) -> Shape:
-        """That of the losses, or one number."""
+        """Return the shape of the losses, or () for their sum or mean."""
         if reduction != "none":
             return ()
         first = shapes[0] or ()
@@ -314,7 +314,7 @@ class LossReading:
         )
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
-        """The right-hand side at each entry, and their sum or mean."""
+        """Return the loss of each entry, or the sum or mean of all."""
         rest = {name: value for name, value in options.items() if name != "reduction"}
         reduction = options["reduction"]
         if reduction == "none":
@@ -331,13 +331,13 @@ class LossReading:
         return total / sp.Mul(*count)
 
     def weight(self, views: Sequence[View | None], options: Options) -> IndexEquation | None:
-        """What the equation defines as w."""
+        """Return the equation's definition of the weight w; None if it has none."""
         text, absent = self.entry.written(views, options)
         definitions = text.partition(" where ")[2]
         return drop_absent_operands(f"out = w where {definitions}", absent) if " w = " in text else None
 
     def forward(self, *arrays: Any, reduction: str, **options: Any) -> Any:
-        """The same on arrays, where ``values`` computes it there."""
+        """Return the loss of arrays, computed by ``values``."""
         assert self.values is not None
         values = self.values(*arrays, **options)
         found, weights = values if isinstance(values, tuple) else (np.asarray(values), None)

@@ -1,18 +1,18 @@
-"""What is read off the equation of an entry: what torch keeps its result as, and in which operands it is linear.
+"""Facts derived from the equation of an entry: the dtype of its result, and the operands in which it is linear.
 
-Comes in: an entry. Goes out: words for the type of the result of truth values or whole numbers. Sums, products and
-choices of whole numbers are whole; a quotient, a root and a function are not. Where torch has its own way the entry
-says so (``holds``):
+Comes in: an entry. Goes out: words for the dtype of the result of booleans or integers. Sums, products and selections
+of integers are integers; quotients, roots and functions are not. Where torch differs, the entry states the words
+(``result_dtype``):
 
-truth, whole: it is that, whatever comes in · counted: truth values are counted · kept: as the operands are · joined:
-kept, and a sum of truth values is "or" · cut: kept, and a fraction would be cut off · first: as what is written into ·
-behind: as the operands behind the first · bounded: as the operands and the options · subscripts: as the letters say ·
-real: a number · masked: the last operand is added, where torch would read truth values as who takes part · alike: torch
-takes operands of one type · numbers: no truth values.
+truth, whole: boolean, integer, for any operands · counted: booleans are counted · kept: the operands' dtype · joined:
+kept, and a sum of booleans is "or" · cut: kept, and a fraction would be truncated · first: the dtype of the tensor
+written into · behind: the dtype of the operands after the first · bounded: that of the operands and the options ·
+subscripts: depends on the letters · real: floating point · masked: the last operand is added, where torch would read
+booleans as a mask · alike: torch requires operands of one dtype · numbers: booleans are not allowed.
 
-With what stands for its operands, and options: for each term of the equation the operands that it is a product of.
-`cat` is linear in all of its tensors together, `outer` in each of two, `exp` in none: what is linear says of complex
-tensors what it says of their real and imaginary parts.
+Comes in: views of operands, and options. Goes out: the operands whose product each term of the equation is. `cat` is
+linear in all of its tensors together, `outer` in each of two, `exp` in none. A linear equation holds for complex
+tensors as it does for their real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KEPT, REAL = frozenset({"kept"}), frozenset({"real"})
 
 
 def dtype_words(op: Op) -> frozenset[str]:
-    """The words for an entry."""
+    """Return the words for the dtype of an entry's result."""
     return (
         frozenset(op.traits.result_dtype.split())
         if op.traits.result_dtype
@@ -48,26 +48,26 @@ def dtype_words(op: Op) -> frozenset[str]:
 
 
 def equation_text(op: Op) -> str:
-    """The equation that an entry is read from; none where it is a function, or the equation of no table."""
+    """Return the text of an entry's equation; empty if the entry is defined by a function or outside the table."""
     reading = getattr(op.index, "__self__", None)
     return str(getattr(reading.entry if isinstance(reading, LossReading) else reading, "text", ""))
 
 
 def constant_result(op: Op) -> Fraction | None:
-    """The number that an operation gives in every entry, whatever goes in: 1 of ``out = 1``."""
+    """Return the value of an operation that is the same for all operands: 1 of ``out = 1``; else None."""
     text = equation_text(op)
     right = parse_entry_equation(text).right if text else None
     return right.value if isinstance(right, tree.Number) else None
 
 
 def is_non_differentiable(op: Op) -> bool:
-    """Whether torch records no backward: comparisons, constants, and what only reads data. Nothing flows back."""
+    """Whether torch records no backward: comparisons, constants, and operations that only read data."""
     return op.name in TABLE and table_op_is_non_differentiable(op.name)
 
 
 @lru_cache(maxsize=1024)
 def table_op_is_non_differentiable(name: str) -> bool:
-    """`is_non_differentiable` of an entry of the table, from its equation and the dtype of its result."""
+    """Return `is_non_differentiable` of an entry of the table, from its equation and the dtype of its result."""
     op = TABLE[name]
     only_data = bool(op.operands) and op.data.issuperset(op.operands)
     return only_data or bool({"truth", "whole"} & dtype_words(op)) or constant_result(op) is not None
@@ -75,7 +75,7 @@ def table_op_is_non_differentiable(name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def infer_dtype_words(name: str) -> frozenset[str]:
-    """What follows from the equation of an entry of the table; of one that is a function, nothing."""
+    """Return the dtype words that follow from an entry's equation; floating point if a function defines it."""
     op, text = TABLE[name], equation_text(TABLE[name])
     broken = any(isinstance(value, float) and value % 1 for value in op.defaults.values())
     if (
@@ -89,7 +89,7 @@ def infer_dtype_words(name: str) -> frozenset[str]:
 
 
 def has_contraction(node: tree.SyntaxNode) -> bool:
-    """Whether products of entries of two tensors are added up: what torch hands to a product of matrices."""
+    """Whether a sum of products of two tensors is taken, which torch computes as a matrix product."""
     if isinstance(node, tree.BigOperator) and node.sign == "Σ":
         inside = list(tree.walk(node.body))
         names = {part.name for part in inside if isinstance(part, tree.Access)}
@@ -99,7 +99,7 @@ def has_contraction(node: tree.SyntaxNode) -> bool:
 
 
 def is_integral(node: tree.SyntaxNode, name: str) -> bool:
-    """Whether an expression of whole numbers is one; ``name`` is whose equation it is, which may call it by itself."""
+    """Whether an expression of integers is an integer; ``name`` is the entry, whose equation may call itself."""
     match node:
         case tree.Number():
             return node.value.denominator == 1
@@ -123,11 +123,11 @@ def is_integral(node: tree.SyntaxNode, name: str) -> bool:
 # Linear ---------------------------------------------------------------------------------------------
 
 Terms = frozenset[tuple[str, ...]]
-"""The operands of every term, in alphabetical order: {("x", "y")} of x·y, {("x",), ("y",)} of x + y."""
+"""The operands of every term, sorted: {("x", "y")} for x·y, {("x",), ("y",)} for x + y."""
 
 
 def polynomial_terms(expression: Expr, read: Collection[str] = ()) -> Terms | None:
-    """The terms of a polynomial in entries whose coefficients are numbers or ``read``; None of anything else."""
+    """Return the terms of a polynomial in entries, with numbers or tensors in ``read`` as coefficients; else None."""
 
     def moves(node: Expr) -> bool:
         return any(name_of(entry) not in read for entry in accesses(node))
@@ -153,10 +153,10 @@ def polynomial_terms(expression: Expr, read: Collection[str] = ()) -> Terms | No
 def multilinear(
     op: Op, shapes: Sequence[Shape | None], constants: Sequence[Any], result: Shape, options: Mapping[str, Any]
 ) -> Terms | None:
-    """The terms of an entry of such operands, called by their positions; None where it is not linear in each of them.
+    """Return the terms of an entry for operands named by their positions; None if it is not linear in each of them.
 
-    Numbers may be among the operands, with a value in ``constants`` and the shape (). What is only read (positions, a
-    mask) is as it was; what follows from the entries' order is nothing that complex numbers have.
+    An operand may be a number: its value is in ``constants``, its shape is (). Positions and masks count as constants.
+    An entry that depends on the order of numbers is not linear: complex numbers have no order.
     """
     views = [
         None if shape is None else View(str(n), shape, None if constant is None else sp.sympify(constant, strict=True))

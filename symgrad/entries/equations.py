@@ -1,11 +1,11 @@
-"""The one-line way into the table: an operation is its equation, and everything that follows from it is not written.
+"""`op`, which makes a table entry from one line: a call and its equation.
 
     op("softsign(x)", "out = x / (1 + |x|)", "x shrunk into ±1", F, kinks=0)
     op("cumsum(x, dim)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", along="dim")
 
-Comes in: a call, its equation, and what no equation says (spellings, where samples lie, what torch does at a kink).
-Goes out: an `Op`. Shapes and their refusals, broadcasting, the forward pass, torch's call, an example and whether it is
-smooth follow from the row, which is read when the operation is used first, not when the table is made.
+Comes in: a call, its equation, and facts that no equation contains (spellings, domains of samples, torch's choice at a
+kink). Goes out: an `Op`. Shapes and their errors, broadcasting, the forward pass, torch's call, an example and whether
+it is smooth follow from the row. The row is parsed at the first use of the operation, not at import.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from symgrad.entries.operands import Domain, Fits, broadcast_all, common_shape, 
 from symgrad.entries.readings import (
     PointwiseEquation,
     Variants,
-    call_of_torch,
     condition_holds,
-    facts_at_hand,
-    index_by_function,
+    condition_values,
+    define_by_function,
+    find_torch_call,
 )
-from symgrad.entries.signatures import CallPattern, call_of, example_of
+from symgrad.entries.signatures import CallPattern, call_of, parse_example
 from symgrad.entries.spec import (
     TABLE,
     AlignRule,
@@ -51,16 +51,16 @@ TORCH = ("torch.{}", "aten.{}", "Tensor.{}")
 F = ("F.{}", "aten.{}")
 SPECIAL = ("torch.special.{}", "aten.special_{}")
 METHOD = ("torch.{}", "Tensor.{}")
-"""Where torch has an operation, its own call first."""
+"""Patterns of torch's and NumPy's spellings; the first is the one to call."""
 
 
 Checks = Callable[..., None] | Mapping[str, tuple[Any, ...]]
-"""What refuses options: a function of shapes and options, or by condition the error, its problem and its hints."""
+"""Checks of options: a function of shapes and options, or (error, problem, *hints) by condition."""
 P = ParamSpec("P")
 
 
 class UnreadOp(Op):
-    """An entry of which a few fields are known; it becomes an `Op` with all of them when another one is asked for."""
+    """An entry with a few fields known; it becomes a full `Op` when any other field is read."""
 
     def __init__(self, read: Callable[[], Op], **known: Any) -> None:
         vars(self).update(known, read=read)
@@ -75,7 +75,10 @@ class UnreadOp(Op):
 
 
 def read_when_used(read: Callable[P, Op]) -> Callable[P, Op]:
-    """Put an entry into the table whose row is read when it is used first; at once outside the files of the table."""
+    """Return ``read`` as a function that registers an entry and parses its row at first use.
+
+    Outside the files of the table the row is parsed at once.
+    """
 
     @wraps(read)
     def put(
@@ -86,18 +89,18 @@ def read_when_used(read: Callable[P, Op]) -> Callable[P, Op]:
             return register(later())
         name = call.partition("(")[0]
         known = {"traits": Traits(**facts_of(Traits, facts)), "spelling": Spelling(**facts_of(Spelling, facts))}
-        return register(UnreadOp(later, name=name, spellings=spellings_of(name, home, also), **known))
+        return register(UnreadOp(later, name=name, spellings=list_spellings(name, home, also), **known))
 
     return cast("Callable[P, Op]", put)
 
 
 def facts_of(group: Any, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts that are fields of a group."""
+    """Return the facts that are fields of a group."""
     return {name: fact for name, fact in facts.items() if name in group.__dataclass_fields__}
 
 
-def spellings_of(name: str, home: Sequence[str], also: str) -> tuple[str, ...]:
-    """All spellings of an operation."""
+def list_spellings(name: str, home: Sequence[str], also: str) -> tuple[str, ...]:
+    """Return all spellings of an operation."""
     return (*(pattern.format(name) for pattern in home), *also.split())
 
 
@@ -129,41 +132,42 @@ def op(
     letters: str | Callable[..., str] = "",
     **facts: Any,
 ) -> Op:
-    """The operation that ``call`` names: ``out`` is what its equation says.
+    """Return the entry of the operation ``call``, whose output ``out`` its equation defines.
 
-    ``home`` says how torch spells it, ``also`` adds spellings; an operation that torch does not have has neither.
-    ``variants`` is the equation under other options, or a function that writes it for the shapes and options at hand:
-    what goes over as many axes as there are. ``examples`` are calls in the place of the one that follows from the name,
-    ``more`` are further ones; ``forward`` computes it faster or more stably than its equation as it stands, ``torch``
-    calls it otherwise than by name. ``along`` is the option that says along which axes the equation holds (or the
-    number of the axis), which then is that of one line of a tensor with ``least`` axes; its ``forward`` takes axis= and
-    keepdims= as NumPy's do. ``axes`` are options that name one axis each (`Axes`). A loss is ``reduced`` to its mean or
-    sum. Where no text says it, ``reading`` is the function of the output's indices, operands and options.
-    ``checks`` says under which conditions options are refused, and by which error, problem and hints, or is asked with
-    shapes and options. ``fits`` is asked, with sizes, shapes and options, whether operands fit each other, or it is a
-    pattern that says so (`symgrad.entries.operands.parse_fit_pattern`). ``reads_out`` says that a function in
-    ``variants`` writes an equation that reads the output itself. What stands behind ``, n:`` says in words what n is:
-    whole numbers of ``index_data``, or one of the ``auxiliaries``. ``definition`` is what pages print in the place of
-    the equation.
-    ``facts`` are fields of the `Op`, or of its groups, by their names.
+    ``home`` are torch's spellings, ``also`` adds some; both are empty for an operation that torch does not have.
+    ``variants`` are equations under other options, by condition, or a function that writes the equation for given
+    shapes and options (for any number of axes). ``examples`` replace the example call that follows from the name,
+    ``more`` are further ones. ``forward`` computes the operation faster or more stably than its equation, ``torch``
+    calls it where a call by name would not do.
+
+    ``along`` is the option that names the axes of the equation (or the number of the axis). The equation is then that
+    of one line of a tensor with at least ``least`` axes, and ``forward`` takes axis= and keepdims= as in NumPy.
+    ``axes`` are options that name one axis each (`Axes`). A loss is ``reduced`` to its mean or sum. ``reading``, a
+    function of the output's indices, operands and options, replaces an equation that no text can express.
+
+    ``checks`` refuse options: (error, problem, *hints) by condition, or a function of shapes and options. ``fits``
+    checks that operands fit each other: a pattern (`symgrad.entries.operands.parse_fit_pattern`), or a function of
+    sizes, shapes and options. ``reads_out``: a function in ``variants`` writes an equation that reads the output.
+    The text after ``, n:`` in an equation describes n: integers of ``index_data``, or one of the ``auxiliaries``.
+    ``definition`` is printed in place of the equation. ``facts`` are fields of the `Op`, or of its groups, by name.
     """
     if reduced and "reduction: " not in call:
         call = f"{call.removesuffix(')')}, {BY_AVERAGE}, {BY_WORD})"
-    said, texts, definition = call_of(call), variants or {}, facts.pop("definition", equation)
+    pattern, texts, definition = call_of(call), variants or {}, facts.pop("definition", equation)
     others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())
     equation = WORDS.split(equation)[0]
     axes = Axes(axes) if isinstance(axes, str) else axes
     axes = Axes(along, joined=True) if along else axes
-    check_axes(said, axes.names)
+    check_axes(pattern, axes.names)
     groups = {name: facts_of(kind, facts) for name, kind in GROUPS.items()}
     facts = {name: fact for name, fact in facts.items() if not any(name in group for group in groups.values())}
     rules = groups["rules"]
     shape, align, prepare = (rules.pop(name, None) for name in ("shape", "align", "prepare"))
     returns = groups["spelling"].get("returns", ())
-    placed = EquationOnAxes(said, equation, texts, axes, least) if axes.options else None
+    placed = EquationOnAxes(pattern, equation, texts, axes, least) if axes.options else None
     found: Any = placed
     if reduced:
-        found = LossReading(placed or PointwiseEquation(said, equation, texts), forward)
+        found = LossReading(placed or PointwiseEquation(pattern, equation, texts), forward)
         shape, align = found.shape, no_alignment if along else broadcast_all
         examples = examples or found.examples
         definition = f"{equation}, then the mean or the sum"
@@ -171,47 +175,47 @@ def op(
     elif placed is not None:
         prepare, shape = prepare or placed.prepare, shape or placed.shape
         if along:
-            torch = placed.by_torch(torch or call_of_torch(home, said, returns=returns))
+            torch = placed.by_torch(torch or find_torch_call(home, pattern, returns=returns))
             forward, examples = forward and placed.forward(forward), examples or placed.examples
         else:
             align = align or no_alignment
     if reading is None and found is None and (INDICES.search(equation) or not equation):
-        found = IndexedEquation(said, equation, texts)
+        found = IndexedEquation(pattern, equation, texts)
     if isinstance(found, IndexedEquation):
         shape, align = shape or found.shape, align or (no_alignment if callable(texts) else found.align)
         if not callable(texts):
             letters = letters or "".join(NAMES.findall(equation.partition("=")[0].removeprefix("out")))
-            ranks = ranks if ranks is not None else ranks_in(equation, said.operands)
-    found = found or PointwiseEquation(said, equation, texts, facts.pop("decimals", False))
+            ranks = ranks if ranks is not None else count_axes_by_operand(equation, pattern.operands)
+    found = found or PointwiseEquation(pattern, equation, texts, facts.pop("decimals", False))
     index_data = groups["saved"].get("index_data", {})
     reads_out = reads_out or any(map(mentions_out, (equation, *others)))
     saved = (*(("out",) if reads_out else ()), *index_data, *groups["saved"].get("auxiliaries", ()))
-    edges = (kinks if isinstance(kinks, tuple) else (float(kinks),)) or corners(equation, said)
-    shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
+    edges = (kinks if isinstance(kinks, tuple) else (float(kinks),)) or kinks_of_text(equation, pattern)
+    shown = f"{'F.' if home is F else ''}{pattern.name}({', '.join(pattern.operands)})"
     samples = domain if domain is not None else domain_around(edges) if edges else {}
-    integers = [n for n, d in samples.items() if d.whole and n in said.data] if isinstance(samples, Mapping) else []
+    integers = [n for n, d in samples.items() if d.whole and n in pattern.data] if isinstance(samples, Mapping) else []
     return Op(
-        name=said.name,
-        summary=summary or with_indices(equation, said.operands),
+        name=pattern.name,
+        summary=summary or write_with_indices(equation, pattern.operands),
         definition=definition,
         variants={} if callable(texts) else texts,
-        index=index_by_function(reading) if reading else found.index,
-        signature=said.signature,
+        index=define_by_function(reading) if reading else found.index,
+        signature=pattern.signature,
         letters=letters or "ijkl",
         ranks=ranks or {},
         numpy=forward,
-        torch=torch or call_of_torch(home, said, integers, returns),
-        spellings=spellings_of(said.name, home, also),
-        domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
-        examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),
+        torch=torch or find_torch_call(home, pattern, integers, returns),
+        spellings=list_spellings(pattern.name, home, also),
+        domain=samples if isinstance(samples, Mapping) else dict.fromkeys(pattern.operands, samples),
+        examples=tuple(parse_example(text, pattern.operands) for text in (*(examples or (shown,)), *more)),
         kinks=edges,
         smooth=smooth
         if smooth is not None
-        else not (index_data or any(has_edges(text, said) for text in (equation, *others))),
+        else not (index_data or any(has_edges(text, pattern) for text in (equation, *others))),
         rules=Rules(
             shape=shape or common_shape,
-            align=align_if_fitting(said, fits, align or broadcast_all) if fits else align or broadcast_all,
-            prepare=prepare_checked_options(said, prepare or keep_options_as_given, checks),
+            align=align_if_fitting(pattern, fits, align or broadcast_all) if fits else align or broadcast_all,
+            prepare=prepare_checked_options(pattern, prepare or keep_options_as_given, checks),
             **rules,
         ),
         saved=SavedForBackward(names=saved, **groups["saved"]),
@@ -227,18 +231,20 @@ GROUPS = {"rules": Rules, "saved": SavedForBackward, "spelling": Spelling, "limi
 
 
 def check_axes(call: CallPattern, names: Sequence[str]) -> None:
-    """Refuse axes that neither an option nor a place says."""
+    """Raise an error for axes that are neither an option, a number, nor one of `SPACES`."""
     known = (*call.signature.parameters, *SPACES)
     for name in names:
         if not {name, name.removeprefix(REST)} & {*known} and not name.isdigit():
             raise bug(f"{call.name} has no axes {name}: the number of one, or {', '.join(known)}")
 
 
-def corners(text: str, call: CallPattern) -> tuple[float, ...]:
-    """Where the only operand meets a number, or an option that has one: the kinks of an equation of one entry.
+def kinks_of_text(text: str, call: CallPattern) -> tuple[float, ...]:
+    """Return the kinks of an elementwise equation: numbers, or defaults of options, that its operand is compared with.
+
+    An equation of several operands has none here.
 
     >>> texts = ("out = x·[x > 0]", "out = |x|", "out = x·[x > k] + x·[x < −k]", "out = x·[x > y]", "out = [x² < 1]")
-    >>> [corners(text, call_of("f(x, y: float, k=1)")) for text in texts]
+    >>> [kinks_of_text(text, call_of("f(x, y: float, k=1)")) for text in texts]
     [(0.0,), (0.0,), (-1.0, 1.0), (), ()]
     """
     x, *others = call.operands
@@ -249,12 +255,12 @@ def corners(text: str, call: CallPattern) -> tuple[float, ...]:
 
 
 def domain_around(edges: Sequence[float]) -> Domain:
-    """On all sides of edges, and away from them."""
+    """Return a domain that covers both sides of all edges, and avoids them."""
     return reals(max(2.0, *(abs(edge) * 4 / 3 for edge in edges)), tuple(edges))
 
 
-def ranks_in(equation: str, operands: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """As many axes as an operand has letters, where it has no ``…``."""
+def count_axes_by_operand(equation: str, operands: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the number of axes of each operand without ``…``: its number of letters."""
     return {
         name: (len(slots.split(",")),)
         for name, slots in INDICES.findall(equation)
@@ -263,7 +269,7 @@ def ranks_in(equation: str, operands: Sequence[str]) -> dict[str, tuple[int, ...
 
 
 def align_if_fitting(call: CallPattern, fits: str | Fits, align: AlignRule) -> AlignRule:
-    """Operands broadcast, after it is asked whether they fit each other."""
+    """Return the rule ``align``, preceded by the check that operands fit each other."""
     fit = parse_fit_pattern(fits, call.operands) if isinstance(fits, str) else fits
 
     def aligned(sizes: Any, shapes: Any, **options: Any) -> Any:
@@ -274,14 +280,14 @@ def align_if_fitting(call: CallPattern, fits: str | Fits, align: AlignRule) -> A
 
 
 def prepare_checked_options(call: CallPattern, prepare: PrepareRule, checks: Checks | None) -> PrepareRule:
-    """Options in canonical form, after what they have to be is asked: of their kinds first."""
+    """Return the rule ``prepare``, preceded by the checks of the options: of their kinds first."""
 
     def prepared(shapes: Any, **given: Any) -> Any:
         options = call.canonical(shapes, given)
         if callable(checks):
             checks(shapes, **options)
         elif checks is not None:
-            known = facts_at_hand(call, shapes, options)
+            known = condition_values(call, shapes, options)
             for condition, (kind, problem, *hints) in checks.items():
                 if condition_holds(condition, known):
                     raise kind(problem, hints=tuple(hints))
@@ -291,7 +297,7 @@ def prepare_checked_options(call: CallPattern, prepare: PrepareRule, checks: Che
 
 
 def mentions_out(equation: str) -> bool:
-    """Whether the right-hand side reads the output itself, held still."""
+    """Whether the right-hand side reads the output itself."""
     return re.search(r"(?<!\w)out(?!\w)", equation.partition("=")[2]) is not None
 
 
@@ -302,11 +308,11 @@ ROUNDED = re.compile(r"⌊([^⌊⌋]*)⌋")
 CORNER = re.compile(r"\||([A-Za-z_]\w*)\(")
 LETTERS = re.compile(r"(?:[ΣΠ]|mean)_\{?([a-z,]+)|^out\[([^\]]*)\]")
 NAMES = re.compile(r"[A-Za-z_]\w*")
-"""What makes a corner or a jump: a condition on entries, |x|, ⌊x⌋, or a function that has one."""
+"""Patterns of a corner or a jump: a condition on entries, |x|, ⌊x⌋, or a function that has one."""
 
 
 def has_edges(text: str, call: CallPattern) -> bool:
-    """Whether an equation has a corner or a jump somewhere, read off its letters alone.
+    """Whether an equation has a corner or a jump somewhere, judged from its text alone.
 
     >>> texts = ("out = x·[x > 0]", "out = |x|", "out[i] = Σ_j [j ≤ i + k]·x[j]", "out = exp(x)")
     >>> [has_edges(text, call_of("f(x, k=1)")) for text in texts]
@@ -322,12 +328,12 @@ def has_edges(text: str, call: CallPattern) -> bool:
 
 
 def jumps(function: str, own: str) -> bool:
-    """Whether a function has a corner or a jump; that of the entry itself is one of `symgrad.functions`."""
+    """Whether a function has a corner or a jump; the entry's ``own`` name is a function of `symgrad.functions`."""
     name = ALSO.get(function, function)
     return function in JUMPS or (name != own and name in TABLE and not TABLE[name].smooth)
 
 
-def with_indices(equation: str, operands: Sequence[str]) -> str:
-    """The right-hand side with [i] behind each operand: what a page says of an entry that says nothing else."""
+def write_with_indices(equation: str, operands: Sequence[str]) -> str:
+    """Return the right-hand side with [i] after each operand: the summary of an entry that gives none."""
     right = equation.partition(" = ")[2]
     return re.sub(rf"(?<!\w)({'|'.join(operands)})(?![A-Za-z0-9_(])", r"\1[i]", right)

@@ -1,7 +1,7 @@
 """Equations with indices, of whole operands: ``out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]``.
 
-Comes in: the text, shapes of operands and options. Goes out: the shape that follows from it, or the refusal; which axes
-are broadcast (those of ``…``); and the right-hand side in SymPy at the output's indices.
+Comes in: the text, shapes of operands and options. Goes out: the shape of the output, or an error; the axes that are
+broadcast (those of ``…``); and the right-hand side in SymPy at the output's indices.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from symgrad.shapes import Shape, Sizes
 
 @dataclass(frozen=True)
 class IndexedEquation(EquationText):
-    """Letters that are equal are equally long; how far the others run follows from the text."""
+    """An equation with indices: axes with one letter have one size, and ranges of sums follow from the text."""
 
     def patterns(self, tree: IndexEquation, names: Iterable[str]) -> dict[str, AccessPattern]:
-        """How each operand is read."""
+        """Return how many axes each operand has in the text, and whether it has ``…``."""
         found = {name: AccessPattern(0, False) for name in names}
         for node in tree.entries:
             if isinstance(node, FlatEntry) and node.name in found:
@@ -40,7 +40,7 @@ class IndexedEquation(EquationText):
         return found
 
     def align(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Any:
-        """The axes of ``…`` broadcast; the others are as the letters say."""
+        """Return the shapes to broadcast to: the axes of ``…`` are broadcast, the others are kept."""
         given = self.call.given(shapes)
         patterns = self.patterns(self.tree(shapes, options), given)
         for name, shape in given.items():
@@ -54,7 +54,7 @@ class IndexedEquation(EquationText):
         return tuple(whole.get(name) for name, _ in zip(self.call.names(shapes), shapes, strict=False))
 
     def shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
-        """The sizes of the letters on the left, in front of them those of ``…``."""
+        """Return the shape of the output: the axes of ``…``, then the sizes of the letters on the left."""
         tree, aligned = self.tree(shapes, options), self.align(sizes, shapes, **options)
         given = self.call.given(aligned)
         found = RangeFinder(tree, given, sizes, exact_options(options)).find().found
@@ -63,7 +63,7 @@ class IndexedEquation(EquationText):
         return sizes.shape(slots_shape(tree.slots, max(leads, key=len, default=()), found))
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
-        """The right-hand side, the letters of the left being the output's indices."""
+        """Return the right-hand side with the output's indices in place of the letters on the left."""
         tree = self.tree(views, options)
         lead, own = split_leading_indices(tree.slots, at)
         tensors = self.call.given(views)
@@ -71,14 +71,14 @@ class IndexedEquation(EquationText):
         read = {name: view for name, view in held.items() if name in entries}
         shapes = {name: view.shape for name, view in (*tensors.items(), *read.items()) if name in ("out", *tensors)}
         tensors |= self.beside(at, held, options)
-        tensors |= {name: still(view, entries[name], lead) for name, view in read.items()}
+        tensors |= {name: constant_view(view, entries[name], lead) for name, view in read.items()}
         rest = own or (sp.S.Zero,) * len(tree.named)  # one number for a matrix of one row
         found = RangeFinder(tree, shapes, Sizes(), exact_options(options), letter_sizes(tree.named, rest)).find_asked()
         letters = bind_letters(tree, tree.named, rest, found)
         return EquationMeaning(tensors, letters, found, equation_functions(), lead).of(tree.right)
 
 
-def still(view: View, read: Access, lead: At) -> View:
-    """What is held still and read at places of its own: ``…`` are the output axes, the others may have any length."""
+def constant_view(view: View, read: Access, lead: At) -> View:
+    """Return the view of a constant tensor: ``…`` are the output's axes, the others may have any size."""
     own = sum(not isinstance(slot, Dots) for slot in read.slots)
     return View(view.name, (*(index.size for index in lead), *(sp.S.One,) * own))

@@ -1,7 +1,7 @@
-"""Which operands an entry takes: where samples of them lie, which shapes fit, which axes an option names.
+"""The operands of an entry: domains of samples, rules for shapes, axes named by an option.
 
-A `Domain` is for examples, assumed values and tests, and does not say where the operation is defined: relu is sampled
-away from its kink at 0, a power on one side of it. What pages say about that is found by trying
+A `Domain` serves examples, assumed values and tests. It is not the domain of definition: relu is sampled away from its
+kink at 0, a power on one side of it. Pages state domains of definition that were found by trying
 (`symgrad.documents.domains`). The rules for shapes are shared by several entries.
 """
 
@@ -25,7 +25,7 @@ from symgrad.shapes import Shape, Size, Sizes, as_size
 class Domain:
     """Real numbers between ``low`` and ``high`` (open ends), drawn within ``draw``, away from ``avoid``.
 
-    Whole numbers only if ``whole``, both ends of ``draw`` included. ``matrix`` says what the last two axes hold:
+    Integers only if ``whole``, both ends of ``draw`` included. ``matrix`` is the kind of matrix in the last two axes:
     a ``full`` matrix (of full rank, its singular values all different), a ``regular`` one (it has an inverse), a
     ``lower`` triangular one, a ``symmetric`` one (read as such, its eigenvalues all different), a ``definite`` one
     (with positive eigenvalues), or a ``dominant`` one (elimination exchanges none of its rows).
@@ -40,28 +40,28 @@ class Domain:
 
     @property
     def ends(self) -> bool:
-        """Whether there are real numbers outside."""
+        """Whether the domain has a bound."""
         return not self.whole and (self.low, self.high) != (-inf, inf)
 
 
 def reals(within: float = 2.0, avoid: tuple[float, ...] = ()) -> Domain:
-    """All real numbers; samples lie within ±``within``, away from ``avoid``."""
+    """Return the domain of all real numbers, sampled within ±``within``, away from ``avoid``."""
     return Domain(draw=(-within, within), avoid=avoid)
 
 
 def positive(within: float = 3.0) -> Domain:
-    """x > 0; samples between 0.3 and ``within``."""
+    """Return the domain x > 0, sampled between 0.3 and ``within``."""
     return Domain(low=0.0, draw=(0.3, within))
 
 
 def open_interval(low: float, high: float) -> Domain:
-    """low < x < high; samples keep a tenth of the width away from the ends."""
+    """Return the domain low < x < high, sampled at least a tenth of the width away from the ends."""
     margin = (high - low) / 10
     return Domain(low, high, draw=(low + margin, high - margin))
 
 
 def integers_between(low: int, high: int) -> Domain:
-    """The whole numbers low, …, high: positions, classes, a mask."""
+    """Return the domain of the integers low, …, high: positions, classes, a mask."""
     return Domain(low - 0.5, high + 0.5, draw=(low, high), whole=True)
 
 
@@ -71,27 +71,27 @@ Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints 
 
 
 def broadcast_all(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> tuple[Any, ...]:
-    """Every operand that is there is broadcast to the common shape."""
+    """Return the common shape for every operand that is not left out."""
     common = common_shape(sizes, shapes)
     return tuple(None if shape is None else common for shape in shapes)
 
 
 def common_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
-    """The output has the operands' common shape."""
+    """Return the common shape of the operands under broadcasting."""
     return sizes.broadcast_shapes([shape for shape in shapes if shape is not None])
 
 
-def require_broadcastable(sizes: Sizes, own: Shape, whole: Shape, told: str) -> None:
-    """``own`` broadcasts to ``whole``, not the other way round; else ``told`` is how many axes there are."""
+def require_broadcastable(sizes: Sizes, own: Shape, whole: Shape, message: str) -> None:
+    """Require that ``own`` broadcasts to ``whole``; with more axes it is refused by ``message``, given both numbers."""
     if len(own) > len(whole):
-        raise ShapeError(told.format(len(own), len(whole)))
+        raise ShapeError(message.format(len(own), len(whole)))
     for size, wanted in zip(own[::-1], whole[::-1], strict=False):
         if sizes.find(size) != 1:
             sizes.unify(size, wanted)
 
 
 def require_rank(shape: Shape, rank: int) -> Shape:
-    """``shape``, which has to have so many axes."""
+    """Return ``shape`` if it has at least ``rank`` axes, else raise `ShapeError`."""
     if len(shape) < rank:
         raise ShapeError(
             f"this takes a tensor with at least {rank} {'axis' if rank == 1 else 'axes'}, not {len(shape)}"
@@ -100,14 +100,14 @@ def require_rank(shape: Shape, rank: int) -> Shape:
 
 
 def require_equal_rank(sizes: Sizes, *shapes: Shape, **options: Hashable) -> None:
-    """As many axes each."""
+    """Raise `ShapeError` unless all shapes have equally many axes."""
     if len({len(shape) for shape in shapes}) > 1:
-        told = " and ".join(str(len(shape)) for shape in shapes)
-        raise ShapeError(f"this takes tensors with as many axes each, not {told}")
+        ranks = " and ".join(str(len(shape)) for shape in shapes)
+        raise ShapeError(f"this takes tensors with as many axes each, not {ranks}")
 
 
 def parse_fit_pattern(pattern: str, operands: Sequence[str]) -> Fits:
-    """``"x[…,n] weight[n]"``: an index for each axis; axes with one letter are equally long, and those of ``…``."""
+    """Return the check that ``"x[…,n] weight[n]"`` describes: axes with the same letter, and those of ``…``, match."""
     wanted = {name: slots.split(",") for name, slots in re.findall(r"(\w+)\[(.*?)\]", pattern)}
 
     def fit(sizes: Sizes, *shapes: Shape | None, **options: Hashable) -> None:
@@ -130,14 +130,14 @@ def parse_fit_pattern(pattern: str, operands: Sequence[str]) -> Fits:
 
 
 def check_space(shapes: Sequence[Shape], space: int, **options: Hashable) -> None:
-    """The first is (n, channels, space…), or (channels, space…)."""
+    """Require that the first shape is (n, channels, space…) or (channels, space…)."""
     x = shapes[0]
     if len(x) not in (space + 1, space + 2):
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
 
 
-def in_groups(sizes: Sizes, channels: Size, groups: int | Size) -> Size:
-    """How many channels one of several equal groups has."""
+def channels_per_group(sizes: Sizes, channels: Size, groups: int | Size) -> Size:
+    """Return the number of channels of each of ``groups`` equal groups; raise `ShapeError` if they do not divide."""
     known, count = sizes.number(channels), sizes.number(as_size(groups))
     if known is not None and count is not None and known % count:
         raise ShapeError(f"{known} channels do not make {count} equal groups")
@@ -146,7 +146,7 @@ def in_groups(sizes: Sizes, channels: Size, groups: int | Size) -> Size:
 
 
 def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> None:
-    """``shape`` is that of a vector of ``size`` entries, or left out."""
+    """Require that ``shape`` is None or that of a vector with ``size`` entries."""
     if shape is None:
         return
     if len(shape) != 1:
@@ -155,13 +155,13 @@ def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> Non
 
 
 def exact_number(value: Any) -> Expr:
-    """A plain number as an exact one: 1e-5 is 1/100000; one of very many digits stays a float."""
+    """Return a plain number as an exact one: 1e-5 is 1/100000. Very large and very small floats stay floats."""
     short = isinstance(value, float) and (value == 0 or 1e-30 < abs(value) < 1e8)
     return sp.Rational(str(value)) if short else sp.sympify(value, strict=True)
 
 
 def axis_of(dim: Any, rank: int) -> int:
-    """``dim`` counted from the front; raises `ShapeError` when there is no such axis."""
+    """Return ``dim`` counted from the front; raise `ShapeError` if there is no such axis."""
     if not isinstance(dim, int) or isinstance(dim, bool):
         raise InputError("dim has to be an integer", found=(repr(dim),))
     if not -max(rank, 1) <= dim < max(rank, 1):
@@ -173,7 +173,7 @@ def axis_of(dim: Any, rank: int) -> int:
 
 
 def axes_of(dim: Dim, rank: int) -> tuple[int, ...]:
-    """The axes that ``dim`` names, from the front, in order; all of them for None."""
+    """Return the axes that ``dim`` names, counted from the front and sorted; all axes for None."""
     if dim is None or dim == ():
         return tuple(range(rank))
     axes = tuple(axis_of(d, rank) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
@@ -185,13 +185,13 @@ def axes_of(dim: Dim, rank: int) -> tuple[int, ...]:
 def reduced_shape(
     sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...], keepdim: bool = False, **options: Hashable
 ) -> Shape:
-    """The shape without the reduced axes, or with 1 in their place."""
+    """Return the shape without the reduced axes, or with 1 in their place."""
     kept = [sp.Integer(1) if a in dim else size for a, size in enumerate(shapes[0]) if keepdim or a not in dim]
     return tuple(kept)
 
 
 def write_moved_entries(count: int, places: Callable[[int], str], sizes: Callable[[int], str] | None = None) -> str:
-    """``out[i0,i1] = x[…]`` for an output with so many axes: where each index of x is, and how far each of out runs.
+    """Write ``out[i0,i1] = x[…]`` for an output with ``count`` axes: the index of x on each axis, and ranges of out's.
 
     >>> write_moved_entries(2, lambda a: f"i{1 - a}")
     'out[i0,i1] = x[i1,i0]'
@@ -204,8 +204,8 @@ def write_moved_entries(count: int, places: Callable[[int], str], sizes: Callabl
 PAIR = sp.Integer(2)
 
 
-def unpaired(sizes: Sizes, shape: Shape) -> Shape:
-    """The shape of the complex tensor whose pairs have ``shape``."""
+def complex_shape(sizes: Sizes, shape: Shape) -> Shape:
+    """Return the shape of the complex tensor whose pairs (re, im) have ``shape``."""
     if not shape:
         raise ShapeError("a complex number is a pair (re, im): a last axis of size 2", found=("a single number",))
     if sizes.number(shape[-1]) not in (None, 2):
@@ -215,18 +215,18 @@ def unpaired(sizes: Sizes, shape: Shape) -> Shape:
 
 
 def window_count(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
-    """How many places a window has on an axis."""
+    """Return the number of positions of a window along an axis."""
     room = sp.expand(as_size(size + before + after - dilation * (kernel - 1) - 1))
     return room + 1 if stride == 1 else sp.floor(room / stride) + 1
 
 
 def transposed_positions(size: Size, kernel: Size, stride: int, padding: int, dilation: int, extra: int = 0) -> Size:
-    """The places that a transposed convolution adds to."""
+    """Return the output size of a transposed convolution along an axis."""
     return as_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
 
 
 def numpy_positions(n: Any) -> Any:
-    """Positions as NumPy takes them, which counts negative ones from the end; a fraction is none."""
+    """Return positions as integers, which may be negative as in NumPy; raise `IndexError` for fractions."""
     given = np.asarray(n)
     with np.errstate(invalid="ignore"):  # NaN and ∞ are no whole numbers either
         found = given.astype(np.int64)
@@ -235,8 +235,8 @@ def numpy_positions(n: Any) -> Any:
     return found
 
 
-def from_zero(n: Any) -> Any:
-    """Positions where torch takes no negative ones."""
+def require_positions_from_zero(n: Any) -> Any:
+    """Return positions as integers; raise `IndexError` for negative ones, as torch does."""
     found = numpy_positions(n)
     if found.size and found.min() < 0:
         raise IndexError(f"the position {found.min()} is negative")
@@ -244,9 +244,9 @@ def from_zero(n: Any) -> Any:
 
 
 class WrittenTwice(Exception):
-    """An entry that is written more than once: which value stays is a matter of the order."""
+    """Raised when an entry is written more than once, so that its value depends on the order."""
 
 
 def falls_with_size(start: int | None, stop: int | None) -> bool:
-    """Whether less is kept the longer the axis is, as by ``[-3:2]``: no formula says that for every size."""
+    """Whether a slice such as ``[-3:2]`` keeps fewer entries of a longer axis: no formula holds for every size."""
     return start is not None and stop is not None and start < 0 < stop

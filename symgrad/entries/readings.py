@@ -1,10 +1,10 @@
-"""What the equation of an entry means for each entry by itself, and how an entry calls torch for the same numbers.
+"""Equations of elementwise entries, the functions that equations may use, and torch's call for the same numbers.
 
-Comes in: the text, the operands at hand and the options. Goes out: the right-hand side in SymPy, at the output's
-indices. A text is read when it is asked for first, once in a process. Its functions are every pointwise entry of the
-table, and those that its formulas are in: ``gelu(x[i])`` is what the table says of gelu, kinks and stable evaluation
-included, so that what a page prints reads back. torch's function is called by a spelling, with operands and options in
-the order that torch expects: its result is the independent answer to the equation.
+Comes in: the text, operands and options. Goes out: the right-hand side in SymPy at the output's indices. A text is
+parsed at its first use, once in a process. Equations may use every pointwise entry of the table and the scalar
+functions of `symgrad.functions`: ``gelu(x[i])`` has the table's definition, kinks and stable evaluation, so a printed
+formula can be read back. torch's function is called by a spelling, with operands and options in torch's order; its
+result is an independent reference for the equation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from symgrad.shapes import Shape
 
 
 class EquationFunctions(Mapping[str, EquationFunction]):
-    """The functions by their names, each of them made when it is asked for first."""
+    """The functions of equations by name, each built at its first use."""
 
     def __getitem__(self, name: str) -> EquationFunction:
         if (found := equation_function(name)) is None:
@@ -49,13 +49,13 @@ class EquationFunctions(Mapping[str, EquationFunction]):
 
 @lru_cache(maxsize=1)
 def equation_functions() -> Mapping[str, EquationFunction]:
-    """The functions by their names."""
+    """Return the functions that an equation may use, by name."""
     return EquationFunctions()
 
 
 @lru_cache(maxsize=1024)
 def equation_function(name: str) -> EquationFunction | None:
-    """A function by its name: SymPy's, or a pointwise entry; None where there is none."""
+    """Return the function of this name: SymPy's, or a pointwise entry; None if neither exists."""
     name = ALSO.get(name, name)
     if name in PRIMITIVES:
         return function_from_sympy(PRIMITIVES[name][0])
@@ -66,7 +66,7 @@ def equation_function(name: str) -> EquationFunction | None:
 
 
 def function_from_entry(op: Op) -> EquationFunction:
-    """A pointwise entry of numbers: its operands, then options; those nobody gives are what they are by themselves."""
+    """Return a pointwise entry as a function of numbers: operands, then options with their defaults."""
 
     def made(parts: Sequence[Expr], given: Options) -> Expr:
         options = op.rules.prepare(((),) * len(parts), **{**op.defaults, **given})
@@ -77,20 +77,20 @@ def function_from_entry(op: Op) -> EquationFunction:
 
 Shapes = tuple[Shape | None, ...]
 Variants = Mapping[str, str] | Callable[..., str]
-"""The equation under other options, or a function that writes it for the shapes and options at hand."""
+"""Equations by condition on the options, or a function that writes the equation for given shapes and options."""
 
 
-def index_by_function(function: Callable[..., Expr]) -> Definition:
-    """What no text says: a ``function`` of the output's indices, the operands and the options."""
+def define_by_function(function: Callable[..., Expr]) -> Definition:
+    """Return the definition by a ``function`` of the output's indices, the operands and the options."""
     return lambda at, views, held, options: function(at, *views, **held, **options)
 
 
 @dataclass(frozen=True)
 class AxisView:
-    """A tensor with the indices of the text on ``axes`` and the output's own on the ``others``.
+    """A tensor with the indices of the text on ``axes`` and the output's indices on the ``others``.
 
-    On no axes it is read at the others alone, whatever indices the text gives it. Where the axes are ``joined`` to a
-    line, they have one index; if no letter is that, it counts through them row by row.
+    Without axes, indices of the text are ignored. Axes ``joined`` to a line share one index: a combined letter, or a
+    row-major number of the entries.
     """
 
     view: View
@@ -100,7 +100,7 @@ class AxisView:
 
     @property
     def shape(self) -> Shape:
-        """The axes that the text names; of a line one, as long as those that it stands for are together."""
+        """The sizes of the axes that the text names; for a line, their product."""
         sizes = sizes_on(self.view.shape, self.axes)
         return (sp.Mul(*sizes),) if self.joined else sizes
 
@@ -118,13 +118,13 @@ class AxisView:
 
 
 def sizes_on(shape: Shape, axes: Sequence[int]) -> Shape:
-    """The sizes of some axes; a number is a line of one entry."""
+    """Return the sizes of some axes; a scalar counts as a line of one entry."""
     return tuple(shape[a] for a in axes) if shape else (sp.S.One,) * len(axes)
 
 
 @lru_cache(maxsize=1024)
 def parse_entry_equation(text: str) -> IndexEquation:
-    """The equation that ``text`` is, its definitions put in."""
+    """Parse the equation ``text`` of an entry and substitute its definitions."""
     try:
         return inline_definitions(read_statement(text))
     except NotationError as error:  # of an entry, not of what a user wrote
@@ -133,7 +133,7 @@ def parse_entry_equation(text: str) -> IndexEquation:
 
 @lru_cache(maxsize=1024)
 def drop_absent_operands(text: str, absent: frozenset[str]) -> IndexEquation:
-    """The equation without the operands that are left out: a term that is one falls away, a factor that is one is 1."""
+    """Return the equation without absent operands: a term that is one is dropped, a factor that is one becomes 1."""
     whole = parse_entry_equation(text)
 
     def left(node: SyntaxNode) -> SyntaxNode | None:
@@ -155,7 +155,7 @@ def drop_absent_operands(text: str, absent: frozenset[str]) -> IndexEquation:
 
 
 def condition_holds(condition: str, options: Options) -> bool:
-    """Whether options are as ``"log_target"``, ``"rank(x)=rank(y)"``, ``"offset<0"`` or ``"full and not p=1"`` says.
+    """Whether options meet a condition: ``"rank(x)=rank(y)"``, ``"offset<0"`` or ``"full and not p=1"``.
 
     >>> conditions = ("high<low", "not low<high", "low<0", "low=2 and not high=2")
     >>> [condition_holds(condition, {"low": 2, "high": 1}) for condition in conditions]
@@ -174,8 +174,8 @@ def condition_holds(condition: str, options: Options) -> bool:
     return True
 
 
-def facts_at_hand(call: CallPattern, values: Sequence[Any], options: Options) -> dict[str, Any]:
-    """What a condition asks about: the options, each operand, None where it is left out, and its rank."""
+def condition_values(call: CallPattern, values: Sequence[Any], options: Options) -> dict[str, Any]:
+    """Return the names a condition may use: options, operands (None if left out), and ranks of operands."""
     there = call.given(values)
     operands = {name: name if name in there else None for name in call.names(values)}
     return {**options, **operands, **{f"rank({name})": len(shape_of(value)) for name, value in there.items()}}
@@ -183,23 +183,23 @@ def facts_at_hand(call: CallPattern, values: Sequence[Any], options: Options) ->
 
 @dataclass(frozen=True)
 class EquationText:
-    """The text of an equation, and which one it is for operands and options."""
+    """An equation as text, with variants for some operands and options."""
 
     call: CallPattern
     text: str
     variants: Variants
 
     def tree(self, values: Sequence[Any], options: Options) -> IndexEquation:
-        """The equation under these options, without what is left out."""
+        """Return the parsed equation for these operands and options, without absent operands."""
         return drop_absent_operands(*self.written(values, options))
 
     def written(self, values: Sequence[Any], options: Options) -> tuple[str, frozenset[str]]:
-        """The equation under these options, and what is left out."""
+        """Return the text for these operands and options, and the names of absent operands."""
         names, there = self.call.names(values), self.call.given(values)
         absent = frozenset(names) - frozenset(there)
         if not self.variants:
             return self.text, absent
-        known = facts_at_hand(self.call, values, options)
+        known = condition_values(self.call, values, options)
         if callable(self.variants):
             text = self.variants(tuple(None if v is None else shape_of(v) for v in values), **options)
         else:
@@ -209,19 +209,19 @@ class EquationText:
         return text, absent
 
     def beside(self, at: At, held: Mapping[str, HeldTensor], options: Options) -> dict[str, Any]:
-        """What is held still, at the output's indices, and the numbers that an equation may name."""
+        """Return the constant tensors at the output's indices, and the numeric options, by name."""
         found: dict[str, Any] = {name: AxisView(view, (), at) for name, view in held.items()}
         return found | {name: View(name, (), value) for name, value in exact_options(options).items()}
 
 
 @dataclass(frozen=True)
 class PointwiseEquation(EquationText):
-    """An equation without indices: every entry by itself, the operands broadcast."""
+    """An elementwise equation, written without indices; its operands are broadcast."""
 
     decimals: bool = False
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, HeldTensor], options: Options) -> Expr:
-        """The right-hand side, each operand at the output's own indices."""
+        """Return the right-hand side with every operand at the output's indices."""
         tensors: dict[str, Any] = {name: AxisView(view, (), at) for name, view in self.call.given(views).items()}
         tensors |= {
             name: View(name, (), sp.sympify(value, strict=True) if self.decimals else exact_number(value))
@@ -231,49 +231,49 @@ class PointwiseEquation(EquationText):
 
 
 def shape_of(value: Any) -> Shape:
-    """The shape of an operand, be it at hand as a shape, as a view or as an array."""
+    """Return the shape of an operand given as a shape, as a view or as an array."""
     return value if isinstance(value, tuple) else value.shape if isinstance(value, View) else np.shape(value)
 
 
 def exact_options(options: Options) -> dict[str, Expr]:
-    """The options that an equation may name, exact."""
+    """Return the options that an equation may name, as exact numbers."""
     return {name: exact_number(value) for name, value in numeric_options(options)}
 
 
 def numeric_options(options: Options) -> list[tuple[str, Any]]:
-    """The options that an equation may name; parts of a tuple with their numbers: stride0, stride1; one is itself."""
+    """Return the options that an equation may name. Items of a tuple are numbered: stride0, stride1."""
     parts = [(f"{n}{k}", v) for n, vs in options.items() if isinstance(vs, tuple) for k, v in enumerate(vs)]
     parts += [(n, vs[0]) for n, vs in options.items() if isinstance(vs, tuple) and len(vs) == 1]
     given = [(n, int(v) if isinstance(v, bool) else v) for n, v in (*options.items(), *parts)]
     return [(name, value) for name, value in given if not isinstance(value, (str, tuple, type(None)))]
 
 
-def as_torch_reads(tensor: Any, is_data: bool, whole: bool) -> Any:
-    """An operand for torch: data as a copy, integers where they are ``whole`` and their values are integers."""
+def prepare_for_torch(tensor: Any, is_data: bool, whole: bool) -> Any:
+    """Return an operand for torch: data as a copy, cast to integers if it is ``whole`` and its values are integers."""
     if tensor is None or not is_data:
         return tensor
     return tensor.long() if whole and (tensor == tensor.round()).all() else tensor.clone()
 
 
-def path_of(spelling: str) -> list[str]:
-    """Where torch has a function, attribute by attribute.
+def attribute_path(spelling: str) -> list[str]:
+    """Return the attributes that lead to a function of torch.
 
-    >>> path_of("torch.linalg.inv"), path_of("F.relu"), path_of("Tensor.clamp")
+    >>> attribute_path("torch.linalg.inv"), attribute_path("F.relu"), attribute_path("Tensor.clamp")
     (['linalg', 'inv'], ['nn', 'functional', 'relu'], ['Tensor', 'clamp'])
     """
     return spelling.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
 
 
-def by_spelling(
+def find_torch_function(
     path: str, call: CallPattern | None = None, whole: Sequence[str] = (), returns: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """torch's function of this name, options as plain numbers; a number among tensors becomes one.
+    """Return a function that calls torch's function at ``path``, with numbers among the tensors made tensors.
 
-    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers
-    if their values are.
-    Of several results it is the first that ``returns`` names, or the one whose number the option ``part`` is.
+    If ``call`` has options among its tensors, the arguments are in its order. Data in ``whole`` is cast to integers if
+    its values are. Of several results the first that ``returns`` names is returned, or the one numbered by the option
+    ``part``.
     """
-    steps = path_of(path)
+    steps = attribute_path(path)
 
     def by_torch(torch: Any, *tensors: Any, **options: Any) -> Any:
         function: Any = tensors[0] if steps[0] == "Tensor" else torch
@@ -286,11 +286,11 @@ def by_spelling(
             t if t is None or isinstance(t, torch.Tensor) else torch.as_tensor(float(t), dtype=kind) for t in tensors
         ]
         if call and not call.variadic:  # torch writes into running statistics, and asks for them where there are none
-            given = [as_torch_reads(t, n in call.data, n in whole) for n, t in zip_longest(call.operands, given)]
+            given = [prepare_for_torch(t, n in call.data, n in whole) for n, t in zip_longest(call.operands, given)]
         if steps[0] == "Tensor":
             del given[0]
         part = options.pop("part", None)
-        named = {name: plain_option(value) for name, value in options.items() if value is not None}
+        named = {name: to_plain_option(value) for name, value in options.items() if value is not None}
         several = call.signature.parameters.values() if call else ()
         order = [p.name for p in several if p.kind is not p.KEYWORD_ONLY]
         if call and call.operands != tuple(order)[: len(call.operands)]:
@@ -306,23 +306,23 @@ def by_spelling(
     return by_torch
 
 
-def call_of_torch(
+def find_torch_call(
     home: Sequence[str], call: CallPattern, whole: Sequence[str] = (), returns: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """torch's function by the first spelling in ``home``; refuses an entry that says nowhere how torch computes it."""
+    """Return torch's function by the first spelling in ``home``; raise `InputError` if there is none."""
     if not home:
         raise InputError(
             f"{call.name} has no spelling in torch, so its row has to say how torch computes it",
             found=("home=()",),
             hints=(f"torch=lambda torch, {', '.join(call.signature.parameters)}: …",),
         )
-    return by_spelling(home[0].format(call.name), call, whole, returns)
+    return find_torch_function(home[0].format(call.name), call, whole, returns)
 
 
-def plain_option(value: Any) -> Any:
-    """An option as torch takes it."""
+def to_plain_option(value: Any) -> Any:
+    """Return an option in plain Python types, as torch takes it."""
     if isinstance(value, tuple):
-        return tuple(map(plain_option, value))
+        return tuple(map(to_plain_option, value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return int(value) if getattr(value, "is_Integer", False) else float(value)

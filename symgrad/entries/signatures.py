@@ -1,15 +1,15 @@
-"""What a call of an operation is written like: its parameters, which of them are tensors, what options have to be.
+"""The call of an operation: its parameters, which of them are tensors, and the kinds of its options.
 
-Comes in: ``"linear(x, weight, bias=None)"``. A parameter without a default or with None is a tensor (with None it may
-be left out), unless its kind stands behind a colon: ``threshold(x, threshold: float)``; ``: data`` is a tensor to which
-nothing flows back. Any other default makes an option. Nothing is evaluated. Goes out: operands, options and examples.
+Comes in: ``"linear(x, weight, bias=None)"``. A parameter without a default, or with the default None, is a tensor (with
+None it may be left out), unless a kind follows a colon: ``threshold(x, threshold: float)``; ``: data`` is a tensor
+without a gradient. Any other default makes an option. Nothing is evaluated. Goes out: operands, options and examples.
 
     dim: axis · n: int >= 0 · q: 0 <= any <= 1 · size: 2*size · stride: 2*int >= 1=size · mode: 'same' | 'valid'
 
-A kind gives Python's type, by which texts are read, and what brings a value to its canonical form or refuses it. An
-axis is counted from the front, ``tuple[axis]`` are several, ``2*int`` is an integer for each of two axes, ``2*size``
-one that may be open yet; what is ``unused`` changes nothing, what is ``unsupported`` may only be left as it is. An
-option whose default is the name of another one is as that one is where nobody gives it.
+A kind has a Python type, by which texts are read, and a rule that converts a value to its canonical form or refuses it.
+An axis is counted from the front, ``tuple[axis]`` is several axes, ``2*int`` an integer for each of two axes,
+``2*size`` the same with symbolic sizes allowed. An ``unused`` option has no effect, an ``unsupported`` one must keep
+its default. An option whose default is the name of another option takes that option's value by default.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PLAIN: dict[str, Any] = {
     "float": float, "int": int, "str": str, "any": Any, "any | str": Any | str, "float | None": float | None,
     "data": Data, "axes": int | tuple[int, ...] | tuple[tuple[int, ...], ...], "sizes": Any | tuple[float | None, ...],
 }  # fmt: skip
-"""Kinds that take a value as it is; of ``sizes`` None leaves one as it was."""
+"""Kinds whose values are not converted; a None among ``sizes`` keeps the size."""
 
 
 @dataclass(frozen=True)
 class OptionKind:
-    """Python's type of an option, its canonical form, and the option that it is ``like`` where nobody gives it.
+    """The Python type of an option, the rule for its canonical form, and the option ``like`` that is its default.
 
-    What is ``gone`` is none of the operation's options.
+    An option that is ``gone`` is accepted in a call and then dropped.
     """
 
     type: Any
@@ -52,7 +52,7 @@ class OptionKind:
 
 
 def parse_option_kind(written: ast.expr | None, text: str, default: Any) -> OptionKind:
-    """The kind that is written, as ``text``, or else that of the default; a tensor where that is None."""
+    """Return the kind written after the colon (``text``), or else that of the default; a tensor if that is None."""
     own: Any = type(default)
     if written is None:
         return OptionKind(View) if default is None or own is type else KINDS["bool"] if own is bool else OptionKind(own)
@@ -63,25 +63,25 @@ def parse_option_kind(written: ast.expr | None, text: str, default: Any) -> Opti
     if isinstance(written, ast.Compare):
         return parse_bounds(written)
     if isinstance(written, ast.BinOp) and isinstance(written.op, ast.Mult):  # 2*size
-        return OptionKind(Any, partial(per_axis, ast.literal_eval(written.left), 1, True))
+        return OptionKind(Any, partial(check_per_axis, ast.literal_eval(written.left), 1, True))
     if text == "unused":
         return OptionKind(PLAIN["any | str"] if default is None else own, gone=True)
     if text == "unsupported":
-        return OptionKind(Any, partial(left_alone, default), gone=True)
+        return OptionKind(Any, partial(require_default, default), gone=True)
     if text not in KINDS and text not in PLAIN:
         raise InputError(f"no kind of option: {text}", hints=(*KINDS, *PLAIN, "0 <= float <= 1", "'same' | 'valid'"))
     return KINDS[text] if text in KINDS else OptionKind(PLAIN[text])
 
 
 def parse_bounds(written: ast.Compare) -> OptionKind:
-    """``int >= 1``, ``float > 0``, ``0 < float <= 1``, or an integer for each of several axes, ``2*int >= 1``."""
+    """Parse ``int >= 1``, ``float > 0``, ``0 < float <= 1``, or ``2*int >= 1``, an integer for each of two axes."""
     sides = [written.left, *written.comparators]
     (inner,) = (side for side in sides if not isinstance(side, (ast.Constant, ast.UnaryOp)))
     numbers = [ast.literal_eval(side) for side in sides if side is not inner]
     low: Any = numbers[0]
     if isinstance(inner, ast.BinOp):
         count = ast.literal_eval(inner.left)
-        return OptionKind(Any, partial(per_axis, count, low, False))
+        return OptionKind(Any, partial(check_per_axis, count, low, False))
     assert isinstance(inner, ast.Name)
     kind = PLAIN[inner.id]
     above = isinstance(written.ops[0], (ast.Gt, ast.Lt))
@@ -89,7 +89,7 @@ def parse_bounds(written: ast.Compare) -> OptionKind:
 
 
 def check_bounds(low: Any, high: Any, whole: bool, above: bool, name: str, value: Any, rank: int) -> Any:
-    """A number between bounds, or ``above`` the lower one; a size that is open yet may be any."""
+    """Return a number that lies within bounds (strictly ``above`` the lower one); a symbolic size always passes."""
     opened = isinstance(value, sp.Basic) and value.is_number is False
     number = isinstance(value, (int, float, sp.Basic)) and not isinstance(value, bool)
     if not opened and not (number and (low < value if above else low <= value) and (high is None or value <= high)):
@@ -101,8 +101,8 @@ def check_bounds(low: Any, high: Any, whole: bool, above: bool, name: str, value
     return value
 
 
-def per_axis(count: int, least: Any, open_yet: bool, name: str, value: Any, rank: int = 0) -> tuple[Any, ...]:
-    """One integer for each axis of space, or a size that may be open yet."""
+def check_per_axis(count: int, least: Any, open_yet: bool, name: str, value: Any, rank: int = 0) -> tuple[Any, ...]:
+    """Return one integer for each of ``count`` axes; with ``open_yet`` symbolic sizes are allowed."""
     values = as_value_tuple(value)
     values = values * count if len(values) == 1 else values
 
@@ -118,20 +118,20 @@ def per_axis(count: int, least: Any, open_yet: bool, name: str, value: Any, rank
 
 
 def as_value_tuple(value: Any) -> tuple[Any, ...]:
-    """One value or several; no value is none."""
+    """Return one value, or several, as a tuple; None is the empty tuple."""
     return tuple(value) if isinstance(value, (tuple, list)) else () if value is None else (value,)
 
 
-def axis_or_all(name: str, value: Any, rank: int) -> int | None:
-    """One axis from the front, or None for all of them."""
+def check_axis_or_all(name: str, value: Any, rank: int) -> int | None:
+    """Return one axis, counted from the front, or None for all."""
     if isinstance(value, (tuple, list)):
-        told = "this takes one axis, or none for all of them"
-        raise InputError(told, found=(f"{name}={value}",), hints=("amax, amin, sum and mean take several",))
+        problem = "this takes one axis, or none for all of them"
+        raise InputError(problem, found=(f"{name}={value}",), hints=("amax, amin, sum and mean take several",))
     return None if value is None else axis_of(value, rank)
 
 
-def each_once(name: str, value: Any, rank: int, count: int | None = None) -> tuple[int, ...]:
-    """Axes from the front, none of them twice."""
+def distinct_axes(name: str, value: Any, rank: int, count: int | None = None) -> tuple[int, ...]:
+    """Return axes counted from the front; raise an error if one is named twice."""
     if value is None:
         raise InputError(f"{name} has to be axes", found=(f"{name}=None",), hints=(f"{name}={tuple(range(rank))}",))
     axes = tuple(axis_of(axis, rank) for axis in as_value_tuple(value))
@@ -142,8 +142,8 @@ def each_once(name: str, value: Any, rank: int, count: int | None = None) -> tup
     return axes
 
 
-def number_given(name: str, value: Any, rank: int = 0) -> Any:
-    """A number, be it infinite."""
+def require_number(name: str, value: Any, rank: int = 0) -> Any:
+    """Return a number, which may be infinite but not NaN."""
     if isinstance(value, (str, bool, tuple)) or not isinstance(value, (int, float, sp.Basic)) or value != value:
         hints = (f"{name}=2 is Euclid's",) if name == "p" else ()
         raise InputError(f"this takes a number {name}", found=(f"{name}={value!r}",), hints=hints)
@@ -151,64 +151,66 @@ def number_given(name: str, value: Any, rank: int = 0) -> Any:
 
 
 def check_choice(words: tuple[str, ...], name: str, value: Any, rank: int = 0) -> str:
-    """One of some words."""
+    """Return ``value`` if it is one of ``words``, else raise `InputError`."""
     if value not in words:
         first, last = ", ".join(map(repr, words[:-1])), repr(words[-1])
         raise InputError(f"{name} is {first} or {last}", found=(f"{name}={value!r}",))
     return str(value)
 
 
-def left_alone(usual: Any, name: str, value: Any, rank: int) -> Any:
-    """An option that changes the result in a way that no equation says yet."""
+def require_default(usual: Any, name: str, value: Any, rank: int) -> Any:
+    """Return ``value`` if it is the default, else raise `UnsupportedError`: no equation covers other values."""
     if value != usual:
         raise UnsupportedError(f"{name} is not supported yet", found=(f"{name}={value!r}",), hints=(f"{name}={usual}",))
     return value
 
 
-def said_by_reduction(name: str, value: Any, rank: int) -> Any:
-    """torch's older words for how a loss is put together; any text in their place counts as True there."""
+def refuse_older_reduction(name: str, value: Any, rank: int) -> Any:
+    """Refuse torch's older options for ``reduction``; torch takes any text there as True."""
     if value is not None:
-        told = f"{name} is torch's older option for reduction"
-        raise UnsupportedError(told, found=(f"{name}={value!r}",), hints=("reduction='sum'",))
+        problem = f"{name} is torch's older option for reduction"
+        raise UnsupportedError(problem, found=(f"{name}={value!r}",), hints=("reduction='sum'",))
 
 
 KINDS: Mapping[str, OptionKind] = {
-    "reduction": OptionKind(Any | str, said_by_reduction, gone=True),
+    "reduction": OptionKind(Any | str, refuse_older_reduction, gone=True),
     "bool": OptionKind(bool, lambda name, value, rank: bool(value)),
     "axis": OptionKind(int, lambda name, value, rank: axis_of(value, rank)),
-    "number": OptionKind(float, number_given),
+    "number": OptionKind(float, require_number),
     "tuple": OptionKind(Any, lambda name, value, rank: as_value_tuple(value)),
-    "tuple[axis]": OptionKind(Any, lambda name, value, rank: each_once(name, value, rank)),
-    "tuple[axis, axis]": OptionKind(Any, lambda name, value, rank: each_once(name, value, rank, 2)),
-    "axis | None": OptionKind(int | tuple[int, ...] | None, lambda name, value, rank: axis_or_all(name, value, rank)),
+    "tuple[axis]": OptionKind(Any, lambda name, value, rank: distinct_axes(name, value, rank)),
+    "tuple[axis, axis]": OptionKind(Any, lambda name, value, rank: distinct_axes(name, value, rank, 2)),
+    "axis | None": OptionKind(
+        int | tuple[int, ...] | None, lambda name, value, rank: check_axis_or_all(name, value, rank)
+    ),
 }
-"""Kinds that have a canonical form, whatever their value."""
+"""Kinds with a rule, by name."""
 
 
 @dataclass(frozen=True)
 class CallPattern(HasSignature):
-    """The name of an operation, its parameters, and what its options have to be."""
+    """The name of an operation, its parameters, and the kinds of its options."""
 
     name: str
     signature: inspect.Signature
     kinds: Mapping[str, OptionKind] = field(default_factory=dict, compare=False)
 
     def names(self, values: Sequence[Any]) -> Sequence[str]:
-        """What an equation calls the tensors: by their names, or x0, x1, … of any number."""
+        """Return the tensors' names in the equation: those of the parameters, or x0, x1, … if it is variadic."""
         return [f"x{n}" for n in range(len(values))] if self.variadic else self.operands
 
     def given(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Those that are there, by what an equation calls them."""
+        """Return the values that are not None, by their names in the equation."""
         return {name: v for name, v in zip(self.names(values), values, strict=False) if v is not None}
 
     @property
     def usual(self) -> dict[str, Any]:
-        """The options as nobody gave them, but for those that change nothing."""
+        """The defaults of the options, without those that have no effect."""
         options = [p for p in self.signature.parameters.values() if p.name not in self.operands]
         return {p.name: p.default for p in options if not self.kinds[p.name].gone}
 
     def canonical(self, shapes: Sequence[Shape | None], options: Mapping[str, Hashable]) -> dict[str, Any]:
-        """The options as they are meant, without those that change nothing; refuses what they cannot be."""
+        """Return the options in canonical form, without those that have no effect; raise an error for wrong values."""
         rank = max((len(shape) for shape in shapes if shape is not None), default=0)
         found = dict[str, Any]()
         given = {name: value for name, value in self.usual.items() if value is not inspect.Parameter.empty}
@@ -227,23 +229,23 @@ class CallPattern(HasSignature):
 
 
 def call_of(text: str) -> CallPattern:
-    """The call that ``text`` describes."""
+    """Parse the call that ``text`` describes."""
     whole = f"def {text}: pass"
     (function,) = ast.parse(whole).body
     assert isinstance(function, ast.FunctionDef)
     given, defaults = function.args.args, function.args.defaults
     missing = [inspect.Parameter.empty] * (len(given) - len(defaults))
-    values = [*missing, *map(default_of, defaults)]
+    values = [*missing, *map(parse_default, defaults)]
     several, alone = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     listed: list[Any] = [(a, value, several) for a, value in zip(given, values, strict=True)]
     if function.args.vararg:
         listed.append((function.args.vararg, inspect.Parameter.empty, inspect.Parameter.VAR_POSITIONAL))
     listed += [
-        (a, inspect.Parameter.empty if value is None else default_of(value), alone)
+        (a, inspect.Parameter.empty if value is None else parse_default(value), alone)
         for a, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     ]
-    said = {a.arg: "" if a.annotation is None else ast.get_source_segment(whole, a.annotation) for a, *_ in listed}
-    kinds = {a.arg: parse_option_kind(a.annotation, said[a.arg] or "", value) for a, value, _ in listed}
+    written = {a.arg: "" if a.annotation is None else ast.get_source_segment(whole, a.annotation) for a, *_ in listed}
+    kinds = {a.arg: parse_option_kind(a.annotation, written[a.arg] or "", value) for a, value, _ in listed}
     named = zip(given[::-1], defaults[::-1], strict=False)
     kinds |= {a.arg: replace(kinds[a.arg], like=node.id) for a, node in named if isinstance(node, ast.Name)}
     types = {name: kind.type for name, kind in kinds.items()}
@@ -257,13 +259,13 @@ def call_of(text: str) -> CallPattern:
     return CallPattern(function.name, inspect.Signature(found), kinds)
 
 
-def default_of(node: ast.expr) -> Any:
-    """The value that is written; None for another option, whose value is taken."""
+def parse_default(node: ast.expr) -> Any:
+    """Return the default value that is written; None if it is the name of another option."""
     return None if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
-def example_of(text: str, operands: tuple[str, ...]) -> Example:
-    """``"prelu(x, w) with x:3x2 w:2"``; without shapes every operand that is named in it is 2×3."""
+def parse_example(text: str, operands: tuple[str, ...]) -> Example:
+    """Parse an example such as ``"prelu(x, w) with x:3x2 w:2"``; without shapes every operand named in it is 2×3."""
     call, _, shapes = text.partition(" with ")
     if not shapes:
         names = re.findall(r"\b[^\W\d]\w*\b(?!=)", call)  # an option is no operand

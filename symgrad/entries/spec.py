@@ -1,8 +1,8 @@
-"""What an entry of the table is: an operation as one index equation, and the facts that go with it.
+"""The classes of a table entry: an operation as one index equation, and facts about it.
 
-`symgrad.entries.equations.op` makes one of a call and its equation. There is no field in which a derivative could be
-written. Facts are in groups: how a call is written, where the derivative exists, rules for shapes and options, what a
-derivative reads, and traits of the operation.
+`symgrad.entries.equations.op` builds an entry from a call and its equation. No field holds a derivative. Facts are in
+groups: how a call is written, where the derivative exists, rules for shapes and options, what a derivative reads, and
+traits of the operation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Options = Mapping[str, Hashable]
 
 @dataclass(frozen=True)
 class View:
-    """An operand inside an index equation: ``x[i, j]`` is its entry; a constant is the same everywhere."""
+    """An operand inside an index equation: ``x[i, j]`` is its entry. A constant has one value at every index."""
 
     name: str
     shape: Shape
@@ -44,79 +44,79 @@ class View:
 
 
 class Data(View):
-    """An operand that is only read: positions, classes, a mask, running statistics. Nothing flows back to it."""
+    """An operand without a gradient: positions, classes, a mask, running statistics."""
 
 
 class HeldTensor(View):
-    """A tensor the equation reads but holds still: the operation's own output, or integers it computed."""
+    """A tensor that the equation reads as a constant: the operation's own output, or integers that it computed."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """An expression to show and test an operation with, and the shapes of its inputs."""
+    """An expression that shows and tests an operation, and the shapes of its inputs."""
 
     text: str
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def is_operand(annotation: Any) -> bool:
-    """Whether a parameter annotated so is a tensor of the user's."""
+    """Whether a parameter with this annotation is a tensor."""
     return any(annotation == kind for kind in (View, Data, View | None, Data | None))
 
 
 Opening = Callable[[Any, Size], Size]
-"""What is written in the place of a position, given the largest one that there may be."""
+"""Replaces a position in an option by a symbol; the second argument is the largest position possible."""
 ShapeRule = Callable[..., Shape]  # (sizes, shapes, **options) -> shape of the output
 AlignRule = Callable[..., tuple[Shape, ...]]  # (sizes, shapes, **options) -> shapes to broadcast operands to
 PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the options in canonical form
 SlotRule = Callable[..., dict[str, Hashable]]  # (open, shapes, **options) -> the options that hold positions, opened
 ResolveRule = Callable[..., dict[str, Hashable]]  # (sizes, shapes, **options) -> the options, what sizes decide in them
 Definition = Callable[[At, Sequence[View | None], Mapping[str, HeldTensor], Options], Expr]
-"""The output's entry at some indices, from the operands, what is held still, and the options."""
+"""Builds the output's entry at given indices from the operands, the tensors read as constants, and the options."""
 
 
 def no_alignment(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
-    """Operands stay as they are."""
+    """Return the shapes of the operands unchanged."""
     return shapes
 
 
 def shape_of_first(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
-    """The output has the shape of the first operand."""
+    """Return the shape of the first operand."""
     return shapes[0]
 
 
 def keep_options(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
-    """No option depends on a size."""
+    """Return the options unchanged: none depends on a size."""
     return dict(options)
 
 
 def keep_options_as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
-    """Options stay as they are."""
+    """Return the options unchanged."""
     return dict(options)
 
 
 TORCHS = ("torch.", "F.", "Tensor.")
-"""What a spelling begins with that torch has; what is NumPy's, or ATen's, it has not in these words."""
+"""Prefixes of the spellings that torch itself has; ``np.`` and ``aten.`` are left out."""
 
 
 class HasSignature:
-    """What a signature says of its tensors."""
+    """Properties of the tensors among the parameters of a ``signature``."""
 
     signature: inspect.Signature
 
     @cached_property
     def operands(self) -> tuple[str, ...]:
-        """The tensors."""
+        """The names of the parameters that are tensors."""
         return tuple(p.name for p in self.signature.parameters.values() if is_operand(p.annotation))
 
     @cached_property
     def optional(self) -> frozenset[str]:
-        """The tensors that may be left out."""
+        """The names of the tensors that may be left out."""
         return frozenset(n for n in self.operands if self.signature.parameters[n].default is None)
 
     @cached_property
     def data(self) -> frozenset[str]:
-        """The tensors to which no gradient flows."""
+        """The names of the tensors without a gradient."""
         kinds = (Data, Data | None)
         return frozenset(n for n in self.operands if self.signature.parameters[n].annotation in kinds)
 
@@ -128,15 +128,15 @@ class HasSignature:
 
 @dataclass(frozen=True, kw_only=True)
 class Spelling:
-    """How torch, NumPy and jax write a call, where the name and the options do not say so.
+    """How torch, NumPy and jax write a call that does not follow from the name and the options.
 
-    ``template`` is torch's spelling of what is no call by its name: ``qr({}).Q``, ``{}.T``. ``returns`` names the parts
-    of a result that is not one tensor; the entry defines the first that is not None. ``index_suffix`` makes torch's
-    call give the whole numbers of `Saved.index_data`: ``.indices``, or what replaces its last bracket. ``required`` are
-    options that torch requires although they have a default here, ``dim if keepdim`` only beside that one.
-    ``implied_axis`` is the axis of a spelling that has no ``dim``, ``between_two`` the entry that torch means by the
-    same word between two tensors. ``arrays`` is the body of a function of torch's arguments for NumPy and jax
-    (`symgrad.exporting.numpy_text`).
+    ``template`` is torch's text where it is not a call of the name: ``qr({}).Q``, ``{}.T``. ``returns`` names the parts
+    of a result of several tensors; the entry defines the first that is not None. ``index_suffix`` turns torch's call
+    into the integers of `SavedForBackward.index_data`: ``.indices``, or a text that replaces the last bracket.
+    ``required`` are options that torch requires and this entry gives a default; ``dim if keepdim`` is required only
+    together with ``keepdim``. ``implied_axis`` is the axis of a spelling without ``dim``. ``between_two`` is the entry
+    that torch means by the same word between two tensors. ``arrays`` is the body of a function of torch's arguments
+    for NumPy and jax (`symgrad.exporting.numpy_text`).
     """
 
     template: str = ""
@@ -150,11 +150,11 @@ class Spelling:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Where the operation ends to be differentiable, and what torch does there.
+    """Where the operation is not differentiable, and what torch computes there.
 
-    ``edges`` are values of operands at which there is no derivative and torch has a number of its own; ``margin`` is
-    how far from them, a number or an option, torch still has one. No logarithm in the forward is less than
-    ``least_log``, and 0 times one is 0.
+    ``edges`` are values of operands without a derivative, at which torch returns a number of its choice. ``margin`` is
+    the distance from them within which torch still does so: a number, or the name of an option. Logarithms in the
+    forward are clamped to at least ``least_log``, and 0 times a logarithm is 0.
     """
 
     edges: tuple[Mapping[str, float], ...] = ()
@@ -166,9 +166,10 @@ class Limits:
 class Rules:
     """Functions of sizes, shapes and options.
 
-    ``shape`` is the shape of the output, ``align`` what operands are broadcast to, ``prepare`` the options in canonical
-    form, ``resolve`` what in them depends on sizes (where a slice begins), ``slots`` which of them are positions: a
-    derivation for one position then holds for all (`symgrad.calculus.differentiate`).
+    ``shape`` returns the shape of the output, ``align`` the shapes to which operands are broadcast, ``prepare`` the
+    options in canonical form. ``resolve`` fills in options that depend on sizes (the start of a slice). ``slots``
+    replaces positions among the options by symbols, so that one derivation holds for all positions
+    (`symgrad.calculus.differentiate`).
     """
 
     shape: ShapeRule = shape_of_first
@@ -180,12 +181,12 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedForBackward:
-    """What the derivative reads beside the operands, held still.
+    """The tensors that the derivative reads as constants, beside the operands.
 
-    ``names`` are all of these tensors, ``out`` for the output. ``index_data`` computes whole numbers from the forward
-    pass, ``auxiliaries`` tensors by entries of the table from operands and output. ``residual`` gives the equations
-    F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`). With ``reuse`` the derivative of an
-    equation without ``out`` may be written through it: 1 − out².
+    ``names`` are all of these tensors, ``out`` for the output. ``index_data`` computes integers from the forward pass,
+    ``auxiliaries`` computes tensors from operands and output by entries of the table. ``residual`` returns the
+    equations F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`). With ``reuse`` the derivative
+    of an equation without ``out`` may be written in terms of ``out``: 1 − out².
     """
 
     names: tuple[str, ...] = ()
@@ -197,12 +198,12 @@ class SavedForBackward:
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """How the operation behaves, as far as its equation does not say it.
+    """Properties of the operation that do not follow from its equation.
 
-    ``role`` identifies it for other code (`symgrad.program.Role`). ``result_dtype`` says what torch makes of truth
-    values and whole numbers (`symgrad.entries.derived_facts`). ``gathers``: it reads entries at positions that an
-    operand has. ``where_like``: the places of its condition and of its choices, and which choice a true condition
-    takes. ``complex_pairs`` are the operands, ``out`` among them, that are complex in torch and pairs (re, im) here
+    ``role`` identifies it for other code (`symgrad.program.Role`). ``result_dtype`` describes torch's dtype promotion
+    of booleans and integers (`symgrad.entries.derived_facts`). ``gathers``: it reads entries at positions given by an
+    operand. ``where_like``: the places of the condition and of the choices, and which choice a true condition selects.
+    ``complex_pairs`` are the operands, or ``out``, that are complex in torch and pairs (re, im) here
     (`symgrad.ops.complex_pairs`).
     """
 
@@ -218,15 +219,16 @@ class Op(HasSignature):
     """One row of the table.
 
     **What it is.** ``index(at, views, held, options)`` is the equation, ``definition`` its text, ``variants`` the texts
-    under other options, ``summary`` a sentence. ``expands`` is the operation in simpler ones, as text or by its
-    operands and options (`symgrad.ops.layers`); ``stated`` is the equation of an operation outside the table.
+    under other options, ``summary`` one sentence. ``expands`` writes the operation in simpler ones: a text, or a
+    function of its operands and options (`symgrad.ops.layers`). ``stated`` is the equation of an operation outside the
+    table.
 
-    **How it is called.** The ``signature`` says which parameters are tensors. ``torch(torch, *tensors, **options)`` and
-    ``numpy(*arrays, **options)`` compute the forward independently; without the second the equation is evaluated.
-    ``spellings`` are all names of it.
+    **How it is called.** Annotations of the ``signature`` mark the tensors. ``torch(torch, *tensors, **options)`` and
+    ``numpy(*arrays, **options)`` compute the forward independently; without ``numpy`` the equation is evaluated.
+    ``spellings`` are all its names.
 
-    **Where it is defined.** ``domain`` and ``ranks`` say which operands there may be, ``kinks`` are points where torch
-    chooses a derivative, and it is ``smooth`` if its derivative has no jumps; ``letters`` are the indices on a page.
+    **Where it is defined.** ``domain`` and ``ranks`` describe the operands allowed, ``kinks`` are points where torch
+    chooses a derivative. It is ``smooth`` if its derivative has no jumps. ``letters`` are the indices on a page.
 
     **How it behaves.** The four groups `Rules`, `SavedForBackward`, `Limits` and `Traits`.
     """
@@ -259,49 +261,49 @@ class Op(HasSignature):
 
     @property
     def operation(self) -> Operation:
-        """What a step that applies it has for its operation."""
+        """The operation of a program step that applies this entry."""
         return self.stated or self.name
 
     @property
     def subscripts(self) -> str:
-        """The option in front of any number of tensors, which says what their axes are called; none of most."""
+        """The option in front of any number of tensors that names their axes (einsum), or an empty text."""
         first = next(iter(self.signature.parameters.values()))
         option = first.kind is not first.VAR_POSITIONAL and first.name not in self.operands
         return first.name if self.variadic and option else ""
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """The options nobody gave."""
+        """The default values of the options."""
         parameters = self.signature.parameters.values()
         return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in self.operands}
 
     def is_required(self, option: str, others: Collection[str]) -> bool:
-        """Whether torch requires an option beside ``others``, although it has a default here."""
+        """Whether torch requires an option together with ``others``, although it has a default here."""
         required = self.spelling.required
         return option in required or any(f"{option} if {other}" in required for other in others)
 
     def returns_pair(self, options: Mapping[str, Any]) -> bool:
-        """Whether torch returns values and indices: along an axis, or where both are asked for."""
+        """Whether torch returns values and indices: along an axis, or with ``return_indices``."""
         along = "values" in self.spelling.returns and options.get("dim", 0) is not None
         return along or options.get("return_indices") is True
 
     def letters_for(self, options: Mapping[str, Any]) -> str:
-        """What the axes of the output are called on a page, where nothing else is called so."""
+        """The letters for the axes of the output on a page, unless another name takes them."""
         return self.letters(**options) if callable(self.letters) else self.letters
 
     def index_call(self, call: str) -> str | None:
-        """Torch's code for the whole numbers of `Saved.index_data`, from its call; None if torch keeps them."""
+        """Torch's code for the integers of `SavedForBackward.index_data`; None if torch does not return them."""
         found = ".indices" if "indices" in self.spelling.returns else self.spelling.index_suffix
         if found.startswith("."):
             return f"{call.removesuffix('.values')}{found}"
         return f"{call.removesuffix(')')}{found}" if found else None
 
     def domain_of(self, operand: str) -> Domain:
-        """Where ``operand`` may lie."""
+        """The numbers that ``operand`` may have."""
         return self.domain.get(operand, reals())
 
     def takes_some(self, place: int) -> bool:
-        """Whether an operand has to be a matrix of some kind, or lie between some numbers."""
+        """Whether an operand must be a matrix of some kind, or lie within bounds."""
         domain = self.domain_of(self.operands[min(place, len(self.operands) - 1)])
         return domain.ends or bool(domain.matrix)
 
@@ -310,15 +312,15 @@ class Op(HasSignature):
 
 
 FILES: tuple[list[str], list[str]] = ([], [])
-"""The files of the table, in its order and in that in which a name is looked for in them (`symgrad.ops`)."""
+"""The files of the table: in the order of the table, and in the order of search for a name (`symgrad.ops`)."""
 TABLE: Registry[Op] = Registry(*FILES)
 SPELLINGS: Registry[Op] = Registry(*FILES)
 ROLES: Registry[Op] = Registry(*FILES)
-"""The one entry of a role that a step is made with, by the role's name."""
+"""The entry of each role, by the role's name."""
 FAMILIES = TABLE.source
-"""The module of the table that an entry stands in, by its name; empty for one that was made elsewhere."""
+"""The module that defines an entry, by the entry's name; empty for an entry made outside the table."""
 COMPOUNDS: Registry[Any] = Registry([], [])
-"""What `symgrad.ops.calls` spells: known to those who suggest a name."""
+"""The calls of `symgrad.ops.calls`, by name, for suggestions of a name."""
 
 
 def register(op: Op) -> Op:

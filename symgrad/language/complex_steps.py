@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from symgrad.entries.derived_facts import Terms, multilinear
-from symgrad.entries.operands import unpaired
+from symgrad.entries.operands import complex_shape
 from symgrad.entries.spec import Op
 from symgrad.errors import NotationError, UnsupportedError
 from symgrad.language.binding import Meaning, Ref, describe_meaning
@@ -280,7 +280,7 @@ def view_as_pairs(builder: StepBuilder, value: Meaning, word: str) -> Ref:
         return replace(value, complex=False)
     if value.complex:
         raise NotationError(f"{word} takes a real tensor")
-    return replace(value, shape=(*unpaired(builder.sizes, value.shape), value.shape[-1]), complex=True)
+    return replace(value, shape=(*complex_shape(builder.sizes, value.shape), value.shape[-1]), complex=True)
 
 
 @dataclass(frozen=True)

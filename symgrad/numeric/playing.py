@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from symgrad.entries.operands import from_zero, numpy_positions
+from symgrad.entries.operands import numpy_positions, require_positions_from_zero
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import (
@@ -260,7 +260,9 @@ def in_type(array: Array) -> Array:
 def evaluate_with_positions(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
     """The forward of an operation that reads positions; raises `IndexError` for the first that is not there."""
     for name, from_end, axis in positions_read(equation.right):
-        check_on_axis((numpy_positions if from_end else from_zero)(arrays[name]), axis.length(arrays, sizes))
+        check_on_axis(
+            (numpy_positions if from_end else require_positions_from_zero)(arrays[name]), axis.length(arrays, sizes)
+        )
     return evaluate_forward(equation, arrays, sizes)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import PAIR, positive, reals, unpaired
+from symgrad.entries.operands import PAIR, complex_shape, positive, reals
 from symgrad.entries.spec import Op
 from symgrad.ops.products import matmul
 from symgrad.program import Role
@@ -25,7 +25,7 @@ MADE, TAKEN, KEPT, BOTH = (frozenset(names) for names in (("out",), ("x",), ("x"
 
 def broadcast_as_matrices(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
     """Two operands of pairs are broadcast as matrices are."""
-    return tuple((*s, PAIR) for s in matmul.rules.align(sizes, tuple(unpaired(sizes, s) for s in shapes)))
+    return tuple((*s, PAIR) for s in matmul.rules.align(sizes, tuple(complex_shape(sizes, s) for s in shapes)))
 
 
 def complexes(x: Any) -> Any:

@@ -16,8 +16,8 @@ from typing import Any
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import check_space, in_groups, transposed_positions, unify_vector, window_count
-from symgrad.entries.signatures import per_axis
+from symgrad.entries.operands import channels_per_group, check_space, transposed_positions, unify_vector, window_count
+from symgrad.entries.signatures import check_per_axis
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Size, Sizes, as_size
 
@@ -49,7 +49,7 @@ def prepare(shapes: tuple[Shape, ...], stride: tuple[int, ...], padding: Any, **
             hints=('integers, "valid", or "same" with stride 1',),
         )
     if padding != "same":
-        padding = per_axis(len(stride), 0, False, "padding", 0 if padding == "valid" else padding)
+        padding = check_per_axis(len(stride), 0, False, "padding", 0 if padding == "valid" else padding)
     return {"stride": stride, "padding": padding, **more}
 
 
@@ -62,7 +62,7 @@ def slid_shape(
     space, made, read = len(stride), weight[0], groups * weight[1]
     made, read = (made, read) if output_padding is None else (read, made)
     sizes.unify(x[-space - 1], read)
-    in_groups(sizes, weight[0], groups)
+    channels_per_group(sizes, weight[0], groups)
     unify_vector(sizes, next(iter(bias), None), made, "the bias")
     axes = x[-space:], weight[2:], stride
     if output_padding is None:

@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import op
-from symgrad.entries.operands import Ints, check_space, from_zero, integers_between, window_count
+from symgrad.entries.operands import Ints, check_space, integers_between, require_positions_from_zero, window_count
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.convolutions import check_window_counts, option_per_axis, window
@@ -153,7 +153,7 @@ def unpooled_shape(space: int, sizes: Sizes, shapes: tuple[Shape, ...], output_s
 
 def max_unpool_arrays(space: int, x: Any, indices: Any, output_size: Any, **pooled: Any) -> Any:
     """NumPy's forward; which of two entries for one place stays is open."""
-    x, n = np.asarray(x), from_zero(indices)
+    x, n = np.asarray(x), require_positions_from_zero(indices)
     wanted = unpooled_sizes(x.shape, **pooled) if output_size is None else output_size
     lead, places = x.shape[:-space], n.reshape(int(np.prod(x.shape[:-space])), -1)
     if any(len(np.unique(row)) < len(row) for row in places):

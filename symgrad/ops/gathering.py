@@ -22,10 +22,10 @@ from symgrad.entries.along import Axes
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.operands import (
     WrittenTwice,
-    from_zero,
     integers_between,
     reals,
     require_equal_rank,
+    require_positions_from_zero,
     write_moved_entries,
 )
 from symgrad.errors import InputError, ShapeError
@@ -154,7 +154,7 @@ def whole_source(sizes: Sizes, x: Shape, index: Shape, src: Shape, **options: An
 
 def landing_places(index: Any, dim: int) -> tuple[Any, ...]:
     """Where the entries of a source land, as NumPy takes it."""
-    n = np.atleast_1d(from_zero(index))
+    n = np.atleast_1d(require_positions_from_zero(index))
     return (*np.indices(n.shape)[:dim], n, *np.indices(n.shape)[dim + 1 :])
 
 
@@ -201,7 +201,7 @@ op("scatter(x, dim: axis, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ
 op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ_j δ(index[j], i)·source[j])"
    " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
    " (each position once)", TORCH, axes=Axes("dim", apart="index"),
-   forward=lambda x, index, source, dim: overwrite_entries(x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), source),
+   forward=lambda x, index, source, dim: overwrite_entries(x, (slice(None),) * dim + (np.atleast_1d(require_positions_from_zero(index)),), source),
    domain={"index": integers_between(0, 1)}, smooth=True,
    examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",), result_dtype="first")
 op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",
@@ -294,7 +294,7 @@ op(f"index_reduce(x, dim: int, index: data, source, reduce: {HOW}, include_self:
    axes=Axes("dim", apart="index"), variants=require_position_per_slice,
    checks={"reduce=sum": (InputError, "index_reduce has no sum", "index_add")}, fits=with_source, result_dtype="first joined",
    forward=lambda x, index, source, dim, **how: landed_values(
-       x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), np.asarray(source, float), **how),
+       x, (slice(None),) * dim + (np.atleast_1d(require_positions_from_zero(index)),), np.asarray(source, float), **how),
    torch=torch_index_reduce, domain={"index": integers_between(0, 1), "source": reals(within=1.9)},
    examples=('index_reduce(x, 0, index, source, "prod") with x:3x2 index:4 source:4x2',
              'index_reduce(x, 1, index, source, "mean") with x:2x3 index:2 source:2x2',

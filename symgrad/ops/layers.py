@@ -19,7 +19,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.entries.equations import F, op
-from symgrad.entries.operands import from_zero, in_groups, integers_between, positive
+from symgrad.entries.operands import channels_per_group, integers_between, positive, require_positions_from_zero
 from symgrad.entries.spec import no_alignment
 from symgrad.errors import InputError, ShapeError
 from symgrad.shapes import Shape, Sizes
@@ -116,7 +116,7 @@ def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
 op("embedding(x: data, weight, padding_idx: int=None, max_norm: unsupported=None, norm_type: unused=2.0, "
    "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; the row padding_idx is held",
    ("F.{}",), gathers=True, variants=rows_read, reads_out=True, fits="weight[n,m]", smooth=False,
-   forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],  # no negative ones
+   forward=lambda x, weight, padding_idx: np.asarray(weight)[require_positions_from_zero(x)],  # no negative ones
    domain={"x": integers_between(0, 1)}, ranks={"x": (1, 2), "weight": (2,)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
                                         "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))  # fmt: skip
 
@@ -276,7 +276,7 @@ op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, 
 def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps: float) -> Shape:
     """The input's shape; the groups divide the channels."""
     shape = shapes[0]
-    require_several_entries(sizes, (shape[0], in_groups(sizes, shape[1], num_groups), *shape[2:]))
+    require_several_entries(sizes, (shape[0], channels_per_group(sizes, shape[1], num_groups), *shape[2:]))
     return shape
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from symgrad.entries.along import BY_AVERAGE, BY_WORD, REDUCE, SIZE_AVERAGE
 from symgrad.entries.equations import op
 from symgrad.entries.operands import (
-    from_zero,
     integers_between,
     numpy_positions,
     open_interval,
@@ -22,6 +21,7 @@ from symgrad.entries.operands import (
     reals,
     require_broadcastable,
     require_equal_rank,
+    require_positions_from_zero,
 )
 from symgrad.errors import ShapeError
 from symgrad.functions import special
@@ -194,7 +194,7 @@ def class_values(
     x, n = np.asarray(x, float), numpy_positions(target)
     axis = min(x.ndim - 1, 1)
     counted = n != ignore_index
-    safe = from_zero(np.where(counted, n, 0))
+    safe = require_positions_from_zero(np.where(counted, n, 0))
     scale = np.ones(x.shape[axis]) if weight is None else np.asarray(weight, float)
     own = np.where(counted, scale[safe], 0.0)
     losses = -own * np.take_along_axis(x, np.expand_dims(safe, axis), axis).squeeze(axis)

@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.entries.equations import METHOD, TORCH, op
 from symgrad.entries.operands import Dim, axes_of, axis_of
-from symgrad.entries.signatures import number_given
+from symgrad.entries.signatures import require_number
 from symgrad.errors import InputError, ShapeError
 from symgrad.functions import special
 from symgrad.ops.distances import as_long_as, numpy_length
@@ -114,7 +114,7 @@ op("std(x, dim: any=None, unbiased: bool=None, correction: float=None, keepdim=F
 def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim: bool = False) -> dict[str, Hashable]:
     """p as a number."""
     return {
-        "p": number_given("p", 2 if p in ("fro", None) else p),
+        "p": require_number("p", 2 if p in ("fro", None) else p),
         "dim": axes_of(dim, len(shapes[0])),
         "keepdim": keepdim,
     }
