@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import InputError, Setting, ShapeError, seed_apart
+from symgrad.errors import InputError, Setting, ShapeError, seed_shape_error
 from symgrad.explanation import (
     Explanation,
     Given,
@@ -39,16 +39,16 @@ from symgrad.numeric.forward_pass import MOST_ENTRIES
 from symgrad.program import Program
 from symgrad.question import (
     ask,
+    choose_wrt,
     given_by_name,
     given_values,
     known_shapes,
-    names_wanted,
-    one_at_a_time,
     parse_given_value,
     read_once,
     read_text,
     refuse_too_many_entries,
     scalars_of,
+    synchronized,
     text_inputs,
     torch_expression,
 )
@@ -101,7 +101,7 @@ def explain(
     return replace(found, forward=arguments.require_flag(forward, "forward"))
 
 
-@one_at_a_time
+@synchronized
 def explain_values(
     expression: str, values: Mapping[str, Any], *, seed: Any = None, wrt: str | Sequence[str] | None = None,
     then: str | None = None, shapes: Shapes | None = None, check: bool = True, expand: bool = False, order: int = 1,
@@ -145,7 +145,7 @@ def explain_values(
         chosen = Seed(value, "assumed", words)
     try:
         first_order = build(
-            reading.source.text, program, inputs, chosen, names_wanted(wrt, program), conventions=reading.conventions,
+            reading.source.text, program, inputs, chosen, choose_wrt(wrt, program), conventions=reading.conventions,
             assumptions=(*assumptions_of(reading, inputs, chosen), *(downstream.assumptions if downstream else ())),
             hints=(*(downstream.hints if downstream else ()), *hints_of(reading, inputs, chosen)),
             downstream=downstream, expanded=expand, writers=write, text=torch_expression(expression, reading, here),
@@ -169,7 +169,7 @@ def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: 
     if arguments.require_flag(check, "check"):
         return explain(expression, wrt=[wrt], shapes=shapes, check=True, **values).gradients[wrt].jacobian
     question = ask(expression, values, shapes)
-    return jacobian_of(question.program, names_wanted((wrt,), question.program)[0], question.values, write)
+    return jacobian_of(question.program, choose_wrt((wrt,), question.program)[0], question.values, write)
 
 
 def plans(
@@ -177,7 +177,7 @@ def plans(
 ) -> tuple[tuple[JacobianPlan, ...], tuple[str, ...]]:
     """What the Jacobians of ``expression`` would be, before any is computed, and what was assumed about sizes."""
     question = ask(expression, values, shapes)
-    names = names_wanted(arguments.require_names(wrt, "wrt"), question.program)
+    names = choose_wrt(arguments.require_names(wrt, "wrt"), question.program)
     found = (jacobian_of(question.program, name, question.values, write).plan() for name in names)
     return tuple(found), assumptions_of(question.reading, ())
 
@@ -207,7 +207,7 @@ def derive(
     shapes = arguments.require_shapes(shapes)
     program = read_text(expression, shapes, symbolic=True).program
     program = expand_composites(program) if arguments.require_flag(expand, "expand") else program
-    return program, derive_only(program, names_wanted(arguments.require_names(wrt, "wrt"), program), shapes)
+    return program, derive_only(program, choose_wrt(arguments.require_names(wrt, "wrt"), program), shapes)
 
 
 def jvp(expression: str, wrt: str, direction: Any, /, *, shapes: Shapes | None = None, **values: Any) -> Array:
@@ -247,7 +247,7 @@ def hessian(
     if not arguments.require_flag(check, "check"):
         question = ask(expression, values, shapes)
         program = question.program
-        (first, last) = (names_wanted((name,), program)[0] for name in (wrt, second))
+        (first, last) = (choose_wrt((name,), program)[0] for name in (wrt, second))
         out_shape = program.numbers(program.out.shape)
         weights = resolve_seed(None if seed is None else parse_given_value(seed, "the seed"), None, out_shape)
         named_by_user(weights, out_shape)
@@ -290,7 +290,7 @@ def resolve_seed(weights: Value | None, downstream: Explanation | None, shape: t
         scalar = int(np.prod(shape, dtype=object)) == 1
         return Seed(np.ones(shape, dtype=np.int64), "scalar" if scalar else "assumed", "1" if scalar else "ones")
     if weights.shape is not None and tuple(weights.shape) != shape:
-        raise seed_apart(
+        raise seed_shape_error(
             shape_text(weights.shape), "out", shape_text(shape), f"a seed of shape {shape}",
             "seed ones for the gradient of the sum", "seed onehot(…) for one row of J",
         )  # fmt: skip

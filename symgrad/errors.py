@@ -1,10 +1,10 @@
-"""What can go wrong, in the user's words: one exception class, seven kinds.
+"""Errors for users: one exception class, seven kinds.
 
-Comes in: a problem, and where it is known the span of text it is about, what was found, what would do.
-Goes out: a message of up to four parts, always in the order what, where, found, try; below a traceback and on the
-command line the page about its kind is named, too. The parts stay attributes, so that a renderer never parses text.
-Where is the line of the user's text with carets under the span. What would do is a text, or a `Setting` in the words of
-the way in (a shell, Python, the fields of the local page, a directive): `for_frontend` says which, Python by default.
+Comes in: a problem, and if known the span of text, what was found, and what to try. Goes out: a message of up to four
+parts, always in the order what, where, found, try. Tracebacks and the command line also name the help page of the kind.
+The parts stay attributes, so that a renderer never parses text. "Where" is the line of the user's text with carets
+under the span. "Try" is a text, or a `Setting` printed for the frontend in use (a shell, Python, the fields of the
+local page, a directive): `for_frontend` selects it, Python is the default.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ What = Literal["let", "shape", "seed", "wrt", "then", "format", "run", "command"
 
 
 class Frontend(Enum):
-    """A way in, which has words of its own."""
+    """A frontend, which has its own syntax for settings."""
 
     COMMAND = auto()
     PYTHON = auto()
@@ -33,7 +33,7 @@ class Frontend(Enum):
 ELSEWHERE: Mapping[What, str] = {
     "format": "symgrad explain --format {value}", "run": "symgrad run {value}", "command": "symgrad {value}",
 }  # fmt: skip
-"""What only a shell can do."""
+"""Settings that exist only as shell commands."""
 FORMS: Mapping[Frontend, Mapping[What, str]] = {
     Frontend.COMMAND: {
         "let": "--let {name}={value}", "shape": "--shape {name}={value}", "seed": "--seed {value}",
@@ -58,7 +58,7 @@ asking: ContextVar[Frontend] = ContextVar("asking", default=Frontend.PYTHON)
 
 @contextmanager
 def for_frontend(way: Frontend) -> Iterator[None]:
-    """Inside, what would do is said in the words of ``way``."""
+    """Print hints for the frontend ``way`` inside the block."""
     before = asking.set(way)
     try:
         yield
@@ -68,7 +68,7 @@ def for_frontend(way: Frontend) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting of a question; ``sentence`` is what is said around it.
+    """A hint that sets something; ``sentence`` is the text around it.
 
     >>> said = Setting("shape", "x", "3")
     >>> str(said)
@@ -94,11 +94,11 @@ class Setting:
 
 
 Hint = str | Setting
-"""What would do."""
+"""Something to try."""
 
 
 RUN = Setting("command", value="run SCRIPT", sentence="a script as it stands: {}")
-"""What reads all of Python."""
+"""The hint for texts that only a run of the script can explain."""
 
 
 Span = tuple[int, int]
@@ -106,12 +106,11 @@ Span = tuple[int, int]
 
 
 class SymgradError(Exception):
-    """Something the user can mend.
+    """An error that the user can fix.
 
-    ``problem`` is one sentence; ``span`` the characters it is about; ``excerpt`` the source line with
-    the span underlined (filled in by `symgrad.errors.SourceText.locate`); ``found`` what was there instead;
-    ``hints`` what would do, in the words of
-    whoever asks (`symgrad.errors`).
+    ``problem`` is one sentence, ``span`` the characters it is about, ``excerpt`` the source line with the span
+    underlined (filled in by `symgrad.errors.SourceText.locate`), ``found`` what was there instead, and ``hints`` what
+    to try, in the syntax of the frontend (`symgrad.errors`).
     """
 
     kind: ClassVar[str] = "error"
@@ -135,16 +134,16 @@ class SymgradError(Exception):
             self.add_note(f"    see:   {self.page}")  # a traceback ends with it
 
     def message(self) -> str:
-        """What is wrong, and the page about errors of its kind: all that a user sees of it."""
+        """Return the text that a user sees: the error, and the command for the help page of its kind."""
         return "\n".join((str(self), *getattr(self, "__notes__", ())))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows of it: the message, and no frames of symgrad's."""
+        """Return what IPython shows: the message, without frames of symgrad."""
         return [self.message()]
 
     @property
     def page(self) -> str:
-        """The command that prints the page about this kind.
+        """The command that prints the help page of this kind.
 
         >>> ShapeError("sizes").page
         'symgrad errors shape'
@@ -167,7 +166,7 @@ class NotationError(SymgradError):
 
 
 class UnknownNameError(SymgradError):
-    """A function, method, argument or tensor that nothing knows."""
+    """An unknown function, method, argument or tensor."""
 
     kind = "name"
 
@@ -191,19 +190,19 @@ class DomainError(SymgradError):
 
 
 class UnsupportedError(SymgradError):
-    """Not yet: it could be done, but symgrad does not."""
+    """Something that could be done, but that symgrad does not do yet."""
 
     kind = "unsupported"
 
 
 class UndefinedError(SymgradError):
-    """Cannot be: there is no such derivative."""
+    """A derivative that does not exist."""
 
     kind = "undefined"
 
 
-def seed_apart(seed: object, name: str, out: object, *hints: Hint, span: Span | None = None) -> ShapeError:
-    """The exception for a seed of the shape ``seed`` at an output ``name`` of the shape ``out``."""
+def seed_shape_error(seed: object, name: str, out: object, *hints: Hint, span: Span | None = None) -> ShapeError:
+    """Return the error for a seed of shape ``seed`` at an output ``name`` of shape ``out``."""
     return ShapeError(
         "the seed must have the shape of the output: one weight for each of its entries",
         span=span, found=(f"seed {seed}, {name} {out}",), hints=hints,
@@ -211,7 +210,7 @@ def seed_apart(seed: object, name: str, out: object, *hints: Hint, span: Span | 
 
 
 def bug(statement: str) -> AssertionError:
-    """The exception for a broken promise of symgrad's own."""
+    """Return the exception for a bug in symgrad."""
     return AssertionError(f"symgrad bug: {statement}")
 
 
@@ -224,7 +223,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class SourceText:
-    """A piece of text that the user wrote.
+    """A text that the user wrote.
 
     >>> print(SourceText("softmaks(x)").excerpt((0, 8)))
     softmaks(x)
@@ -234,7 +233,7 @@ class SourceText:
     text: str
 
     def excerpt(self, span: Span) -> str:
-        """The line that ``span`` begins on, and carets under the span."""
+        """Return the line on which ``span`` begins, with carets under the span."""
         start, stop = span
         line_start = self.text.rfind("\n", 0, start) + 1
         line_end = self.text.find("\n", start)
@@ -248,14 +247,14 @@ class SourceText:
         return f"{before}{shown}{after}\n{' ' * (len(before) + start - cut)}{carets}"
 
     def locate(self, error: AnyError) -> AnyError:
-        """``error`` with the excerpt of its span filled in, if it has a span and no excerpt yet."""
+        """Return ``error`` with the excerpt of its span filled in, if it has a span and no excerpt."""
         if error.span is not None and error.excerpt is None:
             error.excerpt = self.excerpt(error.span)
         return error
 
 
 def place_errors(span: Span | None, compute: Callable[[], Found]) -> Found:
-    """The result of ``compute``, its errors placed at ``span`` where they have no place yet."""
+    """Return the result of ``compute``; errors without a place get ``span``."""
     try:
         return compute()
     except SymgradError as error:
@@ -264,14 +263,14 @@ def place_errors(span: Span | None, compute: Callable[[], Found]) -> Found:
 
 
 def file_or_cell_name(path: str) -> str:
-    """A file by its name; a cell of a notebook, whose file is a number that nobody gave, as ``In[3]``."""
+    """Return the name of a file, or ``In[3]`` for a cell of a notebook."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     cell = shell.compile.format_code_name(path) if shell is not None else None
     return cell[1] if cell else Path(path).name
 
 
 def close_names(word: str, names: Iterable[str], count: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Of some names those that somebody may have meant by one that is none, at most ``count``."""
+    """Return at most ``count`` of ``names`` that are similar to a misspelt ``word``."""
     from difflib import get_close_matches  # which is asked for only where something is wrong
 
     return get_close_matches(word, list(names), n=count, cutoff=cutoff)

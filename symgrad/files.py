@@ -1,13 +1,13 @@
-"""Files that are written whole or not at all, and what is kept in such files for later runs.
+"""Atomic writes of files, and a cache of derivations for later runs.
 
-Comes in: a path and text. Goes out: the file, put beside the place it goes to and moved there in one step, or an
-`InputError` and nothing changed. What is no regular file (a device, a FIFO) is written through, and a symbolic link
-stays one: what it points to is written. No folder is made that nobody asked for.
+Comes in: a path and text. Goes out: the file, written to a temporary file beside it and moved in one step, or an
+`InputError` and no change. A device or a FIFO is written directly; of a symbolic link the target is written. Missing
+folders are not created.
 
-What was derived and proven once is kept in the user's folder for caches: under a text that says what it was derived
-from, in values of JSON. A later process with the same files of symgrad and the same Python, torch, SymPy and NumPy
-finds it there. Nothing is read or written outside `keeping`; a file that is damaged, or from anybody else, is as good
-as none. Whoever asks judges what comes out before using it.
+Derivations that were proven are cached in the user's cache folder as JSON values, under a key that describes what they
+were derived from. A later process with the same files of symgrad and the same Python, torch, SymPy and NumPy reads
+them. Nothing is read or written outside `keeping`; a damaged or foreign file is ignored. Callers validate what they
+read.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from typing import IO, Any
 from symgrad.errors import InputError
 
 SPECIAL = ("/dev", "/proc")
-"""Names in there stand for something that is open already: never for a file to be put in their place."""
+"""Folders whose names denote open files and devices: they are written directly, never replaced."""
 
 
 def write_whole(path: Path, text: str) -> Path:
-    """Put ``text``, ending in one newline, into ``path``; raises `InputError` when it cannot be."""
+    """Write ``text``, ending in one newline, to ``path``; raise `InputError` if that fails."""
     written = text.rstrip("\n") + "\n"
     try:
         place = writable_file(path)
@@ -46,7 +46,7 @@ def write_whole(path: Path, text: str) -> Path:
 
 
 class Growing:
-    """A file that is written as its text grows; a failure to write ends the writing, and is raised by ``close``."""
+    """A file that is written piece by piece; a failed write stops the writing, and ``close`` raises it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()  # whoever runs meanwhile may go to another folder
@@ -54,7 +54,7 @@ class Growing:
         self.failed: OSError | ValueError | None = None
 
     def add(self, text: str) -> None:
-        """Write ``text`` now."""
+        """Write ``text`` and flush."""
         if self.failed is not None:
             return
         try:
@@ -66,7 +66,7 @@ class Growing:
             self.failed = error
 
     def close(self) -> None:
-        """No more text; raises `InputError` when something could not be written."""
+        """Close the file; raise `InputError` if a write failed."""
         try:
             if self.stream is not None:
                 self.stream.close()
@@ -77,7 +77,7 @@ class Growing:
 
 
 def check_place(path: Path) -> None:
-    """Raise `InputError` where it is plain before any work that ``path`` cannot be written."""
+    """Raise `InputError` if ``path`` cannot be written, before any work is done."""
     try:
         writable_file(path)
     except (OSError, ValueError) as error:
@@ -85,9 +85,9 @@ def check_place(path: Path) -> None:
 
 
 def writable_file(path: Path) -> Path | None:
-    """The regular file that ``path`` is or will be, links followed; None for what is written through.
+    """Return the regular file at ``path``, links followed; None for a device or FIFO, which is written directly.
 
-    Raises `OSError` for a folder, for a file that may not be written, and where there is no folder to put it in.
+    Raise `OSError` for a folder, for a file without write permission, and if the parent folder does not exist.
     """
     try:
         found = path.stat()
@@ -107,7 +107,7 @@ def writable_file(path: Path) -> Path | None:
 
 
 def replace_whole(place: Path, text: str) -> None:
-    """Write beside ``place`` and move it there; who may read and write it stays as it was."""
+    """Write a temporary file beside ``place`` and move it there; permissions and owner are kept."""
     beside = place.parent / f".symgrad-{os.urandom(6).hex()}"
     try:
         with beside.open("x", encoding="utf-8", errors="backslashreplace") as file:
@@ -123,21 +123,21 @@ def replace_whole(place: Path, text: str) -> None:
 
 
 def why_not_writable(path: Path, error: OSError | ValueError) -> InputError:
-    """Why ``path`` cannot be written."""
-    said = error.strerror if isinstance(error, OSError) else None
-    return InputError(f"cannot write {path}", found=(said or str(error),))
+    """Return the error that says why ``path`` cannot be written."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return InputError(f"cannot write {path}", found=(reason or str(error),))
 
 
 PLACE = "SYMGRAD_CACHE"
-"""The environment variable that names another folder; with nothing in it, nothing is kept."""
+"""The environment variable for another cache folder; if it is empty, nothing is cached."""
 ENDING = ".kept.json"
 MOST, LARGEST, FILES = 4096, 16 * 2**20, 4
-"""Entries of a file, the newest; bytes of one that is read; files of other versions that stay."""
+"""The most entries of a file, the most bytes read, and the number of files kept for other versions."""
 VERSIONS = ("torch", "sympy", "numpy", "opt_einsum")
 
 
 class Kept:
-    """What earlier runs left in a folder, and what this one adds to it."""
+    """The cache in a folder: entries of earlier runs, and new ones of this run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.process = folder, os.getpid()
@@ -145,16 +145,16 @@ class Kept:
 
     @cached_property
     def file(self) -> Path:
-        """The file of this version."""
+        """The cache file of this version."""
         return self.folder / f"{digest(made_by())[:20]}{ENDING}"
 
     @cached_property
     def known(self) -> Mapping[str, Any]:
-        """What was left when this run first asked."""
+        """The entries of earlier runs, read at the first lookup."""
         return self.read()
 
     def read(self) -> Mapping[str, Any]:
-        """What the file holds; nothing where it cannot be read, or is not what was written."""
+        """Return the entries of the file; empty if it cannot be read or its digest does not match."""
         try:
             with self.file.open("rb") as stream:
                 raw = stream.read(LARGEST + 1)
@@ -165,7 +165,7 @@ class Kept:
         return found if isinstance(found, dict) else {}
 
     def save(self) -> None:
-        """Write what is new beside what others have written meanwhile; not from a fork, and not where one may not."""
+        """Merge new entries into the file; do nothing in a forked process or without permission."""
         if not self.new or os.getpid() != self.process:
             return
         with suppress(OSError):
@@ -183,7 +183,7 @@ _kept: ContextVar[Kept | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def keeping(wanted: bool = True) -> Iterator[None]:
-    """Inside, what was kept is known, and what is derived is kept."""
+    """Use the cache inside the block, if ``wanted``, and save new entries at its end."""
     folder = cache_folder() if wanted else None
     kept = None if folder is None else Kept(folder)
     before = _kept.set(kept)
@@ -195,31 +195,31 @@ def keeping(wanted: bool = True) -> Iterator[None]:
             kept.save()
 
 
-def in_use() -> bool:
-    """Whether anything is kept here."""
+def is_cache_in_use() -> bool:
+    """Whether the cache is in use."""
     return _kept.get() is not None
 
 
 def recall(key: str) -> Any:
-    """What was kept under a key; None where nothing was, or nothing is kept."""
+    """Return the cached value of a key; None if there is none, or the cache is not in use."""
     kept = _kept.get()
     return None if kept is None else kept.known.get(digest(key))
 
 
 def keep(key: str, value: Any) -> None:
-    """Keep a value under a key, where anything is kept."""
+    """Store a value under a key if the cache is in use."""
     kept = _kept.get()
     if kept is not None:
         kept.new[digest(key)] = value
 
 
 def digest(text: str) -> str:
-    """A short name for a text."""
+    """Return a short hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def made_by() -> str:
-    """What derives here: versions, and the files of symgrad as they are."""
+    """Return a text that identifies the versions of packages and the files of symgrad."""
     top = Path(__file__).parent
     files = [
         (found.path, found.stat().st_size, found.stat().st_mtime_ns)
@@ -232,7 +232,7 @@ def made_by() -> str:
 
 
 def cache_folder() -> Path | None:
-    """The folder for caches, as each system has it; None where there is to be none."""
+    """Return the user's cache folder for symgrad on this system; None if caching is off."""
     named = os.environ.get(PLACE)
     if named is not None:
         return Path(named).absolute() if named else None

@@ -1,8 +1,8 @@
-"""Scalar functions with delicate numerics, as SymPy functions that know their stable evaluation.
+"""Scalar functions that need a stable evaluation, as SymPy functions.
 
-`fdiff` is written in terms of the function itself, as SymPy does for tanh; a test proves each one from
-``definition`` by letting SymPy differentiate it (tests/test_functions.py). `special` has SciPy's functions, loaded at
-the first call: importing them takes as long as NumPy, and most runs do not need them.
+`fdiff` is written in terms of the function itself, as SymPy does for tanh; a test proves each one by letting SymPy
+differentiate ``definition`` (tests/test_functions.py). `special` has SciPy's functions, loaded at the first call:
+importing SciPy takes as long as importing NumPy, and most runs do not need it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ from symgrad.indexing.symbols import Expr
 
 Array = npt.NDArray[np.float64]
 FLOATS_HOLD = 2**53
-"""Below this every whole number is a float64."""
+"""Every integer below this is exact in float64."""
 TINY = 1e-290
-"""Below this the first term of a series is all of it."""
+"""For smaller numbers the first term of a series is exact."""
 FEW = 2**16
-"""So many entries take less time one by one than loading SciPy."""
+"""Up to so many entries, Python's function is faster than loading SciPy."""
 ALONE = {own.__name__: np.frompyfunc(own, 1, 1) for own in (math.erf, math.erfc)}
-"""Functions that Python has, too."""
+"""Functions that the standard library has."""
 
 
 class Special:
-    """`scipy.special`: ``special.expit`` is a stand-in that can be put into a table; calling it calls SciPy's function.
+    """`scipy.special`, imported at the first call: ``special.expit`` is a function that calls SciPy's.
 
-    Two of them are wrong next to 0, where ``iv`` underflows to NaN and ``gammaln`` to infinity; there each is the first
-    term of its series. What every network needs, ``log_softmax`` and ``erf`` of a few entries, is computed without
-    SciPy.
+    SciPy is wrong next to 0 for two functions (``iv`` becomes NaN, ``gammaln`` infinite); there the first term of the
+    series is used. ``log_softmax``, and ``erf`` of a few entries, are computed without SciPy.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """SciPy's function called ``name``, not yet loaded."""
+        """Return a function that imports and calls SciPy's ``name``."""
         if name.startswith("_"):
             raise AttributeError(name)
 
@@ -54,26 +53,26 @@ class Special:
 
     @staticmethod
     def scipys(name: str) -> Callable[..., Any]:
-        """SciPy's function itself."""
+        """Import and return SciPy's function."""
         found: Callable[..., Any] = getattr(importlib.import_module("scipy.special"), name)
         return found
 
     @staticmethod
     def log_softmax(x: Any, axis: int) -> Any:
-        """x − log Σ exp x along an axis."""
+        """Return x − log Σ exp x along an axis."""
         top = np.max(x, axis=axis, keepdims=True)
         shifted = x - np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore"):  # where nothing but −∞ stands
             return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
     def iv(self, order: Any, x: Any) -> Any:
-        """Iₙ(x), (x/2)ⁿ next to 0."""
+        """Return Iₙ(x); next to 0 it is (x/2)ⁿ."""
         tiny = np.abs(x) < TINY
         found = self.scipys("iv")(order, np.where(tiny, 0.0, x))
         return np.where(tiny, np.power(np.where(tiny, x, 0.0) / 2, order), found)
 
     def gammaln(self, x: Any) -> Any:
-        """log|Γ(x)|, −log|x| next to 0."""
+        """Return log|Γ(x)|; next to 0 it is −log|x|."""
         tiny = (np.abs(x) < TINY) & (np.asarray(x) != 0)
         found = self.scipys("gammaln")(np.where(tiny, 1.0, x))
         return np.where(tiny, -np.log(np.abs(np.where(tiny, x, 1.0))), found)
@@ -106,7 +105,10 @@ def register_function(
     kind: type[Stable] = Stable,
     **facts: bool,
 ) -> type[Stable]:
-    """A function by its definition, its values, and its ``slope``, a formula of the function and of x; 0 for a step."""
+    """Return a new function with its definition, its NumPy evaluation and its derivative.
+
+    ``slope`` is a formula in f(x) and x; the default 0 is the derivative of a step function.
+    """
     members = {
         "__doc__": says, "definition": staticmethod(definition), "evaluate": staticmethod(evaluate),
         "fdiff": lambda self, argindex=1: slope(self, *self.args), **facts,
@@ -115,18 +117,18 @@ def register_function(
 
 
 def largest_where_none(x: Array) -> Array:
-    """x, and +∞ in the place of what is not a number; fractions are numbers."""
+    """Return x with NaN replaced by +∞; arrays of fractions have no NaN."""
     return x if np.asarray(x).dtype == object else np.where(np.isnan(x), np.inf, x)
 
 
 def i1e_slope(f: Expr, x: Expr) -> Expr:
-    """i0e − i1e/x − sign·i1e; ½ at 0, where i1e/x is ½ too."""
+    """Return the derivative of i1e: i0e − i1e/x − sign·i1e, and ½ at 0, where the limit of i1e/x is ½."""
     zero = Bracket(sp.Eq(x, 0))
     return i0e(x) - (1 - zero) * f / (x + zero) - sign(x) * f - zero / 2
 
 
 def identity_value(x: Expr) -> Expr:
-    """x itself."""
+    """Return x."""
     return x
 
 
@@ -205,10 +207,10 @@ PRIMITIVES: dict[str, tuple[Callable[..., Expr], Callable[..., Any]]] = {
     "abs": (lambda x: x * sign(x), np.abs), "besseli": (sp.besseli, special.iv),
     **{function.__name__: (function, function.evaluate) for function in STABLE},
 }  # fmt: skip
-"""The functions that equations are made of, in SymPy and on arrays."""
+"""The functions that equations may contain, in SymPy and on arrays."""
 ALSO = {"σ": "sigmoid", "Γ": "gamma", "logΓ": "lgamma", "max": "maximum", "min": "minimum", "ln": "log"}
-"""Other words for entries of the table."""
+"""Other names for functions and entries of the table."""
 ROUNDING = frozenset({"sign", "floor", "ceil", "trunc", "nearest", "side", "high", "low"})
-"""Those among the primitives that give whole numbers."""
+"""Primitives whose values are integers (or ±∞)."""
 JUMPS = ROUNDING | {"i0e", "i1e"}
-"""Those that have a kink or a jump."""
+"""Primitives with a kink or a jump."""

@@ -1,10 +1,9 @@
-"""The Program: what every way in (text, a running PyTorch program) becomes, and everything else reads.
+"""The Program: the common form of a typed text and of a running PyTorch program.
 
-A program is in single-assignment form: named inputs, then steps that each apply one operation to earlier tensors or
-constants and name one result. An operation is one of the table, the pullback of one, or an equation that the text
-states. A program is frozen, compared by structure, and knows neither derivatives nor arrays. Sizes are SymPy integers
-or symbols, so that one program stands for every size; ``sizes`` says which numbers the symbols have in the run at hand,
-where they are known.
+A program is in single-assignment form: named inputs, then steps. Each step applies one operation to earlier tensors or
+constants and names one result. An operation is an entry of the table, the pullback of one, or an equation given in the
+text. A program is frozen, compared by structure, and contains neither derivatives nor arrays. Sizes are SymPy integers
+or symbols, so that one program describes every size; ``sizes`` maps the symbols to the numbers known in this run.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ Number = int | float | Fraction | Size
 """A constant; one that depends on sizes (``x.shape[0]``) is a SymPy expression in them."""
 Option = tuple[str, Hashable]
 BLACK_BOX = "opaque "
-"""What the name of an operation begins with that no table has."""
+"""Prefix of the name of an operation that the table does not have."""
 SEEDS = ("v", "g", "u", "w", "s")
-"""What the seed of ``backward`` is called: the first that no tensor is called."""
+"""Names for the seed of ``backward``: the first one that no tensor has is taken."""
 
 UNNAMED = re.compile(r"(t|wide)\d+")
-"""What tensors are called that nobody gave a name."""
+"""Matches the generated names of tensors that the user did not name."""
 
 
 def free_name(wishes: Sequence[str], taken: Collection[str]) -> str:
-    """The first of ``wishes`` that is not taken, else the first one numbered.
+    """Return the first of ``wishes`` that is not taken, else the first wish with a number.
 
     >>> free_name(("v", "g"), {"v"}), free_name(("v", "g"), {"v", "g"})
     ('g', 'v_2')
@@ -44,7 +43,7 @@ def free_name(wishes: Sequence[str], taken: Collection[str]) -> str:
 
 
 class Role(Enum):
-    """What becomes of the first operand, for those who go by that and not by a name: an entry of the table says so."""
+    """The effect of an operation on its first operand. Code tests for a role instead of the name of an operation."""
 
     COPIES = "it is repeated along axes, as broadcasting does: a step that often goes without saying"
     HANDS_ON = "it is handed on as it is"
@@ -68,9 +67,9 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Constant:
-    """A number written into the program, of rank 0; None stands for an optional operand that is left out.
+    """A number in the program, of rank 0, or None for an optional operand that is left out.
 
-    2 and 2.0 are two numbers: one is exact, and what is derived with it is written as it was.
+    2 and 2.0 are different constants: an int is exact, and is printed as it was written.
     """
 
     value: Number | None
@@ -90,7 +89,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Own:
-    """An input that the text makes itself: with this code; ``seed`` is the generator's where its numbers are drawn."""
+    """An input that the text creates with ``code``; ``seed`` is the seed of the generator if its numbers are random."""
 
     code: str
     seed: int | None = None
@@ -102,11 +101,11 @@ Argument = str | Constant
 
 @dataclass(frozen=True)
 class Pullback:
-    """The operation Σ_o v[o]·J[o, p], J the Jacobian of the operation ``of`` by its operand at ``position``.
+    """The operation Σ_o v[o]·J[o, p], with J the Jacobian of ``of`` with respect to its operand at ``position``.
 
-    It is applied to v, to the output of ``of`` (None where it does not count), to the tensors that a derivative of
-    ``of`` reads beside, and to the arguments of ``of``, with the options of ``of``. ``read`` are the places among all
-    these whose entries count; of the others it is the shape alone.
+    Its arguments are v, the output of ``of`` (None if it is not read), the further tensors that a derivative of ``of``
+    reads, and the arguments of ``of``; its options are those of ``of``. ``read`` are the positions of arguments whose
+    entries are read; of the others only the shape matters.
     """
 
     of: Operation
@@ -119,9 +118,9 @@ class Pullback:
 
 @dataclass(frozen=True)
 class Pushforward:
-    """The operation Σ_k Σ_p J_k[o, p]·u_k[p], J_k the Jacobian of ``of`` by its operand at the k-th of ``positions``.
+    """The operation Σ_k Σ_p J_k[o, p]·u_k[p], with J_k the Jacobian with respect to the k-th of ``positions``.
 
-    It is applied to the changes u_k of these operands, and then to what a `Pullback` is applied to behind v.
+    Its arguments are the tangents u_k of these operands, then the arguments of a `Pullback` without v.
     """
 
     of: Operation
@@ -138,7 +137,7 @@ VectorProduct = Pullback | Pushforward
 
 @dataclass(frozen=True)
 class Stated:
-    """An operation that a text states by its own index equation, ``text``, in the notation of `symgrad.notation`."""
+    """An operation that the user defined by an index equation, ``text``, in the notation of `symgrad.notation`."""
 
     text: str
 
@@ -147,14 +146,14 @@ class Stated:
 
 
 Operation = str | VectorProduct | Stated
-"""An operation of the table by its name (one not there is a black box), a product with J of one, or an equation."""
+"""An entry of the table by name, an opaque operation by name, a product with the J of one, or an equation."""
 
 
 @dataclass(frozen=True)
 class Apply:
-    """One step: ``result = op(*arguments, **options)``; ``span`` is where the user wrote it.
+    """One step: ``result = op(*arguments, **options)``; ``span`` is its place in the user's text.
 
-    ``beside`` says which tensors, computed from this step for its derivative's sake, the equation reads as what.
+    ``beside`` are pairs (name in the equation, tensor) of tensors that only the derivative of this step reads.
     """
 
     op: Operation
@@ -166,24 +165,23 @@ class Apply:
 
     @property
     def called(self) -> str:
-        """What its operation is called; a black box by torch's function."""
+        """The name of the operation; for an opaque one, the name of torch's function."""
         return str(self.op).removeprefix(BLACK_BOX)
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The names among the arguments, in order, repeated as often as they are used."""
+        """The names of tensors among the arguments, in order, with repetitions."""
         return tuple(a for a in self.arguments if isinstance(a, str))
 
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs, steps in order of execution, the name of the output, and the sizes that are known.
+    """Inputs, steps in order of execution, the name of the output, and the known sizes.
 
-    ``made`` are the inputs that the text makes itself: nothing flows to them.
-    ``spoken`` are names of something else beside the program, which the seed cannot have either.
-    The steps are right for all sizes at which nothing in ``required`` is negative. ``positions`` are tensors with the
-    number of places that the axis has that they count on: which is not said by the steps where those of several axes
-    become one number.
+    ``made`` are the inputs that the text creates; they have no gradient. ``spoken`` are names used outside the program,
+    which the seed may not take. The steps hold for all sizes at which no expression in ``required`` is negative.
+    ``positions`` are pairs (tensor of positions, size of the axis they index), needed where positions on several axes
+    are combined into one number.
     """
 
     inputs: tuple[Tensor, ...]
@@ -206,13 +204,13 @@ class Program:
             raise bug(f"program output {self.output!r} is not defined")
 
     def tensors(self) -> Iterator[Tensor]:
-        """Every tensor, inputs first."""
+        """Iterate over all tensors, inputs first."""
         yield from self.inputs
         for step in self.steps:
             yield step.result
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor called ``name``."""
+        """Return the tensor called ``name``."""
         found = self.by_name.get(name)
         if found is None:
             raise bug(f"no tensor {name!r} in the program")
@@ -234,7 +232,7 @@ class Program:
 
     @cached_property
     def makers(self) -> Mapping[str, Apply]:
-        """The step that gives each computed tensor."""
+        """The step that computes each tensor, by its name."""
         return {step.result.name: step for step in self.steps}
 
     @property
@@ -243,7 +241,7 @@ class Program:
         return self.tensor(self.output)
 
     def alone(self, step: Apply, sizes: Mapping[Size, int] | None = None) -> Program:
-        """The program of one ``step`` and what it reads beside, its operands given; at these ``sizes``, if any."""
+        """Return the program of one ``step`` and of its auxiliary tensors, with its operands as inputs."""
         inputs = tuple(self.tensor(name) for name in dict.fromkeys(step.tensors))
         own: tuple[Apply, ...] = (step,)
         read = {name for _, name in step.beside}
@@ -254,7 +252,7 @@ class Program:
         return Program(inputs, own, step.result.name, dict(self.sizes if sizes is None else sizes))
 
     def numbers(self, shape: Shape) -> tuple[int, ...]:
-        """``shape`` in numbers; every size has to be known."""
+        """Return ``shape`` in numbers; every size must be known."""
         values = [fill_sizes(size, self.sizes) for size in shape]
         unknown = [str(v) for v in values if not v.is_Integer]
         if unknown:
@@ -263,7 +261,7 @@ class Program:
 
     @cached_property
     def entries(self) -> Mapping[str, int]:
-        """How many entries each tensor has; 0 where a size is open."""
+        """The number of entries of each tensor; 0 if a size is unknown."""
         found = {}
         for tensor in self.tensors():
             sizes = [fill_sizes(size, self.sizes) for size in tensor.shape]
@@ -272,30 +270,30 @@ class Program:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """What tensors and sizes are called."""
+        """The names of tensors and sizes."""
         sizes = {str(s) for tensor in self.tensors() for size in tensor.shape for s in size.free_symbols}
         return frozenset({*(tensor.name for tensor in self.tensors()), *sizes})
 
     @cached_property
     def seed(self) -> str:
-        """What the seed of ``backward`` is called: v, unless a tensor is."""
+        """The name of the seed of ``backward``: v, unless it is taken."""
         return free_name(SEEDS, self.names | self.spoken)
 
     @cached_property
     def back(self) -> str:
-        """What the name of a gradient on its way back begins with, as no tensor's does: v_h is the gradient by h."""
+        """Prefix of the name of a cotangent, which no tensor has: v_h is the cotangent of h."""
         prefix = f"{self.seed}_"
         while any(name.startswith(prefix) for name in self.names):
             prefix += "_"
         return prefix
 
     def carries_weights(self, name: str) -> bool:
-        """Whether ``name`` is the seed's or that of a gradient on its way back."""
+        """Whether ``name`` is the seed or a cotangent."""
         return name == self.seed or name.startswith(self.back)
 
     @cached_property
     def forward_steps(self) -> tuple[Apply, ...]:
-        """The steps but those that only derivatives read."""
+        """The steps without those that only derivatives read."""
         own = self.reaching(name for step in self.steps for _, name in step.beside) - self.relevant
         beside = self.reached(own)  # what is made of them is for the same derivatives
         return tuple(step for step in self.steps if step.result.name not in beside)
@@ -306,7 +304,7 @@ class Program:
         return self.reaching((self.output,))
 
     def reaching(self, ends: Iterable[str]) -> frozenset[str]:
-        """``ends``, and every tensor that they are computed from."""
+        """Return ``ends`` and all tensors from which they are computed."""
         found = set(ends)
         for step in reversed(self.steps):
             if step.result.name in found:
@@ -314,7 +312,7 @@ class Program:
         return frozenset(found)
 
     def with_given(self, names: Collection[str]) -> Program:
-        """The same program with some steps' results among its inputs, and without what only those steps read."""
+        """Return the program with the results ``names`` as inputs, without the steps that only they needed."""
         needed, kept = {self.output}, []
         for step in reversed(self.steps):
             if step.result.name in needed and step.result.name not in names:
@@ -326,13 +324,13 @@ class Program:
         return replace(self, inputs=(*self.inputs, *given), steps=tuple(reversed(kept)))
 
     def outside(self, step: Apply) -> Iterator[str]:
-        """What the call reads that a step is within: between the steps of one call torch has no tensors."""
+        """Iterate over the operands of the call that a step belongs to; torch has no tensors between its steps."""
         within = {s.result.name: s for s in self.steps if s.span is not None and s.span == step.span}
         for name in step.tensors:
             yield from self.outside(within[name]) if name in within else (name,)
 
     def reached(self, starts: Iterable[str]) -> frozenset[str]:
-        """``starts``, and every tensor that is computed from them."""
+        """Return ``starts`` and all tensors computed from them."""
         found = set(starts)
         for step in self.steps:
             if not found.isdisjoint(step.tensors):

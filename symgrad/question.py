@@ -1,6 +1,6 @@
-"""What a user asks, read: the program that a text spells, and a value for each of its inputs.
+"""Read a user's question: the program of a text, and a value for each of its inputs.
 
-Comes in: a text, values, shapes. Goes out: a `ParsedQuestion`. The same text about the same shapes is read once.
+Comes in: a text, values, shapes. Goes out: a `ParsedQuestion`. The same text with the same shapes is read once.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ from symgrad.shapes import fill_sizes
 P = ParamSpec("P")
 R = TypeVar("R")
 KEPT = 256
-"""Readings that are kept."""
+"""The most parsed programs to cache."""
 OTHERS = ((-2.5, 3.1), (2.5, -3.1))
-"""Between which numbers inputs lie where lines are run that have to compute the same whatever they are."""
+"""Ranges of the inputs in further runs of a text that must compute the same program for all numbers."""
 _READINGS: OrderedDict[str, ParsedProgram] = OrderedDict()
 _ONE_TEXT = RLock()
 
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """A reading, and what was given for it."""
+    """A parsed program, and the values and shapes given for it."""
 
     reading: ParsedProgram
     given: Mapping[str, Value]
@@ -70,25 +70,25 @@ class ParsedQuestion:
 
     @property
     def program(self) -> Program:
-        """What is computed."""
+        """The program."""
         return self.reading.program
 
     @property
     def inputs(self) -> tuple[Given, ...]:
-        """A value for every input."""
+        """The inputs with their values, given or assumed."""
         return given_values(self.program, self.given, self.shapes, self.reading.made)
 
     @property
     def values(self) -> Values:
-        """Every tensor of the program, computed when the first is asked for."""
+        """The value of every tensor, computed at the first access."""
         return Values(Later(self.program, lambda: {g.name: g.value for g in self.inputs}), self.program.sizes)
 
 
-def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
-    """``function``, called by one thread at a time.
+def synchronized(function: Callable[P, R]) -> Callable[P, R]:
+    """Return ``function`` with a lock, so that only one thread calls it at a time.
 
-    A text that has to be run is recorded under filters of warnings and modes of torch's that all threads share; and
-    `ast.parse` of Python 3.11 fails at times where two threads parse at once (SystemError, "recursion depth mismatch").
+    Recording a text changes warning filters and torch modes, which all threads share. And `ast.parse` of Python 3.11
+    sometimes fails when two threads parse at once (SystemError, "recursion depth mismatch").
     """
 
     @wraps(function)
@@ -100,36 +100,36 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> ParsedQuestion:
-    """The question about ``expression`` alone; raises `SymgradError`."""
+    """Parse ``expression`` with the values and shapes given for it; raise `SymgradError`."""
     expression, shapes = arguments.require_text(expression, "the expression"), arguments.require_shapes(shapes)
     given = given_by_name(arguments.require_values(values), text_inputs(expression, {*values, *shapes}))
     reading = read_once(expression, known_shapes(given, shapes), None, OUTPUTS, (), given)
     return ParsedQuestion(reading, given, shapes)
 
 
-def as_value(hint: Hint, given: Mapping[str, Value]) -> Hint:
-    """A shape that would do, as a value of it where a value was given: that has its own shape, whatever is said."""
+def hint_as_value(hint: Hint, given: Mapping[str, Value]) -> Hint:
+    """Return a hint that sets a shape as a hint that sets a value, if a value, which fixes the shape, was given."""
     if not isinstance(hint, Setting) or hint.what != "shape" or hint.name not in given:
         return hint
     return hint if given[hint.name].shape is None else replace(hint, what="let", value=f"randn({hint.value})")
 
 
 def refuse_too_many_entries(reading: ParsedProgram, program: Program, most: int) -> None:
-    """Refuse a program whose tensors have too many entries, where the text says so."""
+    """Raise an error, placed in the text, if a tensor has more than ``most`` entries."""
     try:
         check_program(program, most)
     except InputError as error:
         raise reading.source.locate(error) from None
 
 
-@one_at_a_time
+@synchronized
 def read_once(
     expression: str, shapes: Mapping[str, Sequence[int | str]], out_shape: Sequence[int] | None,
     output: Sequence[str], spoken: Collection[str], given: Mapping[str, Value], wrt: Sequence[str] | None = None,
 ) -> ParsedProgram:  # fmt: skip
-    """`read_program`, or what it gave for the same before; what a text did that has to be run, with leaves ``wrt``.
+    """Return `read_program`, cached; a text that it cannot read is run and recorded, with leaves ``wrt``.
 
-    Whatever is refused is refused anew.
+    Errors are not cached.
     """
     (truths, pairs), scalars = masks_and_pairs(given), scalars_of(given)
     known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(pairs), sorted(scalars.items()))
@@ -142,7 +142,7 @@ def read_once(
                 scalars=scalars, pairs=pairs,
             )  # fmt: skip
         except SymgradError as error:
-            error.hints = tuple(as_value(hint, given) for hint in error.hints)
+            error.hints = tuple(hint_as_value(hint, given) for hint in error.hints)
             if not can_be_walked(error, expression):
                 raise
             return walk_instead(error, SourceText(typed_lines(expression)), shapes, given, output, wrt)
@@ -156,7 +156,7 @@ def read_once(
 
 
 def can_be_walked(error: SymgradError, text: str) -> bool:
-    """Whether a text that cannot be read may be run by its lines: it is Python, and torch is there."""
+    """Whether a text that cannot be read may be run and recorded: it is Python, and torch is installed."""
     if isinstance(error, UnknownNameError) or RUN not in error.hints or importlib.util.find_spec("torch") is None:
         return False
     try:
@@ -166,13 +166,16 @@ def can_be_walked(error: SymgradError, text: str) -> bool:
 
 
 def typed_lines(text: str) -> str:
-    """What was typed, of a console too, from the margin on."""
+    """Return the typed text without console prompts and without indentation."""
     return textwrap.dedent(strip_console_prompts(text)).strip()
 
 
-@one_at_a_time
+@synchronized
 def read_text(text: str, shapes: Shapes | None, symbolic: bool = False) -> ParsedProgram:
-    """`read_program`, or, with a remark, what the text did where it has to be run to be read, whatever the numbers."""
+    """Return `read_program`, or, with a remark, the program recorded by running the text.
+
+    Raise `UnsupportedError` if the recorded program depends on the values of the inputs.
+    """
     text = arguments.require_text(text, "the expression")
     try:
         return replace(read_program(text, shapes=shapes, symbolic=symbolic), remarks=())
@@ -185,22 +188,22 @@ def read_text(text: str, shapes: Shapes | None, symbolic: bool = False) -> Parse
         for ends in OTHERS:
             other = {n: Value.of(n, np.linspace(*ends, math.prod(s)).reshape(s)) for n, s in inputs.items()}
             if not is_same_walk(found, walk_instead(error, source, {**sizes, **inputs}, other, OUTPUTS)):
-                told = "what these lines compute depends on the numbers"
+                problem = "what these lines compute depends on the numbers"
                 hints = ("explain them with values", "torch.where(mask, a, h) has a meaning for all")
-                raise UnsupportedError(told, hints=hints) from error
+                raise UnsupportedError(problem, hints=hints) from error
         return found
 
 
 def is_same_walk(one: ParsedProgram, other: ParsedProgram) -> bool:
-    """Whether two walks made the same program; tensors that the text names may hold other numbers."""
+    """Whether two runs recorded the same program; tensors that the text names may have other values."""
     unnamed = (name for name, made in one.program.made.items() if made.code == name)
     same = one.program == other.program and one.program.made == other.program.made
     return same and all(np.array_equal(one.made[name], other.made[name]) for name in unnamed)
 
 
-@one_at_a_time
+@synchronized
 def text_inputs(expression: str, named: Collection[str]) -> frozenset[str]:
-    """The inputs of a text; what is given by name may be one, too, where the text has to be run to be read."""
+    """Return the inputs of a text; names in ``named`` may be inputs of a text that must be run to be read."""
     try:
         return find_inputs(expression, named)
     except SymgradError as error:
@@ -215,9 +218,9 @@ def walk_instead(
     error: SymgradError, source: SourceText, shapes: Mapping[str, Sequence[int | str]], given: Mapping[str, Value],
     output: Sequence[str], wrt: Sequence[str] | None = None,
 ) -> ParsedProgram:  # fmt: skip
-    """What a text did that cannot be read at every size; raises ``error`` where it cannot be walked either.
+    """Run and record a text that cannot be read for every size; raise ``error`` if it cannot be run either.
 
-    Inputs without a value are first any small numbers, then what is assumed for the program that was found.
+    Inputs without a value are small numbers at first, then the values assumed for the recorded program.
     """
     from symgrad.reference import TextRejected, UnsupportedText
     from symgrad.tracing.captured.walked_text import WalkedText, free_names
@@ -245,7 +248,7 @@ def walk_instead(
 
 
 def refuse_open_sizes(text: str, program: Program) -> None:
-    """Refuse a program with a size that has a name, and that nothing says."""
+    """Raise an error if the program has a named size without a value."""
     open_ones = {s for t in program.tensors() for s in t.shape if not fill_sizes(s, program.sizes).is_Integer}
     if open_ones:
         names = sorted(find_inputs(text) - {tensor.name for tensor in program.inputs})
@@ -256,37 +259,37 @@ def refuse_open_sizes(text: str, program: Program) -> None:
 
 
 def torch_expression(typed: str, reading: ParsedProgram, given: Mapping[str, Value]) -> Text:
-    """What torch is asked: the text as it was ``typed``."""
+    """Return the text, as it was ``typed``, that torch evaluates for the comparison."""
     truths, pairs = masks_and_pairs(given)
     made, fixed = frozenset(reading.made), frozenset(only_read(reading.program))
     return Text(typed, reading.numbers, reading.draws, made, truths, fixed, pairs)
 
 
 def known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Sequence[int | str]]:
-    """Shapes from values, and the ones that were said."""
+    """Return the shapes of values and the given shapes; raise `ShapeError` if they contradict."""
     known: dict[str, Sequence[int | str]] = {name: tuple(shape) for name, shape in shapes.items()}
     for name, value in given.items():
         if value.shape is None:
             continue
-        said = known.get(name)
-        if said is not None and (len(said) != len(value.shape) or any(
-            isinstance(s, int) and s != n for s, n in zip(said, value.shape, strict=True)
+        shape = known.get(name)
+        if shape is not None and (len(shape) != len(value.shape) or any(
+            isinstance(s, int) and s != n for s, n in zip(shape, value.shape, strict=True)
         )):  # fmt: skip
             raise ShapeError(
                 f"the value of {name} does not have the shape that was given for it",
-                found=(f"value {'×'.join(map(str, value.shape))}, shape {'×'.join(map(str, said))}",),
+                found=(f"value {'×'.join(map(str, value.shape))}, shape {'×'.join(map(str, shape))}",),
             )
         known[name] = value.shape
     return known
 
 
 def scalars_of(given: Mapping[str, Value]) -> dict[str, Any]:
-    """The single numbers among the values."""
+    """Return the scalars among the values."""
     return {name: value.array(()).item() for name, value in given.items() if value.shape == ()}
 
 
 def masks_and_pairs(given: Mapping[str, Value]) -> tuple[frozenset[str], frozenset[str]]:
-    """The inputs that were given in truth values, and the complex ones."""
+    """Return the names of the boolean inputs and of the complex inputs."""
     truths = frozenset(name for name, value in given.items() if value.truths)
     return truths, frozenset(name for name, value in given.items() if value.pairs)
 
@@ -294,7 +297,7 @@ def masks_and_pairs(given: Mapping[str, Value]) -> tuple[frozenset[str], frozens
 def given_values(
     program: Program, given: Mapping[str, Value], shapes: Shapes, made: Mapping[str, Array]
 ) -> tuple[Given, ...]:
-    """A value for every input, assumed where none was given and the text makes none."""
+    """Return every input with its value: given, created by the text, or assumed."""
     known, missing = {name: where_exact(array).copy() for name, array in made.items()}, dict[str, tuple[int, ...]]()
     for tensor in program.inputs:
         shape = program.numbers(tensor.shape)
@@ -310,8 +313,8 @@ def given_values(
     return tuple(Given(n, values[n][0], n not in missing, n in shaped, values[n][1]) for n in names)
 
 
-def names_wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]:
-    """The inputs to differentiate by."""
+def choose_wrt(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]:
+    """Return the inputs to differentiate with respect to; raise `UnknownNameError` for other names in ``wrt``."""
     if wrt is None:
         return wanted_by_itself(program)
     names = tuple(tensor.name for tensor in program.inputs if tensor.name not in program.made)
@@ -324,7 +327,7 @@ def names_wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]
 
 
 def given_by_name(values: Mapping[str, Any], inputs: Collection[str]) -> dict[str, Value]:
-    """The values as they were given; raises `UnknownNameError` for the first that no input is called after."""
+    """Parse the values by name; raise `UnknownNameError` for a name that is not an input."""
     for name in values:
         if name not in inputs:
             raise unknown_tensor_error(name, sorted(inputs))
@@ -332,7 +335,7 @@ def given_by_name(values: Mapping[str, Any], inputs: Collection[str]) -> dict[st
 
 
 def parse_given_value(value: Any, name: str) -> Value:
-    """A value as it was given: an array of some kind, or a literal such as ``ones`` or ``onehot(0,1)``."""
+    """Return the value of an array, or of a literal such as ``ones`` or ``onehot(0,1)``."""
     if isinstance(value, Value):
         return value
     if isinstance(value, str):

@@ -1,10 +1,10 @@
-"""Sizes of axes: unification, broadcasting, and the bindings kept for messages.
+"""Sizes of axes: unification and broadcasting.
 
-A size is a SymPy integer or an expression in positive integer symbols. While a program is being read,
-`Sizes` collects what the operations demand ("these two axes are equal") and what the user gave ("x is
-2×3"), and answers with one representative per class, or says which two sizes do not fit. The sizes 0 and 1
-stay literal (1 broadcasts, 0 is empty); every other given number becomes a symbol with a value, so that one
-derivation serves every size.
+A size is a SymPy integer or an expression in positive integer symbols. While a program is read, `Sizes` collects
+equations between sizes ("these two axes are equal") and the user's values ("x is 2×3"). It returns one representative
+for each class of equal sizes, or raises an error that names two sizes that do not fit. The sizes 0 and 1 stay literal
+(1 broadcasts, 0 is empty); every other given number becomes a symbol with a value, so that one derivation holds for
+every size.
 """
 
 from __future__ import annotations
@@ -21,35 +21,34 @@ LETTERS = "mnhcdefg"
 FEW = 8
 """Equations in more sizes than this are checked, not solved."""
 SEARCHED = 24
-"""So many numbers are tried where a size stands in something rounded."""
+"""The most numbers to try for a size inside a rounded expression."""
 
 
 class SlotSymbol(sp.Symbol):  # type: ignore[misc]  # SymPy carries no type information
-    """A whole number from 0 up that a formula holds open: which position of an axis is read.
+    """A symbol for the position on an axis that a formula reads: a nonnegative integer.
 
-    What is derived with it holds for every position that lies on the axis, and its own number is put in when a
-    formula is used.
+    A derivation with it holds for every position on the axis; the number is substituted when a formula is used.
     """
 
     def __new__(cls, count: int) -> SlotSymbol:
-        """p0, p1, …"""
+        """Return the symbol p0, p1, …"""
         slot: SlotSymbol = super().__new__(cls, f"p{count}", integer=True, nonnegative=True)
         return slot
 
 
 def size_symbol(count: int) -> Size:
-    """m, n, h, …, then n1, n2, …: a positive integer."""
+    """Return a positive integer symbol: m, n, h, …, then n1, n2, …"""
     name = LETTERS[count] if count < len(LETTERS) else f"n{count - len(LETTERS) + 1}"
     return sp.Symbol(name, integer=True, positive=True)
 
 
 def as_size(value: Any) -> Size:
-    """A number or expression as a size."""
+    """Return a number or expression as a size."""
     return sp.sympify(value, strict=True)
 
 
 def fill_sizes(expression: Any, sizes: Mapping[Size, int]) -> Any:
-    """An expression in sizes with the numbers that ``sizes`` knows put in."""
+    """Substitute the numbers in ``sizes`` into an expression in sizes."""
     if expression.is_Integer:
         return expression
     if expression.is_Symbol:
@@ -58,7 +57,7 @@ def fill_sizes(expression: Any, sizes: Mapping[Size, int]) -> Any:
 
 
 class SizeMismatch(Exception):
-    """Two sizes that would have to be equal and are not."""
+    """Raised for two sizes that must be equal and are not."""
 
     def __init__(self, first: Size, second: Size) -> None:
         super().__init__(f"{first} and {second}")
@@ -66,7 +65,7 @@ class SizeMismatch(Exception):
 
 
 class Sizes:
-    """The equalities between sizes that hold so far.
+    """The equations between sizes known so far.
 
     >>> sizes = Sizes()
     >>> x, a = (sizes.fresh(), sizes.fresh()), (sizes.fresh(), sizes.given(4))
@@ -99,7 +98,7 @@ class Sizes:
         return twin
 
     def fresh(self) -> Size:
-        """A size nothing is known about."""
+        """Return a new unknown size."""
         count = len(self._order)
         symbol = size_symbol(count)
         while symbol in self._order:
@@ -109,7 +108,7 @@ class Sizes:
         return symbol
 
     def given(self, number: int) -> Size:
-        """A size that is ``number`` in the run at hand."""
+        """Return a size with the value ``number``: a new symbol, unless it is 0 or 1."""
         if number in (0, 1):
             return sp.Integer(number)
         symbol = self.fresh()
@@ -117,7 +116,7 @@ class Sizes:
         return symbol
 
     def find(self, size: Size) -> Size:
-        """The representative of ``size``: equal sizes have equal representatives."""
+        """Return the representative of ``size``: equal sizes have equal representatives."""
         size = sp.Integer(size) if isinstance(size, int) else size
         while size in self._parent:
             size = self._parent[size]
@@ -126,41 +125,41 @@ class Sizes:
         return size.xreplace({s: self.find(s) for s in size.free_symbols})
 
     def shape(self, shape: Sequence[Size]) -> Shape:
-        """``shape`` in representatives."""
+        """Return ``shape`` in representatives."""
         return tuple(self.find(size) for size in shape)
 
     def number(self, size: Size) -> int | None:
-        """The number that ``size`` is known to be, or None."""
+        """Return the number that ``size`` is known to be, or None."""
         value = self.find(size)
         value = value.xreplace({s: sp.Integer(self._value[s]) for s in value.free_symbols if s in self._value})
         return int(value) if value.is_Integer else None
 
     def fix(self, size: Size) -> None:
-        """Take ``size`` for the number that it is: what was read from that holds for no other."""
+        """Replace the symbols of ``size`` by their values: the program read so holds for no other size."""
         for symbol in self.find(size).free_symbols & self._value.keys():
             self._parent[symbol] = sp.Integer(self._value.pop(symbol))
             self._fixed.add(symbol)
 
     def require(self, size: Size) -> None:
-        """Note that what was read holds where ``size`` is not negative."""
+        """Record that the program requires ``size`` ≥ 0."""
         if not self.find(size).is_nonnegative:
             self._required[size] = None
 
     def whole(self, size: Size) -> None:
-        """Note that what was read holds where ``size``, a part of another one, is a whole number."""
+        """Record that the program requires ``size``, a fraction of another size, to be an integer."""
         self._parts[size] = None
 
     def parts(self) -> tuple[Size, ...]:
-        """What has to be a whole number, with the numbers that are known."""
+        """Return the sizes that must be integers, with known numbers substituted."""
         return tuple(fill_sizes(self.find(size), self._value) for size in self._parts)
 
     def required(self) -> tuple[Size, ...]:
-        """What may not be negative for the program to mean what it was read as."""
+        """Return the expressions that must not be negative for the program to hold."""
         found = dict.fromkeys(self.find(size) for size in self._required)
         return tuple(size for size in found if not size.is_nonnegative)
 
     def symbols(self, size: Size) -> set[Size]:
-        """The symbols that ``size`` was made of, those that were taken for numbers among them."""
+        """Return the symbols of ``size``, including those that `fix` replaced by numbers."""
         found: set[Size] = set()
         for symbol in size.free_symbols:
             while symbol in self._parent and symbol not in self._fixed:
@@ -169,7 +168,7 @@ class Sizes:
         return found
 
     def lesser(self, first: Size, second: Size) -> Size:
-        """The smaller of two sizes: it has to be so everywhere. Those that are not known are taken to be equal."""
+        """Return the smaller of two sizes, and require that it is the smaller one. Unknown sizes are made equal."""
         one, other = self.number(first), self.number(second)
         if one is None or other is None or one == other:
             self.unify(first, second)
@@ -179,7 +178,7 @@ class Sizes:
         return less
 
     def unify(self, first: Size, second: Size) -> None:
-        """Demand that two sizes are equal; raises `SizeMismatch` when they cannot be."""
+        """Make two sizes equal; raise `SizeMismatch` if they cannot be."""
         first, second = self.find(first), self.find(second)
         if first == second:
             return
@@ -198,14 +197,14 @@ class Sizes:
             self.fix(second)
 
     def match(self, first: Shape, second: Shape) -> None:
-        """Demand that two shapes with as many axes are equal."""
+        """Make two shapes of the same rank equal; raise `SizeMismatch` if they cannot be."""
         for one, other in zip(first, second, strict=True):
             self.unify(one, other)
 
     def _isolated(self, first: Size, second: Size, known: bool) -> tuple[Size, Size] | None:
-        """The equation solved for a symbol that is there once, the youngest first: m − 1 = n + 1 says m = n + 2.
+        """Solve the equation for a symbol that occurs once, the newest first: m − 1 = n + 1 gives m = n + 2.
 
-        Of sizes that are not ``known`` only those are solved for that come to another one.
+        If the sizes are not ``known``, only solutions that are a single symbol are taken. None if there is no solution.
         """
         if first.is_Symbol and first not in second.free_symbols:
             return first, second
@@ -218,7 +217,7 @@ class Sizes:
         return None
 
     def broadcast(self, first: Size, second: Size) -> Size:
-        """The size of an axis on which two tensors meet: equal, or one of them 1."""
+        """Return the broadcast size of two axes: they are equal, or one of them is 1."""
         first, second = self.find(first), self.find(second)
         if first == 1:
             return second
@@ -228,7 +227,7 @@ class Sizes:
         return self.find(first)
 
     def broadcast_shapes(self, shapes: Sequence[Shape]) -> Shape:
-        """The common shape of tensors that meet elementwise, aligned at their last axes."""
+        """Return the broadcast shape of several shapes, aligned at their last axes."""
         rank = max((len(s) for s in shapes), default=0)
         result: list[Size] = [sp.Integer(1)] * rank
         for shape in shapes:
@@ -237,9 +236,9 @@ class Sizes:
         return tuple(result)
 
     def settle(self) -> dict[Size, int]:
-        """Give the sizes nothing fixed the numbers 2, 3, 4, … by order of appearance.
+        """Give unknown sizes the numbers 2, 3, 4, … in order of appearance, and return them.
 
-        Returns the sizes that had to be assumed. Equalities between compound sizes are checked last.
+        Equations between compound sizes are checked last.
         """
         assumed = {}
         earlier: set[Size] = set()
@@ -259,10 +258,9 @@ class Sizes:
         return assumed
 
     def assume(self, symbol: Size, least: int = 2, multiple: int = 1) -> int:
-        """Give a size nothing fixed its number, at least ``least`` and a multiple of ``multiple``.
+        """Give an unknown size a number, at least ``least`` and a multiple of ``multiple``, and return it.
 
-        Otherwise the number says how manieth size it is, as in `settle`: 2 for the first, 3 for the second; or it is
-        one near it that fits.
+        As in `settle` the first unknown size gets 2, the second 3, or a number near it that fits.
         """
         symbol = self.find(symbol)
         earlier = {self.find(s) for s, place in self._order.items() if place < self._rank(symbol)} - {symbol}
@@ -272,7 +270,7 @@ class Sizes:
         return self._value[symbol]
 
     def values(self) -> dict[Size, int]:
-        """The number of every representative that has one."""
+        """Return the number of every representative that has one."""
         return {s: v for s, v in self._value.items() if s not in self._parent}
 
     def _rank(self, symbol: Size) -> int:
@@ -290,7 +288,7 @@ class Sizes:
                 self._solve(other, sp.Integer(known))
 
     def _solve(self, first: Size, second: Size) -> None:
-        """Bind the one unknown of a linear equation between sizes, or keep the pair for later."""
+        """Solve a linear equation in one unknown size, or keep it for later."""
         difference = sp.numer(sp.together(fill_sizes(first - second, self._value)))
         unknown = sorted(difference.free_symbols, key=self._rank)
         if not unknown and difference != 0:
@@ -305,27 +303,27 @@ class Sizes:
         self._know(unknown[0], int(solution))
 
     def _know(self, symbol: Size, number: int) -> None:
-        """Give an unknown size its number; 1 is literal."""
+        """Set the number of an unknown size; 1 becomes a literal."""
         if number == 1:
             self._parent[symbol] = sp.Integer(1)
         else:
             self._value[symbol] = number
 
     def _few(self) -> list[tuple[Size, Size]]:
-        """The equations kept for later that are worth trying."""
+        """Return the equations kept for later that have few symbols."""
         return [pair for pair in self._later if len(pair[0].free_symbols | pair[1].free_symbols) <= FEW]
 
     def _retry(self) -> None:
-        """Try the equations kept for later once more."""
+        """Try again to solve the equations kept for later."""
         for pair in self._few():
             self._later.remove(pair)
             self.unify(*pair)
 
     def _fitting(self, symbol: Size, number: int) -> int:
-        """``number``, or one near it with which the equations kept for later can still be met.
+        """Return ``number``, or one near it with which the equations kept for later can still hold.
 
-        Sizes that add up to a number leave at least 1 for each other; sizes that multiply to one divide it; what is
-        rounded is tried.
+        In a sum each other size must be at least 1; in a product the number must divide the total; a rounded
+        expression is searched.
         """
         for first, second in self._few():
             left = fill_sizes(self.find(first), self._value)

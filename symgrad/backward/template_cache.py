@@ -20,7 +20,7 @@ import sympy as sp
 
 from symgrad.backward.line_data import LineOrigin
 from symgrad.errors import SourceText, SymgradError
-from symgrad.files import in_use, keep, recall
+from symgrad.files import is_cache_in_use, keep, recall
 from symgrad.language.parser import parse_script
 from symgrad.language.syntax_tree import PythonCall
 from symgrad.language.trees import FormCode, called_word, read_form
@@ -121,13 +121,13 @@ def keep_for_this_run(question: TemplateKey, found: LineTemplate) -> None:
 
 def load_template(question: TemplateKey) -> LineTemplate | None:
     """What an earlier run left."""
-    spelled = spell_key(question) if in_use() else None
+    spelled = spell_key(question) if is_cache_in_use() else None
     return None if spelled is None else decode_template(recall(spelled), question.origin)
 
 
 def save_template(question: TemplateKey, found: LineTemplate) -> None:
     """Leave it for later runs, if they could read it."""
-    spelled = spell_key(question) if in_use() else None
+    spelled = spell_key(question) if is_cache_in_use() else None
     value = [
         None if found.code is None else found.code.text,
         [*found.rules],

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError, place_errors, seed_apart
+from symgrad.errors import InputError, ShapeError, place_errors, seed_shape_error
 from symgrad.language.arguments import MOST, Array, abbreviate_repr, too_large_error
 from symgrad.language.binding import LiteralTensor, Meaning, Ref
 from symgrad.language.builder import StepBuilder
@@ -295,7 +295,7 @@ def unify_seed_shape(sizes: Sizes, out: Shape, seed: Shape, script: Script) -> N
     if not unify_shapes(sizes, out, seed):
         span = None if script.seed is None else script.seed.span
         apart = format_sizes(seed, sizes), "out", format_sizes(out, sizes)
-        raise seed_apart(*apart, "torch.ones_like(out)", span=span)
+        raise seed_shape_error(*apart, "torch.ones_like(out)", span=span)
 
 
 def check_step_constants(step: Apply, values: Mapping[Size, int]) -> None:

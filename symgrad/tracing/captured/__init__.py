@@ -16,7 +16,7 @@ import numpy as np
 
 from symgrad.backward import Backward, derive_backward, take_with_opened
 from symgrad.backward.line_templates import prove_program_form
-from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_apart
+from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError, seed_shape_error
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.formulas import derive_formulas
 from symgrad.explanation.jacobian import Jacobian
@@ -57,7 +57,7 @@ def seed_array(seed: Any, output: Array, name: str) -> Array:
         )
     array = np.ones(shape) if seed is None else to_numbers(seed)
     if array.shape != shape:
-        raise seed_apart(array.shape, name, shape)
+        raise seed_shape_error(array.shape, name, shape)
     return array
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import InputError, UnsupportedError, seed_apart
+from symgrad.errors import InputError, UnsupportedError, seed_shape_error
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives
 from symgrad.numeric.exact import Array
@@ -167,5 +167,5 @@ class OnJax(LibrarySweepCache):
         if not isinstance(seed, jax.Array) or not jnp.issubdtype(seed.dtype, jnp.floating):
             raise InputError('with backend="jax" a seed is an array of jax, of floats', found=(type(seed).__name__,))
         if tuple(seed.shape) != output.shape:
-            raise seed_apart(tuple(seed.shape), name, output.shape)
+            raise seed_shape_error(tuple(seed.shape), name, output.shape)
         return seed

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.errors import InputError, seed_apart
+from symgrad.errors import InputError, seed_shape_error
 from symgrad.functions import PRIMITIVES
 from symgrad.lowering.arrays import LIGHT, Engine, Play, Primitives, Put
 from symgrad.numeric.exact import Array
@@ -233,7 +233,7 @@ class OnTorch(LibrarySweepCache):
             raise InputError('with backend="torch" a seed is a tensor of floats', found=(type(seed).__name__,))
         given = torch.view_as_real(seed) if seed.is_complex() else seed
         if tuple(given.shape) != output.shape:
-            raise seed_apart(tuple(given.shape), name, output.shape)
+            raise seed_shape_error(tuple(given.shape), name, output.shape)
         return given
 
     def prepare(self, ends: tuple[str, ...], wanted: tuple[str, ...], dtype: Any, device: Any) -> bool:
