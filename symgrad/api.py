@@ -22,16 +22,16 @@ from symgrad.explanation import (
     JacobianPlan,
     Seed,
     build,
-    curvature_along,
+    compute_hessian,
+    hessian_vector_product,
     jacobian_of,
-    named_by_user,
-    second_of,
+    require_scalar_or_seed,
     slope_form,
     with_hessians,
 )
 from symgrad.explanation.evidence import shape_text
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
-from symgrad.explanation.notable import assumptions_of, hints_of, with_room
+from symgrad.explanation.notable import add_larger_shape, describe_assumptions, hints_for_assumptions
 from symgrad.language import LOSSES, OUTPUTS, Value, arguments, expand_composites, find_inputs, read_program, why_whole
 from symgrad.numeric import Array, numeric_pushforward, where_exact, without_fractions
 from symgrad.numeric.arranged import assumed_seed
@@ -146,13 +146,16 @@ def explain_values(
     try:
         first_order = build(
             reading.source.text, program, inputs, chosen, choose_wrt(wrt, program), conventions=reading.conventions,
-            assumptions=(*assumptions_of(reading, inputs, chosen), *(downstream.assumptions if downstream else ())),
-            hints=(*(downstream.hints if downstream else ()), *hints_of(reading, inputs, chosen)),
+            assumptions=(
+                *describe_assumptions(reading, inputs, chosen),
+                *(downstream.assumptions if downstream else ()),
+            ),
+            hints=(*(downstream.hints if downstream else ()), *hints_for_assumptions(reading, inputs, chosen)),
             downstream=downstream, expanded=expand, writers=write, text=torch_expression(expression, reading, here),
             remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())), check=check,
         )  # fmt: skip
     except InputError as error:
-        raise with_room(error, reading, inputs) from None
+        raise add_larger_shape(error, reading, inputs) from None
     return first_order if order == 1 else with_hessians(first_order)
 
 
@@ -179,7 +182,7 @@ def plans(
     question = ask(expression, values, shapes)
     names = choose_wrt(arguments.require_names(wrt, "wrt"), question.program)
     found = (jacobian_of(question.program, name, question.values, write).plan() for name in names)
-    return tuple(found), assumptions_of(question.reading, ())
+    return tuple(found), describe_assumptions(question.reading, ())
 
 
 def vjp(
@@ -250,8 +253,8 @@ def hessian(
         (first, last) = (choose_wrt((name,), program)[0] for name in (wrt, second))
         out_shape = program.numbers(program.out.shape)
         weights = resolve_seed(None if seed is None else parse_given_value(seed, "the seed"), None, out_shape)
-        named_by_user(weights, out_shape)
-        return second_of(program, question.values, weights, first, last, write)
+        require_scalar_or_seed(weights, out_shape)
+        return compute_hessian(program, question.values, weights, first, last, write)
     found = explain_values(expression, values, seed=seed, wrt=(wrt, second), shapes=shapes, check=check, order=2)
     return found.hessian(wrt, second)
 
@@ -268,8 +271,8 @@ def hvp(
     """
     wrt = arguments.require_name(wrt, "wrt")
     found = explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False)
-    named_by_user(found.seed_info, found.output.shape)
-    return without_fractions(curvature_along(found, wrt, _direction(found, wrt, direction)))
+    require_scalar_or_seed(found.seed_info, found.output.shape)
+    return without_fractions(hessian_vector_product(found, wrt, _direction(found, wrt, direction)))
 
 
 def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] | None:
@@ -325,7 +328,7 @@ def _explain_loss(
     own = [g for g in given if g.name not in shared]
     return build(
         then, later, given, Seed(np.ones((), dtype=np.int64), "scalar", "1"), ("out",), check=check,
-        assumptions=[f"for the loss, {', '.join(said)}"] if (said := assumptions_of(reading, own)) else [],
+        assumptions=[f"for the loss, {', '.join(said)}"] if (said := describe_assumptions(reading, own)) else [],
         hints=[Setting("let", g.name) for g in own if not g.value_given],
         remarks=reading.remarks, writers=write, text=torch_expression(then, reading, late),
     )  # fmt: skip

@@ -31,7 +31,7 @@ from symgrad.errors import (
 )
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
-from symgrad.explanation.given import only_read, wanted_by_itself
+from symgrad.explanation.given import default_wrt, only_read
 from symgrad.language import (
     OUTPUTS,
     ParsedProgram,
@@ -316,7 +316,7 @@ def given_values(
 def choose_wrt(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]:
     """Return the inputs to differentiate with respect to; raise `UnknownNameError` for other names in ``wrt``."""
     if wrt is None:
-        return wanted_by_itself(program)
+        return default_wrt(program)
     names = tuple(tensor.name for tensor in program.inputs if tensor.name not in program.made)
     for name in wrt:
         if name not in names:

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.calculus.reverse_sweep import jacobian_formula as formula_of
 from symgrad.explanation import Jacobian
-from symgrad.explanation.structure import suggested
+from symgrad.explanation.structure import suggest_claims
 from symgrad.numeric import Values
 from symgrad.program import Program
 from tests import torch_side
@@ -240,7 +240,7 @@ def with_words(program: Program, values: Values, name: str) -> Jacobian | None:
         return None
     outer, inner, whole = found
     formula = whole.equation.right
-    claims = suggested(program, name, outer, inner, formula)
+    claims = suggest_claims(program, name, outer, inner, formula)
     shapes = values[program.output].shape, values[name].shape
     return Jacobian(name, program, values, outer, inner, formula, claims, *shapes)
 

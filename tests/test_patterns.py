@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import symgrad
-from symgrad.explanation.jacobian_plan import composed_places, planned
+from symgrad.explanation.jacobian_plan import make_jacobian_plan, multiply_patterns
 from symgrad.indexing import fresh
 from symgrad.numeric import chain_jacobian, patterns, sparse_jacobian
 from symgrad.numeric.jacobian_places import enumerated, parts_of, solve_deltas
@@ -61,7 +61,7 @@ def test_numbers_from_the_structure_are_those_of_the_chain(case: Case) -> None:
 @pytest.mark.parametrize("case", first_by_default())
 def test_places_put_together_hold_every_entry(case: Case) -> None:
     for d in case.derived:
-        bound = pattern_of(*composed_places(case.program, d.name), case.values.sizes, case.values.arrays)
+        bound = pattern_of(*multiply_patterns(case.program, d.name), case.values.sizes, case.values.arrays)
         matrix = chain_jacobian(case.program, d.name, case.values)
         seen = found_in(matrix)
         assert bound.nonzeros >= matrix.count_nonzero()
@@ -96,7 +96,7 @@ def test_an_exact_zero_has_no_entries() -> None:
     outer, inner = (fresh("i", 3),), (fresh("p", 2),)
     assert pattern_of(outer, inner, 0 * outer[0], {}, None).nonzeros == 0
     matrix = symgrad.jacobian("round(x)", "x", shapes={"x": (3,)}, check=False)
-    assert matrix.plan().structure == planned(matrix.program, "x", None, (3,), (3,)).structure == "zero"
+    assert matrix.plan().structure == make_jacobian_plan(matrix.program, "x", None, (3,), (3,)).structure == "zero"
 
 
 def test_many_entries_have_colours_by_how_many_others_each_line_meets(monkeypatch: pytest.MonkeyPatch) -> None:

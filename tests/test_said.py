@@ -108,7 +108,9 @@ ONE = Drawn(1, "relu(x)", "{}", {"x": np.array([-1.0, -2.0])}, None, frozenset()
 
 def test_a_structure_that_is_not_there_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Claims that are said untested: the first is the strongest, and here it is not so."""
-    monkeypatch.setattr("symgrad.explanation.jacobian.proven", lambda claims, *evidence: next(iter(claims)).structure)
+    monkeypatch.setattr(
+        "symgrad.explanation.jacobian.choose_proven", lambda claims, *evidence: next(iter(claims)).structure
+    )
     with pytest.raises(AssertionError, match="J is not I"):
         explained(replace(ONE, inner="x.flip(0)", inputs={"x": np.array([1.0, 2.0])}), check=False)
 
@@ -120,7 +122,7 @@ def test_a_reason_that_is_none_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr("symgrad.explanation.reasons.moving_places", lambda *of: (0,))
     monkeypatch.setattr(Vanishing, "_still", lambda *of: True)
     assert any("stays the same whatever x is" in said for said in told(ONE, tmp_path))
-    monkeypatch.setattr(sys.modules["symgrad.explanation.singular"], "stands_still", lambda *of: False)
+    monkeypatch.setattr(sys.modules["symgrad.explanation.singular"], "is_jacobian_zero", lambda *of: False)
     assert any("add up to 0" in said for said in explained(ONE, check=False))
 
 

@@ -31,8 +31,8 @@ def met(op: Any, at: float, shift: float = 0.0) -> tuple[Any, Mapping[str, Array
     names = [name for name, _ in example.shapes if name not in op.data]
     passages: list[ties.Passage] = []
     numeric_pullback(program, values, seed, names, lambda *of: passages.append(ties.Passage(*of)))
-    found = [*ties.ties(program, values, passages, lambda name, change: {name: change})]
-    found += ties.switches(program, values, seed, names, passages)
+    found = [*ties.find_ties(program, values, passages, lambda name, change: {name: change})]
+    found += ties.find_switches(program, values, seed, names, passages)
     return program, inputs, found
 
 

@@ -1,8 +1,8 @@
-"""Building an explanation: derive, evaluate, and hold every claim against the oracles; then the second derivatives.
+"""Build an explanation: derive, evaluate, and compare every claim with the references; then second derivatives.
 
-Comes in: a program with numbers for its inputs and a seed. Goes out: an `Explanation`. `build` reads top to bottom as
-the way the data takes: forward, Jacobian, pullback, closed form, numbers; the proofs are in `proofs`. Where second
-derivatives are asked for, a `Hessian` by each pair of inputs of an explanation, with its proofs.
+Comes in: a program with numbers for its inputs, and a seed. Goes out: an `Explanation`. `build` follows the data from
+top to bottom: forward, Jacobian, pullback, closed form, numbers; the checks are in `proofs`. With ``order=2``, also a
+`Hessian` with respect to each pair of inputs, with its checks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from symgrad.backward.code import write_with_modules
 from symgrad.calculus import Sweep, back, second_derivative
 from symgrad.closed_form.form import derive_closed_form
 from symgrad.errors import Hint, InputError, ShapeError
-from symgrad.explanation.claims import Structure, certain
+from symgrad.explanation.claims import Structure, certain_claim
 from symgrad.explanation.data import Explanation, FormProof, Gradient
 from symgrad.explanation.formulas import Entry, derive_formulas, derive_only, prove_form
 from symgrad.explanation.given import Given, Seed, Writers
@@ -80,7 +80,7 @@ def build(
     writers: Writers | None = None,
     text: Text | None = None,
 ) -> Explanation:
-    """The explanation of ``program`` at ``inputs`` with weights ``seed``; ``text`` is what it was read from."""
+    """Return the explanation of ``program`` at ``inputs`` with the seed; ``text`` is the text it was read from."""
     arrays = {given.name: given.value for given in inputs}
     values = forward(program, arrays)
     weights = where_exact(seed.value)
@@ -119,7 +119,7 @@ def build(
 
 
 def slope_form(explanation: Explanation, name: str) -> str | None:
-    """∂L/∂name of a scalar L as code, its own weight 1 left out; None where there is no such form or it is not so."""
+    """Return ∂L/∂name of a scalar L as code, without the seed 1; None if no form is found or its check fails."""
     gradient = explanation.gradients[name]
     if not gradient.sweep.whole:
         return None
@@ -127,37 +127,37 @@ def slope_form(explanation: Explanation, name: str) -> str | None:
     return _form(explanation.program, explanation.values, np.ones((), dtype=np.int64), one, name)[0]
 
 
-HESSIAN = certain("hessian", "", "the Jacobian of the gradient")
+HESSIAN = certain_claim("hessian", "", "the Jacobian of the gradient")
 
 
 @lru_cache(maxsize=256)
 def _derived(program: Program, letter: str, first: str, second: str, alone: bool) -> Equation | None:
-    """The second derivative as one equation, derived once; ``alone``: the weight of the one output is 1.
+    """Return the second derivative as one equation, cached; with ``alone`` the seed of the scalar output is 1.
 
-    Programs are the same at all sizes, whatever ``letter`` their seed has.
+    Programs that differ only in sizes are equal, so ``letter``, the name of the seed, is part of the key.
     """
     return second_derivative(program, first, second, Equation((), sp.S.One) if alone else None)
 
 
-def is_alone(program: Program, seed: Seed) -> bool:
-    """Whether the weight is 1 and goes without saying."""
+def has_implicit_seed(program: Program, seed: Seed) -> bool:
+    """Whether the output is a scalar whose seed 1 need not be written."""
     return not program.out.shape and seed.origin == "scalar"
 
 
 def curvature(program: Program, seed: Seed, first: str, second: str) -> Equation | None:
-    """∂²L/∂first∂second as one index equation; None where it would be too long."""
-    return _derived(program, program.seed, first, second, is_alone(program, seed))
+    """Return ∂²L/∂first∂second as one index equation; None if it would be too long."""
+    return _derived(program, program.seed, first, second, has_implicit_seed(program, seed))
 
 
 def slope(program: Program, first: str, seed: Seed) -> Program:
-    """The program whose output is ∂L/∂first: ``program`` and its backward."""
-    found = _slope(program, program.seed, first, is_alone(program, seed))
+    """Return the program whose output is ∂L/∂first: ``program`` followed by its backward."""
+    found = _slope(program, program.seed, first, has_implicit_seed(program, seed))
     return replace(found, sizes=program.sizes, spoken=program.spoken, made=program.made)
 
 
 @lru_cache(maxsize=256)
 def _slope(program: Program, letter: str, first: str, alone: bool) -> Program:
-    """`slope`, made once for all sizes and whatever the text makes itself."""
+    """Return `slope`, cached for all sizes and all inputs that the text creates."""
     found = back(program, (first,), ones=alone)
     if isinstance(found.cotangents.get(first), str):
         return found.program
@@ -167,12 +167,12 @@ def _slope(program: Program, letter: str, first: str, alone: bool) -> Program:
     return replace(whole, steps=(*whole.steps, Apply(constant, (first,), (), result)), output=result.name)
 
 
-def second_of(
+def compute_hessian(
     program: Program, values: Values, seed: Seed, first: str, second: str, writers: Writers | None
 ) -> Hessian:
-    """The Hessian by two inputs in numbers, nothing checked: the Jacobian of the backward.
+    """Return the Hessian with respect to two inputs, unchecked: the Jacobian of the backward.
 
-    As one formula where that is not too long, else as the product of the backward's steps.
+    It has one formula unless that is too long; otherwise it is the product of the Jacobians of the backward's steps.
     """
     weights = where_exact(seed.value)
     equation, known = curvature(program, seed, first, second), values.with_arrays({program.seed: weights})
@@ -201,10 +201,10 @@ def second_of(
     return Hessian(first, second, without_fractions(value), matrix, constant, (), written)
 
 
-def curvature_along(explanation: Explanation, name: str, direction: Array) -> Array:
-    """H·u: the gradient, moved along u; where float64 may lose its digits on the way, H is made and multiplied.
+def hessian_vector_product(explanation: Explanation, name: str, direction: Array) -> Array:
+    """Return H·u, the JVP of the gradient along u; if float64 may lose digits, compute H and multiply.
 
-    Where H has an entry that is no number, 0 times it is none either, and what was moved stays.
+    Where an entry of H is NaN or infinite, the JVP is kept: 0 times that entry would be NaN.
     """
     program, values, seed = explanation.program, explanation.values, explanation.seed_info
     gradient, known = slope(program, name, seed), values.with_arrays({program.seed: where_exact(seed.value)})
@@ -212,7 +212,7 @@ def curvature_along(explanation: Explanation, name: str, direction: Array) -> Ar
     moved = numeric_pushforward(gradient, there, name, direction).reshape(direction.shape)
     if moved.size**2 > LARGEST or keeps_digits(values):
         return moved
-    whole = second_of(program, values, seed, name, name, explanation.writers)
+    whole = compute_hessian(program, values, seed, name, name, explanation.writers)
     rows = np.asarray(whole.value, dtype=float).reshape(moved.size, -1)
     with np.errstate(invalid="ignore", over="ignore"):
         product = (rows @ direction.reshape(-1).astype(float)).reshape(moved.shape)
@@ -220,9 +220,9 @@ def curvature_along(explanation: Explanation, name: str, direction: Array) -> Ar
 
 
 def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
-    """The Hessian by two inputs of an explanation, with its proofs where that has some."""
+    """Return the Hessian with respect to two inputs of an explanation, with checks if the explanation was checked."""
     program, values, seed = explanation.program, explanation.values, explanation.seed_info
-    found = second_of(program, values, seed, first, second, explanation.writers)
+    found = compute_hessian(program, values, seed, first, second, explanation.writers)
     equation = curvature(program, seed, first, second)
     form, form_check = None, None
     if equation is not None and equation.right != 0:
@@ -234,7 +234,7 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
         inputs = {given.name: given.value for given in explanation.inputs}
 
         def near(point: Mapping[str, Array]) -> Array:
-            other = second_of(program, forward(program, point), seed, first, second, None)
+            other = compute_hessian(program, forward(program, point), seed, first, second, None)
             return np.asarray(np.reshape(other.value, found.jacobian.shape))
 
         numbers = np.reshape(found.value, found.jacobian.shape)
@@ -243,8 +243,8 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     return replace(found, checks=checks, written=lambda: form)
 
 
-def named_by_user(seed: Seed, out_shape: tuple[int, ...]) -> None:
-    """Refuse second derivatives of what is no one number that the user named."""
+def require_scalar_or_seed(seed: Seed, out_shape: tuple[int, ...]) -> None:
+    """Raise an error unless second derivatives are those of one scalar that the user gave."""
     if seed.origin == "downstream":
         raise InputError(
             "second derivatives are those of one expression", hints=("write the scalar as the expression",)
@@ -258,8 +258,8 @@ def named_by_user(seed: Seed, out_shape: tuple[int, ...]) -> None:
 
 
 def with_hessians(explanation: Explanation) -> Explanation:
-    """The second derivatives by every pair of inputs beside the first ones; positions and masks have none."""
-    named_by_user(explanation.seed_info, explanation.output.shape)
+    """Return the explanation with Hessians for every pair of inputs; positions and masks have none."""
+    require_scalar_or_seed(explanation.seed_info, explanation.output.shape)
     names = tuple(explanation.gradients)
     reached = back(explanation.program, names).cotangents
     pairs = combinations_with_replacement([name for name in names if name in reached] or names, 2)
@@ -269,7 +269,7 @@ def with_hessians(explanation: Explanation) -> Explanation:
 def _form(
     program: Program, values: Values, seed: Array, equation: Equation, name: str
 ) -> tuple[str | None, Check | None]:
-    """An equation in matrix notation, shown only after it was read back and agreed with the formula."""
+    """Return an equation in matrix notation and its check; (None, None) unless it reads back to the formula."""
     sweep = Sweep(((name, equation),))
     written = derive_closed_form(program, sweep, name)
     if written is None:

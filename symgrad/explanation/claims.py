@@ -1,7 +1,7 @@
-"""What may be said about the structure of a Jacobian: each sentence with the test that it has to pass on the numbers.
+"""Claims about the structure of a Jacobian, each with the test that it must pass on the numbers.
 
-Comes in: claims that a formula suggests, strongest first, and J in numbers. Goes out: the first claim that holds. One
-whose test fails is not said, and where none holds nothing is.
+Comes in: claims that a formula suggests, strongest first, and J in numbers. Goes out: the first claim that holds; none
+if all fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from symgrad.numeric import Array
 
 @dataclass(frozen=True)
 class Structure:
-    """``kind`` in a word, ``notation`` where J has one, ``says`` in a sentence; empty where nothing is said."""
+    """The structure of J: ``kind`` is a word, ``notation`` a formula, ``says`` a sentence; all may be empty."""
 
     kind: str = ""
     notation: str = ""
@@ -35,25 +35,25 @@ Test = Callable[[Evidence], bool]
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """A structure, and whether J in numbers has it; ``by_shape`` ones are true by the shapes or the formula alone."""
+    """A structure and its test on numbers; ``by_shape``: it follows from the shapes or the formula, without a test."""
 
     structure: Structure
     holds: Test
     by_shape: bool = False
 
 
-def tested(kind: str, notation: str, says: str, holds: Test) -> Claim:
-    """A claim that the numbers have to bear out."""
+def tested_claim(kind: str, notation: str, says: str, holds: Test) -> Claim:
+    """Return a claim that is tested on the numbers."""
     return Claim(Structure(kind, notation, says), holds)
 
 
-def certain(kind: str, notation: str, says: str) -> Claim:
-    """A claim that the shapes or a formula that is 0 make true."""
+def certain_claim(kind: str, notation: str, says: str) -> Claim:
+    """Return a claim that is true by the shapes, or because the formula is 0."""
     return Claim(Structure(kind, notation, says), lambda e: True, by_shape=True)
 
 
-def proven(claims: Iterable[Claim], *evidence: Evidence | None) -> Structure:
-    """The first of ``claims`` that holds on all numbers; `UNSAID` where none does or nothing could be tested."""
+def choose_proven(claims: Iterable[Claim], *evidence: Evidence | None) -> Structure:
+    """Return the first of ``claims`` that holds for all evidence; `UNSAID` if none does or nothing can be tested."""
     for claim in claims:
         if claim.by_shape or (evidence and all(e is not None and e.enough and claim.holds(e) for e in evidence)):
             return claim.structure
@@ -63,23 +63,23 @@ def proven(claims: Iterable[Claim], *evidence: Evidence | None) -> Structure:
 # Tests ----------------------------------------------------------------------------------------------
 
 
-def both(*tests: Test) -> Test:
-    """All of them."""
+def passes_all(*tests: Test) -> Test:
+    """Return the test that all of ``tests`` pass."""
     return lambda e: all(test(e) for test in tests)
 
 
-def square(e: Evidence) -> bool:
-    """As many rows as columns."""
+def is_square(e: Evidence) -> bool:
+    """Whether J has as many rows as columns."""
     return e.shape[0] == e.shape[1]
 
 
-def in_place(e: Evidence) -> bool:
-    """Row r has nothing outside column r, and out the shape of the input."""
-    return square(e) and e.out_shape == e.in_shape and all(not np.any(np.delete(row, r)) for r, row in e.rows)
+def is_diagonal(e: Evidence) -> bool:
+    """Whether row r is 0 outside column r, and out has the shape of the input."""
+    return is_square(e) and e.out_shape == e.in_shape and all(not np.any(np.delete(row, r)) for r, row in e.rows)
 
 
 def diagonal_is(text: str) -> Test:
-    """The diagonal holds the entries of a tensor, in matrix notation and in the shape of out."""
+    """Return the test that the diagonal has the entries of ``text``, a tensor with the shape of out."""
 
     def holds(e: Evidence) -> bool:
         value = e.value_of(text)
@@ -91,51 +91,51 @@ def diagonal_is(text: str) -> Test:
     return holds
 
 
-def multiple(factor: float) -> Test:
-    """A number on the diagonal, 0 elsewhere; the shapes may differ."""
-    return lambda e: square(e) and all(e.same(row[r], factor) and not np.any(np.delete(row, r)) for r, row in e.rows)
+def is_multiple_of_identity(factor: float) -> Test:
+    """Return the test that J is ``factor`` on the diagonal and 0 elsewhere; shapes of out and input may differ."""
+    return lambda e: is_square(e) and all(e.same(row[r], factor) and not np.any(np.delete(row, r)) for r, row in e.rows)
 
 
 def ones_in(lines: Iterable[tuple[int, Array]], least: int, most: int) -> bool:
-    """Each line holds nothing but 0 and 1, and so many of the latter."""
+    """Whether each line has only 0 and 1, with ``least`` to ``most`` ones."""
     return all(bool(np.all((line == 0) | (line == 1))) and least <= np.count_nonzero(line) <= most for _, line in lines)
 
 
-def permutation(e: Evidence) -> bool:
-    """One 1 in each row and each column."""
-    return square(e) and ones_in(e.rows, 1, 1) and ones_in(e.columns, 1, 1)
+def is_permutation(e: Evidence) -> bool:
+    """Whether there is one 1 in each row and each column."""
+    return is_square(e) and ones_in(e.rows, 1, 1) and ones_in(e.columns, 1, 1)
 
 
-def selection(e: Evidence) -> bool:
-    """One 1 in each row."""
+def is_selection(e: Evidence) -> bool:
+    """Whether there is one 1 in each row."""
     return ones_in(e.rows, 1, 1)
 
 
-def part(e: Evidence) -> bool:
-    """At most one 1 in each row; some rows have one, some have none."""
+def is_partial_selection(e: Evidence) -> bool:
+    """Whether some rows have one 1, and the others are 0."""
     counts = {np.count_nonzero(row) for _, row in e.rows}
     return ones_in(e.rows, 0, 1) and counts == {0, 1}
 
 
-def several_ways(e: Evidence) -> bool:
-    """Each column has more than one entry, each row one."""
+def has_copies(e: Evidence) -> bool:
+    """Whether each column has several nonzero entries, and each row one."""
     return all(np.count_nonzero(c) > 1 for _, c in e.columns) and all(np.count_nonzero(r) == 1 for _, r in e.rows)
 
 
-def added_up(e: Evidence) -> bool:
-    """No row is empty, some have several entries, and those of a row are equal."""
+def has_equal_entries_per_row(e: Evidence) -> bool:
+    """Whether the nonzero entries of each row are equal, no row is 0, and some row has several."""
     entries = [row[row != 0] for _, row in e.rows]
     counts = [len(found) for found in entries]
     return max(counts) > 1 and min(counts) > 0 and all(e.same(found, found[:1]) for found in entries)
 
 
-def all_ones(e: Evidence) -> bool:
-    """Nothing but 0 and 1."""
+def has_only_ones(e: Evidence) -> bool:
+    """Whether all entries are 0 or 1."""
     return ones_in(e.rows, 0, e.shape[1])
 
 
-def one_at_most(least: int) -> Test:
-    """No row has more than one entry that can be nonzero, and each at least so many that were, at some point."""
+def has_one_per_row(least: int) -> Test:
+    """Return the test that no row has more than one possible nonzero, and each has at least ``least`` seen ones."""
 
     def holds(e: Evidence) -> bool:
         if e.possible is None or e.moving is None:
@@ -146,21 +146,21 @@ def one_at_most(least: int) -> Test:
     return holds
 
 
-def blocks(lead: int) -> Test:
-    """Nothing across the first axes, which output and input have in common, with more than one place."""
-    return lambda e: shape_size(e.out_shape[:lead]) > 1 and in_blocks(e, lead, 0) is not None
+def has_blocks(lead: int) -> Test:
+    """Return the test that J is block-diagonal over the first ``lead`` axes, with more than one block."""
+    return lambda e: shape_size(e.out_shape[:lead]) > 1 and split_into_blocks(e, lead, 0) is not None
 
 
-def same_blocks(lead: int, trail: int, text: str | None, as_row: bool, several: bool = True) -> Test:
-    """I ⊗ M ⊗ I: one block for all places of the first and the last axes, that of the notation, if there is one.
+def has_same_blocks(lead: int, trail: int, text: str | None, as_row: bool, several: bool = True) -> Test:
+    """Return the test for I ⊗ M ⊗ I: all blocks over the first and last axes are equal, and equal to ``text`` if given.
 
-    Without ``several`` they have one place, and J is M.
+    Without ``several`` there is one block, and J is M.
     """
 
     def holds(e: Evidence) -> bool:
         rows, columns = (shape[lead : len(shape) - trail] for shape in (e.out_shape, e.in_shape))
         places = shape_size(e.out_shape) // shape_size(rows)
-        found = in_blocks(e, lead, trail) if (places > 1) is several else None
+        found = split_into_blocks(e, lead, trail) if (places > 1) is several else None
         seen: dict[int, list[Array]] = {}
         for place, row in found or ():
             seen.setdefault(place, []).append(row)
@@ -178,10 +178,10 @@ def same_blocks(lead: int, trail: int, text: str | None, as_row: bool, several: 
     return holds
 
 
-def in_blocks(e: Evidence, lead: int, trail: int) -> list[tuple[int, Array]] | None:
-    """For each row its place in its block, and its entries there; None where another block's can be nonzero.
+def split_into_blocks(e: Evidence, lead: int, trail: int) -> list[tuple[int, Array]] | None:
+    """Return for each row its position in its block and its entries there; None if there are nonzeros outside blocks.
 
-    A block is a place of the first axes and one of the last, which output and input have in common.
+    A block belongs to one index of the first axes and one of the last axes, which output and input share.
     """
     parts = [(s[:lead], s[lead : len(s) - trail], s[len(s) - trail :]) for s in (e.out_shape, e.in_shape)]
     if parts[0][::2] != parts[1][::2]:
@@ -197,18 +197,18 @@ def in_blocks(e: Evidence, lead: int, trail: int) -> list[tuple[int, Array]] | N
     return found
 
 
-def every_entry(e: Evidence) -> bool:
-    """Every entry can be nonzero, and was at some point."""
+def is_every_entry_nonzero(e: Evidence) -> bool:
+    """Whether every entry was nonzero at some point."""
     if e.moving is None:
         return all(np.all(row != 0) for _, row in e.rows)
     return bool(e.moving.all())
 
 
-def none_answers_to_all(e: Evidence) -> bool:
-    """Each row has an entry that is 0 whatever the numbers: of places found in the forward pass nobody knows that."""
+def has_zero_in_each_row(e: Evidence) -> bool:
+    """Whether each row has an entry that is 0 for all numbers; unknown for positions from the forward pass."""
     return e.possible is not None and not e.found_on_the_way and not bool(e.possible.all(axis=1).any())
 
 
-def sum_of(first: Expr, one: Test, second: Expr, other: Test) -> Test:
-    """The two parts of a sum of formulas, each with a test of its own."""
+def holds_for_summands(first: Expr, one: Test, second: Expr, other: Test) -> Test:
+    """Return the test that two summands of the formula each pass their test."""
     return lambda e: e.whole and one(replace(e, formula=first)) and other(replace(e, formula=second))

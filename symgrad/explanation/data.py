@@ -1,7 +1,7 @@
-"""The explanation of one expression: plain frozen data, the derivation with its numbers and its proofs.
+"""The explanation of one expression as frozen data: the derivation, its numbers and its checks.
 
-Built by `symgrad.explanation`, read by the renderers. Nothing here computes a derivative; what is
-large (matrices) is made from the formula when asked for.
+`symgrad.explanation` builds it, renderers read it. Nothing here computes a derivative; large matrices are computed from
+the formula at the first access.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from symgrad.closed_form.form import assign_form
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import Hint, InputError
 from symgrad.explanation.evidence import may_be_rounding, with_rounding_marked
-from symgrad.explanation.formulas import Entry, entry_story, find_definitions
+from symgrad.explanation.formulas import Entry, explain_entry, find_definitions
 from symgrad.explanation.given import Given, Seed, Writers, Written
 from symgrad.explanation.jacobian import Hessian, Jacobian
 from symgrad.explanation.singular import Passage, Singular
@@ -42,16 +42,15 @@ if TYPE_CHECKING:
 
 
 FormProof = Callable[[], tuple[ProgramForm | None, Check | None]]
-"""Gives a closed form that was proven, and how close it came; nothing where there is none."""
+"""Returns the closed form and its check, or (None, None) if none was proven."""
 
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
     """vᵀJ for one input, in the input's shape.
 
-    ``form`` is its closed form, or None where there is none, proven when it is asked for first;
-    ``formula`` the index formula ∂(Σ v·out)/∂x[inner] in SymPy; ``singular`` what is to be said of the entries, where
-    something is not finite.
+    ``form`` is its closed form, proven at the first access, or None. ``formula`` is the index formula
+    ∂(Σ v·out)/∂x[inner] in SymPy. ``singular`` describes entries that are not finite; None if all are.
     """
 
     name: str
@@ -66,26 +65,26 @@ class Gradient:
 
     @property
     def form(self) -> ProgramForm | None:
-        """The closed form with what it was proven as."""
+        """The closed form, as it was proven."""
         return self.prove()[0]
 
     @property
     def closed_form(self) -> str | None:
-        """Text in torch's syntax over v, out and the inputs, or None; names come first: ``K = …; K * v``."""
+        """Text in torch's syntax in v, out and the inputs, or None; definitions come first: ``K = …; K * v``."""
         return None if self.form is None else self.form.text
 
     @cached_property
     def shown(self) -> Array:
-        """``value``, each entry that is no more than rounding leaves of 0 as `Rounding`."""
+        """``value``, with entries that may be a rounded 0 marked as `Rounding`."""
         return self._marked(np.asarray)
 
     @property
     def single_shown(self) -> Array | None:
-        """`single_variable`, rounding marked alike."""
+        """`single_variable`, with entries that may be a rounded 0 marked as `Rounding`."""
         return None if self.single_variable is None else self._marked(both_places)
 
     def _marked(self, made: Callable[[Array], Array]) -> Array:
-        """What is ``made`` of the gradient, what is rounding marked."""
+        """Return ``made(value)`` with entries that may be a rounded 0 marked."""
         number = made(self.value)
         if not may_be_rounding(number, self.values):
             return number
@@ -95,7 +94,7 @@ class Gradient:
 
     @property
     def inner(self) -> tuple[Index, ...]:
-        """The indices of the entry that ``formula`` gives."""
+        """The free indices of ``formula``."""
         return self.sweep.equation.axes
 
     @property
@@ -105,19 +104,20 @@ class Gradient:
 
     @property
     def steps(self) -> tuple[Rewrite, ...]:
-        """The derivation, move by move, as it was made."""
+        """The steps of the derivation, in order."""
         return (*self.sweep.steps, *(self.form.steps if self.form else ()))
 
     @property
     def passed(self) -> bool:
-        """Whether no oracle disagreed."""
+        """Whether no reference disagreed."""
         return all(check.passed is not False for check in self.checks)
 
     @property
     def single_variable(self) -> Array | None:
-        """For a matrix that is read as symmetric: the derivative by x[i,j] and x[j,i] as one variable, else None.
+        """For an input used as a symmetric matrix: the derivative with respect to x[i,j] = x[j,i] as one variable.
 
-        ``value`` shares it evenly between the two places, as torch does: ⟨value, dx⟩ is the same for symmetric dx.
+        None for other inputs. ``value`` divides it evenly between the two entries, as torch does: ⟨value, dx⟩ is the
+        same for symmetric dx.
         """
         if read_as_matrix(self.program).get(self.name) not in SYMMETRIC:
             return None
@@ -127,18 +127,18 @@ class Gradient:
         return f"<{'; '.join(assign_form(f'{self.name}.grad', self.closed_form or 'an index formula'))}>"
 
     def entry(self, at: tuple[int, ...]) -> Entry:
-        """The full story of one entry: ``x.grad[at]`` as formula, written out, in numbers."""
+        """Return one entry ``x.grad[at]`` in full: its formula, its terms written out, and their numbers."""
         place = arguments.require_position(at, "at")
-        return entry_story(self.name, place, self.sweep, self.value, self.values, self.program.seed)
+        return explain_entry(self.name, place, self.sweep, self.value, self.values, self.program.seed)
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation(Written):
-    """What ``out.backward(v)`` computes for one expression, and the proofs.
+    """The derivation and numbers of ``out.backward(v)`` for one expression, with its checks.
 
-    ``hessians`` holds second derivatives by pairs of inputs, where ``order=2`` asked for them; ``conventions``
-    says how complex tensors are shown, where there are any; ``out_of_range`` that floats overflow on the way. ``text``
-    is what was typed, ``asked`` what torch said of it; ``forward`` asks the page for the lines of Ju.
+    ``hessians`` holds second derivatives by pairs of inputs (``order=2``). ``conventions`` are sentences about how
+    complex tensors are shown. ``out_of_range`` is a sentence if floats overflow. ``text`` is the typed text, ``asked``
+    torch's result for it. With ``forward`` the page has the lines of Ju.
     """
 
     expression: str
@@ -164,23 +164,23 @@ class Explanation(Written):
 
     @property
     def seed(self) -> Array:
-        """v, in the shape of the output."""
+        """The seed v, in the shape of the output."""
         return self.seed_info.value
 
     @property
     def passed(self) -> bool:
-        """Whether no oracle disagreed, here and downstream, and torch does not refuse what the text does."""
+        """Whether no reference disagreed, here and downstream, and torch did not reject the text."""
         here = all(g.passed for g in self.gradients.values()) and all(h.passed for h in self.hessians.values())
         return here and not self.refused and (self.downstream is None or self.downstream.passed)
 
     @property
     def refused(self) -> str:
-        """Torch's words where it does not run the text as it stands, whatever its arguments are called."""
+        """Torch's message if it rejects the text, empty otherwise, and for texts in another library's dialect."""
         return "" if self.asked is None or self.asked.dialect else self.asked.refused
 
     @property
     def outcome(self) -> TextOutcome:
-        """What torch says of the text."""
+        """How the result compares with torch's for the typed text."""
         asked = self.asked
         data = frozenset[str]() if asked is None else asked.data
         asked_by = [gradient for name, gradient in self.gradients.items() if name not in data]
@@ -197,9 +197,10 @@ class Explanation(Written):
 
     @cached_property
     def backward(self) -> Backward:
-        """The lines that a person would write for ``out.backward(v)``, each proven, with their numbers.
+        """The lines of ``out.backward(v)`` as a person would write them, each proven, with their numbers.
 
-        ``v_h`` has the shape of ``h`` and is the derivative of Σ v·out by it; ``.code()`` gives them as a function.
+        ``v_h`` has the shape of ``h`` and is the derivative of Σ v·out with respect to h. ``.code()`` returns the
+        lines as a function.
         """
         return derive_backward(
             self.program, tuple(self.gradients), values=self.values, ones=self.seed_info.origin == "scalar",
@@ -208,23 +209,23 @@ class Explanation(Written):
 
     @cached_property
     def pushforward(self) -> ForwardMode | None:
-        """The lines of Ju, how ``out`` changes where the inputs change: ``Ju = u * x.cos()``; None if it does not."""
+        """The lines of Ju, the change of ``out`` along u: ``Ju = u * x.cos()``; None if no input has a gradient."""
         moved = [name for name in self.gradients if flows(self.program, name)]
         return derive_pushforward(self.program, moved, self.values) if moved else None
 
     @cached_property
     def definitions(self) -> tuple[NamedEquation, ...]:
-        """The names that the answer's code reads, as index equations: formulas are written in these."""
+        """The names that the gradients' code reads, as index equations; formulas are written with them."""
         forms = (gradient.closed_form for gradient in self.gradients.values())
         return find_definitions(self.program, self.backward, forms, self.values)
 
     @cached_property
     def kinks(self) -> tuple[symgrad.explanation.kinks.Tie, ...]:
-        """The kinks and jumps that these numbers stand on, where they matter to a gradient; from the output back."""
+        """The kinks and jumps at these numbers that affect a gradient, in order from the output back."""
         ops = [op for step in self.program.steps if (op := entry_of(step.op)) is not None]
         if self.out_of_range or all(op.smooth and not is_non_differentiable(op) for op in ops):
             return ()
-        from symgrad.explanation.ties import switches, ties
+        from symgrad.explanation.ties import find_switches, find_ties
 
         met: list[Passage] = []
         program, values, names = self.program, self.values, tuple(self.gradients)
@@ -234,11 +235,11 @@ class Explanation(Written):
         def back(name: str, change: Array) -> Mapping[str, Array]:
             return numeric_pullback(replace(program, output=name), values, change, names)
 
-        return (*ties(program, values, met, back), *switches(program, values, weights, names, met, self.text))
+        return (*find_ties(program, values, met, back), *find_switches(program, values, weights, names, met, self.text))
 
     @cached_property
     def shown(self) -> Array:
-        """``output``, each entry that is no more than rounding leaves of 0 as `Rounding`."""
+        """``output``, with entries that may be a rounded 0 marked as `Rounding`."""
         step = next((s for s in self.program.steps if s.result.name == self.program.output), None)
         if step is None or not may_be_rounding(self.output, self.values) or entry_of(step.op) is None:
             return self.output
@@ -247,7 +248,7 @@ class Explanation(Written):
         return with_rounding_marked(self.output, as_float(evaluate(terms, self.values.arrays, self.values.sizes)))
 
     def hessian(self, first: str, second: str | None = None) -> Hessian:
-        """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""
+        """Return the Hessian of a pair of inputs; raise `InputError` without ``order=2``."""
         first = arguments.require_name(first, "the first input")
         pair = (first, first if second is None else arguments.require_name(second, "the second input"))
         if pair not in self.hessians:
@@ -264,5 +265,5 @@ class Explanation(Written):
 
     @property
     def exact(self) -> bool:
-        """Whether every number is an integer or a fraction, so that equal means identical."""
+        """Whether every number is an integer or a fraction, so that equal numbers are identical."""
         return all(without_fractions(g.value).dtype != np.float64 for g in self.gradients.values())

@@ -1,9 +1,8 @@
-"""The numbers that a sentence about a Jacobian is tested on, before it is said.
+"""The numbers on which a claim about a Jacobian is tested before it is printed.
 
-Comes in: the formula of J with values for its tensors, or a program to run. Goes out: rows and columns of J: all of
-them where J is small, and elsewhere some that were found by a sweep each, so that J is never formed. Where a number may
-be no more than rounding left of 0, beside the sizes of the terms that it was added up from: pages, pictures and their
-scripts ask here and nowhere else.
+Comes in: the formula of J with values of its tensors. Goes out: rows and columns of J: all of them if J is small,
+otherwise some of them, computed by one sweep each, so that J is not formed. Also the one test whether a number may be a
+rounded 0, given the sizes of the terms of its sum; pages, pictures and their scripts use this test.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from symgrad.oracles.forms import evaluate_text, nearby_points
 from symgrad.program import Program
 
 WHOLE = 40_000
-"""Entries of the largest Jacobian that is looked at whole."""
+"""The most entries of a Jacobian that is tested whole."""
 LONGEST_LINE = 200_000
-"""Entries of the longest row or column that is looked at; beyond that nothing is said."""
+"""The most entries of a row or column that is tested; for longer ones nothing is claimed."""
 ELSEWHERE = 3
-"""Other points at which an entry that is 0 here may turn out to move."""
+"""The number of random other points."""
 CLOSE, TINY = 1e-7, 1e-10
 """Numbers this close are equal, relative to the larger one or to the largest of all."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """J by the input ``name`` at some numbers; ``axes`` and ``inner`` are the free indices of ``formula``."""
+    """J with respect to ``name`` at some numbers; ``axes`` and ``inner`` are the free indices of ``formula``."""
 
     program: Program
     name: str
@@ -68,62 +67,62 @@ class Evidence:
 
     @property
     def whole(self) -> bool:
-        """Whether every entry is looked at."""
+        """Whether J is small enough to be tested whole."""
         return self.shape[0] * self.shape[1] <= WHOLE
 
     @property
     def enough(self) -> bool:
-        """Whether anything can be tested at all."""
+        """Whether anything can be tested."""
         return min(self.shape) > 0 and max(self.shape) <= LONGEST_LINE
 
     @cached_property
     def triplets(self) -> Triplets:
-        """The entries that the formula allows to be nonzero."""
+        """The entries in the formula's sparsity pattern, with their values."""
         return sparse_jacobian(self.axes, self.inner, self.formula, self.values)
 
     @cached_property
     def pattern(self) -> Pattern:
-        """Where the formula allows entries to be nonzero, in numbers; nothing of the size of J is formed."""
+        """The counts of the formula's sparsity pattern; nothing of the size of J is allocated."""
         return pattern_of(self.axes, self.inner, self.formula, self.values.sizes, self.values.arrays)
 
     @cached_property
     def places(self) -> int:
-        """How many entries the formula allows to be nonzero: told by its deltas where they decide, else counted."""
+        """The number of entries in the sparsity pattern: from its deltas if they determine it, else counted."""
         return self.pattern.nonzeros if self.pattern.exact else self.triplets.places
 
     @cached_property
     def dense(self) -> Array:
-        """J whole."""
+        """J as a dense array."""
         return as_float(self.triplets.dense())
 
     @cached_property
     def rows(self) -> tuple[tuple[int, Array], ...]:
-        """Numbers of rows, and the rows."""
+        """Pairs of a row's number and the row."""
         if self.whole:
             return tuple(enumerate(self.dense))
-        return lines_at_some(
+        return sample_lines(
             self.out_shape, lambda v: numeric_pullback(self.program, self.values, v, [self.name])[self.name]
         )
 
     @cached_property
     def columns(self) -> tuple[tuple[int, Array], ...]:
-        """Numbers of columns, and the columns."""
+        """Pairs of a column's number and the column."""
         if self.whole:
             return tuple(enumerate(self.dense.T))
-        return lines_at_some(self.in_shape, lambda u: numeric_pushforward(self.program, self.values, self.name, u))
+        return sample_lines(self.in_shape, lambda u: numeric_pushforward(self.program, self.values, self.name, u))
 
     @cached_property
     def scale(self) -> float:
-        """The largest finite entry that is looked at."""
+        """The largest finite entry of the rows tested."""
         return max((largest_finite(row) for _, row in self.rows), default=0.0)
 
     def same(self, a: Array | float, b: Array | float) -> bool:
-        """Equal, but for rounding; what is not a number on both sides is."""
+        """Whether numbers are equal up to rounding; NaN equals NaN."""
         return bool(np.allclose(a, b, rtol=CLOSE, atol=TINY * self.scale, equal_nan=True))
 
     @cached_property
     def possible(self) -> Array | None:
-        """Where the formula allows an entry to be nonzero; None where J is not looked at whole."""
+        """The sparsity pattern of the formula; None if J is too large."""
         if not self.whole:
             return None
         places = np.zeros(self.shape, dtype=bool)
@@ -132,7 +131,7 @@ class Evidence:
 
     @cached_property
     def moving(self) -> Array | None:
-        """Where an entry is nonzero here or at another point; None where J is not looked at whole."""
+        """The entries that are nonzero here or at another point; None if J is too large."""
         if self.possible is None:
             return None
         found = self.clear
@@ -145,19 +144,19 @@ class Evidence:
 
     @property
     def clear(self) -> Array:
-        """Where an entry is a number other than 0, and more than rounding leaves of its terms."""
+        """The entries that are finite, nonzero, and not a rounded 0."""
         known: Array = np.isfinite(self.dense) & (self.dense != 0)
         return known if self.terms is None else known & ~is_rounding(self.dense, as_float(self.terms.dense()))
 
     @cached_property
     def terms(self) -> Triplets | None:
-        """How large the terms are that each entry adds up; None where nothing is added up."""
+        """The sum of absolute terms of each entry; None if entries are not sums."""
         if not adds_up(self.formula):
             return None
         return sparse_jacobian(self.axes, self.inner, terms_of(self.formula), self.values)
 
     def count(self, here: int) -> tuple[str, int]:
-        """How many entries can be nonzero, if each of them was seen to be; ``here`` are, rounding left out."""
+        """Return the number of entries that can be nonzero and its scope; ``here`` are nonzero at these numbers."""
         can = self.places
         if self.found_on_the_way:
             return ("here", here) if here == can else ("unknown", 0)
@@ -166,11 +165,11 @@ class Evidence:
 
     @property
     def found_on_the_way(self) -> bool:
-        """Whether the formula reads places that the forward pass found: other numbers find others."""
+        """Whether the formula reads positions computed in the forward pass, which depend on the numbers."""
         return any("·" in name_of(entry) for entry in accesses(self.formula))
 
     def value_of(self, text: str) -> Array | None:
-        """What a piece of matrix notation is at these numbers; None where it does not read back."""
+        """Return the value of a piece of matrix notation at these numbers; None if it cannot be read."""
         known = {t.name: self.values[t.name] for t in self.program.tensors() if t.name in self.values.arrays}
         try:
             return as_float(evaluate_text(text, known))
@@ -181,9 +180,10 @@ class Evidence:
 def elsewhere(
     program: Program, values: Values, only: str | None = None, widths: Sequence[float] = ()
 ) -> Iterator[Values]:  # fmt: skip
-    """Other points with the same sizes: far from the given one, or near it where the operations allow no more.
+    """Iterate over other points with the same sizes: far from the given one, then near it.
 
-    With ``only``, that input alone moves; with ``widths`` so far, too, and to small whole numbers: some alike, some 0.
+    With ``only``, just that input moves. With ``widths``, entries are also drawn from these ranges and from small
+    integers, some of them equal or 0.
     """
     if any(entry_of(step.op) is None for step in program.steps):  # a black box: nothing is known of it elsewhere
         return
@@ -201,8 +201,8 @@ def elsewhere(
     yield from nearby_points(values, program, free)
 
 
-def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Two places, and those that share their first or their last axes with one of them and the rest with the other."""
+def sample_positions(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return two positions, and those that combine leading indices of one with trailing indices of the other."""
     generator = np.random.default_rng(7)
     first, last = (tuple(int(generator.integers(n)) for n in shape) for _ in range(2))
     last = tuple((a + 1) % n if a == b else b for a, b, n in zip(first, last, shape, strict=True))
@@ -210,40 +210,42 @@ def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([first, last, *mixed]))
 
 
-def lines_at_some(shape: tuple[int, ...], swept: Callable[[Array], Array]) -> tuple[tuple[int, Array], ...]:
-    """Rows or columns by their row-major numbers: what is ``swept`` of a seed that is 1 at one place."""
-    numbered = ((int(np.ravel_multi_index(at, shape)) if shape else 0, unit_at(at, shape)) for at in some(shape))
+def sample_lines(shape: tuple[int, ...], swept: Callable[[Array], Array]) -> tuple[tuple[int, Array], ...]:
+    """Return some rows or columns with their row-major numbers, each by ``swept`` of a one-hot seed."""
+    numbered = (
+        (int(np.ravel_multi_index(at, shape)) if shape else 0, unit_at(at, shape)) for at in sample_positions(shape)
+    )
     return tuple((place, as_float(swept(unit)).reshape(-1)) for place, unit in numbered)
 
 
 def nonzero_places(where: Array) -> list[tuple[int, ...]]:
-    """The entries at which something holds."""
+    """Return the positions at which ``where`` is true."""
     return [tuple(int(i) for i in at) for at in np.argwhere(where)]
 
 
 def shape_text(shape: Sequence[object], alone: str = "a scalar") -> str:
-    """2×3; what has no axes is called as ``alone`` says."""
+    """Format a shape as 2×3; the empty shape is ``alone``."""
     return "×".join(map(str, shape)) or alone
 
 
 def shape_size(shape: tuple[int, ...]) -> int:
-    """How many entries a shape has."""
+    """Return the number of entries of a shape."""
     return int(np.prod(shape, dtype=object))
 
 
 ULPS = 64 * float(np.finfo(np.float64).eps)
-"""A sum that is smaller than this part of its terms, signs left out, may be rounding from the first digit on."""
+"""A sum smaller than this fraction of its absolute terms may be nothing but rounding."""
 
 SMALL = 1e-6
-"""Numbers larger than this part of the largest at hand are not looked at."""
+"""Numbers larger than this fraction of the largest one are not tested for rounding."""
 
 
 class Rounding(float):
-    """A number that rounding left of 0: written ``≈0``, and in JSON with its digits."""
+    """A number that may be a rounded 0: printed as ``≈0``, and in JSON with its digits."""
 
 
 def is_rounding(values: Array, terms: Array) -> Array:
-    """Where a number is not 0 and no more than rounding leaves of ``count_of_terms``; exact numbers never are.
+    """Return where a number is not 0 but may be a rounded 0, given the sizes of its terms; exact numbers never are.
 
     >>> is_rounding(np.array([1e-17, 1e-17, 0.0, np.inf]), np.array([0.5, 1e-17, 1.0, np.inf])).tolist()
     [True, False, False, False]
@@ -257,7 +259,7 @@ def is_rounding(values: Array, terms: Array) -> Array:
 
 
 def may_be_rounding(numbers: Array, values: Values) -> bool:
-    """Whether a number is small beside all that a program computes with: then its terms are worth looking at."""
+    """Whether a number is small compared with the values of the program, so that its terms should be examined."""
     if is_exact(numbers):
         return False
     size = np.abs(as_float(numbers))
@@ -269,7 +271,7 @@ def may_be_rounding(numbers: Array, values: Values) -> bool:
 
 
 def with_rounding_marked(values: Array, terms: Array | None) -> Array:
-    """The same numbers, each that is rounding as `Rounding`; without terms nothing is known."""
+    """Return the numbers with entries that may be a rounded 0 as `Rounding`; unchanged without terms."""
     places = np.zeros(np.shape(values), dtype=bool) if terms is None else is_rounding(values, terms)
     if not places.any():
         return values
@@ -279,8 +281,8 @@ def with_rounding_marked(values: Array, terms: Array | None) -> Array:
     return found
 
 
-def length_beside(values: Array, terms: Array | None) -> float:
-    """The Euclidean length; `Rounding` where it is that of nothing but rounding."""
+def norm_with_rounding(values: Array, terms: Array | None) -> float:
+    """Return the Euclidean norm, as `Rounding` if every entry may be a rounded 0."""
     length = euclidean(values)
     if length == 0 or terms is None or np.shape(terms) != np.shape(values):
         return length
@@ -289,7 +291,7 @@ def length_beside(values: Array, terms: Array | None) -> float:
 
 @lru_cache(maxsize=1024)
 def adds_up(formula: Expr) -> bool:
-    """Whether terms can cancel in a formula: it adds up something outside its conditions and its positions."""
+    """Whether terms can cancel in a formula: it has a sum outside of conditions and positions."""
     if is_delta(formula) or is_access(formula) or isinstance(formula, Bracket):
         return False
     return isinstance(formula, (sp.Add, sp.Sum)) or any(map(adds_up, formula.args))

@@ -1,8 +1,8 @@
 """The formulas of a gradient: Jacobian, structure, pullback and closed form for every size, and one entry written out.
 
 Comes in: a program whose sizes may be symbols. Goes out: a `Derived` for each input; a closed form is proven at some
-sizes before anyone sees it. Of a gradient with numbers and the place of an entry: an `Entry`, the index formula there
-with its sums expanded, symbols first and then values; longer sums keep their first and last terms.
+sizes before it is shown. From a gradient with numbers and the position of an entry: an `Entry`, the index formula there
+with its sums expanded, in symbols and in values.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from symgrad.backward.line_templates import ProgramForm, prove_program_form
 from symgrad.calculus import Sweep, jacobian_formulas, local_jacobian, pullback, pullbacks_by
 from symgrad.calculus.reverse_sweep import Whole, substitute
 from symgrad.errors import ShapeError, SymgradError
-from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
+from symgrad.explanation.claims import UNSAID, Claim, Structure, choose_proven
 from symgrad.explanation.evidence import Evidence
-from symgrad.explanation.structure import COMPOSED, suggested
+from symgrad.explanation.structure import COMPOSED, suggest_claims
 from symgrad.indexing import Equation, Index, canonical, fresh, fresh_axes
 from symgrad.indexing.definitions import WIDEST, NamedEquation, in_names, take_apart
 from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of, names_read, number, weight
@@ -42,28 +42,28 @@ from symgrad.shapes import Size
 Shapes = Mapping[str, Sequence[int | str]]
 Sample = tuple[Program, Values, Array]
 WIDE, MOST_STEPS = 240, 20
-"""Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
+"""The most nodes of a formula that is turned into a closed form, and the most steps of such a program."""
 MOST_SAMPLED = 300_000
-"""Entries of all tensors where formulas for every size are tried."""
+"""The most entries of all tensors of a program at the sizes where formulas are tested."""
 MOST_TOLD = 12
-"""The largest size that is tried first because it was given: what is true of every size is seen at small ones."""
+"""If a given size is larger, small sizes are tried before the given ones."""
 SIZES: tuple[Callable[[int], Sequence[int]], ...] = (
     lambda count: range(2, 2 + count),
     lambda count: range(1 + count, 1, -1),
     lambda count: range(6 + count, 6, -1),
     lambda count: [4] * count,
 )
-"""What open sizes may be: all different, if that is possible."""
+"""Numbers for open sizes, in the order of trial: all different if possible."""
 PLACES = 3
-"""Points at which a structure has to hold before it is said of every size."""
+"""The number of points at which a structure must hold to be stated for every size."""
 
 
 @dataclass(frozen=True)
 class Derived:
     """Formulas for one input, for every size: the Jacobian, its structure, the pullback and its closed form.
 
-    ``claims`` are what the formula suggests about the structure; ``structure`` what of it was tested at some sizes.
-    ``whole`` is the pullback in one piece, however long it is: the closed form is held against it.
+    ``claims`` are suggested by the formula; ``structure`` is the one that held at some sizes. ``whole`` is the pullback
+    as one equation, with which the closed form is compared.
     """
 
     name: str
@@ -78,19 +78,19 @@ class Derived:
 
 
 def derive_formulas(program: Program, wanted: Sequence[str]) -> Mapping[str, Derived]:
-    """Everything about some inputs that needs no numbers, from one sweep over the program."""
+    """Return the formulas of some inputs, from one sweep over the program; no numbers are needed."""
     return derive_once(program, tuple(wanted), program.seed, tuple(program.sizes.items()))
 
 
 @lru_cache(maxsize=64)
 def derive_once(program: Program, wanted: Sequence[str], *_: object) -> Mapping[str, Derived]:
-    """`derive_formulas`, once for programs that are equal and have the same seed and sizes."""
+    """Return `derive_formulas`, cached by program, seed and sizes."""
     sweeps, jacobians_ = pullbacks_by(program, wanted), jacobian_formulas(program, wanted)
-    return {name: derived_by(program, name, sweeps[name], jacobians_[name]) for name in wanted}
+    return {name: derive_for_input(program, name, sweeps[name], jacobians_[name]) for name in wanted}
 
 
-def derived_by(program: Program, name: str, sweep: Sweep, found: Whole | None) -> Derived:
-    """Everything about one input, of its pullback and its Jacobian, None where that is too long."""
+def derive_for_input(program: Program, name: str, sweep: Sweep, found: Whole | None) -> Derived:
+    """Return the formulas of one input from its pullback and its Jacobian (None if that is too long)."""
     short = sweep.whole or len(program.steps) > MOST_STEPS
     in_one = sweep if short else pullback(program, name, limit=WIDE)
     if found is None:
@@ -99,12 +99,12 @@ def derived_by(program: Program, name: str, sweep: Sweep, found: Whole | None) -
     else:
         axes, inner, whole = found
         formula = whole.equation.right
-        claims = suggested(program, name, axes, inner, formula)
+        claims = suggest_claims(program, name, axes, inner, formula)
     return Derived(name, axes, inner, formula, claims, sweep, in_one)
 
 
 def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None = None) -> tuple[Derived, ...]:
-    """The formulas for each of ``wanted``: what `symgrad derive` shows, forms and structures proven at some sizes."""
+    """Return the formulas that `symgrad derive` prints, with forms and structures proven at some sizes."""
     derived = derive_formulas(program, wanted)
     points = tuple(islice(samples(program, shapes or {}), PLACES))
     return tuple(
@@ -114,25 +114,25 @@ def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None =
 
 
 def proven_structure(derived: Derived, points: Sequence[Sample]) -> Structure:
-    """The strongest claim about J that holds at every point: each has a number for each size."""
+    """Return the strongest claim about J that holds at every point."""
     if not points or derived.jacobian is None:
-        return proven(derived.claims, None)
-    return proven(derived.claims, *(
+        return choose_proven(derived.claims, None)
+    return choose_proven(derived.claims, *(
         Evidence(program, derived.name, values, derived.axes, derived.inner, derived.jacobian)
         for program, values, _ in points
     ))  # fmt: skip
 
 
 def sample(program: Program, shapes: Shapes) -> Sample | None:
-    """The first of `samples`; None if there is none."""
+    """Return the first of `samples`, or None."""
     return next(samples(program, shapes), None)
 
 
 def samples(program: Program, shapes: Shapes) -> Iterator[Sample]:
-    """The program with a number for each size, at a point inside every common domain, and a seed.
+    """Iterate over the program with numbers for all sizes, values inside common domains, and a seed.
 
-    The sizes are those of ``shapes``, and where they say nothing some that go together; where they are large, small
-    ones come first, so that formulas for every size cost the same at every size.
+    Sizes in ``shapes`` are taken, others are chosen so that they fit. If a given size is large, small ones are tried
+    first, so that the cost does not depend on the given sizes.
     """
     symbols = sorted({s for t in program.tensors() for size in t.shape for s in size.free_symbols}, key=str)
     told = {
@@ -172,7 +172,7 @@ def samples(program: Program, shapes: Shapes) -> Iterator[Sample]:
 def prove_form(
     derived: Derived, program: Program, values: Values, seed: Array
 ) -> tuple[ProgramForm | None, Check | None]:
-    """The closed form if it agrees with the raw contraction; without that it is not shown, checks on or off."""
+    """Return the closed form and its check if it agrees with the index formula, else (None, None)."""
     form = prove_program_form(program, derived.name, values) if derived.whole.whole else None
     if form is None:
         return None, None
@@ -183,9 +183,9 @@ def prove_form(
 def find_definitions(
     program: Program, lines: Backward, forms: Iterable[str | None], values: Values
 ) -> tuple[NamedEquation, ...]:
-    """What stands behind the names that the code of the gradients reads and the reader did not give, shortest first.
+    """Return definitions of names in the gradients' code that the user did not give, shortest first.
 
-    These are the output, what stands inside an opened step (x̂), and what is divided by (1/σ); each in those before.
+    They are the output, values inside an expanded step (x̂), and divisors (1/σ); each may use the earlier ones.
     """
     read = set[str]().union(*(tensor_names(read_python(form)) for form in forms if form and "; " not in form))
     read |= {name for line in lines.statements for name in line.names}
@@ -217,14 +217,14 @@ def find_definitions(
 
 
 def divisors(equation: Equation) -> Iterator[Equation]:
-    """What the right-hand side is divided by, each factor on the axes that it varies with."""
+    """Iterate over the divisors of the right-hand side, each with the axes it depends on."""
     for base, exponent in take_apart(equation.right, sums=False).powers.items():
         if exponent.is_negative:
             yield Equation(tuple(axis for axis in equation.axes if axis in free_indices(base)), base**exponent)
 
 
 def is_value(code: str, equation: Equation, values: Values) -> bool:
-    """Whether code, read back, has the values of an equation, axes of one entry aside."""
+    """Whether code, read back, has the values of an equation, up to axes of size one."""
     try:
         written = np.squeeze(as_float(evaluate_text(code, values.arrays)))
     except (SymgradError, KeyError):  # it reads what stands inside an opened step
@@ -234,18 +234,18 @@ def is_value(code: str, equation: Equation, values: Values) -> bool:
 
 
 LONGEST = 64
-"""Sums of more terms are not written out."""
+"""The most terms of a sum that is written out."""
 LARGEST = 20_000
-"""Nor those whose terms have more symbols in all: nobody reads them."""
+"""The most symbols of a sum that is written out."""
 CLOSE = 1e-6
-"""Terms are off from their sum by no more of their sizes than this."""
+"""The error allowed between the sum of the terms and the total, relative to the terms."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """``x.grad[at]``: ``terms`` are (symbols, value) of each summand; ``total`` the number they add up to.
+    """``x.grad[at]``: ``terms`` are (expression, value) of each summand, ``total`` is their sum.
 
-    ``terms`` is empty when the sum is too long to write out, or its terms have no numbers.
+    ``terms`` is empty if the sum is too long to write out, or its terms have no numbers.
     """
 
     name: str
@@ -260,8 +260,8 @@ class Entry:
         return f"<{label} = {total}, {number}>" if self.terms else f"<{label} = {total}>"
 
 
-def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, values: Values, seed: str) -> Entry:
-    """The story of ``x.grad[at]``, whose formula is in ``sweep``; raises `ShapeError` when there is no such entry."""
+def explain_entry(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, values: Values, seed: str) -> Entry:
+    """Return ``x.grad[at]`` with its terms written out; raise `ShapeError` if there is no such entry."""
     shape = value.shape
     if len(at) != len(shape) or not all(0 <= i < n for i, n in zip(at, shape, strict=True)):
         raise ShapeError(
@@ -279,7 +279,7 @@ def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, valu
 
 
 def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
-    """How many terms writing out all sums takes."""
+    """Return the number of terms when all sums are written out."""
     count = 1
     for node in expression.atoms(sp.Sum, sp.Product):
         for limit in node.limits:
@@ -288,20 +288,20 @@ def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
 
 
 def term_values(terms: Sequence[Expr], values: Values, total: Any) -> list[Any]:
-    """The number of each written-out term; none where they do not add up to the ``total``.
+    """Return the number of each written-out term; empty if they do not add up to the ``total``.
 
-    The formula as a whole is computed so that nothing overflows, ``softmax`` say; its terms, one by one, are not:
-    ``exp(800) / (exp(800) + exp(801))`` takes more than floats.
+    The whole formula is evaluated without overflow (softmax), but its single terms may overflow floats:
+    ``exp(800) / (exp(800) + exp(801))``.
     """
     found = [value_of(term, values) for term in terms]
-    if not np.isfinite(as_float(total)) or sums_to(found, total):
+    if not np.isfinite(as_float(total)) or adds_up_to(found, total):
         return found
     found = [in_digits(term, values) for term in terms]
-    return found if sums_to(found, total) else []
+    return found if adds_up_to(found, total) else []
 
 
-def sums_to(found: Sequence[Any], total: Any) -> bool:
-    """Whether numbers add up to the ``total``, but for rounding."""
+def adds_up_to(found: Sequence[Any], total: Any) -> bool:
+    """Whether numbers add up to the ``total``, up to rounding."""
     each, whole = as_float(found), as_float(total)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         size = max(np.abs(each).sum(), np.abs(whole), np.finfo(float).tiny)
@@ -309,13 +309,13 @@ def sums_to(found: Sequence[Any], total: Any) -> bool:
 
 
 def value_of(term: Expr, values: Values) -> Any:
-    """The number of one written-out term."""
+    """Return the number of one written-out term."""
     found = without_fractions(evaluate(Equation((), term), values.arrays, values.sizes))
     return found[()]
 
 
 def in_digits(term: Expr, values: Values) -> float:
-    """The number of one written-out term, computed where nothing overflows; NaN where it has none."""
+    """Return the number of one written-out term, computed in high precision; NaN if it has none."""
     known = {
         node: sp.Float(float(value_of(node, values)), DIGITS) for node in sp.preorder_traversal(term)
         if is_access(node) or is_mask(node)
@@ -324,7 +324,7 @@ def in_digits(term: Expr, values: Values) -> float:
 
 
 def _seed_place(term: Expr, seed: str) -> tuple[Any, ...]:
-    """Terms in the order of the weights they carry."""
+    """Return the sort key of a term: the position of the seed's entry in it."""
     at = [
         tuple(int(i) for i in indices_of(n)) for n in sp.preorder_traversal(term) if is_access(n) and name_of(n) == seed
     ]

@@ -1,8 +1,8 @@
-"""What goes into an explanation: its inputs, the seed, and the writers of every form that it comes out in.
+"""The inputs, the seed, and the output formats of an explanation.
 
-Which inputs have a gradient to be shown, where nobody chose: positions, classes and masks have none, since nothing
-flows to a number that only says which entry is read. `Written` is what an explanation inherits: a method for text,
-Markdown, LaTeX, JSON, SVG, HTML, and what notebooks ask for, each of which hands it to its writer.
+Also the choice of inputs whose gradient is shown by default: positions, classes and masks have none, since they only
+select entries. `Written` is the base class of an explanation with a method for each format (text, Markdown, LaTeX,
+JSON, SVG, HTML, notebooks), which calls the format's writer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from symgrad.program import Program
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An input as it was used: its value, and whether the user gave value and shape; else what it is, in ``words``."""
+    """An input: its value, whether the user gave value and shape, and a description in ``words`` if it is assumed."""
 
     name: str
     value: Array
@@ -33,10 +33,10 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Seed:
-    """v: the weights of the outputs.
+    """The seed v of the backward.
 
-    ``origin`` is "given", "scalar" (the output has one element, v is 1), "assumed" (ones or 1, 2, 3, …: none was
-    given) or "downstream" (∂L/∂out of ``then``); ``closed_form`` is then v as code, where it has such a form.
+    ``origin`` is "given", "scalar" (the output has one element, v is 1), "assumed" (ones or 1, 2, 3, …, if none was
+    given) or "downstream" (∂L/∂out of ``then``); for the last, ``closed_form`` is v as code if it has a form.
     """
 
     value: Array
@@ -46,33 +46,33 @@ class Seed:
 
 
 Writers = Callable[..., str]
-"""What writes an explanation or a Jacobian in a style, handed in from above: the data does not know its renderers."""
+"""Writes an explanation or a Jacobian in a style. It is passed in, since the data does not import renderers."""
 
 
 def only_read(program: Program) -> tuple[str, ...]:
-    """The inputs that are read as positions, classes or a mask, turned or as they are, and as nothing else."""
-    read, able = {*read_as_whole(program), *positions_in(program)}, moving(program)
+    """Return the inputs that are used only as positions, classes or a mask, directly or through views."""
+    read, able = {*read_as_whole(program), *tensors_of_positions(program)}, moving(program)
     fixed = [t.name for t in program.inputs if t.name not in able]
     return tuple(name for name in fixed if not read.isdisjoint(program.reached((name,))))
 
 
-def positions_in(program: Program) -> Iterator[str]:
-    """The tensors whose entries are an index of another's: t in x[i,t[i]]."""
+def tensors_of_positions(program: Program) -> Iterator[str]:
+    """Iterate over the tensors whose entries index another tensor: t in x[i,t[i]]."""
     for step in program.steps:
         for entry in accesses(local_jacobian(step, program).equation.right):
             for index in indices_of(entry):
                 yield from map(name_of, accesses(index))
 
 
-def wanted_by_itself(program: Program) -> tuple[str, ...]:
-    """The inputs that something can flow to; all that the user gives where there are no others."""
+def default_wrt(program: Program) -> tuple[str, ...]:
+    """Return the inputs that can have a gradient; all inputs of the user if none can."""
     names = tuple(tensor.name for tensor in program.inputs if tensor.name not in program.made)
     read = only_read(program)
     return tuple(name for name in names if name not in read) or names
 
 
 class Rendered:
-    """What notebooks show; the class that inherits it has the field ``writers``."""
+    """Rich display in notebooks, for classes with the field ``writers``."""
 
     writers: Writers | None
 
@@ -92,32 +92,32 @@ class Rendered:
 
 
 class Written(Rendered):
-    """What can be written in every form."""
+    """Methods that write an explanation in every format."""
 
     def to_text(self, **options: Any) -> str:
-        """For a terminal; ``width``, ``color`` and ``entry`` as `symgrad.render.to_text` takes them."""
+        """Return the text for a terminal; for ``width``, ``color`` and ``entry`` see `symgrad.render.to_text`."""
         return self._write("text", **options)
 
     def to_markdown(self, **options: Any) -> str:
-        """As Markdown with LaTeX formulas."""
+        """Return Markdown with LaTeX formulas."""
         return self._write("markdown", **options)
 
     def to_latex(self, **options: Any) -> str:
-        """As a LaTeX fragment."""
+        """Return a LaTeX fragment."""
         return self._write("latex", **options)
 
     def to_json(self, **options: Any) -> str:
-        """As JSON, by the schema in ``docs/reference/json.md``."""
+        """Return JSON; the schema is in ``docs/reference/json.md``."""
         return self._write("json", **options)
 
     def to_svg(self, wrt: str | None = None, *, program: bool = False) -> str:
-        """v × J = vᵀJ as a picture, for the input ``wrt`` (the first one by default), with one column's sum.
+        """Return v × J = vᵀJ as an SVG picture for the input ``wrt`` (by default the first), with one column's sum.
 
-        With ``program``, the steps instead, and how long the cotangent is that comes back on each way.
+        With ``program`` the picture shows the steps, and the norm of the cotangent on each edge.
         """
         name = None if wrt is None else arguments.require_name(wrt, "wrt")
         return self._write("svg", name, program=arguments.require_flag(program, "program"))
 
     def to_html(self, **options: Any) -> str:
-        """As a page for a browser, in one file, whose numbers can be edited; needs ``symgrad[pages]``."""
+        """Return an HTML page in one file, with numbers that can be edited; needs ``symgrad[pages]``."""
         return self._write("html", **options)

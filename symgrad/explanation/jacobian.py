@@ -1,8 +1,8 @@
-"""The Jacobian by one input: formula, structure, plan, symbols, numbers, operator, all from one formula.
+"""The Jacobian with respect to one input: structure, plan, symbols, numbers and operator, all from one formula.
 
-Comes in: a program, an input of it, values for its tensors (which may be computed when they are first asked for). Goes
-out: frozen data; what is large is made when asked for, and refused where it would not fit. A `Hessian` by one pair of
-inputs is the Jacobian of a gradient, with what `symgrad.explanation` proved of it.
+Comes in: a program, one of its inputs, values of its tensors (which may be computed at first access). Goes out: frozen
+data. Large parts are computed at first access, and refused if they would not fit in memory. A `Hessian` is the Jacobian
+of a gradient, with the checks of `symgrad.explanation`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from symgrad.calculus import jacobian_formulas
 from symgrad.errors import InputError
-from symgrad.explanation.claims import Claim, Structure, proven
+from symgrad.explanation.claims import Claim, Structure, choose_proven
 from symgrad.explanation.evidence import Evidence, is_rounding, may_be_rounding, shape_size, with_rounding_marked
 from symgrad.explanation.given import Rendered, Writers
-from symgrad.explanation.jacobian_plan import LARGEST_DENSE, JacobianPlan, planned
-from symgrad.explanation.structure import COMPOSED, suggested
+from symgrad.explanation.jacobian_plan import LARGEST_DENSE, JacobianPlan, make_jacobian_plan
+from symgrad.explanation.structure import COMPOSED, suggest_claims
 from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.language.arguments import format_entry_name
@@ -42,17 +42,17 @@ from symgrad.oracles.digits import PreciseGradients
 from symgrad.program import Program
 
 LARGEST_MATRIX = 100_000
-"""Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""
+"""The most nonzero entries of an explicit symbolic matrix."""
 
 
 def labels(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """The labels of all entries, row by row."""
+    """Return the labels of all entries in row-major order."""
     return tuple(format_entry_name(name, at) for at in np.ndindex(*shape))
 
 
 @lru_cache(maxsize=256)
 def formula_of(program: Program, name: str) -> tuple[tuple[Index, ...], tuple[Index, ...], Expr | None]:
-    """∂out/∂name with its axes, derived once; no formula where it would be too long to read."""
+    """Return ∂out/∂name with its axes, cached; the formula is None if it would be too long to read."""
     found = jacobian_formulas(program, (name,))[name]
     if found is None:
         return fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
@@ -61,7 +61,7 @@ def formula_of(program: Program, name: str) -> tuple[tuple[Index, ...], tuple[In
 
 
 def jacobian_of(program: Program, name: str, values: Values, writers: Writers) -> Jacobian:
-    """∂out/∂name, its numbers left for when they are asked for."""
+    """Return ∂out/∂name; its numbers are computed at first access."""
     axes, inner, formula = formula_of(program, name)
     shapes = program.numbers(program.out.shape), program.numbers(program.tensor(name).shape)
     told = (COMPOSED,) if formula is None else None
@@ -70,11 +70,11 @@ def jacobian_of(program: Program, name: str, values: Values, writers: Writers) -
 
 @dataclass(frozen=True, eq=False)
 class Jacobian(Rendered):
-    """∂out/∂x: rows are the entries of out, columns those of x, both row by row (torch's convention).
+    """∂out/∂x: rows are the entries of out, columns those of x, both in row-major order (torch's convention).
 
-    ``formula`` is ∂out[axes]/∂x[inner] in SymPy, for every size, or None when it would be too long to read;
-    numbers then come from the chain of local Jacobians. ``told`` are claims about its structure, where those that the
-    formula suggests are not what is meant.
+    ``formula`` is ∂out[axes]/∂x[inner] in SymPy, for every size, or None if it would be too long to read; numbers
+    then are products of local Jacobians. ``told`` are claims about the structure that replace those suggested by the
+    formula.
     """
 
     name: str
@@ -95,28 +95,28 @@ class Jacobian(Rendered):
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """What may be so about the structure, strongest first."""
+        """Claims about the structure, not yet tested, strongest first."""
         if self.told is not None or self.formula is None:
             return self.told or ()
-        return suggested(self.program, self.name, self.axes, self.inner, self.formula)
+        return suggest_claims(self.program, self.name, self.axes, self.inner, self.formula)
 
     @cached_property
     def evidence(self) -> Evidence | None:
-        """The numbers that sentences about this matrix are tested on; None where there is no formula."""
+        """The numbers on which claims about this matrix are tested; None without a formula."""
         if self.formula is None:
             return None
         return Evidence(self.program, self.name, self.values, self.axes, self.inner, self.formula)
 
     @cached_property
     def structure(self) -> Structure:
-        """What can be said of the whole matrix, tested on these numbers."""
-        return proven(self.claims, self.evidence)
+        """The strongest claim about the structure that holds for these numbers."""
+        return choose_proven(self.claims, self.evidence)
 
     def plan(self) -> JacobianPlan:
-        """What this matrix would be, before any of it is computed: size, nonzeros, blocks, bytes, seeds.
+        """Return size, nonzeros, blocks, bytes and seeds of this matrix, without computing it.
 
-        From the formula's deltas and conditions, at once for every size; for a program whose formula is too long, from
-        those of its steps, as an upper bound.
+        They follow from the formula's deltas and conditions. If the formula is too long, they are upper bounds from
+        the formulas of the steps.
 
         >>> import symgrad
         >>> plan = symgrad.jacobian("x@a", "x", shapes={"x": (720, 720), "a": (720, 720)}, check=False).plan()
@@ -124,25 +124,25 @@ class Jacobian(Rendered):
         (373248000, 720, 518400, 720)
         """
         found = None if self.formula is None else (self.axes, self.inner, self.formula)
-        return planned(self.program, self.name, found, self.out_shape, self.in_shape)
+        return make_jacobian_plan(self.program, self.name, found, self.out_shape, self.in_shape)
 
     @cached_property
     def nonzeros(self) -> int:
-        """How many entries can be nonzero; `count` says whether that was seen."""
+        """The number of entries that can be nonzero; `count` tells whether they were seen to be."""
         if self.evidence is not None:
             return self.evidence.places
         return int(np.count_nonzero(self.entries.values))
 
     @cached_property
     def count(self) -> tuple[str, int]:
-        """How many entries are nonzero, and where: "anywhere", "at most" so many anywhere, "here", or "unknown"."""
+        """The number of nonzero entries, and its scope: "anywhere", "at most", "here" (these numbers), "unknown"."""
         if self.evidence is None:
             return "unknown", 0
         return self.evidence.count(int(np.isfinite(self.clear[0].values).sum()))
 
     @cached_property
     def hidden(self) -> bool:
-        """Whether an entry is 0 in floats alone; not where that takes too long to tell."""
+        """Whether an entry is 0 only because of floats; False if that takes too long to decide."""
         if self.formula is None:
             return False
         whole = Equation((*self.axes, *self.inner), self.formula)
@@ -159,7 +159,7 @@ class Jacobian(Rendered):
         return labels(self.name, self.in_shape)
 
     def sparse(self) -> Any:
-        """The numbers as `scipy.sparse.csr_array`; raises `InputError` when even the nonzero ones would not fit."""
+        """Return the numbers as `scipy.sparse.csr_array`; raise `InputError` if the nonzero ones would not fit."""
         rows, columns = self.shape
         most = allowed_by_memory(MOST_PLACES)
         if rows * columns > most and (plan := self.plan()).exact and plan.nonzeros > most:
@@ -169,7 +169,7 @@ class Jacobian(Rendered):
         return self.evidence.triplets.sparse()
 
     def dense(self) -> Array:
-        """The numbers as an array, exact where they are; raises `InputError` when it would not fit."""
+        """Return the numbers as an array, exact if they are; raise `InputError` if it would not fit."""
         rows, columns = self.shape
         if rows * columns > (most := allowed_by_memory(LARGEST_DENSE)):
             instead = "sparse() holds only what can be nonzero, operator() nothing"
@@ -178,12 +178,12 @@ class Jacobian(Rendered):
 
     @cached_property
     def entries(self) -> Triplets:
-        """What `sparse` holds, each place once, row by row."""
+        """The entries of `sparse`, in row-major order without duplicates."""
         return triplets_of(self.sparse()) if self.evidence is None else self.evidence.triplets.added_up()
 
     @cached_property
     def terms(self) -> Triplets | None:
-        """How large the terms are that each entry adds up, like `entries`; None where none can cancel."""
+        """The sum of absolute terms of each entry, like `entries`; None if no terms can cancel."""
         if not may_be_rounding(self.entries.values, self.values):
             return None
         if self.evidence is None:
@@ -192,7 +192,7 @@ class Jacobian(Rendered):
 
     @cached_property
     def clear(self) -> tuple[Triplets, Array]:
-        """`entries` that are not 0, and the numbers of those that are only rounding."""
+        """The nonzero `entries`, and the values of entries that may be a rounded 0."""
         found = self.entries
         left = np.zeros(found.values.shape, dtype=bool)
         if self.terms is not None:
@@ -202,11 +202,11 @@ class Jacobian(Rendered):
         return clear, found.values[left]
 
     def shown(self) -> Array:
-        """`dense`, each entry that is no more than rounding leaves of 0 as `Rounding`."""
+        """Return `dense` with entries that may be a rounded 0 marked as `Rounding`."""
         return with_rounding_marked(self.dense(), None if self.terms is None else as_float(self.terms.dense()))
 
     def matrix(self) -> Any:
-        """The explicit SymPy matrix, in the inputs' entries and forward values."""
+        """Return the explicit SymPy matrix, in entries of inputs and of forward values."""
         if self.formula is None:
             raise InputError(
                 "this Jacobian's formula is too long to write out", hints=("dense() or sparse() for numbers",)
@@ -221,7 +221,7 @@ class Jacobian(Rendered):
 
     @property
     def _shaped(self) -> Values:
-        """Tensors that have shapes and nothing else, where the formula asks for no more."""
+        """Values whose arrays have shapes only, if the formula reads no positions; else the values."""
         known = self.formula is not None and not reads_positions(self.formula)
         if not known or any("·" in name_of(entry) for entry in accesses(self.formula)):
             return self.values
@@ -232,9 +232,9 @@ class Jacobian(Rendered):
         return Values(arrays, self.values.sizes)
 
     def operator(self) -> Any:
-        """J as a `scipy.sparse.linalg.LinearOperator`: Ju and vᵀJ, J never formed.
+        """Return J as a `scipy.sparse.linalg.LinearOperator`: Ju and vᵀJ without forming J.
 
-        ``matvec`` goes forward through the program, ``rmatvec`` backward, each by the derived local derivatives.
+        ``matvec`` is the JVP and ``rmatvec`` the VJP of the program, by the derived local derivatives.
 
         >>> import symgrad
         >>> J = symgrad.jacobian("tanh(x)", "x", x=np.ones((1000, 100)), check=False).operator()
@@ -254,11 +254,11 @@ class Jacobian(Rendered):
         return LinearOperator(self.shape, dtype=np.float64, matvec=pushed, rmatvec=pulled)
 
     def as_torch(self) -> Array:
-        """The numbers in torch's layout: ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` has them."""
+        """Return the numbers with shape ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` does."""
         return self.dense().reshape(self.out_shape + self.in_shape)
 
     def to_svg(self) -> str:
-        """A picture of the matrix: entry by entry where it is small, as where its entries are where it is large."""
+        """Return a picture of the matrix: its entries if it is small, its sparsity pattern if it is large."""
         return self._write("svg")
 
     def __repr__(self) -> str:
@@ -277,11 +277,11 @@ class Jacobian(Rendered):
 
 @dataclass(frozen=True, eq=False)
 class Hessian:
-    """∂²L/∂first∂second with L = Σ v·out; ``value`` has the shape of ``first``, then that of ``second``.
+    """∂²L/∂first∂second with L = Σ v·out; ``value`` has the shape of ``first`` followed by that of ``second``.
 
-    ``closed_form`` is text in torch's syntax where both inputs are vectors or numbers, or None; ``jacobian``
-    is the same matrix as the Jacobian of the gradient by ``first``: formula, symbols, numbers, labels. ``digits`` is
-    with how many the formula was evaluated where float64 loses those of ``value``; 0 where it does not.
+    ``closed_form`` is text in torch's syntax if both inputs are vectors or scalars, or None. ``jacobian`` is the same
+    matrix as the Jacobian of the gradient with respect to ``first``: formula, symbols, numbers, labels. ``digits`` is
+    the precision used where float64 loses the digits of ``value``; 0 if it does not.
     """
 
     first: str
@@ -295,12 +295,12 @@ class Hessian:
 
     @cached_property
     def closed_form(self) -> str | None:
-        """The matrix in torch's syntax, proven when it is first asked for; None where there is no such form."""
+        """The matrix in torch's syntax, proven at first access; None if there is no such form."""
         return self.written()
 
     @property
     def formula(self) -> Expr | None:
-        """The index formula; None where it would be too long to read."""
+        """The index formula; None if it would be too long to read."""
         return self.jacobian.formula
 
     def __repr__(self) -> str:
@@ -310,5 +310,5 @@ class Hessian:
 
     @property
     def passed(self) -> bool:
-        """Whether no oracle disagreed."""
+        """Whether no reference disagreed."""
         return all(check.passed is not False for check in self.checks)

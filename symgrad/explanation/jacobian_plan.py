@@ -1,13 +1,13 @@
-"""What a Jacobian would be, before any of it is computed.
+"""The size and sparsity of a Jacobian, before any of it is computed.
 
-Comes in: a program with numbers for its sizes, an input, the formula of ∂out/∂input or None. Goes out: its size, how
-many entries can be nonzero, in what blocks, how many bytes, how many seeds. No value of any tensor is looked at, and
-nothing of the size of the matrix is formed.
+Comes in: a program with numbers for its sizes, an input, the formula of ∂out/∂input or None. Goes out: the size, the
+number of entries that can be nonzero, the blocks, the bytes, the number of seeds. No value of a tensor is read, and
+nothing of the size of the matrix is allocated.
 
-That a count is exact is seen at small sizes, where it costs nothing: terms may cancel, and a value may be 0 wherever
-one looks (`x.sum(0) - x[0]`, what is read of `tril(x)`): then the places that the formula allows are only a bound.
-Numbers of one sign that are added, and entries of inputs, need no look. Without a formula the places of the steps'
-Jacobians are put together, which is an upper bound for every size: entries that cancel are still counted.
+Whether a count is exact is tested at small sizes, where that is cheap. Terms may cancel, or a value may always be 0
+(`x.sum(0) - x[0]`, entries of `tril(x)`); then the sparsity pattern of the formula is only an upper bound. Sums of
+numbers of one sign, and entries of inputs, need no test. Without a formula the patterns of the steps' Jacobians are
+multiplied, which is an upper bound for every size: entries that cancel are still counted.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
 LARGEST_DENSE = 25_000_000
-"""Entries of the largest dense array of numbers that is made; making one takes some five times its own memory."""
+"""The most entries of a dense array; computing one takes about five times its memory."""
 NUMBER = 8
 """Bytes of a float64."""
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 FEW = 2**31
-"""Columns and entries up to which SciPy numbers them in 4 bytes."""
+"""Up to so many columns and entries SciPy's indices have 4 bytes."""
 
 
 @dataclass(frozen=True)
 class JacobianPlan:
-    """∂output/∂name before it is computed; counts are exact, or upper bounds where ``exact`` is False.
+    """∂output/∂name before it is computed; counts are exact, or upper bounds if ``exact`` is False.
 
-    ``structure`` is what follows from where entries can be nonzero, whatever the numbers. ``seeds`` are the v that it
-    takes to find J by vᵀJ row by row, ``seeds_colored`` those it takes when rows that share no column go together;
-    ``directions`` and ``directions_colored`` are the same for Ju, column by column. ``blocks`` is None where the blocks
-    were not counted. ``composed``: put together from the steps of the program, since the formula is too long.
+    ``structure`` describes the sparsity pattern in words. ``seeds`` is the number of passes to compute J by vᵀJ, one
+    for each row; ``seeds_colored`` if rows without a common column share a pass. ``directions`` and
+    ``directions_colored`` are the same for Ju, by columns. ``blocks`` is None if blocks were not counted. ``composed``:
+    the pattern is the product of the steps' patterns, since the formula is too long.
     """
 
     output: str
@@ -85,20 +85,20 @@ class JacobianPlan:
 
     @property
     def bytes_sparse(self) -> int:
-        """Bytes of `scipy.sparse.csr_array`: a number and a column for each entry, a place for each row."""
+        """Bytes of `scipy.sparse.csr_array`: a number and a column for each entry, an offset for each row."""
         rows, columns = self.shape
         index = 4 if max(self.nonzeros, columns) < FEW else 8
         return self.nonzeros * (NUMBER + index) + (rows + 1) * index
 
     @property
     def fits(self) -> tuple[str, ...]:
-        """Which of "dense" and "sparse" fits the memory that may be used, with what it takes to make it."""
+        """Those of "dense" and "sparse" that can be computed within the allowed memory."""
         rows, columns = self.shape
         most = {"dense": (rows * columns, LARGEST_DENSE), "sparse": (self.nonzeros, MOST_PLACES)}
         return tuple(name for name, (count, limit) in most.items() if count <= limit * self.memory // MEMORY)
 
     def as_dict(self) -> Mapping[str, Any]:
-        """The plan as plain data."""
+        """Return the plan as plain data."""
         rows, columns = self.shape
         return {
             "output": self.output, "wrt": self.name, "out_shape": list(self.out_shape), "in_shape": list(self.in_shape),
@@ -111,7 +111,7 @@ class JacobianPlan:
         }  # fmt: skip
 
     def to_text(self) -> str:
-        """For a terminal."""
+        """Return the text for a terminal."""
         rows, columns = self.shape
         most = "" if self.exact else "at most "
         share = self.nonzeros / max(rows * columns, 1)
@@ -121,8 +121,8 @@ class JacobianPlan:
             f"  matrix      {rows:,} × {columns:,}",
             f"  nonzeros    {most}{self.nonzeros:,}{'' if share in (0, 1) else f', {of_all} of all'}",
             f"  structure   {self.structure}",
-            f"  dense       {in_bytes(self.bytes_dense)}{self._beyond('dense')}",
-            f"  sparse      {most}{in_bytes(self.bytes_sparse)}{self._beyond('sparse')}",
+            f"  dense       {format_bytes(self.bytes_dense)}{self._beyond('dense')}",
+            f"  sparse      {most}{format_bytes(self.bytes_sparse)}{self._beyond('sparse')}",
             f"  vᵀJ         {self._passes(self.seeds, self.seeds_colored, 'rows', 'column')}",
             f"  Ju          {self._passes(self.directions, self.directions_colored, 'columns', 'row')}",
         ]
@@ -131,7 +131,11 @@ class JacobianPlan:
         return "\n".join(lines)
 
     def _beyond(self, which: str) -> str:
-        return "" if which in self.fits else f", more than {in_bytes(self.memory)} with the memory needed to compute it"
+        return (
+            ""
+            if which in self.fits
+            else f", more than {format_bytes(self.memory)} with the memory needed to compute it"
+        )
 
     def _passes(self, count: int, colored: int, lines: str, across: str) -> str:
         if colored >= count:
@@ -147,24 +151,29 @@ Formula = tuple[tuple[Index, ...], tuple[Index, ...], Expr]
 """The axes of the output, those of the input, and ∂out/∂input."""
 
 
-def planned(
+def make_jacobian_plan(
     program: Program, name: str, found: Formula | None, out_shape: tuple[int, ...], in_shape: tuple[int, ...]
 ) -> JacobianPlan:
-    """The plan of ∂out/∂``name``."""
+    """Return the plan of ∂out/∂``name``."""
     if found is None:
-        pattern = at_most(pattern_of(*composed_places(program, name), program.sizes, None))
+        pattern = at_most(pattern_of(*multiply_patterns(program, name), program.sizes, None))
     else:
         pattern = pattern_of(*found, program.sizes, None)
-        if pattern.exact and pattern.nonzeros and not all_seen(program, tuple(program.sizes.items()), name, *found):
+        if (
+            pattern.exact
+            and pattern.nonzeros
+            and not was_every_entry_nonzero(program, tuple(program.sizes.items()), name, *found)
+        ):
             pattern = at_most(pattern)
     return JacobianPlan(
-        program.output, name, out_shape, in_shape, pattern.nonzeros, pattern.exact, said(pattern), pattern.blocks,
-        pattern.rows, pattern.row_colors, pattern.columns, pattern.column_colors, found is None, memory(),
+        program.output, name, out_shape, in_shape, pattern.nonzeros, pattern.exact, describe_pattern(pattern),
+        pattern.blocks, pattern.rows, pattern.row_colors, pattern.columns, pattern.column_colors, found is None,
+        memory(),
     )  # fmt: skip
 
 
-def said(pattern: Pattern) -> str:
-    """Where entries can be nonzero, in words."""
+def describe_pattern(pattern: Pattern) -> str:
+    """Describe a sparsity pattern in words."""
     rows, columns, blocks = pattern.rows, pattern.columns, pattern.blocks or 0
     if pattern.nonzeros == 0:
         return "zero"
@@ -181,10 +190,10 @@ def said(pattern: Pattern) -> str:
     return f"{blocks:,} blocks, zeros elsewhere; {within}" if blocks > 1 else within
 
 
-def in_bytes(count: int) -> str:
-    """A number of bytes as people say it.
+def format_bytes(count: int) -> str:
+    """Format a number of bytes.
 
-    >>> in_bytes(900), in_bytes(2_150_000_000_000), in_bytes(999_999)
+    >>> format_bytes(900), format_bytes(2_150_000_000_000), format_bytes(999_999)
     ('900 B', '2.15 TB', '1 MB')
     """
     value, unit = float(count), 0
@@ -194,17 +203,17 @@ def in_bytes(count: int) -> str:
 
 
 SMALL = (4, 5, 6, 3, 2)
-"""Sizes about which is looked: an axis that is shorter keeps its own."""
+"""Small sizes to test at; a shorter axis keeps its size."""
 STEPS = (6, 2, 1)
-"""What small sizes leave the same remainder by as the given ones, as long as there is such a point."""
+"""Divisors by which the small sizes should have the remainders of the given ones, the first that works."""
 
 
 @lru_cache(maxsize=256)
-def all_seen(
+def was_every_entry_nonzero(
     program: Program, given: tuple[tuple[Size, int], ...], name: str, axes: tuple[Index, ...],
     inner: tuple[Index, ...], formula: Expr,
 ) -> bool:  # fmt: skip
-    """Whether no entry that ``formula`` allows at the ``given`` sizes is always 0, as far as small sizes show."""
+    """Whether every entry that ``formula`` allows was seen to be nonzero at some small size."""
     if never_zero(program, formula):
         return True
     for values in small_points(replace(program, sizes=dict(given))):
@@ -215,9 +224,9 @@ def all_seen(
 
 
 def never_zero(program: Program, formula: Expr) -> bool:
-    """Whether this is a number times entries of inputs, or a sum of numbers of one sign, each under conditions.
+    """Whether a formula is a number times entries of inputs, or a sum of numbers of one sign, under conditions.
 
-    Conditions on indices: one that reads entries may hold nowhere, as what a scatter leaves of a row.
+    Conditions must be on indices: one that reads entries may hold nowhere, as in a scatter.
     """
     inputs = {t.name for t in program.inputs} - set(program.made)
     numbers, read = [], False
@@ -234,14 +243,14 @@ def never_zero(program: Program, formula: Expr) -> bool:
 
 
 def small_points(program: Program) -> Iterator[Values]:
-    """Values for the program at sizes that are small and like its own."""
+    """Iterate over values of the program at small sizes similar to its own."""
     generator = np.random.default_rng(11)
     able = moving(program)
     if program.made or any(
         t.name not in able for t in program.inputs
     ):  # what positions and masks may be elsewhere is not known
         return
-    for sizes in like(program):
+    for sizes in similar_sizes(program):
         small = replace(program, sizes=sizes)
         if not sizes_fit(program, sizes) or sum(small.entries.values()) > MOST_EXACT:
             continue
@@ -254,8 +263,8 @@ def small_points(program: Program) -> Iterator[Values]:
             yield values
 
 
-def like(program: Program) -> Iterator[dict[Size, int]]:
-    """Small numbers for the program's sizes, those first that leave the same remainders."""
+def similar_sizes(program: Program) -> Iterator[dict[Size, int]]:
+    """Iterate over small numbers for the program's sizes, first those with the same remainders."""
     seen = []
     for step in STEPS:
         for about in SMALL:
@@ -266,11 +275,11 @@ def like(program: Program) -> Iterator[dict[Size, int]]:
 
 
 MOST_WAYS = 6
-"""Products that are carried; of more only what all of them say is."""
+"""The most products to carry back; of more, only their common factors are kept."""
 
 
-def composed_places(program: Program, wanted: str) -> tuple[tuple[Index, ...], tuple[Index, ...], Expr]:
-    """The axes of the output, those of ``wanted``, and a sum of products of deltas that is 0 where J is sure to be."""
+def multiply_patterns(program: Program, wanted: str) -> tuple[tuple[Index, ...], tuple[Index, ...], Expr]:
+    """Return the axes of out and of ``wanted``, and a sum of products of deltas that is 0 only where J is 0."""
     outer, at = fresh_axes(program.out.shape), fresh_axes(program.out.shape)
     here = sp.Mul(*(delta(a, o) for a, o in zip(at, outer, strict=True)))
     reached = program.reached((wanted,))
@@ -280,10 +289,10 @@ def composed_places(program: Program, wanted: str) -> tuple[tuple[Index, ...], t
             d = local_jacobian(step, program).derivatives[position]
             if d.formula != 0:
                 places = contracted_sum(through.at(d.axes) * sp.Add(*widest(d.formula)), d.axes)
-                yield str(step.arguments[position]), Equation(d.inner, bounded(canonical(places)))
+                yield str(step.arguments[position]), Equation(d.inner, bound_products(canonical(places)))
 
     def either(one: Equation, other: Equation) -> Equation:
-        return Equation(one.axes, bounded(other.at(one.axes) + one.right))
+        return Equation(one.axes, bound_products(other.at(one.axes) + one.right))
 
     carried = carry_back(program.steps, {program.output: Equation(at, here)}, pulled, either)
     if wanted not in carried:
@@ -291,8 +300,8 @@ def composed_places(program: Program, wanted: str) -> tuple[tuple[Index, ...], t
     return outer, carried[wanted].axes, carried[wanted].right
 
 
-def bounded(places: Expr) -> Expr:
-    """A few products of deltas and conditions whose places hold all of ``places``."""
+def bound_products(places: Expr) -> Expr:
+    """Return a sum of at most `MOST_WAYS` products of deltas and conditions that covers ``places``."""
     terms = widest(places)
     if len(terms) > MOST_WAYS:
         terms = widest(sp.Add(*(sp.Mul(*filter(is_delta, sp.Mul.make_args(term))) for term in terms)))

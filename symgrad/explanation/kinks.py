@@ -1,9 +1,9 @@
-"""Kinks and jumps as data and in words: of one operation at a point, and those that a run stands on.
+"""Kinks and jumps as data and in words: of one operation at a point, and at the numbers of a run.
 
-A `Kink` is an operation of the table at a point: the derivative left of it, right of it, and the number that is chosen
-there. The sides are derived; torch's choice is asked of the torch that is installed, because it differs between
-versions. A `Tie` is an entry of a run at which a step has two slopes; `symgrad.explanation.ties` finds them. Of many
-places where steps tie, `counting` finds by halving a few at which a change matters.
+A `Kink` is an operation of the table at a point: the derivatives to the left and right of it, and the number chosen
+there. The sides are derived; torch's choice is taken from the installed torch, since it differs between versions. A
+`Tie` is an entry of a run at which a step has two slopes; `symgrad.explanation.ties` finds them. Bisection selects some
+of many ties at which a change affects a gradient (`find_ties_that_count`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from symgrad.oracles.torch_rules import OwnNumber, own_numbers
 from symgrad.program import Apply, Program
 
 STEP, STEP_LEAVES = 1e-7, 1e-5
-"""How far from the kink its sides are looked at, and what that may do to their derivatives."""
+"""The distance from the kink at which its sides are evaluated, and the error that it may cause."""
 SAME = 1e-9
-"""How far a derivative may be from torch's and be the same."""
+"""The difference from torch's derivative that counts as equal."""
 
 
 @dataclass(frozen=True)
 class Kink:
-    """∂L/∂x₀ of ``text`` with every entry of its inputs at ``at``, L the sum of the outputs.
+    """∂L/∂x₀ of ``text`` with every entry of its inputs equal to ``at``, and L the sum of the outputs.
 
-    ``left`` and ``right`` have x₀ a little below and above; ``here`` is what symgrad's equation says at the point,
-    ``torch`` what torch ``version`` answers, both None where torch is not installed.
+    ``left`` and ``right`` are the derivatives slightly below and above, ``here`` is the derivative by symgrad's
+    equation at the point, ``torch`` that of torch ``version``; both are None if torch is not installed.
     """
 
     op: str
@@ -47,25 +47,25 @@ class Kink:
 
     @property
     def legal(self) -> bool:
-        """Whether the choice lies between the two sides, as a generalised derivative does."""
+        """Whether the number chosen lies between the two sides, as a generalised derivative does."""
         return lies_between(self.here, (self.left, self.right), STEP_LEAVES)
 
     @property
     def agrees(self) -> bool | None:
-        """Whether torch chooses the same number; None where it was not asked."""
+        """Whether torch chooses the same number; None without torch."""
         if self.torch is None:
             return None
         return bool(np.isclose(self.torch, self.here, rtol=0, atol=SAME, equal_nan=True))
 
     @property
     def told(self) -> tuple[str, str, str]:
-        """Left, right and here, without what the step beside the kink does to them, and without a negative zero."""
+        """Left, right and here as text, rounded to the accuracy of the step, without a negative zero."""
         left, right, here = (f"{round(value, 4) + 0.0:.4g}" for value in (self.left, self.right, self.here))
         return left, right, here
 
 
 def kink_of(op: Op, at: float) -> Kink:
-    """The derivative of ``op`` around ``at``; raises `UnsupportedError` when it takes nothing but numbers to read."""
+    """Return the derivatives of ``op`` around ``at``; raise `UnsupportedError` if its operands are positions."""
     example = op.examples[0]
     program = read_program(example.text, shapes=dict(example.shapes)).program
     name = next((n for n, _ in example.shapes if n not in op.data), None)
@@ -85,12 +85,15 @@ def kink_of(op: Op, at: float) -> Kink:
 
 
 def _limit(beside: float, nearer: float) -> float:
-    """∞ where a derivative grows on the way to the point."""
+    """Return ±∞ if the derivative grows towards the point, else ``beside``."""
     return float(np.copysign(np.inf, nearer)) if abs(nearer) > 2 * abs(beside) else beside
 
 
 def edges_of(op: Op) -> Iterator[tuple[str, str, OwnNumber]]:
-    """At each edge of ``op``, in the first example where torch has numbers of its own: text, point and each number."""
+    """Iterate over text, point and number of each edge of ``op`` at which torch has a number of its choice.
+
+    The text is the first example that shows such a number.
+    """
     for edge in op.limits.edges:
         at = ", ".join(f"{n} = {value:g}" for n, value in edge.items())
         for example in (e for e in op.examples if {*edge} <= {n for n, _ in e.shapes}):
@@ -102,7 +105,7 @@ def edges_of(op: Op) -> Iterator[tuple[str, str, OwnNumber]]:
 
 
 def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: float) -> float:
-    """The derivative by the first entry of an input, which is moved by ``shift``."""
+    """Return the derivative with respect to the first entry of an input, with that entry moved by ``shift``."""
     moved = inputs[name].copy()
     moved.reshape(-1)[0] += shift
     values = forward(program, {**inputs, name: moved})
@@ -114,17 +117,17 @@ def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: fl
 
 Place = tuple[int, ...]
 TRIED = 8
-"""Entries of one step that are tried before nothing is said of it."""
+"""The most entries of one step to test."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tie:
-    """An entry of ``name`` at which ``step`` has two slopes, or (``jump``) no value that it tends to.
+    """An entry of ``name`` at which ``step`` has two slopes, or is discontinuous (``jump``).
 
-    ``left``, ``here`` and ``right`` are ∂out[to]/∂name[at] as derived, ``torch`` what torch ``version`` answers;
-    ``count`` is how many entries of ``name`` stand so, ``whole`` that the slopes are those of Σ v·out itself. Where
-    moving all entries that tie together has one slope, ``together`` is that: what is chosen for each has to add up to
-    it. ``alone`` says that this is not all that it has to do: at 0 a norm's slopes have the length 1 at most.
+    ``left``, ``here`` and ``right`` are the derived ∂out[to]/∂name[at], ``torch`` is the number of torch ``version``.
+    ``count`` entries of ``name`` are such ties. ``whole``: the slopes are those of Σ v·out. If moving all tied entries
+    together has one slope, that is ``together``, and the numbers chosen must add up to it. ``alone``: that is not the
+    only condition (at 0 the slopes of a norm have norm 1 at most).
     """
 
     step: Apply
@@ -145,11 +148,11 @@ class Tie:
 
     @property
     def legal(self) -> bool:
-        """Whether the choice lies between the two sides."""
+        """Whether the number chosen lies between the two sides."""
         return lies_between(self.here, (self.left, self.right), ONE_SIDED)
 
     def says(self, name: str, step: str, total: str) -> str:
-        """The tie in a sentence; ``name``, ``step`` and ``total`` are what the two and Σ v·out are called.
+        """Return the tie as a sentence; ``name``, ``step`` and ``total`` are the names of the tensor, step and Σ v·out.
 
         ``x[0] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``
         """
@@ -171,15 +174,15 @@ class Tie:
         return f"{told}; {self._taken()}"
 
     def _taken(self) -> str:
-        """What torch takes there, and symgrad where it is something else."""
+        """Return torch's number, and symgrad's if it differs."""
         if self.torch is None:
             return f"symgrad takes {_digits(self.here)}"
         taken = f"torch {self.version} takes {_digits(self.torch)}"
         return taken if same_slope(self.torch, self.here) else f"{taken}, symgrad {_digits(self.here)}"
 
 
-def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bool]) -> list[Place]:
-    """Some of ``places``, the first of those where a change counts at the head: they are halved until one is left."""
+def find_ties_that_count(places: Sequence[Place], shape: Place, counts: Callable[[Array], bool]) -> list[Place]:
+    """Return some of ``places``, beginning with one at which a change affects a gradient, found by bisection."""
     drawn = np.random.default_rng(6).uniform(0.5, 1.5, len(places))
 
     def change(some: Sequence[int]) -> Array:
@@ -198,5 +201,5 @@ def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bo
 
 
 def _digits(value: float) -> str:
-    """At most four digits; 0 has no sign."""
+    """Format a number with four digits, and 0 without a sign."""
     return "0" if abs(value) < ONE_SIDED**3 else f"{value:.4g}"

@@ -1,8 +1,8 @@
-"""What is special about a program at hand, and what was assumed in reading it, in sentences.
+"""Sentences about a program's peculiarities, and about assumed values and sizes.
 
-Comes in: a program with its numbers, or a reading and the inputs as they are used. Goes out: facts, each found on the
-numbers (where a division comes from, what is compared, what detach leaves out); what the page says above everything
-else of what nobody gave, and how to change it.
+Comes in: a program with its numbers, or a parsed program and its inputs. Goes out: facts found on the numbers (the
+origin of a division, broadcast pairs in a loss, gradients that detach leaves out); the assumptions printed at the top
+of a page, and hints how to change them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ CLOSE = 1e-6
 """Numbers this close are equal, relative to the larger."""
 
 
-def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
-    """The steps that divide a sum, and by how much; 0 where nothing is left of it; not by 1, as for a batch of one."""
-    return ((step, count) for step, count in quotients(program, values) if abs(count - 1) > CLOSE)
+def find_means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
+    """Iterate over the steps that take a mean, with their divisors other than 1; 0 for a mean of no entries."""
+    return ((step, count) for step, count in mean_divisors(program, values) if abs(count - 1) > CLOSE)
 
 
-def quotients(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
-    """Of what is a mean the sum, worked out, divided by the mean."""
+def mean_divisors(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
+    """Iterate over the steps that take a mean, with the sum divided by the mean."""
     for step in program.steps:
         options = dict(step.options)
         out = values[step.result.name]
@@ -55,10 +55,10 @@ def quotients(program: Program, values: Values) -> Iterator[tuple[Apply, float]]
                 yield step, 0.0
 
 
-def mean_in_words(step: Apply, count: float, program: Program, values: Values) -> str:
-    """``mse_loss is a mean over 32 numbers: that is the division by 32``, with the 2 of its square one by 16.
+def describe_mean(step: Apply, count: float, program: Program, values: Values) -> str:
+    """Return ``mse_loss is a mean over 32 numbers, hence the factor 1/32, which with the 2 of the square is 1/16``.
 
-    Of a sum in which weights count it is told that they do: other ones give another number.
+    A weighted mean is called that: the divisor depends on the weights.
     """
     if count == 0:
         return f"{step.op} averages over no entries (0 / 0), so its mean is nan"
@@ -66,7 +66,9 @@ def mean_in_words(step: Apply, count: float, program: Program, values: Values) -
     if has_role(step.op, Role.AVERAGES):
         return f"{step.op} averages over {number} terms, hence the factor 1/{number}"
     first, second, *others = step.tensors
-    if any(abs(by_weights - count) > CLOSE * count for by_weights in doubled(step, program, values, others)):
+    if any(
+        abs(by_weights - count) > CLOSE * count for by_weights in divisors_when_doubled(step, program, values, others)
+    ):
         return f"{step.op} is a weighted mean: {number} is the sum of the weights"
     one, other, n = as_float(values[first]), as_float(values[second]), round(count)
     chosen = 0 < other.ndim < one.ndim and n <= other.size  # classes, one for each row
@@ -86,37 +88,37 @@ def mean_in_words(step: Apply, count: float, program: Program, values: Values) -
 
 
 def loss_with_reduction(step: Apply, how: str, program: Program, values: Values) -> Program:
-    """A loss alone with another reduction."""
+    """Return the program of a loss alone, with another reduction."""
     options = tuple((key, how if key == "reduction" else value) for key, value in step.options)
     return program.alone(replace(step, options=options), values.sizes)
 
 
-def doubled(step: Apply, program: Program, values: Values, names: Sequence[str]) -> Iterator[float]:
-    """By what the sum is divided where one of ``names`` has twice its entries: only by weights is it another number."""
+def divisors_when_doubled(step: Apply, program: Program, values: Values, names: Sequence[str]) -> Iterator[float]:
+    """Iterate over the divisors when one of ``names`` is doubled: they change only for weights."""
     alone = program.alone(step, values.sizes)
     for name in names:
         twice = {t.name: as_float(values[t.name]) * (1 + (t.name == name)) for t in alone.inputs}
-        yield from (count for _, count in quotients(alone, forward(alone, twice)))
+        yield from (count for _, count in mean_divisors(alone, forward(alone, twice)))
 
 
-def nothing_by_nothing(program: Program, values: Values) -> str | None:
-    """Which step is 0/0 whatever the numbers are: ``std divides 0 by 0, as one value has no spread``."""
-    undefined = next((said for step in program.steps if (said := undefined_anywhere(step, program))), None)
+def describe_zero_by_zero(program: Program, values: Values) -> str | None:
+    """Return which step is 0/0 for all numbers: ``std divides 0 by 0, as one value has no variance``; else None."""
+    undefined = next((said for step in program.steps if (said := is_always_undefined(step, program))), None)
     return undefined or next(
-        (mean_in_words(step, count, program, values) for step, count in means(program, values) if count == 0), None
+        (describe_mean(step, count, program, values) for step, count in find_means(program, values) if count == 0), None
     )
 
 
-def undefined_anywhere(step: Apply, program: Program) -> str | None:
-    """The same of one step, at these sizes."""
+def is_always_undefined(step: Apply, program: Program) -> str | None:
+    """Return the sentence if this step is 0/0 at these sizes, else None."""
     if local_jacobian(step, program).equation.right is not sp.nan:
         return None
     why = ", as one value has no variance" if "correction" in dict(step.options) else ""
     return f"{step.op} divides 0 by 0{why}"
 
 
-def read_again(name: str, counts: Array) -> Iterator[str]:
-    """``x[0] is read twice, so its 2 weights add up``: the entry, or row, that is read most, of how often each is."""
+def describe_repeated_read(name: str, counts: Array) -> Iterator[str]:
+    """Yield ``x[0] is read twice, so its 2 weights add up`` for the entry, or row, that is read most often."""
     while counts.ndim > 1 and counts.size and (counts == counts[..., :1]).all():
         counts = counts[..., 0]  # rows that are read as wholes
     most = int(counts.max(initial=0))
@@ -125,17 +127,17 @@ def read_again(name: str, counts: Array) -> Iterator[str]:
         yield f"{name}[{at}] is read {'twice' if most == 2 else f'{most} times'}, so its {most} weights add up"
 
 
-def reads_at_places(step: Apply) -> bool:
-    """Whether a step reads a tensor where another one says."""
+def reads_at_positions(step: Apply) -> bool:
+    """Whether a step reads entries at positions given by another tensor."""
     op = entry_of(step.op) if isinstance(step.op, str) else None
     return op is not None and bool(op.data) and len(step.tensors) > 1
 
 
-def picked_again(program: Program, values: Values, seed: Array, names: Sequence[str]) -> Iterator[str]:
-    """Entries of inputs that the one step that reads them picks several times, each with a weight of its own."""
+def describe_repeated_picks(program: Program, values: Values, seed: Array, names: Sequence[str]) -> Iterator[str]:
+    """Iterate over sentences about inputs whose only reader selects an entry several times."""
     for name in names:
         step, *others = program.readers.get(name, ()) or (None,)
-        if step is None or others or not reads_at_places(step):
+        if step is None or others or not reads_at_positions(step):
             continue
         picked = step.result.name
         weights = seed if picked == program.output else numeric_pullback(program, values, seed, [picked])[picked]
@@ -143,17 +145,17 @@ def picked_again(program: Program, values: Values, seed: Array, names: Sequence[
         counts = as_float(alone)
         whole = counts.sum() == np.size(weights) and (counts == np.round(counts)).all() and (counts >= 0).all()
         if whole and (as_float(weights) != 0).all():
-            yield from read_again(name, counts)
+            yield from describe_repeated_read(name, counts)
 
 
 Side = tuple[str, tuple[int, ...]]
 """A tensor on one side of a loss, and its shape."""
 
 
-def pairs_compared(
+def find_broadcast_pairs(
     steps: Sequence[Apply], shape_of: Callable[[str], tuple[int, ...]]
 ) -> Iterator[tuple[Apply, Side, Side]]:
-    """The losses whose two sides are broadcast to a shape that neither has: every pair counts."""
+    """Iterate over the losses whose two sides are broadcast to a shape that neither has."""
     made = {step.result.name: step for step in steps}
 
     def turned(name: str) -> bool:
@@ -169,8 +171,8 @@ def pairs_compared(
             yield step, (names[0], one), (names[1], other)
 
 
-def pairs_in_words(step: Apply, one: Side, other: Side) -> str:
-    """``mse_loss compares x 3×1 with y 3: both are broadcast to 3×3, so 9 pairs count and not 3``."""
+def describe_broadcast_pairs(step: Apply, one: Side, other: Side) -> str:
+    """Return ``mse_loss compares x 3×1 with y 3: both are broadcast to 3×3, so 9 pairs count and not 3``."""
     (a, m), (b, n) = one, other
     wide = np.broadcast_shapes(m, n)
     by, with_, together = ("×".join(map(str, shape)) for shape in (m, n, wide))
@@ -179,12 +181,12 @@ def pairs_in_words(step: Apply, one: Side, other: Side) -> str:
     return f"{said}: both are broadcast to {together}, so {math.prod(wide)} pairs count and not {count}"
 
 
-def undetached(
+def gradients_without_detach(
     program: Program, values: Values, seed: Array, wanted: Sequence[str], only: str | None = None
 ) -> dict[str, Array]:
-    """vᵀJ by what is read through detach, if nothing were detached, where that is another; by input.
+    """Return vᵀJ without detach, for the inputs where it differs from vᵀJ.
 
-    With ``only`` the one detach whose result has this name is undone.
+    With ``only``, just the detach whose result has this name is removed.
     """
     undone = {s.result.name for s in program.steps if has_role(s.op, Role.CUTS) and only in (None, s.result.name)}
     if not undone:
@@ -204,8 +206,8 @@ def undetached(
 KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
 
 
-def assumptions_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed | None = None) -> tuple[str, ...]:
-    """What was assumed about values, sizes and ranks, in sentences."""
+def describe_assumptions(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed | None = None) -> tuple[str, ...]:
+    """Return sentences about assumed values, sizes and ranks."""
     assumed = {g.name: g.words for g in inputs if not g.value_given}
     if seed is not None and seed.origin == "assumed":
         assumed[reading.program.seed] = seed.text
@@ -214,7 +216,9 @@ def assumptions_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed |
         filled.setdefault(words, []).append(name)
     alone = {g.name: str(g.value.item()) for g in inputs if g.value.shape == () and not g.value_given}
     result = [
-        f"{names[0]} is {alone.get(names[0], words)}" if len(names) == 1 else f"{listed(names)} are {of_many(words)}"
+        f"{names[0]} is {alone.get(names[0], words)}"
+        if len(names) == 1
+        else f"{join_with_and(names)} are {word_for_several(words)}"
         for words, names in filled.items()
     ]
     open_sized = {name for name, _, _ in reading.assumed_sizes}
@@ -228,17 +232,17 @@ def assumptions_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed |
             ranks.setdefault(rank, []).append(name)
     for rank, names in ranks.items():
         one, many = KINDS.get(rank, (f"a tensor with {rank} axes", f"tensors with {rank} axes"))
-        result.append(f"{listed(names)} are {many}" if len(names) > 1 else f"{names[0]} is {one}")
+        result.append(f"{join_with_and(names)} are {many}" if len(names) > 1 else f"{names[0]} is {one}")
     return tuple(result)
 
 
-def of_many(words: str) -> str:
-    """What one tensor is filled with, said of several."""
+def word_for_several(words: str) -> str:
+    """Return the description of one tensor's values, worded for several tensors."""
     return f"{words}, in turn" if words.endswith("…") else words.replace("a matrix", "matrices")
 
 
-def hints_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed) -> tuple[Setting, ...]:
-    """How to change what was assumed."""
+def hints_for_assumptions(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed) -> tuple[Setting, ...]:
+    """Return hints that change the assumptions."""
     result = []
     ones = [g.name for g in inputs if not g.value_given]
     if ones:
@@ -249,16 +253,16 @@ def hints_of(reading: ParsedProgram, inputs: Sequence[Given], seed: Seed) -> tup
     if changeable:
         name = changeable[0]
         shape = next(g.value.shape for g in inputs if g.name == name)
-        result.append(Setting("shape", name, ",".join(map(str, other_shape(shape, name, reading)))))
+        result.append(Setting("shape", name, ",".join(map(str, increase_last_size(shape, name, reading)))))
     return tuple(result)
 
 
 OUTSIDE = re.compile(r"index (\d+) is out of bounds for .* size (\d+)$")
-"""What NumPy says of a position beyond an axis, and `symgrad.numeric.playing` after it."""
+"""NumPy's message for a position out of bounds, which `symgrad.numeric.playing` uses, too."""
 
 
-def with_room(error: InputError, reading: ParsedProgram, inputs: Sequence[Given]) -> InputError:
-    """``error`` with a shape in which its position lies, where an assumed size may be too small for it."""
+def add_larger_shape(error: InputError, reading: ParsedProgram, inputs: Sequence[Given]) -> InputError:
+    """Add to ``error`` a shape that is large enough for its position, if the size was assumed."""
     beyond = next(filter(None, map(OUTSIDE.search, error.found)), None)
     if beyond is None or error.hints:
         return error
@@ -271,13 +275,13 @@ def with_room(error: InputError, reading: ParsedProgram, inputs: Sequence[Given]
     return error
 
 
-def other_shape(shape: Sequence[int], name: str, reading: ParsedProgram) -> list[int]:
-    """A shape with the last size that was assumed one larger, on each axis that has the same."""
+def increase_last_size(shape: Sequence[int], name: str, reading: ParsedProgram) -> list[int]:
+    """Return a shape with the last assumed size increased by one, on every axis that has it."""
     assumed = {axis: number for of, axis, number in reading.assumed_sizes if of == name}
     last = assumed[max(assumed)] if assumed else None
     return [n + 1 if assumed.get(axis) == last is not None else n for axis, n in enumerate(shape)]
 
 
-def listed(words: Sequence[str]) -> str:
-    """a, b and c."""
+def join_with_and(words: Sequence[str]) -> str:
+    """Join words as ``a, b and c``."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

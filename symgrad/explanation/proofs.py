@@ -1,7 +1,7 @@
-"""Every claim of an explanation held against the oracles, each of which is run once for all inputs.
+"""Compare every claim of an explanation with the references, each of which runs once for all inputs.
 
-Comes in: a program with its numbers, and what was derived. Goes out: `Check`s, and what is said where something is not
-finite. Raises where the text that the user typed has another value, or another gradient, than what was read.
+Comes in: a program with its numbers, and the derivation. Goes out: `Check`s, and a `Singular` if something is not
+finite. Raises an error if the typed text has another value or gradient in torch than the program read from it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ LARGEST_SYMPY = 1200
 """Entries of the largest Jacobian that is differentiated entry by entry."""
 TOO_LONG = "the explicit formulas grow too long"
 ROUNDED = 8
-"""How many units in the last place of its terms a sum may be off."""
+"""The error allowed in a sum, in units in the last place of its terms."""
 CANCELLED = "terms as large as {size:.2g} cancel on the way to {name}, and floats keep about 16 digits of them"
 LAST_DIGIT = "values up to {value:.2g} are subtracted, which loses digits"
 IN_SINGLE = "torch's own gradient is off by {error:.0e}: it keeps an intermediate value in single precision"
@@ -71,11 +71,11 @@ AT_A_POINT = (
     "point both agree"
 )
 NEIGHBOURS, MOST_LOST = 8, 1e-6
-"""What numbers of any size may take from a result, relative to it."""
+"""NEIGHBOURS: points tried beside the given one. MOST_LOST: the largest relative error that rounding may explain."""
 
 
 class Proofs:
-    """The oracles, each run once for all inputs."""
+    """The references, each run once for all inputs."""
 
     def __init__(
         self, program: Program, values: Values, arrays: Mapping[str, Array], seed: Array, wanted: Sequence[str],
@@ -91,12 +91,12 @@ class Proofs:
 
     @cached_property
     def tame(self) -> bool:
-        """Whether the squares of all finite numbers on the way are floats."""
+        """Whether the squares of all finite intermediate values are within the range of floats."""
         return keeps_digits(self.values)
 
     @property
     def values_apart(self) -> tuple[str, ...]:
-        """Where torch's own forward pass has another value than the equations."""
+        """A sentence if torch's forward pass has another value than the equations, else none."""
         if self.torch is None or not np.size(self.torch.output) or self.out_of_range:
             return ()
         told = describe_other_values(self.program.output, self.values[self.program.output], self.torch.output)
@@ -104,12 +104,12 @@ class Proofs:
 
     @property
     def lost(self) -> str:
-        """Which number, of the output or a gradient that was looked at, floats do not hold the way to."""
+        """A sentence if floats overflow on the way to the output or to a gradient, else empty."""
         return self.out_of_range or next(iter(self.gradients_out_of_range), "")
 
     @cached_property
     def out_of_range(self) -> str:
-        """Whether floats overflow on the way from finite inputs, and the output is another one than it should be."""
+        """A sentence if floats overflow from finite inputs and make the output wrong, else empty."""
         if not all(is_finite(array).all() for array in self.arrays.values()) or (self.tame and self.all_finite()):
             return ""
         found, explicit = self.torch, self.elementwise
@@ -120,7 +120,7 @@ class Proofs:
     def of(
         self, name: str, gradient: Array, matrix: Jacobian, derived: Derived, form: Check | None
     ) -> tuple[tuple[Check, ...], Singular | None]:
-        """Every oracle on one input's gradient, and what is to be said where it is not finite."""
+        """Return the checks of one input's gradient by every reference, and a `Singular` if it is not finite."""
         entries = self.entries(name, matrix)
         known = None if isinstance(entries, str) else entries
         found = self.torch.gradients.get(name) if self.torch is not None else None
@@ -162,17 +162,17 @@ class Proofs:
         return tuple(self.of_rounding(check, name) for check in checks), met
 
     def in_digits(self, check: Check) -> Check:
-        """``check``, not made where it failed and digits are lost on the way: which side lost them, nobody knows."""
+        """Return ``check``, as skipped if it failed while digits are lost: either side may have lost them."""
         return skipped(check.oracle, UNTAMED) if check.passed is False and not self.tame else check
 
     def all_finite(self) -> bool:
-        """Whether every number on the way is."""
+        """Whether every intermediate value is finite."""
         return all(is_finite(array).all() for array in self.values.arrays.values())
 
     def by_torch(self, name: str, gradient: Array, standing: Standing | None, proven: bool) -> Check:
-        """torch's ``backward(v)``; no path in torch means a zero gradient here.
+        """Compare with torch's ``backward(v)``; no path in torch counts as a zero gradient.
 
-        Where ours has exponents and is ``proven`` by many digits, torch may be off by what rounding does to them.
+        If the formula has exponentials and is ``proven`` with many digits, torch may differ by rounded exponents.
         """
         if self.torch is None:
             return skipped("out.backward(v) by torch", "torch is not installed")
@@ -184,7 +184,7 @@ class Proofs:
             return skipped("out.backward(v) by torch", NO_GRADIENT)
         found = self.torch.gradients[name]
         note = NO_PATH if found is None else TURNED if self.torch.turned else ""
-        expected = whole(np.zeros(np.shape(gradient)) if found is None else found, gradient)
+        expected = as_integers_if_exact(np.zeros(np.shape(gradient)) if found is None else found, gradient)
         oracle = TORCH.format(version=self.torch.version)
         case = Comparison(
             oracle, self.program, self.values, self.seed, name, expected, gradient, standing, self.text
@@ -199,15 +199,15 @@ class Proofs:
         return judge(case.check(note), [*reasons, *([by_steps] if self.torch.text else [])])
 
     def of_range(self, check: Check) -> Check:
-        """Not made where numbers on the way are so large or so small that digits are lost."""
+        """Return ``check``, as skipped if intermediate values are so large or small that digits are lost."""
         if self.tame:
             return check
         return skipped(check.oracle, f"{UNTAMED}: here {check.got:.4g}, torch {check.expected:.4g}")
 
     def by_steps_of(self, name: str, gradient: Array, expected: Array, check: Check) -> Check:
-        """Refuse the text where its steps, run by torch, have the derived gradient, and the text itself another.
+        """Raise an error if torch gives the derived gradient for the program's steps and another one for the text.
 
-        Where they are no further apart than single precision, torch holds a number of its own in that.
+        If the two differ by no more than single precision, torch keeps an intermediate value in float32.
         """
         by_steps = run_torch(self.program, self.arrays, self.seed, [name])
         found = None if by_steps is None else by_steps.gradients.get(name)
@@ -223,7 +223,7 @@ class Proofs:
         )
 
     def of_rounding(self, check: Check, name: str) -> Check:
-        """``check``, not made where it failed by no more than rounding leaves of the terms that cancel on the way."""
+        """Return ``check``, as skipped if its error is explained by rounding of terms that cancel."""
         if check.passed is not False or not check.max_error or not np.isfinite(check.max_error):
             return check  # where nothing is off, it failed for another reason
         even = np.ones(np.shape(self.seed))
@@ -234,7 +234,7 @@ class Proofs:
             digits = min(ROUNDED * np.finfo(float).eps * value, MOST_LOST)
             lost = check.expected is not None and check.max_error <= digits * max(1.0, abs(check.expected))
             if digits == MOST_LOST and not lost:  # each side may have been rounded to another neighbour
-                lost = check.max_error <= 2 * turn(self.program, self.arrays, self.seed, name)
+                lost = check.max_error <= 2 * change_between_neighbours(self.program, self.arrays, self.seed, name)
             return replace(skipped(check.oracle, LAST_DIGIT.format(value=value)), cancelled=True) if lost else check
         told = self.truth.beside(name, self.seed)
         if not told and check.worst is not None:
@@ -243,7 +243,7 @@ class Proofs:
         return replace(skipped(check.oracle, note), cancelled=True)
 
     def of_exponents(self, check: Check) -> Check:
-        """``check``, not made where numbers on the way are so large that their last digits are factors as exponents."""
+        """Return ``check``, as skipped if its error is explained by rounding of large exponents."""
         value = largest_number(self.values.arrays.values())
         digits = ROUNDED * np.finfo(float).eps * value
         if digits < MOST_LOST or check.max_error is None or check.expected is None:
@@ -253,19 +253,19 @@ class Proofs:
 
     @cached_property
     def by_steps(self) -> bool:
-        """Whether what SymPy has in real numbers was rounded to whole ones as the program's floats were."""
+        """Whether SymPy's real numbers cannot be used, since the program rounds to integers."""
         return isinstance(self.elementwise, str) or rounds_to_integers(self.elementwise)
 
     @cached_property
     def elementwise(self) -> Elementwise | str:
-        """The explicit formulas, or why they are not formed."""
+        """The explicit scalar formulas, or the reason why they are not formed."""
         try:
             return Elementwise(self.program, self.values)
         except FormulaTooLong:
             return TOO_LONG
 
     def entries(self, name: str, matrix: Jacobian) -> Array | str:
-        """Every entry of J by SymPy on its own, or why it was not asked."""
+        """Return every entry of J differentiated separately by SymPy, or the reason why that was not done."""
         rows, columns = matrix.shape
         if rows * columns > LARGEST_SYMPY:
             return f"{rows}×{columns} entries are too many to write out one by one"
@@ -277,7 +277,7 @@ class Proofs:
             return TOO_LONG
 
     def by_sympy(self, entries: Array, gradient: Array, matrix: Jacobian, standing: Standing | None) -> Check:
-        """Every entry of J by SymPy on its own, and what the weights make of them."""
+        """Compare J and vᵀJ with every entry differentiated separately by SymPy."""
         rows, columns = matrix.shape
         found = matrix.dense()
         checked = compare_mathematics(SYMPY, entries, found)
@@ -295,7 +295,7 @@ class Proofs:
         return summed if not summed.passed or worse else checked
 
     def by_sympy_in_part(self, entries: Array, found: Array) -> Check:
-        """The rows in which real numbers are what the program computes with."""
+        """Compare the rows in which the program's floats follow SymPy's real numbers; skip the others."""
         assert isinstance(self.elementwise, Elementwise)
         able, reasons = np.ones(found.shape, dtype=bool), []
         for row, (theirs, ours) in enumerate(zip(entries, found, strict=True)):
@@ -309,16 +309,16 @@ class Proofs:
         return compare_some(SYMPY, entries, found, able, reasons[0] if reasons else "", standing=standing)
 
 
-def whole(expected: Array, gradient: Array) -> Array:
-    """torch's float64 as exact integers where the derived result is whole and no float rounds it."""
+def as_integers_if_exact(expected: Array, gradient: Array) -> Array:
+    """Return torch's float64 result as integers if the derived result is integral and floats hold it exactly."""
     exactly, held = without_fractions(gradient), bool(np.all(np.abs(as_float(gradient)) < FLOATS_HOLD))
     if np.issubdtype(exactly.dtype, np.integer) and held and np.all(as_float(expected) == np.round(as_float(expected))):
         return np.asarray(expected).astype(np.int64)
     return expected
 
 
-def turn(program: Program, inputs: Mapping[str, Array], seed: Array, name: str) -> float:
-    """The largest change of ∂out/∂``name`` between floats that lie side by side; 0 where a step has kinks."""
+def change_between_neighbours(program: Program, inputs: Mapping[str, Array], seed: Array, name: str) -> float:
+    """Return the largest change of vᵀJ when inputs move to neighbouring floats; 0 if a step has kinks."""
     entries = [entry_of(step.op) for step in program.steps]
     if not all(entry is not None and entry.smooth for entry in entries):
         return 0.0

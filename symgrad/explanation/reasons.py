@@ -1,7 +1,7 @@
-"""Where a gradient becomes 0 on its way back, and why: a slope that is 0, or entries whose sum does not move.
+"""Find the step at which a gradient becomes 0, and why: a slope that is 0, or entries whose sum is constant.
 
-Comes in: a program with its numbers and a seed. Goes out: a `Reason`, the one nearest to the input. It names a tensor
-through which everything passes, and holds of the program up to there: tested on the numbers, and at other points.
+Comes in: a program with its numbers and a seed. Goes out: the `Reason` nearest to the input. It names a tensor through
+which every path to the output passes, and is tested on the numbers and at other points.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from symgrad.program import Apply, Program, Role
 CLOSE = 1e-9
 """Numbers this close are equal, relative to the largest."""
 FAR = (10.0, -10.0, 1e3, -1e3)
-"""How far away, on either side, a part is tried that has kinks."""
+"""Scales of distant points at which a part with kinks is evaluated."""
 LARGEST = 20_000
-"""Entries of the largest tensor of a program of which this is asked."""
+"""The most entries of a tensor in a program that is examined."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Nothing of what reaches the result of ``step`` is left at the input.
+    """Why the cotangent of ``step``'s result gives a zero gradient at the input.
 
-    ``kind`` is "slope" (J of that part is 0 here; ``everywhere``: the step's slope is, whatever the numbers), "still"
-    (J of that part is 0 at other points, too) or "sum" (the entries along ``axes`` add up to ``total`` whatever the
-    input is, and their weights are equal); ``given`` says for which numbers of other inputs alone. What is 0 in floats
-    alone is "lost", or its "rows" are: ``lost`` says how. ``rounding`` says that digits are left.
+    ``kind`` is "slope" (J of the part up to the step is 0 here; ``everywhere``: the step's slope is 0 for all numbers),
+    "still" (J of that part is 0 at other points, too), "sum" (the entries along ``axes`` add up to ``total`` for every
+    input, and their cotangents are equal), or, for a gradient that is 0 only in floats, "lost" or "rows" (see
+    ``lost``). ``given`` are the other inputs whose numbers matter. ``rounding``: the numbers are a rounded 0.
     """
 
     step: Apply
@@ -53,7 +53,7 @@ class Reason:
     lost: Lost | None = None
 
     def says(self, name: str, step: str, labels: Mapping[str, str] = MappingProxyType({})) -> str:
-        """The reason in a clause; ``name`` and ``step`` are what the two are called, ``labels`` what others are.
+        """Return the reason as a clause; ``name`` and ``step`` are names to print, ``labels`` those of other tensors.
 
         ``the entries of softmax(x) add up to 1 whatever x is, so equal weights (ones, .sum()) give 0``
         """
@@ -79,10 +79,10 @@ class Reason:
 
 @dataclass(frozen=True, eq=False)
 class Vanishing:
-    """One run of a program whose output is weighed by ``seed``, worked out again in double precision.
+    """A run of a program with a ``seed``, evaluated again in double precision, to find reasons for ``names``.
 
-    It is asked about ``names``; what is found on the way to one of them is kept for the others. Inputs that are
-    ``held`` were computed from others and stand for one run: of what reads them nothing is known at other points.
+    Intermediate results are cached. Inputs in ``held`` were computed from others in this run, so that nothing is known
+    at other points about steps that read them.
     """
 
     program: Program
@@ -99,22 +99,22 @@ class Vanishing:
 
     @cached_property
     def known(self) -> bool:
-        """Whether every step is an entry of the table, and no tensor too large."""
+        """Whether every step is an entry of the table, and no tensor is too large."""
         sizes = [np.size(self.given[t.name]) for t in self.program.tensors() if t.name in self.given.arrays]
         return all(entry_of(step.op) is not None for step in self.program.steps) and max(sizes) <= LARGEST
 
     @cached_property
     def passages(self) -> Mapping[str, Apply]:
-        """For each tensor the next step that everything passes."""
+        """For each tensor, the next step on every path to the output."""
         return passages(self.program)
 
     @cached_property
     def arrived(self) -> Mapping[str, Array]:
-        """What comes back to each tensor."""
+        """The cotangent of each tensor."""
         return Pull(self.program, self.values, self.names).back({self.program.output: self.seed}, every=True)
 
     def reason(self, name: str) -> Reason | None:
-        """Why vᵀJ by ``name`` is 0; None where it is not, or where no such reason was found."""
+        """Return why vᵀJ with respect to ``name`` is 0; None if it is not, or no reason was found."""
         if not self.known:
             return None
         try:
@@ -125,11 +125,11 @@ class Vanishing:
 
     @cached_property
     def lost(self) -> Mapping[str, Lost | None]:
-        """What the numbers as they were given, in their own type, make 0 of a gradient that is not."""
+        """For each name, where the given dtype turns a nonzero gradient into 0, or None."""
         return PreciseGradients(self.program, self.given, self.names).lost(self.seed) or {}
 
     def _part(self, step: Apply) -> Point:
-        """The program up to a step."""
+        """Return the program up to a step."""
         end = step.result.name
         if end not in self._parts:
             self._parts[end] = Point(replace(self.program, output=end), self.values, self.names)
@@ -164,9 +164,10 @@ class Vanishing:
         return None
 
     def _first(self, passing: Sequence[Apply], name: str) -> int:
-        """The first of some steps from which on nothing is left: terms only grow on the way to the output.
+        """Return the number of the first step whose part has a zero gradient, by bisection.
 
-        |vᵀJ| is at most |v|ᵀ|J|, so what is nothing beside the terms of one part is so beside those of a longer one.
+        |vᵀJ| ≤ |v|ᵀ|J|, so terms grow with the part, and a gradient that is a rounded 0 for one part is so for a longer
+        one.
         """
         left = self.arrived[name]
 
@@ -179,7 +180,7 @@ class Vanishing:
         return bisect_left(range(len(passing)), True, key=lambda n: gone(passing[n]))
 
     def _still(self, part: Program, name: str) -> bool:
-        """Whether a part's value, and with it J = 0, is the same wherever the input is moved."""
+        """Whether a part's value is constant in the input, so that its J is 0 everywhere."""
         here, tried = as_float(self.values[part.output]), 0
         for there in self._points(part, name):
             if not np.allclose(here, there, rtol=CLOSE, atol=CLOSE):
@@ -188,7 +189,7 @@ class Vanishing:
         return tried > ENOUGH
 
     def _while(self, part: Program, name: str, made: Callable[[Array], Array]) -> Mapping[str, str]:
-        """For which other inputs alone what is ``made`` of a part's value stays as it is wherever ``name`` is moved."""
+        """Return the other inputs on whose numbers it depends that ``made(value)`` is constant in ``name``."""
         free = part.relevant & moving(part) - self.held - {name}
         others = [t.name for t in part.inputs if t.name in free]
 
@@ -205,10 +206,10 @@ class Vanishing:
         return {other: describe_entries(as_float(self.values[other])) for other in told}
 
     def _points(self, part: Program, name: str) -> Iterator[Array]:
-        """What a part comes to where its input is moved; far away, too, where it may be flat only near by.
+        """Iterate over a part's value at other points of its input; also distant ones if the part has kinks.
 
-        None at all where far away it has no value, or where it reads what is held: a detached value of the input
-        moves with it, and its slope does not.
+        Empty if it has no value at distant points, or reads held or detached values, which would move with the input
+        while their slope is 0.
         """
         detached = {step.result.name for step in part.steps if has_role(step.op, Role.CUTS)}
         if (self.held | detached & part.reached((name,))) & part.relevant:
@@ -227,7 +228,7 @@ class Vanishing:
                 yield value
 
     def _sum(self, part: Program, step: Apply, name: str, weights: Array, rounding: bool) -> Reason | None:
-        """Along which axes the entries add up to one number wherever the input is moved, if the weights are equal."""
+        """Return the reason that entries along some axes have a constant sum and equal cotangents, or None."""
         shape, end = np.shape(weights), step.result.name
         points = [as_float(self.values[end]), *self._points(part, name)]
         single = [(n,) for n in range(len(shape))]
@@ -253,10 +254,9 @@ def _smooth(step: Apply) -> bool:
 
 
 def passages(program: Program) -> Mapping[str, Apply]:
-    """For each tensor whose value reaches the output the next step that all of that passes.
+    """Return, for each tensor with a path to the output, the nearest step that all its paths share.
 
-    That is the tensor's immediate post-dominator in the graph of what flows: the nearest step that the ways of all
-    its readers have in common.
+    That is the immediate post-dominator of the tensor in the dependency graph.
     """
     depth, found = {program.output: 0}, dict[str, Apply]()
 
@@ -278,7 +278,7 @@ def passages(program: Program) -> Mapping[str, Apply]:
 
 
 def way(next_of: Mapping[str, Apply], name: str) -> Iterator[Apply]:
-    """The steps that everything passes on the way from a tensor to the output, in order."""
+    """Iterate over the steps on every path from a tensor to the output, in order."""
     while name in next_of:
         step = next_of[name]
         yield step
@@ -286,6 +286,6 @@ def way(next_of: Mapping[str, Apply], name: str) -> Iterator[Apply]:
 
 
 def describe_entries(entries: Array) -> str:
-    """The entries of an input as it is."""
+    """Describe the given entries of an input."""
     equal = entries.size > 1 and np.ptp(entries) == 0
     return f"the given entries, which are all {'equal' if entries.any() else '0'}" if equal else "the given entries"

@@ -1,10 +1,10 @@
-"""A gradient that is not finite, or 0: which of its entries are derivatives, what the others are, and why it is 0.
+"""Gradients that are not finite, or 0: which entries are derivatives, and why a gradient is 0.
 
-Comes in: a program with its numbers, a seed, a gradient, and the entries of J that SymPy found on its own, where it was
-asked. Goes out: a `Singular`, or a `Nothing`. Of an entry that meets what is not finite three things can be true: its
-derivative exists and the steps have it; it exists and the steps lose it to 0·∞; or there is none, and every number
-there is what some arithmetic makes of it. A gradient is 0 because J is, because the weights are, or because the
-weighted rows cancel; what rounding leaves is measured by the terms that were added up, not by their sum.
+Comes in: a program with its numbers, a seed, a gradient, and the entries of J that SymPy differentiated, if known. Goes
+out: a `Singular`, or a `Nothing`. For an entry that is not finite there are three cases: the derivative exists and the
+steps compute it; it exists and the steps lose it to 0·∞; or it does not exist, and the number is an artefact of the
+arithmetic. A gradient is 0 because J is 0, because the seed is 0, or because the weighted rows cancel. Rounding is
+judged relative to the terms of a sum, not to the sum.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from symgrad.program import Apply, Program
 
 Place = tuple[int, ...]
 STEP, CLOSE, TRIED = 1e-6, 1e-3, 200
-"""How far beside an entry the output is looked at, how well a slope has to fit there, and at how many entries."""
+"""Step of difference quotients, tolerance of slopes, and the most entries to test."""
 
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """What came back to a step, and what its pullback by the argument at ``place`` made of it."""
+    """The cotangent of a step, and the result of its pullback for the argument at ``place``."""
 
     step: Apply
     place: int
@@ -49,17 +49,17 @@ class Passage:
 
     @property
     def places(self) -> Array:
-        """Where it is not finite."""
+        """Where the result is not finite."""
         return ~np.isfinite(self.result)
 
     @property
     def of_nothing(self) -> bool:
-        """Whether only weights of 0 arrived there."""
+        """Whether the cotangent is 0 at all of these places."""
         return self.weights.shape == self.result.shape and not self.weights[self.places].any()
 
 
-def births(found: list[Passage]) -> Callable[[Apply, int, Array, Array], None]:
-    """A watcher for the sweep that notes where what is not finite is born: of weights that are."""
+def record_nonfinite_origins(found: list[Passage]) -> Callable[[Apply, int, Array, Array], None]:
+    """Return a hook for the reverse sweep that records where a finite cotangent gives a result that is not finite."""
 
     def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
         if is_finite(weights).all() and not is_finite(part).all():
@@ -70,10 +70,11 @@ def births(found: list[Passage]) -> Callable[[Apply, int, Array, Array], None]:
 
 @dataclass(frozen=True, eq=False)
 class Singular:
-    """One gradient as ``steps`` have it and as ``torch`` has it, and what the mathematics says (`Standing`).
+    """One gradient as computed by the ``steps`` and by ``torch``, and its mathematical value (`Standing`).
 
-    ``without_value`` are the outputs that count and are not finite, ``births`` where the way back meets ±∞ or NaN. By
-    ``entries`` of J that SymPy found: what is infinite there is a number that no float holds, and a pole is NaN.
+    ``without_value`` are the outputs with a nonzero seed that are not finite, ``births`` the pullbacks where ±∞ or NaN
+    first appears. With ``entries`` the mathematical value is from SymPy: infinite means larger than any float, and a
+    pole is NaN.
     """
 
     standing: Standing
@@ -85,32 +86,32 @@ class Singular:
 
     @property
     def beyond(self) -> Array:
-        """Where the derivative is larger than any float."""
+        """Entries whose derivative is larger than any float."""
         return np.asarray(~self.standing.void & np.isinf(self.standing.mathematics) & self.entries)
 
     def born(self, where: Array) -> tuple[Passage, ...]:
-        """The births that can be those of some entries: what has their shape is not finite at one of them."""
+        """Return the origins that may have caused the entries ``where``; those of another shape always may."""
         return tuple(b for b in self.births if b.places.shape != where.shape or (b.places & where).any())
 
     @property
     def lost(self) -> Array:
-        """Where there is a derivative and the steps have none."""
+        """Entries with a derivative for which the steps give no number."""
         return ~self.undefined & ~self.beyond & ~np.isfinite(self.steps)
 
     @property
     def lost_by_torch(self) -> Array:
-        """Where there is a derivative, the steps have it and torch has none."""
+        """Entries with a derivative that the steps compute and torch does not."""
         if self.torch is None:
             return np.zeros(self.steps.shape, dtype=bool)
         return np.asarray(~self.undefined & np.isfinite(self.steps) & ~np.isfinite(self.torch))
 
     @property
     def undefined(self) -> Array:
-        """Where there is no derivative."""
+        """Entries without a derivative."""
         return np.asarray(self.standing.void | (~np.isfinite(self.standing.mathematics) & ~self.beyond))
 
     def like(self, other: Singular) -> bool:
-        """Whether the same is to be said of both: no derivative at the same places, by the same step."""
+        """Whether both have no derivative at the same entries, because of the same steps."""
         place, (mine, others) = self.undefined, ([birth.step for birth in g.births] for g in (self, other))
         if (
             mine != others
@@ -128,7 +129,7 @@ def find_singular(
     program: Program, values: Values, seed: Array, gradient: Array, name: str, sweep: Sweep, torch: Array | None,
     entries: Array | None = None,
 ) -> Singular | None:  # fmt: skip
-    """What is to be said of one gradient; None where everything is finite."""
+    """Return the `Singular` of one gradient; None if everything is finite."""
     out = values[program.output]
     counted = np.asarray(as_float(seed) != 0)
     lacking = counted & ~is_finite(out)
@@ -136,32 +137,32 @@ def find_singular(
     if is_finite(gradient).all() and not lacking.any() and (beyond or torch is None or is_finite(torch).all()):
         return None
     if entries is not None:
-        mathematics, void = by_entries(entries, seed, lacking, np.shape(gradient))
+        mathematics, void = gradient_from_entries(entries, seed, lacking, np.shape(gradient))
     else:
-        mathematics, void = by_formula(program, values, seed, lacking, name, sweep)
+        mathematics, void = gradient_from_formula(program, values, seed, lacking, name, sweep)
     weights = np.where(lacking, 0.0, as_float(seed))
     unsure = np.isfinite(mathematics) & ~void & ~np.isfinite(as_float(gradient))
-    held = confirmed(program, values, weights, name, mathematics, unsure)
+    held = confirm_slopes(program, values, weights, name, mathematics, unsure)
     if torch is not None and (left := ~np.isfinite(mathematics) & ~void & np.isfinite(torch)).any():
-        known = left & confirmed(program, values, weights, name, torch, left, alone=True)  # 0**y at y = 2 is 0 near by
+        known = left & confirm_slopes(
+            program, values, weights, name, torch, left, alone=True
+        )  # 0**y at y = 2 is 0 near by
         mathematics = np.where(known, torch, mathematics)
     mathematics = np.where(unsure & ~held, np.nan, mathematics)
     found: list[Passage] = []
-    numeric_pullback(program, values, seed, [name], births(found))
+    numeric_pullback(program, values, seed, [name], record_nonfinite_origins(found))
     places = tuple(nonzero_places(lacking))
     by_sympy = entries is not None
     return Singular(Standing(mathematics, void), as_float(gradient), torch, places, tuple(found), by_sympy)
 
 
-def confirmed(
+def confirm_slopes(
     program: Program, values: Values, weights: Array, name: str, slopes: Array, unsure: Array, alone: bool = False
 ) -> Array:  # fmt: skip
-    """Where ``slopes`` are those of Σ v·out on both sides of an entry: ``sqrt(x ** 2)`` has two at 0, and √ hides it.
+    """Return where ``slopes`` equal the one-sided slopes of Σ v·out: ``sqrt(x ** 2)`` has two at 0, hidden by √.
 
-    An output without a value has the weight 0: what it is made of is no question of slopes.
-
-    Of very many entries the first are tried. Where nothing else speaks for the slopes they have to hold from the point
-    on, ``alone``, and what is not tried does not hold.
+    An output without a value has the seed 0. At most `TRIED` entries are tested. With ``alone`` nothing else supports
+    the slopes: then they must also hold starting at the point, and untested entries count as False.
     """
     from symgrad.oracles.numerical import one_sided_slopes
 
@@ -177,18 +178,21 @@ def confirmed(
     return held
 
 
-def by_entries(entries: Array, seed: Array, lacking: Array, shape: Place) -> tuple[Array, Array]:
-    """vᵀJ of the outputs that count, J differentiated entry by entry."""
+def gradient_from_entries(entries: Array, seed: Array, lacking: Array, shape: Place) -> tuple[Array, Array]:
+    """Return vᵀJ from the entries of J, and where an output without a value makes it undefined."""
     weights, J = as_float(seed).reshape(-1), as_float(entries)
     with np.errstate(all="ignore"):
         total = np.sum(weights[weights != 0, None] * J[weights != 0], axis=0)
     return total.reshape(shape), np.isnan(J[lacking.reshape(-1)]).any(axis=0).reshape(shape)
 
 
-def by_formula(
+def gradient_from_formula(
     program: Program, values: Values, seed: Array, lacking: Array, name: str, sweep: Sweep
 ) -> tuple[Array, Array]:
-    """The index formula as a whole, where conditions beat what is not finite; what has no value has the weight NaN."""
+    """Return vᵀJ by the index formula of the whole program, and where it is undefined.
+
+    In the formula a false condition removes NaN and ∞; an output without a value has the seed NaN.
+    """
     weights = np.where(lacking, np.nan, as_float(seed))
     if sweep.whole:
         found = evaluate(sweep.equation, {**values.arrays, program.seed: weights}, values.sizes)
@@ -202,18 +206,17 @@ def by_formula(
 
 
 ENOUGH = 2
-"""Other points at which a gradient has to be 0 before it is said to be 0 everywhere."""
+"""The number of other points at which a gradient must be 0 to be called 0 everywhere."""
 SPREADS = (0.05, 8.0, 60.0, 1000.0)
-"""How far from 0 entries are drawn: what is flat between two corners is not so beyond them."""
+"""Ranges of random entries: a function that is flat between two kinks may not be flat beyond them."""
 
 
 @dataclass(frozen=True)
 class Nothing:
-    """A gradient that is 0: ``why`` is "J", "weights" or "balance"; ``rounding`` says that digits are left.
+    """A gradient that is 0: ``why`` is "J", "weights" (the seed is 0), "balance" (rows cancel) or "floats".
 
-    "floats" has J of it 0 in floats, but not in truth (``lost``), or as far as is known.
-
-    ``everywhere`` is whether it was 0 at other points too: None where none was found to be tried.
+    "floats": J is 0 in floats, but not mathematically (``lost``), or that is unknown. ``rounding``: the numbers are a
+    rounded 0. ``everywhere``: whether it was 0 at other points too; None if no other point could be tried.
     """
 
     why: str
@@ -224,7 +227,7 @@ class Nothing:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A program at some numbers: what is swept back from its output reaches all of ``names`` at once, and is kept."""
+    """A program at some numbers. One reverse sweep serves all of ``names`` and is cached."""
 
     program: Program
     values: Values
@@ -233,15 +236,15 @@ class Point:
 
     @cached_property
     def truth(self) -> PreciseGradients:
-        """The same with many digits."""
+        """The gradients in high precision."""
         return PreciseGradients(self.program, self.values, self.names)
 
     def pulled(self, weights: Array) -> Mapping[str, Array | None]:
-        """vᵀJ by every name."""
+        """Return vᵀJ with respect to every name."""
         return self._once("pulled", weights, lambda: numeric_pullback(self.program, self.values, weights, self.names))
 
     def sizes(self, weights: Array) -> Mapping[str, Array | None]:
-        """How large the terms of it are, where that is known."""
+        """Return the sizes of the terms of vᵀJ; None where they are unknown."""
         return self._once(
             "sizes", weights, lambda: term_sizes(self.program, self.names, self.values, weights, within=True)
         )
@@ -254,58 +257,58 @@ class Point:
 
 
 def explain_zero(point: Point, name: str, seed: Array, gradient: Array) -> Nothing | None:
-    """Why ``gradient``, vᵀJ by ``name``, is 0; None where it is not, or where that cannot be told from rounding."""
+    """Return why ``gradient``, vᵀJ with respect to ``name``, is 0; None if it is not, or may be rounding."""
     digits = bool(np.any(as_float(gradient) != 0))
     if not np.any(as_float(seed)):
         return Nothing("weights", digits)
-    if not vanishes(point, name, seed, gradient) or (still := stands_still(point, name)) is None:
+    if not vanishes(point, name, seed, gradient) or (still := is_jacobian_zero(point, name)) is None:
         return None
     if is_exact(gradient):
-        return Nothing("J", digits) if still else Nothing("balance", digits, everywhere(point, name, seed))
+        return Nothing("J", digits) if still else Nothing("balance", digits, is_zero_everywhere(point, name, seed))
     if digits and point.truth.moves(name, seed):
         return None
     if still:
         rows = point.truth.rows
         lost = None if rows is None else rows.get(name)
         return Nothing("J" if rows is not None and lost is None else "floats", digits, lost=lost)
-    return Nothing("balance", digits, everywhere(point, name, seed))
+    return Nothing("balance", digits, is_zero_everywhere(point, name, seed))
 
 
 def vanishes(point: Point, name: str, seed: Array, gradient: Array) -> bool | None:
-    """Whether every entry is 0, or no more than rounding leaves of its terms; None where those are not known."""
+    """Whether every entry is 0 or may be a rounded 0; None if the sizes of the terms are unknown."""
     sizes = point.sizes(seed)[name]
     if sizes is None:
         return None
     return bool(np.all((as_float(gradient) == 0) | is_rounding(gradient, sizes)))
 
 
-def stands_still(point: Point, name: str) -> bool | None:
-    """Whether J is 0: rows weighed at random come to nothing; None where that cannot be told from rounding."""
+def is_jacobian_zero(point: Point, name: str) -> bool | None:
+    """Whether J is 0, tested by vᵀJ = 0 for random v; None if it may be rounding."""
     generator = np.random.default_rng(11)
     shape = np.shape(point.values[point.program.output])
     for _ in range(2):
         weights = generator.uniform(0.5, 1.5, size=shape) * generator.choice([-1.0, 1.0], size=shape)
         found = point.pulled(weights)[name]
         still = None if found is None else vanishes(point, name, weights, found)
-        if found is not None and still is False and rounding_alone(point, name, weights, found):
+        if found is not None and still is False and changes_only_last_digits(point, name, weights, found):
             return None
         if not still:
             return still
     return True
 
 
-def rounding_alone(point: Point, name: str, weights: Array, found: Array) -> bool:
-    """Whether what came back moves the output by no more than its last digits: terms that cancel inside a factor.
+def changes_only_last_digits(point: Point, name: str, weights: Array, found: Array) -> bool:
+    """Whether the gradient changes the output only in its last digits, because terms cancel inside a factor.
 
-    ``x / norm(x)`` of one entry is 1 or −1, and its slope ``1/r − x²/r³`` a few digits of rounding.
+    ``x / norm(x)`` of one entry is 1 or −1, and its slope ``1/r − x²/r³`` is rounding.
     """
     out, here = as_float(point.values[point.program.output]), as_float(point.values[name])
     moved = np.abs(found).max(initial=0.0) * np.abs(here).max(initial=0.0)
     return bool(moved == 0 or is_rounding(moved, np.sum(np.abs(weights * out))))
 
 
-def everywhere(point: Point, name: str, seed: Array) -> bool | None:
-    """Whether vᵀJ is 0 too where ``name`` has other entries; None where too few other points can be reached."""
+def is_zero_everywhere(point: Point, name: str, seed: Array) -> bool | None:
+    """Whether vᵀJ is 0 at other values of ``name``, too; None if too few other points can be evaluated."""
     program, values, tried = point.program, point.values, 0
     for there in elsewhere(program, values, name, SPREADS):
         if np.array_equal(as_float(there[name]), as_float(values[name])):
@@ -315,7 +318,7 @@ def everywhere(point: Point, name: str, seed: Array) -> bool | None:
             continue
         beside = Point(program, there, (name,))
         still = vanishes(beside, name, seed, found)
-        if still is False and not rounding_alone(beside, name, seed, found):
+        if still is False and not changes_only_last_digits(beside, name, seed, found):
             return False
         tried += bool(still)
     return True if tried >= ENOUGH else None

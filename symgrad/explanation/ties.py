@@ -1,8 +1,8 @@
-"""Kinks and jumps that a run stands on: the slopes on both sides, and the number that is chosen there.
+"""Find kinks and jumps at the numbers of a run: the slopes on both sides, and the number chosen there.
 
-Comes in: a program with its numbers, and what came back to each step. Goes out: `Tie`s. The sides are the derived
-formula's one-sided limits; one is said only after difference quotients, taken off the point, gave the same numbers.
-torch's own choice is asked of the torch that is installed, since it differs between versions.
+Comes in: a program with its numbers, and the cotangent of each step. Goes out: `Tie`s. The slopes are one-sided limits
+of the derived formula, and are reported only if difference quotients beside the point give the same numbers. torch's
+choice is taken from the installed torch, since it differs between versions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from symgrad.calculus import depending
 from symgrad.entries.derived_facts import is_non_differentiable
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import nonzero_places
-from symgrad.explanation.kinks import TRIED, Place, Tie, counting
+from symgrad.explanation.kinks import TRIED, Place, Tie, find_ties_that_count
 from symgrad.explanation.singular import Passage
 from symgrad.numeric import Array, Values, as_float, forward, is_finite, numeric_pullback, unit_at
 from symgrad.ops import entry_of
@@ -27,25 +27,25 @@ from symgrad.oracles.typed_text import ask_torch
 from symgrad.program import Apply, Program
 
 BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100
-"""How far a neighbour of an entry is, relative to it; and that of 0: nothing else lies between."""
+"""The relative distance to the neighbour of an entry, and the distance to the neighbour of 0."""
 STEPS = (1e-5, 1e-6)
 """Steps of the difference quotients."""
 WIDER = 16
-"""How many times further out the slopes are looked at again."""
+"""The factor of the distance at which slopes are evaluated again."""
 APART = 1e-6
-"""How far apart two slopes are, relative to the larger."""
+"""The least difference of two slopes, relative to the larger."""
 LARGEST, MOST_STEPS = 300_000, 400
-"""Entries of the largest tensor that is searched, steps of the longest program of which a part is run again."""
+"""The most entries of a tensor that is searched, and the most steps of a program whose parts are run again."""
 UNSAID = (SymgradError, ValueError, ArithmeticError, RuntimeError, IndexError)
-"""What may go wrong where a step is run beside the point: then nothing is said of it."""
+"""Errors that may occur when a step is run beside the point; then nothing is reported."""
 
 
-def ties(
+def find_ties(
     program: Program, values: Values, passages: Sequence[Passage], back: Callable[[str, Array], Mapping[str, Array]]
 ) -> Iterator[Tie]:
-    """The kinks on the way, one for each step and argument, from the output back.
+    """Iterate over the kinks, one for each step and argument, from the output back.
 
-    ``back`` gives the gradients of a change of what comes back to a tensor: where all are 0 it does not count.
+    ``back`` returns the gradients of a change of a tensor's cotangent; a kink counts if one of them is not 0.
     """
 
     def counts(name: str, change: Array) -> bool:
@@ -59,12 +59,12 @@ def ties(
             yield from _of_step(program, values, passage, counts)
 
 
-def switches(
+def find_switches(
     program: Program, values: Values, seed: Array, by: Sequence[str], met: Sequence[Passage], text: Text | None = None
 ) -> Iterator[Tie]:
-    """Where Σ v·out has another slope beside the point: comparisons with both sides equal, jumps that 0 multiplies.
+    """Iterate over comparisons with equal sides and jumps multiplied by 0, where Σ v·out has another slope nearby.
 
-    ``sign(x)·|x|`` is x, and its slope at 0 is 1; what comes back there is 0. Jumps are told by what ``met`` them.
+    ``sign(x)·|x|`` is x, and its slope at 0 is 1, but the computed gradient is 0. ``met`` are the pullbacks of the run.
     """
     if len(program.steps) > MOST_STEPS:
         return
@@ -89,14 +89,14 @@ def switches(
 
 
 def _of_step(program: Program, values: Values, passage: Passage, counts: Callable[[str, Array], bool]) -> Iterator[Tie]:
-    """An entry of one argument at which a step has two slopes or a jump, and which counts; the first of them."""
+    """Yield the first entry of one argument at which a step has a kink or a jump that affects a gradient."""
     step, name, weights = passage.step, str(passage.step.arguments[passage.place]), as_float(passage.weights)
     op, one_by_one = entry_of(step.op), np.shape(values[name]) == np.shape(values[step.result.name])
     if op is None or op.smooth or not _searched(values, name, step.result.name) or not weights.any():
         return
     local = Local(program.alone(step, values.sizes), {n: as_float(values[n]) for n in step.tensors}, name)
     places = local.corners(np.random.default_rng(3).uniform(0.5, 1.5, weights.shape) * (weights != 0))
-    for at in counting(places, np.shape(values[name]), lambda change: counts(name, change)):
+    for at in find_ties_that_count(places, np.shape(values[name]), lambda change: counts(name, change)):
         found = local.tie(step, at, weights != 0)
         if found is not None and (found.jump or not local.has_one_slope(at, weights)):
             if op.index_call("") is not None:  # which of them tie, no hair shows
@@ -110,15 +110,15 @@ def _of_step(program: Program, values: Values, passage: Passage, counts: Callabl
 
 
 def _searched(values: Values, *names: str) -> bool:
-    """Whether tensors are few numbers, and all finite."""
+    """Whether tensors are small enough to be searched, and finite."""
     return all(0 < np.size(values[n]) <= LARGEST and is_finite(values[n]).all() for n in names)
 
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """A program as a function of ``name``: its value and its derived slope wherever that tensor is moved to.
+    """A program as a function of the tensor ``name``: its value and its derived slope at other points.
 
-    With a ``seed`` the value is Σ v·out; a ``text`` is the user's, where it is the whole of it.
+    With a ``seed`` the value is Σ v·out; ``text`` is the user's text if the program is all of it.
     """
 
     program: Program
@@ -128,47 +128,47 @@ class Local:
     text: Text | None = None
 
     def moved(self, by: Array) -> Values:
-        """The forward pass with ``name`` moved."""
+        """Return the forward pass with ``name`` moved."""
         return forward(self.program, {**self.inputs, self.name: self.inputs[self.name] + by})
 
     def out(self, by: Array) -> Array:
-        """The value there."""
+        """Return the value with ``name`` moved."""
         found = as_float(self.moved(by)[self.program.output])
         return found if self.seed is None else np.asarray(np.sum(self.seed * found))
 
     def slope(self, by: Array, weights: Array) -> Array:
-        """vᵀJ by ``name`` there, as derived."""
+        """Return the derived vᵀJ with ``name`` moved."""
         weights = weights if self.seed is None else self.seed * weights
         return as_float(numeric_pullback(self.program, self.moved(by), weights, [self.name])[self.name])
 
     @property
     def neighbour(self) -> Array:
-        """The step to the next number of each entry."""
+        """The step to a neighbouring number of each entry."""
         own = np.abs(self.inputs[self.name])
         return np.where(own == 0, ABOVE_ZERO, BESIDE * own)
 
     def across(self, hair: Array) -> Array:
-        """Where the value is not the same a hair to both sides of the point."""
+        """Return where the value jumps between the point and a neighbouring number."""
         low, here, high = (self.out(sign * hair) for sign in (-1.0, 0.0, 1.0))
-        return apart(low, here) | apart(here, high)
+        return differ(low, here) | differ(here, high)
 
     def corners(self, weights: Array, known: Array | bool = False) -> list[Place]:
-        """Entries at which the slope or the value is another a hair beside the point, in some direction.
+        """Return the entries whose slope or value changes at a neighbouring point in a random direction.
 
-        Those that are ``known`` move one way, against the others.
+        Entries ``known`` already move opposite to the others.
         """
         generator = np.random.default_rng(4)
         shape = self.inputs[self.name].shape
         way = generator.uniform(0.5, 1, shape) * generator.choice([-1.0, 1.0], shape) * self.neighbour
         way = np.where(known, -np.abs(way), np.abs(way)) if np.any(known) else way
         here, there, back = (self.slope(by, weights) for by in (0 * way, way, -way))
-        differ = apart(here, there) | apart(here, back) | apart(there, back)
+        places = differ(here, there) | differ(here, back) | differ(there, back)
         if (jumps := self.across(way)).any():
-            differ |= jumps if jumps.shape == shape else np.ones(shape, dtype=bool)
-        return nonzero_places(differ)
+            places |= jumps if jumps.shape == shape else np.ones(shape, dtype=bool)
+        return nonzero_places(places)
 
     def tie(self, step: Apply, at: Place, counted: Array | bool = True) -> Tie | None:
-        """What stands at one entry, if the derived sides are those of the difference quotients, where it is counted."""
+        """Return the tie at one entry if the derived slopes agree with difference quotients, else None."""
         unit = unit_at(at, self.inputs[self.name].shape)
         hair = unit * self.neighbour
         jumps = self.across(hair)
@@ -178,25 +178,30 @@ class Local:
         one = unit_at(to, jumps.shape)
         jump, quotients = bool(jumps[to]), (float(left[to]), float(right[to]))
         sides, wider = self.sides(at, one, hair), self.sides(at, one, WIDER * hair)
-        one_around = self.seed is not None and all_around(sides, quotients)
-        if not (sure := jump or one_around or two(sides, quotients)):  # a hair is rounding: in the std of equal values
+        one_around = self.seed is not None and has_one_slope_beside(sides, quotients)
+        if not (
+            sure := jump or one_around or is_two_sided(sides, quotients)
+        ):  # a hair is rounding: in the std of equal values
             far = STEPS[1] * unit * max(1.0, float(np.abs(self.inputs[self.name][at])))
             sides, wider = self.sides(at, one, far / WIDER**3), self.sides(at, one, far)
         clear = sure or abs(sides[0] - sides[2]) > 10 * ONE_SIDED * max(map(abs, sides))
-        if not one_around and not (clear and two(sides, quotients, jump) and (jump or steady(sides, wider))):
+        if not one_around and not (
+            clear and is_two_sided(sides, quotients, jump) and (jump or is_gap_constant(sides, wider))
+        ):
             return None
         chosen, version = self.by_torch(one, at)
         value, (below, taken, above) = float(self.inputs[self.name][at]), sides
         return Tie(step, self.name, at, value, to, below, taken, above, chosen, version, int(sure), jump)
 
     def sides(self, at: Place, weights: Array, by: Array) -> list[float]:
-        """The slopes at one entry on its left, at the point, and on its right."""
+        """Return the slopes of one entry on the left, at the point, and on the right."""
         return [float(self.slope(way, weights)[at]) for way in (-by, 0 * by, by)]
 
     def together(self, tie: Tie) -> tuple[float, bool] | None:
-        """The slope along all entries that tie there, where it is one on both sides, and whether more is asked of them.
+        """Return the common slope when all tied entries move together, and whether that is not the only condition.
 
-        Only what follows one of several that move at different speeds asks no more.
+        None if the slopes on both sides differ. The sum is the only condition where the output follows one of the
+        entries, as a maximum does when they move at different speeds.
         """
         one = unit_at(tie.to, self.out(0 * self.inputs[self.name]).shape)
         ways = {}
@@ -224,20 +229,20 @@ class Local:
         return (round(right, 9), not follows) if same_slope(left, right) else None
 
     def has_one_slope(self, at: Place, weights: Array) -> bool:
-        """Whether results with two slopes each have one together, as they are weighed: two eigenvalues that cross."""
+        """Whether results with two slopes each have one slope when weighted and summed: two eigenvalues that cross."""
         unit = unit_at(at, self.inputs[self.name].shape)
         sides = [np.sum(weights * self.quotients(unit, sign)) / np.abs(weights).max() for sign in (-1.0, 1.0)]
         return bool(same_slope(*sides))
 
     def quotients(self, unit: Array, sign: float) -> Array:
-        """Slopes on one side by the forward pass alone, the point itself left out."""
+        """Return slopes on one side by the forward pass alone, without evaluating at the point."""
         scale = sign * max(1.0, float(np.abs(unit * self.inputs[self.name]).max()))
         with np.errstate(invalid="ignore"):
             found = [(self.out(2 * h * unit) - self.out(h * unit)) / h for h in (scale * size for size in STEPS)]
         return found[1] + (found[1] - found[0]) / (STEPS[0] / STEPS[1] - 1)
 
     def by_torch(self, weights: Array, at: Place) -> tuple[float | None, str | None]:
-        """What torch takes at the entry, and its version."""
+        """Return torch's number for the entry, and its version."""
         weights = weights if self.seed is None else self.seed * weights
         answer = ask_torch(self.text, self.program, self.inputs, weights, [self.name])
         if answer is None or answer.refusal or answer.refused:
@@ -250,7 +255,7 @@ class Local:
 
 
 def _jumps(program: Program, values: Values, step: Apply, names: Sequence[str]) -> bool:
-    """Whether the value of a step is another one right beside one of what it reads; not of what is only a position."""
+    """Whether a step's value jumps when one of its operands moves to a neighbouring number."""
     own = program.alone(step, values.sizes)
     read = [name for name in names if name in step.tensors and _searched(values, name)]
     parts = (Local(own, {t.name: as_float(values[t.name]) for t in own.inputs}, name) for name in read)
@@ -281,25 +286,25 @@ def _of_switch(
     return None if found is None else replace(found, whole=True)
 
 
-def apart(a: Array, b: Array) -> Array:
-    """Where two arrays are not the same but for rounding."""
+def differ(a: Array, b: Array) -> Array:
+    """Return where two arrays differ by more than rounding."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(a - b) > APART * np.maximum(1e-6, np.maximum(np.abs(a), np.abs(b))))
 
 
-def two(sides: Sequence[float], quotients: tuple[float, float], jump: bool = False) -> bool:
-    """Whether an entry has two slopes, or a jump, and the difference quotients give both sides."""
-    if not np.isfinite(sides).all() or not (jump or apart(np.array(sides[0]), np.array(sides[2])).any()):
+def is_two_sided(sides: Sequence[float], quotients: tuple[float, float], jump: bool = False) -> bool:
+    """Whether an entry has two slopes or a jump, and the difference quotients agree with both sides."""
+    if not np.isfinite(sides).all() or not (jump or differ(np.array(sides[0]), np.array(sides[2])).any()):
         return False
     return bool(same_slope(np.array(sides[::2]), np.array(quotients)).all())
 
 
-def all_around(sides: Sequence[float], quotients: tuple[float, float]) -> bool:
-    """Whether there is one slope on both sides, which the difference quotients give, and the point has another."""
+def has_one_slope_beside(sides: Sequence[float], quotients: tuple[float, float]) -> bool:
+    """Whether both sides and the difference quotients have one slope, and the point has another."""
     same = same_slope(sides[0], np.array([sides[2], quotients[0]])).all() and same_slope(sides[2], quotients[1])
     return bool(same and not same_slope(sides[0], sides[1]))
 
 
-def steady(sides: Sequence[float], wider: Sequence[float]) -> bool:
-    """Whether two slopes are as far apart as further out: where the function only bends they come closer and closer."""
+def is_gap_constant(sides: Sequence[float], wider: Sequence[float]) -> bool:
+    """Whether two slopes differ as much as further out; for a smooth bend the difference shrinks near the point."""
     return abs(sides[2] - sides[0]) > abs(wider[2] - wider[0]) / 2

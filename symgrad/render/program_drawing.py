@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.backward.page_names import rename_results
 from symgrad.explanation import Explanation
-from symgrad.explanation.evidence import length_beside, shape_text
+from symgrad.explanation.evidence import norm_with_rounding, shape_text
 from symgrad.numeric import Array, as_float, euclidean, term_sizes
 from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.program import Apply, Program, free_name
@@ -86,7 +86,7 @@ def lengths_of(explanation: Explanation) -> dict[tuple[str, str], float]:
     program, values, watched = explanation.program, explanation.values, CotangentSums()
     numeric_pullback(program, values, as_float(explanation.seed), tuple(explanation.gradients), watched)
     terms = term_sizes(program, sorted({source for source, _ in watched.parts}), values, explanation.seed, True)
-    return {way: length_beside(part, terms[way[0]]) for way, part in watched.parts.items()}
+    return {way: norm_with_rounding(part, terms[way[0]]) for way, part in watched.parts.items()}
 
 
 def draw_program(

@@ -21,13 +21,13 @@ from symgrad.backward import Backward
 from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.notable import (
-    listed,
-    mean_in_words,
-    means,
-    pairs_compared,
-    pairs_in_words,
-    picked_again,
-    undetached,
+    describe_broadcast_pairs,
+    describe_mean,
+    describe_repeated_picks,
+    find_broadcast_pairs,
+    find_means,
+    gradients_without_detach,
+    join_with_and,
 )
 from symgrad.numeric import as_float, without_fractions
 from symgrad.ops.lookup import has_role
@@ -201,7 +201,7 @@ def _ran(explanation: Explanation) -> Words:
     """What torch ran in place of the text: the equation, or the calls that were read."""
     asked, stated = explanation.asked, [s.op.text for s in explanation.program.steps if isinstance(s.op, Stated)]
     if asked is not None and asked.kept:
-        return (f"{listed([f'{word}()' for word in asked.kept])} keeps all digits",)
+        return (f"{join_with_and([f'{word}()' for word in asked.kept])} keeps all digits",)
     lines = [str(line) for line in explanation.backward.forward if line.text is not None]
     told = explanation.expression if stated else "; ".join(lines)
     return (Code(told),) if len(told) <= MOST_SAID else (f"{len(lines)} steps",)
@@ -250,7 +250,9 @@ def _cancelled(explanation: Explanation) -> Words:
 def _declared(explanation: Explanation) -> Words:
     """What detach leaves out."""
     names = tuple(explanation.gradients)
-    for name, real in undetached(explanation.program, explanation.values, explanation.seed, names).items():
+    for name, real in gradients_without_detach(
+        explanation.program, explanation.values, explanation.seed, names
+    ).items():
         declared = explanation.gradients[name].value
         say = speaker_of(explanation.program)
         if np.size(real) > MOST_NUMBERS:
@@ -263,19 +265,19 @@ def _declared(explanation: Explanation) -> Words:
 
 def _paired(explanation: Explanation, teller: Teller) -> Words:
     """A loss that compares every prediction with every target."""
-    found = pairs_compared(explanation.program.steps, lambda name: np.shape(explanation.values[name]))
+    found = find_broadcast_pairs(explanation.program.steps, lambda name: np.shape(explanation.values[name]))
     for step, *sides in found:
         one, other = ((name_in_sentence(explanation, name, teller), shape) for name, shape in sides)
-        return (f"{pairs_in_words(step, one, other)}.",)
+        return (f"{describe_broadcast_pairs(step, one, other)}.",)
     return ()
 
 
 def _divided(explanation: Explanation) -> Words:
     """A mean on the way, and by what it divides."""
     relevant = explanation.program.relevant
-    found = [(s, n) for s, n in means(explanation.program, explanation.values) if s.result.name in relevant]
+    found = [(s, n) for s, n in find_means(explanation.program, explanation.values) if s.result.name in relevant]
     if len(found) == 1:
-        return (f"{mean_in_words(*found[0], explanation.program, explanation.values)}.",)
+        return (f"{describe_mean(*found[0], explanation.program, explanation.values)}.",)
     return ()
 
 
@@ -291,7 +293,10 @@ def _shared(explanation: Explanation) -> Words:
                 words = "`{name}` is used {every} times: its gradient is the sum over the {count} that have one."
             return say(words, name=name, every=every, count=count)
     again = next(
-        picked_again(explanation.program, explanation.values, explanation.seed, tuple(explanation.gradients)), None
+        describe_repeated_picks(
+            explanation.program, explanation.values, explanation.seed, tuple(explanation.gradients)
+        ),
+        None,
     )
     if again is not None:
         return (f"{again}.",)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from symgrad.backward import LONG, Backward, Line
 from symgrad.closed_form.form import assign_form
 from symgrad.explanation import Explanation
-from symgrad.explanation.notable import listed
+from symgrad.explanation.notable import join_with_and
 from symgrad.indexing.symbols import mentions
 from symgrad.language.pasted_script import ASKS, FLAG, PARAMETERS, strip_console_prompts
 from symgrad.program import UNNAMED, Program
@@ -148,20 +148,20 @@ def remaining_lines_words(kept: Sequence[Line], rest: Sequence[Line], room: Room
     read = set[str]().union(*(line.names for line in kept))
     named = [line.name for line in rest if line.target in read]
     many = f"{len(rest)} more line{'s' if len(rest) > 1 else ''}"
-    yield f"… and {many}{f' with {listed(named)}' if named else ''}, {room.others}"
+    yield f"… and {many}{f' with {join_with_and(named)}' if named else ''}, {room.others}"
 
 
 def without_line(unsaid: Sequence[str], room: Room) -> Iterator[str]:
     """What has no line of code: it is derived entry by entry."""
     if unsaid:
         has = "has" if len(unsaid) == 1 else "have"
-        yield f"{listed(unsaid)} {has} no line of code: see {room.others.removeprefix('in ')}"
+        yield f"{join_with_and(unsaid)} {has} no line of code: see {room.others.removeprefix('in ')}"
 
 
 def found_ahead(places: Sequence[str]) -> Iterator[str]:
     """What no line computes that a person would write: a choice that the operation made."""
     if places:
-        yield f"{listed(places)} {'is' if len(places) == 1 else 'are'} computed in the forward pass"
+        yield f"{join_with_and(places)} {'is' if len(places) == 1 else 'are'} computed in the forward pass"
 
 
 GRADIENT = "gradient computation"

@@ -15,10 +15,10 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from symgrad.backward import Backward, derive_double_backward
-from symgrad.explanation import Explanation, Gradient, Hessian, second_of
+from symgrad.explanation import Explanation, Gradient, Hessian, compute_hessian
 from symgrad.explanation.formulas import Sample, sample
 from symgrad.explanation.given import Seed
-from symgrad.explanation.notable import listed
+from symgrad.explanation.notable import join_with_and
 from symgrad.numeric import without_fractions
 from symgrad.oracles.comparisons import Check, CheckVerdict
 from symgrad.render import numbers
@@ -299,7 +299,7 @@ def _forms(teller: Teller, point: Sample, wanted: Sequence[str]) -> Iterator[Blo
     seed = Seed(weights, "scalar" if not program.out.shape else "given", "v")
     pairs = [*combinations_with_replacement(wanted[:MOST_INPUTS], 2)][:MOST_PAIRS]
     for first, second in pairs:
-        form = second_of(program, values, seed, first, second, None).closed_form
+        form = compute_hessian(program, values, seed, first, second, None).closed_form
         if form is not None:
             yield _as_code(teller, first, second, form)
 
@@ -309,7 +309,7 @@ def _products(teller: Teller, lines: Backward) -> Iterator[Block]:
     letter = lines.letter
     seeds = [f"`{seed}`" for seed in lines.seeds.values() if seed is not None]
     ends, weigh = ("gradients", "weight the gradients") if len(seeds) > 1 else ("gradient", "weighs it")
-    told = f"The {ends} of {{L}}, and the backward of that; {listed(seeds)} {weigh}, H is {{L}}'s Hessian:"
+    told = f"The {ends} of {{L}}, and the backward of that; {join_with_and(seeds)} {weigh}, H is {{L}}'s Hessian:"
     yield teller.say.paragraph(told)
     forward, back = ([str(line) for line in part if line.text is not None] for part in (lines.forward, lines.lines))
     products = [f"{letter}ᵀH for {name} = {lines.gradients[name].text or '…'}" for name in lines.gradients]

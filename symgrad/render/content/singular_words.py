@@ -17,7 +17,7 @@ import sympy as sp
 from symgrad.calculus.propagation import flows
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.evidence import nonzero_places
-from symgrad.explanation.notable import nothing_by_nothing
+from symgrad.explanation.notable import describe_zero_by_zero
 from symgrad.explanation.singular import Nothing, Point, Singular, explain_zero
 from symgrad.explanation.structure import why_nothing_flows
 from symgrad.indexing.symbols import Expr
@@ -111,7 +111,7 @@ def undefined_entry_words(teller: Teller, gradient: Gradient, met: Singular, whe
             rows=place_words(teller.program.output, met.without_value),
             have="has" if len(met.without_value) == 1 else "have",
         )
-        cause = nothing_by_nothing(gradient.program, gradient.values)
+        cause = describe_zero_by_zero(gradient.program, gradient.values)
         why = (*why, *((f": {cause}",) if cause else ()))
     elif births := met.born(where):
         why = teller.say(", where the slope of {step} is infinite or undefined", step=_step(teller, births[0].step))

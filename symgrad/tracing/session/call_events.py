@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import Setting, SymgradError, UnsupportedError
-from symgrad.explanation.singular import Passage, births
+from symgrad.explanation.singular import Passage, record_nonfinite_origins
 from symgrad.language.inference import PAIRS, complex_notes
 from symgrad.numeric.exact import as_float
 from symgrad.render.numbers import KEPT as KEPT_WHOLE
@@ -112,7 +112,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
         from symgrad.render.program_drawing import CotangentSums
 
         drawn = [CotangentSums()]
-    sweep = partial(judge.pull, [births(born), flow.seen, *([] if repeated else [met.seen]), *drawn])
+    sweep = partial(judge.pull, [record_nonfinite_origins(born), flow.seen, *([] if repeated else [met.seen]), *drawn])
     ones = len(scene.seeds) == 1 and scene.seeds[0] is None
     unit = max((precision_of(kind)[1] for kind in judge.kinds.values()), default=0)
     told = StoryLines() if repeated else make_lines(program, seeds, ones, asked, unit, sweep)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from symgrad.explanation.jacobian import Jacobian
-from symgrad.explanation.ties import Local, apart
+from symgrad.explanation.ties import Local, differ
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.patterns import measured
@@ -278,7 +278,7 @@ def explain_kink_within_step(program: Capture, step: float) -> Iterator[str]:
             unit: Array = np.zeros(array.shape)
             unit[at] = step
             low, high = (float(local.slope(by, np.ones(()))[at]) for by in (-unit, unit))
-            if not bool(apart(np.array(low), np.array(high)).any()) or abs(low - high) < 1e3 * step * max(1, abs(low)):
+            if not bool(differ(np.array(low), np.array(high)).any()) or abs(low - high) < 1e3 * step * max(1, abs(low)):
                 continue
             quotient = float((local.out(unit) - local.out(-unit)) / (2 * step))
             entry = format_entry_name(program.labels[name], at)

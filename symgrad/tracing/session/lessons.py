@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.backward.groups import is_move
 from symgrad.backward.simplify.factors import strip_transpose
 from symgrad.errors import SymgradError
-from symgrad.explanation.notable import mean_in_words, means, read_again, reads_at_places
+from symgrad.explanation.notable import describe_mean, describe_repeated_read, find_means, reads_at_positions
 from symgrad.language.python_text import write_python
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Array
@@ -66,9 +66,9 @@ def pull_from(program: Capture, name: str, weights: Array, wanted: Sequence[str]
 
 def mean_loss_note(program: Capture) -> Iterator[str]:
     """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
-    losses = [(s, n) for s, n in means(program.recording, program.values) if not has_role(s.op, Role.AVERAGES)]
+    losses = [(s, n) for s, n in find_means(program.recording, program.values) if not has_role(s.op, Role.AVERAGES)]
     if len(losses) == 1:
-        yield mean_in_words(*losses[0], program.recording, program.values)
+        yield describe_mean(*losses[0], program.recording, program.values)
 
 
 def added_rows_note(program: Capture, seeds: Mapping[str, Array], leaves: Sequence[Leaf]) -> Iterator[str]:
@@ -111,14 +111,14 @@ def repeated_reads_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]
     for row in rows:
         name, selects = own[row.name], "selection" in row.jacobian
         readers = program.recording.readers.get(name, ())
-        looks_up = len(readers) == 1 and reads_at_places(readers[0])
+        looks_up = len(readers) == 1 and reads_at_positions(readers[0])
         looks_up = looks_up and any(program.arrays[n].dtype.kind == "i" for n in readers[0].tensors)
         if not (selects or looks_up):
             continue
         end = program.ends[0] if selects else readers[0].result.name
         counts = pull_from(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
         if selects or (counts.sum() == np.size(program.arrays[end]) and (counts == np.round(counts)).all()):
-            yield from read_again(row.name, counts)
+            yield from describe_repeated_read(row.name, counts)
 
 
 def symmetry_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward.page_names import Suggested
-from symgrad.explanation.notable import pairs_compared, pairs_in_words
+from symgrad.explanation.notable import describe_broadcast_pairs, find_broadcast_pairs
 from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Pullback
 from symgrad.render.numbers import format_array, format_digits
@@ -196,9 +196,11 @@ def explain_leaf_output(call: Findings) -> list[str]:
 def explain_broadcast_losses(call: Findings) -> list[str]:
     """Losses whose two sides have different shapes: they are broadcast, and every pair counts."""
     program = call.program
-    found = pairs_compared(program.recording.steps, lambda name: np.shape(program.arrays[name]))
+    found = find_broadcast_pairs(program.recording.steps, lambda name: np.shape(program.arrays[name]))
     labels = program.labels
-    return [pairs_in_words(step, *((labels.get(n, n), shape) for n, shape in sides)) for step, *sides in found]
+    return [
+        describe_broadcast_pairs(step, *((labels.get(n, n), shape) for n, shape in sides)) for step, *sides in found
+    ]
 
 
 OURS = re.compile(r"(data|mask|condition|bound|leaf)(_\d+)*")

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.explanation.kinks import Tie
-from symgrad.explanation.notable import undetached
+from symgrad.explanation.notable import gradients_without_detach
 from symgrad.explanation.reasons import Vanishing
 from symgrad.explanation.singular import Passage
-from symgrad.explanation.ties import LARGEST, switches, ties
+from symgrad.explanation.ties import LARGEST, find_switches, find_ties
 from symgrad.numeric import numeric_pullback
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.lookup import entry_of, has_role
@@ -66,10 +66,10 @@ def find_kinks(program: Capture, seeds: Mapping[str, Array], met: KinkPassages) 
             return {name: change}
         return pull_recording(program, {name: change}, origins=None)
 
-    here = list(ties(program.recording, program.values, met.met, back))
+    here = list(find_ties(program.recording, program.values, met.met, back))
     if len(program.ends) == 1 and not program.boxes:
         whole = replace(program.recording, output=program.ends[0])
-        here += switches(whole, program.values, as_float(seeds[program.ends[0]]), program.wanted, met.met)
+        here += find_switches(whole, program.values, as_float(seeds[program.ends[0]]), program.wanted, met.met)
     return here
 
 
@@ -168,7 +168,7 @@ def compare_detaches(program: Capture) -> Iterator[tuple[str, str, Array, Array,
         part = replace(program.recording, output=join.result.name)
         ones = np.ones(np.shape(program.arrays[join.result.name]))
         at = program.place(step.result.name).strip(" ()") or "it"
-        for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
+        for own, real in gradients_without_detach(part, program.values, ones, [by], step.result.name).items():
             yield own, at, ones, as_float(numeric_pullback(part, program.values, ones, [own])[own]), real
 
 
