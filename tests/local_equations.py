@@ -11,7 +11,7 @@ from symgrad.calculus import flowing_places, local_pullback, standard
 from symgrad.calculus.local_derivatives import SEED, derive_local
 from symgrad.indexing.symbols import names_read, number
 from symgrad.lowering import lowered, make_plan
-from symgrad.numeric.playing import in_type
+from symgrad.numeric.playing import integers_or_floats
 
 Local = tuple[str, Any, dict, dict]
 """What an equation is called, the equation, the arrays that it reads, the numbers of its sizes."""
@@ -24,7 +24,7 @@ def local_equations(program, values, seed: int) -> Iterator[Local]:
     for step in program.steps:
         form = standard(step, program)
         sizes = {own: number(size, program.sizes) for own, size in form.sizes.items()}
-        arrays = {own: in_type(values[name]) for own, name in form.names.items() if name in values.arrays}
+        arrays = {own: integers_or_floats(values[name]) for own, name in form.names.items() if name in values.arrays}
         arrays[SEED] = draw.standard_normal(np.shape(values[step.result.name]))
         told = [("forward", derive_local(form.key).equation)]
         told += [(f"pullback by {n}", local_pullback(form.key, n)) for n in flowing_places(step, names)]

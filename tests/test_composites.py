@@ -6,7 +6,7 @@ import torch
 
 from symgrad import operations
 from symgrad.language import expand_composites, read_program
-from symgrad.numeric.arranged import read_as_whole
+from symgrad.numeric.arranged import integer_inputs
 from tests.compare import assert_same
 from tests.torch_programs import function_of
 
@@ -20,7 +20,7 @@ def test_a_composite_operation_is_what_its_expansion_computes(op: object) -> Non
         simple = expand_composites(program)
         generator = np.random.default_rng(0)
         tensors = [torch.tensor(generator.uniform(0.2, 2, program.numbers(t.shape))) for t in program.inputs]
-        classes = read_as_whole(program)
+        classes = integer_inputs(program)
         tensors = [t.round() if x.name in classes else t for x, t in zip(program.inputs, tensors, strict=True)]
         assert_same(function_of(program)(*tensors), function_of(simple)(*tensors), seed=0, what=example.text)
         assert simple.out == program.out

@@ -15,7 +15,7 @@ import symgrad
 from symgrad.calculus.local_derivatives import OUT, derive_local, standard
 from symgrad.indexing.symbols import names_read, number
 from symgrad.numeric.forward_pass import constant, forward, options_of
-from symgrad.numeric.playing import play
+from symgrad.numeric.playing import run_plan
 from symgrad.ops import entry_named
 from tests import torch_programs, torch_side
 from tests.cases import Case, cases, first_by_default
@@ -56,7 +56,7 @@ def test_the_equation_is_the_forward(case: Case) -> None:
         return
     equation, names, sizes = found
     arrays = {own: case.values[name] for own, name in names.items() if name in case.values.arrays}
-    mine = play(equation, arrays, sizes)
+    mine = run_plan(equation, arrays, sizes)
     assert mine is not None, "the equation has no plan"
     if case.op.name in MORE_DIGITS:
         expected = MORE_DIGITS[case.op.name](*(case.inputs[name] for name in case.names))
@@ -87,7 +87,7 @@ def test_at_the_ends_of_the_numbers(name: str) -> None:
         values = forward(case.program, inputs).arrays
         arrays = {own: values[n] for own, n in names.items() if n in values}
         expected = torch_programs.function_of(case.program)(*map(torch_side.tensor, inputs.values()))
-        assert_same(expected, play(equation, arrays, sizes), tolerance=1e-12, what=f"{name} beside {special}")
+        assert_same(expected, run_plan(equation, arrays, sizes), tolerance=1e-12, what=f"{name} beside {special}")
 
 
 @pytest.mark.parametrize("text", ["x.T", "x.repeat(2, 1)", "x.reshape(-1)", "x.expand(3, 2, 3)", "x[:, 1:]", "x + 0"])
@@ -101,7 +101,7 @@ def test_the_result_is_the_callers_own(text: str) -> None:
     values = forward(program, {"x": x}).arrays
     arrays = {own: np.array(values[n], float) for own, n in form.names.items() if n in values}
     kept = {own: a.copy() for own, a in arrays.items()}
-    found = play(derive_local(form.key).equation, arrays, sizes)
+    found = run_plan(derive_local(form.key).equation, arrays, sizes)
     first = found.copy()
     found[(0,) * found.ndim] += 100
     assert (found != first).sum() == 1

@@ -9,7 +9,7 @@ import pytest
 
 import symgrad
 from symgrad.errors import DomainError, InputError, Setting, ShapeError, SymgradError, UnsupportedError
-from symgrad.numeric.arranged import both_places
+from symgrad.numeric.arranged import symmetric_gradient
 from symgrad.ops import TABLE, Op
 from tests.cases import Case, cases
 from tests.compare import assert_same
@@ -242,5 +242,5 @@ def test_what_flows_to_both_places_of_a_symmetric_matrix_is_added() -> None:
     expected = flows.copy()
     for n, i, j in np.ndindex(2, 3, 3):
         expected[n, i, j] += flows[n, j, i] if i != j else 0
-    assert_same(expected, both_places(flows))
-    assert_same(expected[0], both_places(flows[0]))
+    assert_same(expected, symmetric_gradient(flows))
+    assert_same(expected[0], symmetric_gradient(flows[0]))

@@ -15,7 +15,7 @@ from symgrad.indexing import Bracket, Equation, access, fresh
 from symgrad.lowering import arrays, lowered
 from symgrad.lowering.graph import EDGES, FLOAT, FORWARD
 from symgrad.numeric import playing
-from symgrad.numeric.playing import evaluate, play, played
+from symgrad.numeric.playing import evaluate, run_plan, run_plan_or_parts
 from tests.compare import assert_same
 
 LARGE = [(1e300, 1e200, 1e50), (1e-300, 1e-200, 1e-50), (-3e299, 1e-5, 1e-300), (1e160, -1e300, 1e160)]
@@ -48,9 +48,9 @@ def test_a_condition_in_a_sum_comes_first_only_where_no_number_came_out() -> Non
     gaps = [access(name, (j,)) - access(name, (i,)) for name in "xy"]
     equation = Equation((i,), sp.Sum(Bracket(sp.Ne(i, j)) / gaps[0] / gaps[1], (j, 0, 2)))
     given = {"x": np.array([1.0, 2.0, 4.0]), "y": np.array([1.0, 3.0, 5.0])}
-    assert np.isnan(play(equation, given, {}, FORWARD)).all()
+    assert np.isnan(run_plan(equation, given, {}, FORWARD)).all()
     for care in (FORWARD, EDGES):
-        assert_same([7 / 12, 0.75, 1 / 3], played(equation, given, {}, care), tolerance=1e-15)
+        assert_same([7 / 12, 0.75, 1 / 3], run_plan_or_parts(equation, given, {}, care), tolerance=1e-15)
 
 
 def test_what_is_no_number_meets_a_condition() -> None:
@@ -58,7 +58,7 @@ def test_what_is_no_number_meets_a_condition() -> None:
     (i,) = axes = (fresh("i", sp.Integer(2)),)
     held = Equation(axes, Bracket(access("x", (i,)) > 0))
     given = {"x": np.array([np.nan, 1.0])}
-    assert_same(torch.tensor(given["x"]) > 0, play(held, given, {}))
+    assert_same(torch.tensor(given["x"]) > 0, run_plan(held, given, {}))
     assert_same([np.nan, 1.0], evaluate(held, given, {}))
 
 
@@ -101,7 +101,7 @@ def test_a_large_family_of_exponentials_keeps_to_its_condition(bound: float, unk
     expected = np.nan if unknown else np.logaddexp.reduce(values[values < bound], initial=-np.inf)
     equation = Equation((), sp.log(family))
     assert_same(expected, evaluate(equation, {"x": values}, {}))
-    assert_same(expected, played(equation, {"x": values}, {}, EDGES))
+    assert_same(expected, run_plan_or_parts(equation, {"x": values}, {}, EDGES))
 
 
 def test_a_choice_takes_as_few_nodes_as_its_cases_need() -> None:

@@ -12,7 +12,7 @@ import torch
 import symgrad
 from symgrad import SymgradError
 from symgrad.language import read_program
-from symgrad.numeric.arranged import read_as_whole
+from symgrad.numeric.arranged import integer_inputs
 from symgrad.ops import TABLE, entry_named
 from symgrad.program import Program
 from tests.compare import assert_same
@@ -32,12 +32,12 @@ def read_at_positions() -> Iterator[tuple[str, str]]:
         shapes = dict(op.examples[0].shapes) if op.examples else {}
         if op.name not in NUMBERS and any(op.domain_of(name).whole for name in shapes):
             reading = read_program(op.examples[0].text, shapes=shapes)
-            yield from ((op.name, name) for name in read_as_whole(reading.program))
+            yield from ((op.name, name) for name in integer_inputs(reading.program))
 
 
 def point(program: Program, name: str, value: float) -> dict[str, np.ndarray]:
     """Values for every input: the least whole number where those are read, and ``value`` for ``name``."""
-    whole = read_as_whole(program)
+    whole = integer_inputs(program)
     values = {t.name: np.full(program.numbers(t.shape), 0.75) for t in program.inputs}
     values |= {n: np.full(values[n].shape, low) for n, (low, _) in whole.items()}
     return values | {name: np.full(values[name].shape, value)}
@@ -59,7 +59,7 @@ def torch_takes(program: Program, values: dict[str, np.ndarray]) -> bool:
 def test_odd_positions_are_refused_where_torch_refuses_them(operation: str, name: str) -> None:
     example = TABLE[operation].examples[0]
     program = read_program(example.text, shapes=dict(example.shapes)).program
-    wrt = [t.name for t in program.inputs if t.name not in read_as_whole(program)]
+    wrt = [t.name for t in program.inputs if t.name not in integer_inputs(program)]
     for value in ODD:
         values = point(program, name, value)
         if value != 0.5 and torch_takes(program, values):

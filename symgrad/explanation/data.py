@@ -29,7 +29,7 @@ from symgrad.indexing.definitions import NamedEquation
 from symgrad.indexing.symbols import Expr
 from symgrad.language import arguments
 from symgrad.numeric import Array, Values, as_float, evaluate, term_sizes, without_fractions
-from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
+from symgrad.numeric.arranged import SYMMETRIC, matrix_inputs, symmetric_gradient
 from symgrad.numeric.sparse import terms_of
 from symgrad.numeric.vector_products import numeric_pullback
 from symgrad.ops import entry_of
@@ -81,7 +81,7 @@ class Gradient:
     @property
     def single_shown(self) -> Array | None:
         """`single_variable`, with entries that may be a rounded 0 marked as `Rounding`."""
-        return None if self.single_variable is None else self._marked(both_places)
+        return None if self.single_variable is None else self._marked(symmetric_gradient)
 
     def _marked(self, made: Callable[[Array], Array]) -> Array:
         """Return ``made(value)`` with entries that may be a rounded 0 marked."""
@@ -119,9 +119,9 @@ class Gradient:
         None for other inputs. ``value`` divides it evenly between the two entries, as torch does: ⟨value, dx⟩ is the
         same for symmetric dx.
         """
-        if read_as_matrix(self.program).get(self.name) not in SYMMETRIC:
+        if matrix_inputs(self.program).get(self.name) not in SYMMETRIC:
             return None
-        return both_places(self.value)
+        return symmetric_gradient(self.value)
 
     def __repr__(self) -> str:
         return f"<{'; '.join(assign_form(f'{self.name}.grad', self.closed_form or 'an index formula'))}>"

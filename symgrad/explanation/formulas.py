@@ -30,8 +30,8 @@ from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, 
 from symgrad.language.python_text import read_python
 from symgrad.language.trees import tensor_names
 from symgrad.lowering.choices import is_mask
-from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_fractions, written_out_at
-from symgrad.numeric.arranged import matrix_of_kind, read_as_whole
+from symgrad.numeric import Array, Values, as_float, evaluate, forward, without_fractions, write_out_at
+from symgrad.numeric.arranged import integer_inputs, matrix_of_kind
 from symgrad.numeric.forward_pass import check_program
 from symgrad.oracles.comparisons import Check, compare
 from symgrad.oracles.evaluators import DIGITS, EvaluationPoint
@@ -141,7 +141,7 @@ def samples(program: Program, shapes: Shapes) -> Iterator[Sample]:
         for size, number in zip(tensor.shape, shapes.get(tensor.name, ()), strict=False)
         if size.is_Symbol and isinstance(number, int)
     }
-    generator, whole = np.random.default_rng(3), read_as_whole(program)
+    generator, whole = np.random.default_rng(3), integer_inputs(program)
     tried: list[Mapping[Size, int]] = []
     given: list[Mapping[Size, int]] = [told, {}] if told else [{}]
     if max(told.values(), default=0) > MOST_TOLD:
@@ -272,7 +272,7 @@ def explain_entry(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, va
     terms = terms_in(formula, values.sizes)
     if not sweep.whole or terms > LONGEST or terms * weight(formula) > LARGEST:
         return Entry(name, at, (), total)
-    (expanded,) = written_out_at([(formula, dict(zip(sweep.equation.axes, at, strict=True)))], values)
+    (expanded,) = write_out_at([(formula, dict(zip(sweep.equation.axes, at, strict=True)))], values)
     found = [t for t in sp.Add.make_args(expanded) if t != 0]
     found.sort(key=lambda term: _seed_place(term, seed))
     return Entry(name, at, tuple(zip(found, term_values(found, values, total), strict=False)), total)

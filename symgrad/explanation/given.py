@@ -16,7 +16,7 @@ from symgrad.errors import bug
 from symgrad.indexing.symbols import accesses, indices_of, name_of
 from symgrad.language import arguments
 from symgrad.numeric import Array
-from symgrad.numeric.arranged import read_as_whole
+from symgrad.numeric.arranged import integer_inputs
 from symgrad.program import Program
 
 
@@ -51,7 +51,7 @@ Writers = Callable[..., str]
 
 def only_read(program: Program) -> tuple[str, ...]:
     """Return the inputs that are used only as positions, classes or a mask, directly or through views."""
-    read, able = {*read_as_whole(program), *tensors_of_positions(program)}, moving(program)
+    read, able = {*integer_inputs(program), *tensors_of_positions(program)}, moving(program)
     fixed = [t.name for t in program.inputs if t.name not in able]
     return tuple(name for name in fixed if not read.isdisjoint(program.reached((name,))))
 

@@ -14,7 +14,7 @@ from symgrad.numeric.exact import (
 from symgrad.numeric.forward_pass import Values, forward, forward_from
 from symgrad.numeric.playing import evaluate
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
-from symgrad.numeric.symbols_and_digits import reads_positions, symbol_matrix, written_out_at
+from symgrad.numeric.symbols_and_digits import reads_positions, symbol_matrix, write_out_at
 from symgrad.numeric.vector_products import numeric_pullback, numeric_pushforward
 
 __all__ = [
@@ -38,5 +38,5 @@ __all__ = [
     "unit_at",
     "where_exact",
     "without_fractions",
-    "written_out_at",
+    "write_out_at",
 ]

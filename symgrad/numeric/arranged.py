@@ -1,10 +1,9 @@
-"""Numbers for inputs that nobody gave: ones where the output is linear in each input, else small numbers of both signs.
+"""Assumed values of inputs: ones if the output is linear in each input, else small numbers of both signs.
 
-Comes in: a program, the inputs that were given, and the shapes of the rest. Goes out: a value for each of the rest, and
-what it is in words. A softmax of equal numbers shows nothing; log(x − 1) at ones would be a page about −∞, and
-(x − x.mean()) / x.std() one about 0/0, though nobody asked for either. What has no value, no gradient or a tie at the
-small numbers gets others. Where an operation asks for a matrix with an inverse it is ones with 1, 2, 3, … added on the
-diagonal: [[2, 1], [1, 3]] is symmetric, positive definite and has different eigenvalues.
+Comes in: a program, the given inputs, and the shapes of the others. Goes out: a value for each of the others, with a
+description. Ones would make a softmax uniform, log(x − 1) −∞, and (x − x.mean()) / x.std() 0/0. If the small numbers
+give no value, a zero gradient or a tie, other numbers are tried. An input used as an invertible matrix is ones with
+1, 2, 3, … added on the diagonal: [[2, 1], [1, 3]] is symmetric, positive definite and has different eigenvalues.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ from symgrad.ops import entry_named
 from symgrad.program import Program
 
 SYMMETRIC = ("symmetric", "definite")
-"""The kinds whose two triangles are one set of variables."""
+"""The kinds of matrices in which x[i,j] and x[j,i] are one variable."""
 
 
-def both_places(gradient: Array) -> Array:
-    """What flows to x[i,j] and to x[j,i] together, and to the diagonal alone: G + Gᵀ − diag(G)."""
+def symmetric_gradient(gradient: Array) -> Array:
+    """Return the gradient with respect to x[i,j] = x[j,i] as one variable: G + Gᵀ − diag(G)."""
     turned = gradient.swapaxes(-1, -2)
     return np.where(np.eye(gradient.shape[-1], dtype=bool), gradient, gradient + turned)
 
 
-def read_as_matrix(program: Program) -> dict[str, str]:
-    """The inputs that some operation reads as a matrix of a certain kind, which `symgrad.entries.spec` names."""
+def matrix_inputs(program: Program) -> dict[str, str]:
+    """Return the inputs used as a matrix of some kind, with the kind (see `symgrad.entries.operands.Domain`)."""
     kinds = {tensor.name: kind_of_matrix(program, tensor.name) for tensor in program.inputs}
     return {name: kind for name, kind in kinds.items() if kind}
 
 
 def kind_of_matrix(program: Program, name: str) -> str:
-    """The kind of matrix that an operation reads under one name, the last that has one; "" where none does."""
+    """Return the kind of matrix that the last reader of a tensor with a kind requires, or an empty text."""
     found = ""
     for step in program.readers.get(name, ()):
         op = entry_named(step.op)
@@ -54,10 +53,10 @@ def kind_of_matrix(program: Program, name: str) -> str:
     return found
 
 
-def whole_operands(program: Program) -> dict[str, tuple[str, Domain]]:
-    """The tensors that some operation reads as whole numbers (positions, classes, a mask): the operand, its domain.
+def integer_operands(program: Program) -> dict[str, tuple[str, Domain]]:
+    """Return the inputs that are used as integers (positions, classes, a mask), with operand and domain.
 
-    As they are, or what is made of them: in another shape, counted from 1.
+    An input counts also if only a view or a shifted copy of it is used so.
     """
     found: dict[str, tuple[str, Domain]] = {}
     for step in reversed(program.steps):
@@ -70,19 +69,19 @@ def whole_operands(program: Program) -> dict[str, tuple[str, Domain]]:
     return {t.name: found[t.name] for t in program.inputs if t.name in found}
 
 
-def read_as_whole(program: Program) -> dict[str, tuple[int, int]]:
-    """The inputs that are read as whole numbers, and from where to where."""
-    return {name: (int(d.draw[0]), int(d.draw[1])) for name, (_, d) in whole_operands(program).items()}
+def integer_inputs(program: Program) -> dict[str, tuple[int, int]]:
+    """Return the inputs that are used as integers, with the range of the integers."""
+    return {name: (int(d.draw[0]), int(d.draw[1])) for name, (_, d) in integer_operands(program).items()}
 
 
 def with_diagonal(array: Array, unit: int = 1) -> Array:
-    """``array`` with 1, 2, 3, … times ``unit`` added on the diagonal of its last two axes."""
+    """Return ``array`` with ``unit`` times 1, 2, 3, … added on the diagonal of its last two axes."""
     rows, columns = array.shape[-2:]
     return np.asarray(array + unit * np.diag(np.arange(1, max(rows, columns) + 1))[:rows, :columns])
 
 
 def matrix_of_kind(program: Program, name: str, array: Array) -> Array:
-    """``array`` as a matrix of the kind that an operation reads under this name, whatever kind that is."""
+    """Return ``array`` changed to the kind of matrix that the input ``name`` must be, if any."""
     kind = kind_of_matrix(program, name)
     if not kind:
         return array
@@ -92,28 +91,27 @@ def matrix_of_kind(program: Program, name: str, array: Array) -> Array:
 
 
 def assumed_value(program: Program, name: str, shape: Sequence[int]) -> Array:
-    """Ones; where a matrix of some kind is read, with more on the diagonal, and without the other triangle."""
+    """Return ones, changed to the kind of matrix that the input must be, if any."""
     ones = np.ones(tuple(shape), dtype=np.int64)
     return np.asarray(matrix_of_kind(program, name, ones), dtype=np.int64)
 
 
 Numbers: TypeAlias = Callable[[int, int], Array]
-"""Numbers to fill tensors with, by how many others were filled before, and how many there are to be."""
+"""Returns numbers to fill a tensor: the arguments are the numbers used so far and the numbers needed."""
 ONES, COUNTED, DIAGONAL = "ones", "1, 2, 3, …", "a matrix of ones with 1, 2, 3, … added on the diagonal"
 MOST_FRACTIONS = 100
-"""More fractions than that are decimals."""
+"""Up to so many numbers fractions are exact; more are floats."""
 LARGE = 300_000
-"""With more entries in all tensors together one way of filling them is computed, and no other tried."""
+"""If all tensors together have more entries, only one arrangement is computed."""
 STEEP = 1e9
-"""No slope that says anything is as large."""
+"""Larger slopes are taken as meaningless."""
 ROUNDING, STEP, APART = 1e-9, 1e-6, 1e-3
-"""A gradient below it may be what rounding left of 0; how far beside a point it is looked at, and how far two slopes
-are apart, relative to the larger."""
+"""Smaller gradients may be a rounded 0; the step of difference quotients; the least relative difference of slopes."""
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """What inputs are filled with: ``numbers`` in turn, or ones, which matrices have more of on the ``diagonal``."""
+    """A way to fill inputs: with ``numbers`` in turn, or with ones, and 1, 2, 3, … added on the ``diagonal``."""
 
     words: str
     numbers: Numbers | None = None
@@ -122,7 +120,7 @@ class Arrangement:
     def fill(
         self, program: Program, missing: Mapping[str, tuple[int, ...]], read: Collection[str]
     ) -> dict[str, tuple[Array, str]]:
-        """A value for each of ``missing``, which have these shapes, and what it is in words."""
+        """Return a value with a description for each of ``missing``, given by their shapes."""
         found, begun = dict[str, tuple[Array, str]](), 0
         for name, shape in missing.items():
             array, words = assumed_value(program, name, shape), self.words
@@ -142,18 +140,18 @@ class Arrangement:
 
 
 def count_up_from(start: int) -> Numbers:
-    """start, start + 1, …"""
+    """Return the numbers start, start + 1, …"""
     return lambda begun, count: np.arange(start + begun, start + begun + count)
 
 
 def parts(begun: int, count: int) -> Array:
-    """1/3, 1/4, …"""
+    """Return 1/3, 1/4, …"""
     below = range(3 + begun, 3 + begun + count)
     return np.array([Fraction(1, n) if begun + count <= MOST_FRACTIONS else 1 / n for n in below])
 
 
 def small(begun: int, count: int) -> Array:
-    """0.47, −0.6, 0.21, …: between −1 and 1, none 0, of 198 in a row no two alike: 3⁵⁹, 3⁶⁰, … modulo 199."""
+    """Return 0.47, −0.6, 0.21, …: numbers between −1 and 1, none 0, 198 in a row distinct: 3⁵⁹, 3⁶⁰, … modulo 199."""
     powers = np.array([pow(3, 59 + n, 199) for n in range(198)])
     spread = np.where(powers < 100, powers - 100, powers - 99) / 100
     return spread[np.arange(begun, begun + count) % 198]
@@ -174,9 +172,9 @@ ARRANGEMENTS = (
 def arranged(
     program: Program, given: Mapping[str, Array], missing: Mapping[str, tuple[int, ...]], read: Collection[str] = ()
 ) -> dict[str, tuple[Array, str]]:
-    """Values for ``missing``: ones if they will do, else others, at which no gradient is 0 if that can be.
+    """Return values for ``missing``: ones if suitable, else others, at which no gradient is 0 if possible.
 
-    Those in ``read`` are read as positions, classes or a mask, and are ones.
+    Those in ``read`` are used as positions, classes or a mask, and are ones.
 
     >>> from symgrad.language.inference import read_program
     >>> arranged(read_program("log(x - 1)", shapes={"x": (2,)}).program, {}, {"x": (2,)})
@@ -197,7 +195,7 @@ def arranged(
 
 
 def assumed_seed(program: Program, inputs: Mapping[str, Array], shape: Sequence[int]) -> tuple[Array, str]:
-    """Ones, and 1, 2, 3, … where ones leave nothing of a gradient, as of a softmax; with what it is in words."""
+    """Return a seed of ones, or 1, 2, 3, … if ones give a zero gradient (softmax), with a description."""
     ones = np.ones(tuple(shape), dtype=np.int64)
     if entry_count(program)[0] > LARGE:
         return ones, ONES
@@ -217,7 +215,7 @@ def assumed_seed(program: Program, inputs: Mapping[str, Array], shape: Sequence[
 
 
 def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]) -> list[Array] | None:
-    """The gradients, where they and the output are finite and they are the slopes on both sides."""
+    """Return the gradients if they and the output are finite and there is no kink, else None."""
     try:
         values = forward(program, {t.name: inputs[t.name] for t in program.inputs})
         seed = irregular(values[program.output].shape)
@@ -227,15 +225,15 @@ def regular(program: Program, inputs: Mapping[str, Array], moving: Sequence[str]
             return None  # what has no inverse but for rounding has slopes without end
         if not is_finite(values[program.output]).all():
             return None
-        return slopes if two_sided(program, inputs, moving, seed, values[program.output]) else None
+        return slopes if has_one_slope_along_line(program, inputs, moving, seed, values[program.output]) else None
     except SymgradError:
         return None
 
 
-def two_sided(
+def has_one_slope_along_line(
     program: Program, inputs: Mapping[str, Array], moving: Sequence[str], seed: Array, out: Array
 ) -> bool:  # fmt: skip
-    """Whether Σ seed·out has one slope along a line through the point, ``out`` there: a kink or a tie has two."""
+    """Whether Σ seed·out has one slope along a line through the point, so that there is no kink or tie."""
     begun = accumulate((inputs[name].size for name in moving), initial=0)
     ways = {name: irregular(inputs[name].shape, start) for name, start in zip(moving, begun, strict=False)}
 
@@ -249,5 +247,5 @@ def two_sided(
 
 
 def irregular(shape: Sequence[int], begun: int = 0) -> Array:
-    """Numbers between 1 and 2 of which no sums cancel: what is left of the multiples of the golden ratio."""
+    """Return numbers between 1 and 2 whose sums do not cancel: fractional parts of multiples of the golden ratio."""
     return 1 + (np.arange(begun + 1, begun + prod(shape) + 1) * ((5**0.5 - 1) / 2) % 1).reshape(shape)

@@ -1,9 +1,9 @@
-"""Exact arrays: integers and fractions stay what they are, as arrays of `fractions.Fraction`.
+"""Exact arrays: integers and fractions are kept exact, as arrays of `fractions.Fraction`.
 
-An array is exact when its dtype is object (fractions) or integer; everything else is float64. Comes in: an array. Goes
-out: the same in fractions or in floats, its sums and powers, and its Euclidean length, of numbers whose squares
-overflow, too. Exact numbers may not grow too long: an `OverflowError` is taken for "not exactly, then" by who computes
-exactly. Sums of products of whole numbers are computed in floats where that rounds nothing.
+An array is exact if its dtype is object (fractions) or integer; everything else is float64. Comes in: an array. Goes
+out: the same in fractions or in floats, sums and powers, and the Euclidean norm without overflow. Exact numbers have a
+maximal length: `OverflowError` tells the caller to compute in floats instead. Sums of products of integers are computed
+in floats if nothing is rounded.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from symgrad.errors import bug
 from symgrad.functions import FLOATS_HOLD
 
 LARGEST_EXPONENT = 700.0
-"""What is e to more than this is no float."""
+"""exp of a larger number overflows float64."""
 MOST_BITS = 4096
-"""Bits of the longest exact number: one with some 1,200 digits."""
+"""The most bits of an exact number, about 1,200 digits."""
 
 
 def longest_bits(array: Any) -> int:
-    """The bits of the longest number in an array of fractions or integers."""
+    """Return the number of bits of the longest number in an array of fractions or integers."""
     array = np.asarray(array)
     if array.dtype != object:
         return 64
@@ -36,7 +36,7 @@ def longest_bits(array: Any) -> int:
 
 
 def bit_length(value: Any) -> int:
-    """The bits of an exact number."""
+    """Return the number of bits of an exact number."""
     if isinstance(value, Fraction):
         return max(value.numerator.bit_length(), value.denominator.bit_length())
     return int(value).bit_length() if isinstance(value, int) else 64
@@ -49,19 +49,19 @@ def check_power(base: Any, exponent: Any) -> None:
         raise OverflowError
 
 
-def kept_short(array: Any) -> Any:
-    """``array`` of exact numbers, none of them too long."""
+def require_short(array: Any) -> Any:
+    """Return ``array``; raise `OverflowError` if one of its exact numbers is too long."""
     if longest_bits(array) > MOST_BITS:
         raise OverflowError
     return array
 
 
 def contract_in_floats(contract: Callable[..., Any]) -> Callable[..., Any]:
-    """``contract``, a sum of products of one entry of each array, by way of floats where that is exact.
+    """Return ``contract``, a sum of products of one entry of each array, computed in floats if that is exact.
 
-    Each array is whole numbers over one denominator. No result and no partial sum of the whole ones is larger than the
-    largest entries multiplied, times as many terms as there are ways to choose one entry of each array: while that is
-    below 2⁵³, floats hold every number on the way, in whatever order.
+    Each array is written as integers over one denominator. A partial sum of the integers is at most the product of the
+    largest entries times the number of ways to choose one entry of each array. While that is below 2⁵³, floats hold
+    every intermediate value exactly, in any order.
     """
 
     def contracted(*arrays: Any, **options: Any) -> Any:
@@ -80,7 +80,7 @@ def contract_in_floats(contract: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def whole_floats(array: Any) -> tuple[Any, int] | None:
-    """An array of exact numbers as whole ones in float64 over one denominator; None where one of them is too long.
+    """Return exact numbers as integers in float64 and their common denominator; None if one is too large.
 
     >>> whole_floats(np.array([Fraction(1, 2), Fraction(2, 3)], dtype=object))
     (array([3., 4.]), 6)
@@ -101,11 +101,11 @@ Array = npt.NDArray[Any]
 
 BITS: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 CHUNK = 1 << 14
-"""Entries that are looked at in one go: as many as stay near the processor."""
+"""Entries processed at a time, so that they stay in the processor's cache."""
 FEW = 32
-"""Entries up to which looking at one after the other is quicker."""
+"""Up to so many entries a Python loop is faster."""
 SHORT = 1 << 31
-"""Whole numbers below this can be added up in int64, as many as fit into memory."""
+"""Integers below this can be summed in int64 without overflow."""
 EXACT_LIMIT = 4096
 """Programs with more entries than this are computed in float64: exact arithmetic is slow."""
 
@@ -116,7 +116,7 @@ def is_exact(array: Array) -> bool:
 
 
 def as_fractions(array: Array) -> Array:
-    """The array with every entry a `Fraction`, SymPy's among them; only for exact arrays.
+    """Return an exact array with every entry, also SymPy's rationals, as a `Fraction`.
 
     >>> import sympy as sp
     >>> as_fractions(np.array([Fraction(1, 2), sp.Rational(5, 2), 3], dtype=object)).tolist()
@@ -131,19 +131,19 @@ def as_fractions(array: Array) -> Array:
 
 
 def to_fraction(value: Any) -> Fraction:
-    """A whole number or a fraction of any kind."""
+    """Return an integer or a rational of any type as a `Fraction`."""
     if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     return Fraction(int(value))
 
 
 def where_exact(array: Array) -> Array:
-    """The array with every entry a `Fraction` if it is exact and not large, as it is otherwise."""
+    """Return an exact, small array in fractions, an exact, large one in float64, and any other unchanged."""
     return (as_fractions(array) if array.size <= EXACT_LIMIT else as_float(array)) if is_exact(array) else array
 
 
 def holds_exact(array: Array) -> bool:
-    """Whether every entry is an integer or a fraction: NumPy puts floats beside fractions without a word."""
+    """Whether every entry is an integer or a fraction: an object array may silently hold floats."""
     inexact = (float, np.floating)
     return array.dtype != np.float64 and not any(
         isinstance(v, inexact) for v in array.reshape(-1) if array.dtype == object
@@ -151,7 +151,7 @@ def holds_exact(array: Array) -> bool:
 
 
 def as_float(array: Any) -> Array:
-    """The array in float64; what is beyond its range is infinite there."""
+    """Return the array in float64; numbers beyond its range become infinite."""
     try:
         return np.asarray(array, dtype=np.float64)
     except OverflowError:
@@ -160,7 +160,7 @@ def as_float(array: Any) -> Array:
 
 
 def is_finite(array: Any) -> Array:
-    """Where the entries are finite numbers: integers and fractions always are."""
+    """Return where entries are finite; integers and fractions always are."""
     found = np.asarray(array)
     if is_exact(found) and holds_exact(found):
         return np.ones(found.shape, dtype=bool)
@@ -168,7 +168,7 @@ def is_finite(array: Any) -> Array:
 
 
 def all_tame(array: Array) -> bool:
-    """Whether every entry is finite, and so is its square and one over that.
+    """Whether every entry is 0, or finite with a finite square and a finite reciprocal of it.
 
     >>> all_tame(np.array([0.0, -1e100])), all_tame(np.array([1e-200])), all_tame(np.array([np.nan]))
     (True, False, False)
@@ -195,7 +195,7 @@ def all_tame(array: Array) -> bool:
 
 @lru_cache
 def tame_sizes(kind: np.dtype[Any]) -> tuple[float, float]:
-    """What the sizes of floats of a type that are tame, and not 0, lie between."""
+    """Return the bounds of absolute values of floats of a dtype for `all_tame`."""
     found = np.finfo(kind)
     low, high = (float(np.asarray(float(bound) ** 0.5, kind)) for bound in (found.tiny, found.max))
     return low, high
@@ -203,9 +203,9 @@ def tame_sizes(kind: np.dtype[Any]) -> tuple[float, float]:
 
 @lru_cache
 def tame_bounds(kind: np.dtype[Any]) -> tuple[Any, Any, Any]:
-    """What floats of a type are read as, and the bounds of those that are tame.
+    """Return the unsigned type with the bits of a float dtype, and the bounds of `all_tame` as such bits.
 
-    Floats without their sign are ordered as their bits are, what is no number above all.
+    Absolute values are ordered as their bits, with NaN above all.
     """
     low, high = tame_sizes(kind)
     whole = BITS.get(kind.itemsize)
@@ -215,7 +215,7 @@ def tame_bounds(kind: np.dtype[Any]) -> tuple[Any, Any, Any]:
 
 
 def nearest_float(value: Any) -> float:
-    """A number as a float, ±∞ where it is larger than any."""
+    """Return a number as a float, ±∞ if it is too large."""
     try:
         return float(value)
     except OverflowError:
@@ -223,10 +223,10 @@ def nearest_float(value: Any) -> float:
 
 
 def plus(first: Array, second: Array) -> Array:
-    """The sum of two arrays: exact if both are."""
+    """Return the sum of two arrays, exact if both are."""
     if is_exact(first) and is_exact(second):
         try:
-            return np.asarray(kept_short(first + second))
+            return np.asarray(require_short(first + second))
         except OverflowError:
             pass
     with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is NaN, and that is the answer
@@ -234,10 +234,10 @@ def plus(first: Array, second: Array) -> Array:
 
 
 def compensated_sum(parts: Sequence[Any]) -> Array:
-    """The sum of arrays; in floats, what cancels takes nothing of the rest with it: 1e300 + 1 − 1e300 is 1.
+    """Return the sum of arrays, compensated in floats: 1e300 + 1 − 1e300 is 1.
 
-    Neumaier, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, 1974: what each addition drops is
-    kept, and added at the end.
+    Neumaier, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, 1974: the rounding errors of the
+    additions are accumulated, and added at the end.
     """
     if len(parts) < 3 or all(is_exact(part) for part in parts):
         return reduce(plus, parts)
@@ -253,7 +253,7 @@ def compensated_sum(parts: Sequence[Any]) -> Array:
 
 
 def exact_power(base: Any, exponent: int) -> Any:
-    """Integer powers of fractions; dividing by zero is left to float64."""
+    """Return an integer power of fractions; raise `ZeroDivisionError` for 0 to a negative power."""
     if exponent < 0 and np.any(base == 0):
         raise ZeroDivisionError
     check_power(base, exponent)
@@ -261,7 +261,7 @@ def exact_power(base: Any, exponent: int) -> Any:
 
 
 def int64_if_short(array: Array) -> Array:
-    """Fractions as int64 where all are whole and so short that sums of them fit too; anything else as it is.
+    """Return fractions as int64 if all are integers small enough to be summed; anything else unchanged.
 
     >>> int64_if_short(np.array(Fraction(3), dtype=object)), int64_if_short(np.array([Fraction(1, 2)], dtype=object))
     (array(3), array([Fraction(1, 2)], dtype=object))
@@ -274,7 +274,7 @@ def int64_if_short(array: Array) -> Array:
 
 
 def without_fractions(array: Any) -> Array:
-    """Fractions as int64 where all of them are whole numbers and fit, as they are otherwise.
+    """Return fractions as int64 if all are integers that fit; anything else unchanged.
 
     >>> without_fractions(np.array([Fraction(2), Fraction(4, 2)], dtype=object))
     array([2, 2])
@@ -288,7 +288,7 @@ def without_fractions(array: Any) -> Array:
 
 
 def gaps(first: Array, second: Array) -> Array:
-    """|first − second|, 0 where both are the same infinity or NaN, infinite where only one of them is a number."""
+    """Return |first − second|: 0 for equal infinities or two NaNs, infinite if only one of the two is finite."""
     a, b = as_float(first), as_float(second)
     with np.errstate(invalid="ignore"):
         gap = np.asarray(a - b)
@@ -299,19 +299,19 @@ def gaps(first: Array, second: Array) -> Array:
 
 
 def largest_finite(array: Array) -> float:
-    """The size of the largest finite entry; 0 where there is none."""
+    """Return the largest absolute value of finite entries; 0 if there is none."""
     there = np.isfinite(array)
     return float(max(array.max(initial=0.0, where=there), -array.min(initial=0.0, where=there)))
 
 
 PIECE = 1 << 18
-"""Entries that are compared at once: of arrays as large as a model no copy is made."""
+"""Entries compared at a time, to avoid copies of large arrays."""
 
 
-def furthest(first: Array, second: Array, void: Array | None = None) -> tuple[float, float, float]:
-    """The largest of the `gaps` between two arrays of one shape, and the largest finite entry of each; not at ``void``.
+def largest_gap(first: Array, second: Array, void: Array | None = None) -> tuple[float, float, float]:
+    """Return the largest of the `gaps` between two arrays, and the largest finite entry of each, outside of ``void``.
 
-    >>> furthest(np.array([1.0, -3.0, np.nan]), np.array([1.0, -2.5, 8.0]), np.array([False, False, True]))
+    >>> largest_gap(np.array([1.0, -3.0, np.nan]), np.array([1.0, -2.5, 8.0]), np.array([False, False, True]))
     (0.5, 3.0, 2.5)
     """
     worst = one = other = 0.0
@@ -326,14 +326,14 @@ def furthest(first: Array, second: Array, void: Array | None = None) -> tuple[fl
 
 
 def unit_at(at: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """1 at one place, 0 elsewhere."""
+    """Return the one-hot array with a 1 at one position."""
     found: Array = np.zeros(shape)
     found[at] = 1.0
     return found
 
 
 def euclidean(array: Any) -> float:
-    """√Σ a², scaled where a square would leave float64.
+    """Return √Σ a², scaled if a square would overflow or underflow.
 
     >>> euclidean([[3, 4]]), euclidean([3e200, 0]), euclidean([0, 3e-200]), euclidean([])
     (5.0, 3e+200, 3e-200, 0.0)

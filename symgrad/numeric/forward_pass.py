@@ -1,9 +1,8 @@
-"""The forward pass of a program on NumPy arrays, with every intermediate kept.
+"""The forward pass of a program on NumPy arrays, keeping every intermediate.
 
-Comes in: a program and a value per input. Goes out: `Values`, the array of every tensor by name, the
-integers that selecting operations computed among them. Exact inputs stay exact as long as the operations
-allow it (sums and products do, exp does not). A program whose tensors would not fit is refused with an `InputError`
-that says how large they would have been.
+Comes in: a program and a value per input. Goes out: `Values`, the array of every tensor by name, including integers
+computed by selecting operations. Exact inputs stay exact as long as the operations allow it (sums and products do, exp
+does not). A program whose tensors would not fit is refused with an `InputError` that states their size.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ from symgrad.shapes import Size, fill_sizes
 Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
 
 MOST_ENTRIES = 3_000_000
-"""Entries of all tensors of a program that is explained from a text."""
+"""The most entries of all tensors of a program from a text."""
 
 MOST_HELD = 100_000_000
-"""Entries of all tensors of any program."""
+"""The most entries of all tensors of any program."""
 
 MOST_EXACT = 16_384
-"""Entries of all tensors of a program that is computed in fractions."""
+"""The most entries of all tensors of a program that is computed in fractions."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +72,14 @@ class Values:
         return self.arrays[name]
 
     def with_arrays(self, more: Mapping[str, Array]) -> Values:
-        """These values and ``more``."""
+        """Return these values with ``more`` arrays."""
         if isinstance(self.arrays, dict):
             return Values({**self.arrays, **more}, self.sizes)
         return Values(ChainMap(dict(more), self.arrays), self.sizes)  # type: ignore[arg-type]  # it is only read
 
 
 class Later(UserDict[str, Array]):
-    """The arrays of a program by name, computed when the first of them is asked for."""
+    """The arrays of a program by name, computed at the first access."""
 
     def __init__(self, program: Program, inputs: Callable[[], Mapping[str, Array]]) -> None:
         self._program, self._inputs = program, inputs
@@ -93,7 +92,7 @@ class Later(UserDict[str, Array]):
 
 
 def numbers(value: Any, sizes: Mapping[Size, int]) -> Any:
-    """An option or constant with its symbolic sizes replaced by numbers."""
+    """Return an option or constant with symbolic sizes replaced by numbers."""
     if isinstance(value, tuple):
         return tuple(numbers(part, sizes) for part in value)
     if hasattr(value, "xreplace"):
@@ -103,12 +102,12 @@ def numbers(value: Any, sizes: Mapping[Size, int]) -> Any:
 
 
 def options_of(step: Apply, sizes: Mapping[Size, int]) -> dict[str, Any]:
-    """A step's options in numbers."""
+    """Return a step's options in numbers."""
     return {name: numbers(value, sizes) for name, value in step.options}
 
 
 def constant(argument: Constant, sizes: Mapping[Size, int]) -> Array | None:
-    """A constant as an array of rank 0, exact where it is; None for an operand that was left out."""
+    """Return a constant as an array of rank 0, exact if it is; None for an operand that was left out."""
     if argument.value is None:
         return None
     value = numbers(argument.value, sizes)
@@ -116,7 +115,7 @@ def constant(argument: Constant, sizes: Mapping[Size, int]) -> Array | None:
 
 
 def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
-    """Every tensor of ``program`` for these ``inputs``."""
+    """Compute every tensor of ``program`` for these ``inputs``."""
     check_program(program, MOST_HELD)
     small = sum(np.size(a) for a in inputs.values()) <= EXACT_LIMIT and entry_count(program)[0] <= MOST_EXACT
     arrays: dict[str, Array] = {}
@@ -128,14 +127,14 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         try:
             compute(step, program, arrays)
         except DomainError as error:
-            raise reader_refused(step, program.steps, arrays, error) from None
+            raise explain_for_reader(step, program.steps, arrays, error) from None
     return Values(arrays, program.sizes)
 
 
-def reader_refused(
+def explain_for_reader(
     step: Apply, steps: Sequence[Apply], arrays: Mapping[str, Array], error: DomainError
 ) -> SymgradError:
-    """``error`` of one of ``steps``; where a derivative alone reads it, that this is missing, and not the value."""
+    """Return ``error`` of a step; if only a derivative reads the step, say that the derivative is missing."""
     reader = next((s for s in steps if step.result.name in dict(s.beside).values()), None)
     if reader is None or not is_finite(arrays[reader.result.name]).all():
         return error
@@ -144,17 +143,17 @@ def reader_refused(
 
 
 def check_positions(step: Apply, program: Program, arrays: Mapping[str, Array]) -> None:
-    """Refuse positions that ``step`` reads and that are not on their axis; negative ones count from its end."""
+    """Raise `InputError` for positions read by ``step`` that are out of bounds; negative ones count from the end."""
     for name, count in program.positions:
         if name in step.tensors:
             try:
                 check_on_axis(numpy_positions(arrays[name]), count)
             except IndexError as error:
-                raise not_there("the index reads", step, error) from None
+                raise position_error("the index reads", step, error) from None
 
 
 def forward_from(program: Program, values: Values, moved: Mapping[str, Array]) -> Values:
-    """``values`` in float64 with other numbers in the tensors ``moved``: what is computed from none of them stays."""
+    """Return ``values`` in float64 with new numbers for the tensors ``moved``, and their dependents recomputed."""
     reached = program.reached(moved)
     arrays = {**values.arrays, **{name: as_float(array) for name, array in moved.items()}}
     for step in program.steps:
@@ -164,23 +163,23 @@ def forward_from(program: Program, values: Values, moved: Mapping[str, Array]) -
 
 
 def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
-    """Put what one step computes among ``arrays``, with the integers that it found."""
+    """Compute one step, with the integers that it finds, and store the results in ``arrays``."""
     if not isinstance(step.op, str):
         try:
             arrays[step.result.name] = pulled(step, program, Values(arrays, program.sizes))
         except IndexError as error:
             hints = ("a condition beside an entry leaves it out: [n[i] ≥ 0]·x[n[i]]",)
-            raise not_there("the equation reads", step, error, hints) from None
+            raise position_error("the equation reads", step, error, hints) from None
         return
     op = entry_named(step.op)
     try:
-        if not found_beside(step, arrays, program.sizes):
+        if not compute_index_data(step, arrays, program.sizes):
             arrays[step.result.name] = by_equation(step, program, Values(arrays, program.sizes))
     except MemoryError:
         raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
     except IndexError as error:
         front = ("n % x.shape[0] in the place of n counts −1 from the end",) if "negative" in str(error) else ()
-        raise not_there(f"{op.name} reads or writes", step, error, front) from None
+        raise position_error(f"{op.name} reads or writes", step, error, front) from None
     except WrittenTwice as error:
         raise UnsupportedError(
             f"{op.name} writes an entry twice, and the result depends on the order",
@@ -198,8 +197,11 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
         ) from None
 
 
-def found_beside(step: Apply, arrays: dict[str, Array], sizes: Mapping[Size, int]) -> bool:
-    """Put the integers that an operation finds among ``arrays``, and its value where more than an equation says it."""
+def compute_index_data(step: Apply, arrays: dict[str, Array], sizes: Mapping[Size, int]) -> bool:
+    """Store the integers that an operation computes, and its value if its entry has a NumPy function.
+
+    Return whether the value was stored.
+    """
     op = entry_named(step.op)
     if not op.saved.index_data and op.numpy is None:
         return False
@@ -214,31 +216,31 @@ def found_beside(step: Apply, arrays: dict[str, Array], sizes: Mapping[Size, int
     return op.numpy is not None
 
 
-def not_there(what: str, step: Apply, error: IndexError, hints: tuple[str, ...] = ()) -> InputError:
-    """The refusal of positions outside."""
+def position_error(what: str, step: Apply, error: IndexError, hints: tuple[str, ...] = ()) -> InputError:
+    """Return the error for positions out of bounds."""
     return InputError(f"{what} at a position that does not exist", span=step.span, found=(str(error),), hints=hints)
 
 
 def by_equation(step: Apply, program: Program, values: Values) -> Array:
-    """What a step computes by its equation: 0·x is NaN where x is not finite, though nothing is left of x in it."""
+    """Compute a step by its equation; 0·x is NaN for x not finite, though its simplified equation has lost x."""
     found = pulled(step, program, values)
-    if not lost_a_tensor(step, program):
+    if not has_lost_tensor(step, program):
         return found
-    general, numbers = with_numbers_read(step, program, values)
+    general, numbers = with_constants_as_tensors(step, program, values)
     whole = evaluated(derive_local(general.key).equation, general, values, numbers, evaluate_forward)
     return found if is_finite(whole).all() else as_float(whole)
 
 
-def lost_a_tensor(step: Apply, program: Program) -> bool:
-    """Whether the equation of ``step`` has lost a tensor to a number that stands beside it, as 0·x has."""
+def has_lost_tensor(step: Apply, program: Program) -> bool:
+    """Whether a constant has removed a tensor from the equation of ``step``, as in 0·x."""
     if not any(isinstance(a, Constant) and a.value is not None for a in step.arguments):
         return False
     form = standard(step, program)
     return not form.names.keys() - {OUT} <= set(names_read(derive_local(form.key).equation.right))
 
 
-def with_numbers_read(step: Apply, program: Program, values: Values) -> tuple[Standard, dict[str, Array]]:
-    """A step in standard terms whose numbers are read like tensors (`unfolded_standard`), and those numbers."""
+def with_constants_as_tensors(step: Apply, program: Program, values: Values) -> tuple[Standard, dict[str, Array]]:
+    """Return a step in standard terms with constants as tensors (`unfolded_standard`), and these constants."""
     shape = program.numbers(step.result.shape)
     numbers = {n: constant(a, values.sizes) for n, a in enumerate(step.arguments) if isinstance(a, Constant)}
     read = {operand_name(n): np.broadcast_to(as_float(a), shape) for n, a in numbers.items() if a is not None}
@@ -246,12 +248,12 @@ def with_numbers_read(step: Apply, program: Program, values: Values) -> tuple[St
 
 
 def pulled(step: Apply, program: Program, values: Values) -> Array:
-    """What a step computes whose operation is nothing but its equation: a pullback, or one that the text states."""
-    return pulled_as(standard(step, program), step, values)
+    """Compute a step whose operation has only an equation: a pullback, or one given by the user."""
+    return compute_equation_as(standard(step, program), step, values)
 
 
-def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
-    """`pulled`, of a step in standard terms."""
+def compute_equation_as(form: Standard, step: Apply, values: Values) -> Array:
+    """Compute the same for a step in standard terms."""
     if isinstance(step.op, VectorProduct):
         return compensated_sum([evaluated(equation, own, values, {}) for equation, own in forms_of(step, form)])
     by: Evaluation = evaluate_forward
@@ -259,14 +261,14 @@ def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
     if entry_named(step.op).data:
         by = evaluate_with_positions if isinstance(step.op, str) else evaluate_stated
     if OUT in names_read(equation.right):
-        equation = without_own(equation)
+        equation = drop_out_conditions(equation)
     return evaluated(equation, form, values, {}, by)
 
 
 def forms_of(step: Apply, form: Standard) -> list[tuple[Equation, Standard]]:
-    """The equations that a step is the sum of, and what each reads; of a product with J the operation's own ones.
+    """Return the equations whose sum a step is, each with its standard terms.
 
-    In those numbers at the edges take vectors last.
+    A product with J has those of its operation; they multiply by v last, which matters for extreme numbers.
     """
     if not isinstance(step.op, VectorProduct) or not isinstance(step.arguments[0], str):
         return [(derive_local(form.key).equation, form)]
@@ -277,8 +279,8 @@ def forms_of(step: Apply, form: Standard) -> list[tuple[Equation, Standard]]:
 
 
 @lru_cache(maxsize=256)
-def without_own(equation: Equation) -> Equation:
-    """``[out ≠ 0]·e`` as e: where e is 0 that is what the output is."""
+def drop_out_conditions(equation: Equation) -> Equation:
+    """Replace ``[out ≠ 0]·e`` by e: where the condition is false, e is 0."""
     sides = [(b, b.args[0].lhs) for b in equation.right.atoms(Bracket)]
     own = [b for b, side in sides if is_access(side) and name_of(side) == OUT]
     return Equation(equation.axes, equation.right.xreplace(dict.fromkeys(own, sp.S.One)))
@@ -287,19 +289,19 @@ def without_own(equation: Equation) -> Equation:
 def evaluated(
     equation: Equation, form: Standard, values: Values, more: Mapping[str, Array], by: Evaluation = evaluate
 ) -> Array:
-    """A local equation in its standard names, on the program's arrays and sizes."""
+    """Evaluate a local equation in standard names on the program's arrays and sizes."""
     arrays, sizes = read_by(form, values)
     return by(equation, {**arrays, **more}, sizes)
 
 
 def read_by(form: Standard, values: Values) -> tuple[dict[str, Array], dict[Size, int]]:
-    """A program's arrays and sizes under the standard names of one of its steps."""
+    """Return a program's arrays and sizes under the standard names of one of its steps."""
     arrays = {own: values[name] for own, name in form.names.items() if name in values.arrays}
     return arrays, {own: number(size, values.sizes) for own, size in form.sizes.items()}
 
 
 def apply(function: Callable[..., Any], arguments: list[Array | None], options: Mapping[str, Any]) -> Array:
-    """One operation's forward: exactly if its arguments are exact and it can be, in float64 otherwise."""
+    """Compute one operation's forward: exactly if its arguments are exact and it can be, in float64 otherwise."""
     with np.errstate(all="ignore"):
         if all(a is None or is_exact(a) for a in arguments):
             try:
@@ -313,20 +315,20 @@ def apply(function: Callable[..., Any], arguments: list[Array | None], options: 
 
 
 def entry_count(program: Program) -> tuple[int, Apply | None]:
-    """How many entries the tensors of ``program`` have together, and the step with the largest result."""
+    """Return the number of entries of all tensors of ``program``, and the step with the largest result."""
     counts = program.entries
     largest = max(program.steps, key=lambda step: counts[step.result.name], default=None)
     return sum(counts.values()), largest
 
 
 def check_entries(count: int, most: int) -> None:
-    """Refuse so many entries where they are more than ``most``."""
+    """Raise `InputError` for more than ``most`` entries."""
     if count > allowed_by_memory(most):
         raise InputError("this is too large to be computed", found=(f"{count:,} entries",))
 
 
 def check_program(program: Program, most: int = MOST_ENTRIES) -> None:
-    """Refuse a program whose tensors have more than ``most`` entries together."""
+    """Raise `InputError` if the tensors of a program have more than ``most`` entries together."""
     total, largest = entry_count(program)
     most = allowed_by_memory(most)
     if total <= most:

@@ -1,8 +1,8 @@
-"""Where a Jacobian can be nonzero, read off its formula: deltas fix indices, conditions tie them, the rest is free.
+"""The sparsity pattern of a Jacobian from its formula: deltas fix indices, conditions couple them, the rest is free.
 
-Comes in: one product of a formula ∂out[o]/∂x[p]. Goes out: `Placed`, and its `Part` s: indices that nothing ties to the
-others. The places of the product are the Kronecker product of the places of its parts, so that nothing larger than a
-part is ever counted, and of a band along two axes only the band is laid out. `Triplets` are the entries themselves.
+Comes in: one product of a formula ∂out[o]/∂x[p]. Goes out: `Placed`, and its `Part`s, groups of indices that are not
+coupled to others. The pattern of the product is the Kronecker product of the patterns of its parts, so that only parts
+are enumerated, and of a band only the band. `Triplets` are the entries themselves.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from symgrad.indexing.symbols import Expr, access, accesses, free_indices, numbe
 from symgrad.lowering.graph import COUNTED, MOST_IN_GRID
 from symgrad.lowering.windows import line
 from symgrad.numeric.exact import Array, as_float, as_fractions, is_exact, without_fractions
-from symgrad.numeric.playing import play
+from symgrad.numeric.playing import run_plan
 from symgrad.shapes import Size
 
 Sizes = Mapping[Size, int]
 Numbers = Mapping[Index, Array]
-"""What each index is, tuple by tuple."""
+"""The value of each index in every tuple."""
 
 
 @dataclass(frozen=True)
 class Triplets:
-    """The entries of a Jacobian that can be nonzero; several at one place add up.
+    """The entries of a Jacobian that can be nonzero; duplicates add up.
 
-    ``in_order``: row by row, as many in each, and within a row column by column.
+    ``in_order``: sorted by rows and columns, with equally many entries in each row.
     """
 
     rows: Array
@@ -46,23 +46,23 @@ class Triplets:
 
     @property
     def numbered(self) -> Array:
-        """Each place as one number, row by row."""
+        """The row-major number of each entry."""
         return self.rows.astype(np.int64) * max(self.shape[1], 1) + self.columns
 
     @property
     def places(self) -> int:
-        """How many entries can be nonzero."""
+        """The number of different positions."""
         numbers = np.sort(self.numbered)
         return int(np.count_nonzero(np.diff(numbers))) + int(numbers.size > 0)
 
     @property
     def plain(self) -> Array:
-        """The values without fractions: int64 where all are whole numbers, float64 elsewhere."""
+        """The values without fractions: int64 if all are integers, else float64."""
         values = without_fractions(self.values)
         return as_float(values) if values.dtype == object else values
 
     def added_up(self) -> Triplets:
-        """Each place once, in order, with what stands there added up, `plain`."""
+        """Return the entries sorted, with duplicates summed and `plain` values."""
         values = self.plain
         if self.in_order:
             return replace(self, values=values)
@@ -73,7 +73,7 @@ class Triplets:
         return Triplets(*np.divmod(places, max(self.shape[1], 1)), sums, self.shape)
 
     def at_places_of(self, other: Triplets) -> Array:
-        """What stands where the entries of ``other`` are, 0 where nothing does; both are `added_up`."""
+        """Return the values at the positions of ``other``, 0 where there is none; both are `added_up`."""
         mine, wanted = self.numbered, other.numbered
         found = np.zeros(wanted.shape)
         _, here, there = np.intersect1d(mine, wanted, assume_unique=True, return_indices=True)
@@ -81,7 +81,7 @@ class Triplets:
         return found
 
     def sparse(self) -> Any:
-        """As a `scipy.sparse.csr_array`, of `plain` values."""
+        """Return a `scipy.sparse.csr_array` of `plain` values."""
         from scipy import sparse
 
         values = self.plain
@@ -94,7 +94,7 @@ class Triplets:
         return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=self.shape))
 
     def dense(self) -> Array:
-        """As an array, exact where the values are."""
+        """Return a dense array, exact if the values are."""
         result: Array = np.zeros(self.shape, dtype=np.int64)
         result = as_fractions(result) if is_exact(self.values) else result.astype(np.float64)
         with np.errstate(invalid="ignore"):  # NaN is an entry like others
@@ -103,7 +103,7 @@ class Triplets:
 
 
 def triplets_of(matrix: Any) -> Triplets:
-    """The entries of a `scipy.sparse.csr_array`, each place once, in order."""
+    """Return the entries of a `scipy.sparse.csr_array`, sorted, without duplicates."""
     matrix.sum_duplicates()
     found = matrix.tocoo()
     return Triplets(found.row, found.col, found.data, found.shape)
@@ -111,7 +111,7 @@ def triplets_of(matrix: Any) -> Triplets:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where one product can be nonzero: each index by those that stay free, under conditions on indices."""
+    """Where one product can be nonzero: each index in terms of the free ones, and conditions on indices."""
 
     place: Mapping[Index, Expr]
     conditions: Expr
@@ -119,12 +119,12 @@ class Placed:
 
     @property
     def grid(self) -> tuple[Index, ...]:
-        """The indices that stay free."""
+        """The free indices."""
         return tuple(i for i, e in self.place.items() if i == e)
 
 
 def solve_deltas(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Placed:
-    """``term`` without the deltas that fix an index, and what they and its conditions say."""
+    """Solve the deltas of ``term`` for indices, and collect its conditions."""
     place: dict[Index, Expr] = {i: i for i in (*outer, *inner)}
     rest, conditions = term, sp.S.One
     while True:
@@ -141,14 +141,14 @@ def solve_deltas(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> 
 
 
 def guards(factor: Expr) -> bool:
-    """Whether a factor only says where."""
+    """Whether a factor is a delta or a condition."""
     return is_delta(factor) or isinstance(factor, Bracket)
 
 
 def _solved(
     term: Expr, place: Mapping[Index, Expr], outer: Sequence[Index], inner: Sequence[Index]
 ) -> tuple[Expr, dict[Index, Expr], Expr] | None:
-    """A delta of ``term`` with what it says; of two free indices the input's is said by the output's."""
+    """Return a delta of ``term`` with its solution; of two free indices, the input's is solved for."""
     for side in (inner, (*inner, *outer)):
         free = [i for i in side if place[i] == i]
         for factor in sp.Mul.make_args(term):
@@ -160,7 +160,7 @@ def _solved(
 
 @dataclass(frozen=True)
 class Part:
-    """Indices that are tied to each other and to no others, those that stay free among them, and the conditions."""
+    """A group of indices that are coupled only to each other, its free indices, and its conditions."""
 
     outer: tuple[Index, ...]
     inner: tuple[Index, ...]
@@ -170,12 +170,12 @@ class Part:
 
     @property
     def looks(self) -> bool:
-        """Whether it depends on entries of tensors: positions, which other numbers may have elsewhere."""
+        """Whether it reads entries of tensors (positions), so that it depends on the numbers."""
         return any(any(accesses(e)) for e in (*self.conditions, *self.place.values()))
 
 
 def parts_of(at: Placed, outer: Sequence[Index], inner: Sequence[Index]) -> tuple[Part, ...]:
-    """The parts of a product's places, in the order of their first indices."""
+    """Split a product's indices into parts, in the order of their first indices."""
     conditions = sp.Mul.make_args(at.conditions) if at.conditions != 1 else ()
     groups: list[set[Index]] = [{i} for i in at.place]
     ties = [{i, *free_indices(e)} for i, e in at.place.items()] + [set(free_indices(c)) for c in conditions]
@@ -199,12 +199,12 @@ def parts_of(at: Placed, outer: Sequence[Index], inner: Sequence[Index]) -> tupl
 
 
 def length(axes: Sequence[Index], sizes: Sizes) -> int:
-    """How many places some axes have."""
+    """Return the product of the sizes of some axes."""
     return math.prod(number(i.size, sizes) for i in axes)
 
 
 def enumerated(part: Part, sizes: Sizes, arrays: Mapping[str, Array], most: int = MOST_IN_GRID) -> Numbers | None:
-    """The free indices of a part, tuple by tuple where its conditions hold; None where these would be too many."""
+    """Return the free indices of a part for every tuple that meets its conditions; None for too many tuples."""
     if not part.free:
         return {}
     along = _runs(part, sizes, most)
@@ -220,26 +220,26 @@ def enumerated(part: Part, sizes: Sizes, arrays: Mapping[str, Array], most: int 
 
 
 def holds(condition: Expr, known: Numbers, sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
-    """Where a condition holds."""
+    """Return where a condition holds."""
     return evaluate_index(condition, known, sizes, arrays) != 0
 
 
 def tuples(found: Numbers, part: Part, sizes: Sizes, arrays: Mapping[str, Array]) -> int:
-    """How many tuples were enumerated: of a part without indices one, where its conditions are met."""
+    """Return the number of tuples enumerated; for a part without indices 1 or 0, as its conditions hold or not."""
     for array in found.values():
         return int(array.size)
     return int(holds(sp.Mul(*part.conditions), {}, sizes, arrays))
 
 
-def how_many(part: Part, sizes: Sizes, most: int = MOST_IN_GRID) -> int | None:
-    """How many tuples `enumerated` would find, none of them laid out; None where no index runs from here to there."""
+def count_tuples(part: Part, sizes: Sizes, most: int = MOST_IN_GRID) -> int | None:
+    """Return the number of tuples that `enumerated` would find, without them; None if no index has an interval."""
     run = _run(part, sizes, most)
     return None if run is None else int(run.counts.sum())
 
 
 @dataclass(frozen=True)
 class Run:
-    """Of one index, given the others tuple by tuple: from where it runs, and how far."""
+    """The interval of one index for every tuple of the others: its start and its length."""
 
     last: Index
     others: Numbers
@@ -248,7 +248,7 @@ class Run:
 
 
 def _run(part: Part, sizes: Sizes, most: int) -> Run | None:
-    """The run of one index, where the conditions say from where to where it goes."""
+    """Return the intervals of one index that all conditions bound; None if there is no such index."""
     for last in sorted(part.free, key=lambda i: -number(i.size, sizes)):
         others = tuple(i for i in part.free if i != last)
         edges = [_edge(c, last, sizes) for c in part.conditions]
@@ -269,7 +269,7 @@ def _run(part: Part, sizes: Sizes, most: int) -> Run | None:
 
 
 def _runs(part: Part, sizes: Sizes, most: int) -> Numbers | None:
-    """`enumerated`, where an index runs from here to there."""
+    """Enumerate the tuples of a part by the intervals of one index; None if there is no such index."""
     run = _run(part, sizes, most)
     count = 0 if run is None else int(run.counts.sum())
     if run is None or count > most:
@@ -280,14 +280,14 @@ def _runs(part: Part, sizes: Sizes, most: int) -> Numbers | None:
 
 
 def _grid(axes: Sequence[Index], sizes: Sizes) -> dict[Index, Array]:
-    """Every tuple of some indices, row by row."""
+    """Return all tuples of some indices, in row-major order."""
     counts = [number(i.size, sizes) for i in axes]
     return dict(zip(axes, np.indices(counts).reshape(len(axes), math.prod(counts)), strict=True))
 
 
 @dataclass(frozen=True)
 class Edge:
-    """An index is at most (``above``) or at least Σ slope·other + constant."""
+    """A bound of an index: at most (``above``) or at least Σ slope·other + constant."""
 
     slopes: tuple[tuple[Index, int], ...]
     constant: int
@@ -295,7 +295,7 @@ class Edge:
 
 
 def _edge(condition: Expr, last: Index, sizes: Sizes) -> Edge | None:
-    """What an inequality says about one index; None for other conditions."""
+    """Return an inequality as a bound of one index; None for other conditions."""
     relation = condition.args[0] if isinstance(condition, Bracket) else None
     if not isinstance(relation, ORDERS):
         return None
@@ -309,12 +309,12 @@ def _edge(condition: Expr, last: Index, sizes: Sizes) -> Edge | None:
 
 @lru_cache(maxsize=256)
 def axis(place: int, size: int) -> Index:
-    """An axis of a grid of places: the same one for all expressions, and so are the plans of these."""
+    """Return an axis of a grid, cached, so that plans of expressions on such axes are shared."""
     return fresh("t", sp.Integer(size))
 
 
 def evaluate_index(expression: Expr, known: Mapping[Index, Any], sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
-    """An index expression in whole numbers, for arrays of indices that broadcast: each is read as a tensor is."""
+    """Evaluate an index expression in integers, for broadcastable arrays of its indices."""
     given = {i: np.asarray(known[i]) for i in sorted(free_indices(expression), key=lambda i: i.dummy_index)}
     rank = max((array.ndim for array in given.values()), default=0)
     shape = np.broadcast_shapes(*(array.shape for array in given.values()))
@@ -325,14 +325,14 @@ def evaluate_index(expression: Expr, known: Mapping[Index, Any], sizes: Sizes, a
         held[f"at·{n}"], swap[index] = array.reshape([int(t.size) for t in axes]), access(f"at·{n}", axes)
         used |= {*axes}
     kept = tuple(t for t in along if t in used)
-    found = play(Equation(kept, expression.xreplace(swap)), held, sizes, COUNTED).astype(np.int64)
+    found = run_plan(Equation(kept, expression.xreplace(swap)), held, sizes, COUNTED).astype(np.int64)
     return found.reshape([int(t.size) if t in used else 1 for t in along])
 
 
-def ravelled(
+def ravel_indices(
     axes: Sequence[Index], place: Mapping[Index, Expr], known: Mapping[Index, Any], sizes: Sizes,
     arrays: Mapping[str, Array],
 ) -> Array:  # fmt: skip
-    """The row-major numbers that ``axes`` have, for arrays of free indices that broadcast."""
+    """Return the row-major numbers of ``axes``, for broadcastable arrays of the free indices."""
     number_: Expr = Ravel(*(place[a] for a in axes), *(a.size for a in axes)) if axes else sp.S.Zero
     return np.asarray(evaluate_index(number_, known, sizes, arrays))

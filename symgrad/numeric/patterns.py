@@ -1,12 +1,13 @@
-"""How many entries of a Jacobian can be nonzero, in how many blocks, and how few seeds find them all.
+"""Count the possible nonzeros of a Jacobian, its blocks, and the seeds that determine all entries.
 
-Comes in: a formula. Goes out: a `Pattern`. The places of a product are the Kronecker product of those of its parts
-(`symgrad.numeric.jacobian_places`): counts, degrees, colours and blocks multiply. Nothing is laid out but a part whose
-conditions have to be tried, so that a pattern costs the same at every size. What is only known from above says so.
+Comes in: a formula. Goes out: a `Pattern`. The pattern of a product is the Kronecker product of those of its parts
+(`symgrad.numeric.jacobian_places`): counts, degrees, colours and blocks multiply. Only parts whose conditions must be
+tested are enumerated, so that the cost does not depend on the sizes. Upper bounds are marked as such.
 
-Colours: rows of one colour share no column, so that one seed, their sum, finds them all (Curtis, Powell and Reid, On
-the estimation of sparse Jacobian matrices, 1974). Where the entries of each row lie together, as many colours do as a
-column has entries; elsewhere they are given out greedily, or bounded by how many others each row shares a column with.
+Colours: rows of one colour share no column, so that one seed, their sum, determines them all (Curtis, Powell and Reid,
+On the estimation of sparse Jacobian matrices, 1974). If the entries of each row are contiguous, the number of colours
+is the most entries of a column. Otherwise colours are assigned greedily, or bounded by the number of rows with which a
+row shares a column.
 """
 
 from __future__ import annotations
@@ -26,36 +27,35 @@ from symgrad.numeric.jacobian_places import (
     Part,
     Placed,
     Sizes,
+    count_tuples,
     enumerated,
     evaluate_index,
     guards,
     holds,
-    how_many,
     length,
     parts_of,
-    ravelled,
+    ravel_indices,
     solve_deltas,
     tuples,
 )
 
 LARGEST_PART = 1_000_000
-"""Tuples of indices of the largest part that is laid out to be measured; several parts share this number."""
+"""The most tuples of indices to enumerate, shared by all parts."""
 LARGEST_WHOLE = 400_000
-"""Entries of several products that fill different places, which are coloured together."""
+"""The most entries of several products that are enumerated together."""
 MOST_GREEDY = 1_000_000
-"""Pairs of entries across from each other that are looked at to give out colours one by one."""
+"""The most pairs of entries for greedy colouring."""
 MOST_TERMS = 4
-"""Products with places of their own whose overlaps are counted."""
+"""The most products whose overlaps are counted."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Where a ``rows`` × ``columns`` matrix can be nonzero, in numbers.
+    """Counts of the sparsity pattern of a ``rows`` × ``columns`` matrix.
 
-    ``nonzeros`` is exact or an upper bound, as ``exact`` says. ``in_row`` and ``in_column`` are the most entries that a
-    row and a column have. ``row_colors`` seeds v find every entry by vᵀJ, ``column_colors`` directions u by Ju.
-    ``blocks`` is the number of blocks on the diagonal after rows and columns are put in order; None where that was not
-    found out.
+    ``nonzeros`` is exact, or an upper bound if not ``exact``. ``in_row`` and ``in_column`` are the most entries of a
+    row and of a column. ``row_colors`` seeds v determine every entry by vᵀJ, ``column_colors`` directions u by Ju.
+    ``blocks`` is the number of diagonal blocks after permuting rows and columns; None if unknown.
     """
 
     rows: int
@@ -72,16 +72,16 @@ class Pattern:
 def pattern_of(
     outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array] | None
 ) -> Pattern:
-    """The pattern of a formula; without ``arrays`` places that were found in the forward pass are bounded.
+    """Return the pattern of a formula; without ``arrays``, positions from the forward pass give an upper bound.
 
-    So are those that a sum ties to each other: what is summed over is not laid out.
+    A sum that couples a row with a column also gives an upper bound: sums are not enumerated.
     """
     found = _pattern(outer, inner, formula, sizes, arrays)
     return at_most(found) if found.nonzeros and tied(formula, outer, inner) else found
 
 
 def tied(formula: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> bool:
-    """Whether in some sum deltas or conditions speak of a row and of a column, be it by way of what is summed over."""
+    """Whether the deltas or conditions inside some sum couple a row with a column."""
     for total in formula.atoms(sp.Sum):
         conditions = [c for c in total.atoms(sp.KroneckerDelta, Bracket) if not any(accesses(c))]
         named = set().union(*(c.free_symbols for c in conditions))
@@ -112,7 +112,7 @@ def _pattern(
 
 
 def _there(at: Placed, sizes: Sizes) -> bool:
-    """Whether it is anywhere at these sizes: what is fixed is a place of its axis, what has no index is so."""
+    """Whether a product has any entry at these sizes: fixed positions lie on their axes, constant conditions hold."""
     if at.conditions == 0 or at.rest == 0:
         return False
     fixed = [(number(i.size, sizes), evaluate_index(e, {}, sizes, {})) for i, e in at.place.items() if _settled(e)]
@@ -121,12 +121,12 @@ def _there(at: Placed, sizes: Sizes) -> bool:
 
 
 def _settled(expression: Expr) -> bool:
-    """Whether the sizes alone say what it is."""
+    """Whether an expression depends on the sizes alone."""
     return not free_indices(expression) and not any(accesses(expression))
 
 
 def widest(formula: Expr) -> tuple[Expr, ...]:
-    """Where terms can be nonzero, as products of deltas and conditions; what lies in another is left out."""
+    """Return products of deltas and conditions that cover the terms, without those covered by another."""
     where = dict.fromkeys(
         frozenset(f for f in sp.Mul.make_args(term) if guards(f) and (is_delta(f) or not any(accesses(f))))
         for term in over_terms(formula, is_delta)
@@ -136,7 +136,7 @@ def widest(formula: Expr) -> tuple[Expr, ...]:
 
 
 def kronecker(parts: Iterable[Pattern]) -> Pattern:
-    """The pattern of a Kronecker product, up to the order of rows and columns."""
+    """Return the pattern of a Kronecker product, up to the order of rows and columns."""
     found = Pattern(1, 1, 1, True, 1, 1, 1, 1, 1)
     for part in parts:
         found = Pattern(
@@ -149,14 +149,14 @@ def kronecker(parts: Iterable[Pattern]) -> Pattern:
 
 
 def pattern_of_part(part: Part, sizes: Sizes, arrays: Mapping[str, Array] | None, most: int = LARGEST_PART) -> Pattern:
-    """The pattern of indices that are tied to each other."""
+    """Return the pattern of one part."""
     rows, columns, free = (length(axes, sizes) for axes in (part.outer, part.inner, part.free))
     if not part.conditions and len(part.free) == len(part.place):
         return Pattern(rows, columns, free, True, columns, rows, rows if columns else 0, columns if rows else 0, 1)
-    if not part.conditions and rows == columns == free and one_to_one(part):
+    if not part.conditions and rows == columns == free and is_one_to_one(part):
         return Pattern(rows, columns, free, True, 1, 1, 1, 1, rows)
     if not part.looks and part.free and all(_tells(axes, part) for axes in (part.outer, part.inner)):
-        count = how_many(part, sizes, most)
+        count = count_tuples(part, sizes, most)
         if count is not None:
             one = min(count, 1)
             return Pattern(rows, columns, count, True, one, one, one, one, count)
@@ -166,20 +166,20 @@ def pattern_of_part(part: Part, sizes: Sizes, arrays: Mapping[str, Array] | None
         return _bounded(part, sizes, rows, columns, free)
     count = tuples(laid, part, sizes, known)
     row, column = (
-        np.broadcast_to(ravelled(axes, part.place, laid, sizes, known), count) for axes in (part.outer, part.inner)
+        np.broadcast_to(ravel_indices(axes, part.place, laid, sizes, known), count) for axes in (part.outer, part.inner)
     )
     return measured(row, column, rows, columns)
 
 
 def _tells(axes: Sequence[Index], part: Part) -> bool:
-    """Whether these axes alone say what every free index is: none of their places is another's."""
+    """Whether these axes determine every free index, so that each tuple has its own row (or column)."""
     places = [part.place[i] for i in axes]
     said = {i for e in places for i in (e.indices if isinstance(e, Ravel) and _plain(e) else (e,))}
     return said >= set(part.free)
 
 
-def one_to_one(part: Part) -> bool:
-    """Whether what is fixed says the same index by another name, or the same entry by another numbering."""
+def is_one_to_one(part: Part) -> bool:
+    """Whether fixed indices are other free indices or renumberings of all indices of an entry."""
     fixed = [e for i, e in part.place.items() if i != e]
     numbered: dict[tuple[Expr, ...], set[int]] = {}
     for e in fixed:
@@ -192,7 +192,7 @@ def one_to_one(part: Part) -> bool:
 
 
 def _plain(expression: Expr) -> bool:
-    """Whether an entry's number is an index, or numbers distinct indices row by row."""
+    """Whether an entry's number is an index, or the row-major number of indices."""
     if isinstance(expression, Ravel):
         pairs = zip(expression.indices, expression.shape, strict=True)
         return all(isinstance(i, Index) and i.size == size for i, size in pairs)
@@ -200,7 +200,7 @@ def _plain(expression: Expr) -> bool:
 
 
 def _bounded(part: Part, sizes: Sizes, rows: int, columns: int, free: int) -> Pattern:
-    """What is known of a part from above: as many entries as free indices allow."""
+    """Return the upper bound of a part's pattern, from its free indices."""
     fixed = {i for i, e in part.place.items() if i != e}
     in_row = columns if fixed & set(part.outer) else length([i for i in part.inner if i not in fixed], sizes)
     in_column = rows if fixed & set(part.inner) else length([i for i in part.outer if i not in fixed], sizes)
@@ -209,7 +209,7 @@ def _bounded(part: Part, sizes: Sizes, rows: int, columns: int, free: int) -> Pa
 
 
 def measured(rows: Array, columns: Array, height: int, width: int) -> Pattern:
-    """The pattern of entries that are given by their places, each once."""
+    """Return the pattern of entries given by distinct positions."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -227,13 +227,13 @@ def measured(rows: Array, columns: Array, height: int, width: int) -> Pattern:
 
 
 def _renumbered(lines: Array) -> tuple[Array, Array]:
-    """Lines by their place among those that have an entry, and how many each has: empty ones may be past counting."""
+    """Renumber rows (or columns) without the empty ones, and count the entries of each."""
     _, found, counts = np.unique(lines, return_inverse=True, return_counts=True)
     return found, counts
 
 
 def _colors(lines: Array, across: Array, counts: Array, there: Array, deepest: int) -> int:
-    """How many colours lines (rows, or columns) get, of which no two share a place across."""
+    """Return the number of colours of lines (rows, or columns) such that lines of one colour share no entry across."""
     if deepest == 1:
         return 1
     low, high = np.full(counts.size, there.size), np.full(counts.size, -1)
@@ -262,7 +262,7 @@ def _together(
     split: Sequence[Sequence[Part]], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes,
     arrays: Mapping[str, Array] | None,
 ) -> Pattern | None:  # fmt: skip
-    """The pattern of several products, laid out whole; None where one cannot be."""
+    """Return the pattern of several products, enumerated together; None if one cannot be enumerated."""
     from symgrad.numeric.sparse import rows_and_columns
 
     if arrays is None and any(part.looks for parts in split for part in parts):
@@ -282,7 +282,7 @@ def _united(
     terms: Sequence[Expr], own: Sequence[Pattern], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes,
     arrays: Mapping[str, Array] | None,
 ) -> tuple[int, bool]:  # fmt: skip
-    """How many places several products have together, and whether that is exact: overlaps are counted once."""
+    """Return the number of positions of several products, with overlaps counted once, and whether it is exact."""
     single = sum(p.nonzeros for p in own)
     if len(terms) > MOST_TERMS or not all(p.exact for p in own):
         return single, False
@@ -301,5 +301,5 @@ def _united(
 
 
 def at_most(pattern: Pattern) -> Pattern:
-    """The same pattern, called an upper bound."""
+    """Return the pattern, marked as an upper bound."""
     return replace(pattern, exact=False)

@@ -1,12 +1,12 @@
-"""The array that an index equation defines: in fractions where everything is exact, else by a plan.
+"""Evaluate an index equation: in fractions if everything is exact, else by a plan of array operations.
 
 Comes in: an equation, the arrays of the tensors it reads, the numbers of its sizes. Goes out: the array, one axis per
-index of the left-hand side, in float64. A plan is lowered once for its shapes and for what its numbers may be, and is
-then a list of array operations. What would not fit is made share by share, or refused.
+index of the left-hand side, in float64. A plan is lowered once for the shapes and the kind of numbers. An array that
+would not fit in memory is computed in parts along an axis, or refused.
 
-Positions that are not there are refused first: what stands alone as an index, ``x[n[i]]``, or is compared with one,
-``δ(n[i], p)``, has to be a whole number from 0 up that is on that axis; of one taken modulo its size negative ones
-count from the end. For any other `IndexError` is raised.
+Positions are checked first: a tensor used alone as an index, ``x[n[i]]``, or compared with one, ``δ(n[i], p)``, must
+hold integers from 0 on that lie on that axis; with a modulo, negative ones count from the end. Otherwise `IndexError`
+is raised.
 """
 
 from __future__ import annotations
@@ -59,43 +59,43 @@ from symgrad.numeric.exact import (
     contract_in_floats,
     exact_power,
     is_exact,
-    kept_short,
+    require_short,
 )
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000
-"""Entries of the largest array of objects, and products of fractions that one contraction may take."""
+"""The most entries of an object array, and the most products of fractions in a contraction."""
 MOST_SHARES = 64
-"""Shares in which an array is made that would not fit as a whole."""
+"""The most parts in which an array that would not fit is computed."""
 
 
 def evaluate(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
-    """The array that ``equation`` defines; at the edges of the numbers in the order of `symgrad.lowering.careful`."""
+    """Evaluate ``equation``; infinities, NaN and extreme numbers follow the rule of `symgrad.lowering.careful`."""
     used = {name: np.asarray(arrays[name]) for name in names_read(equation.right)}
     found = in_fractions(equation, used, sizes)
     if found is not None:
         return found
     if all(map(all_tame, used.values())):
         try:
-            found = play(equation, used, sizes, TAME)
+            found = run_plan(equation, used, sizes, TAME)
         except NoPlan:
             found = None
         if found is not None and all_tame(found):
             return found
-    return played(equation, used, sizes, EDGES)
+    return run_plan_or_parts(equation, used, sizes, EDGES)
 
 
 def evaluate_forward(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
-    """For an operation's own equation: infinities and NaN go on as in NumPy and torch, and a view is a view."""
+    """Evaluate an operation's own equation: infinities and NaN propagate as in NumPy, and the result may be a view."""
     used = {name: np.asarray(arrays[name]) for name in names_read(equation.right)}
     found = in_fractions(equation, used, sizes)
-    return played(equation, used, sizes, FORWARD, lent=True) if found is None else found
+    return run_plan_or_parts(equation, used, sizes, FORWARD, lent=True) if found is None else found
 
 
 def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array | None:
-    """The array that ``equation`` defines, in fractions where the arrays and the formula are exact; None elsewhere.
+    """Evaluate ``equation`` in fractions if the arrays and the formula are exact; else return None.
 
-    Of many numbers it is made in floats: a fraction takes a thousand times as long.
+    None also for many numbers: a fraction takes a thousand times as long as a float.
     """
     if not (all(is_exact(a) for a in used.values()) and is_rational(equation.right)):
         return None
@@ -104,7 +104,7 @@ def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[S
         return None
     try:
         (found,) = of_objects((equation,), {n: as_fractions(a) for n, a in used.items()}, sizes, FRACTIONS)
-        return as_fractions(kept_short(found))
+        return as_fractions(require_short(found))
     except (ZeroDivisionError, OverflowError, NoPlan):
         return None
 
@@ -113,112 +113,112 @@ def of_objects(
     equations: tuple[Equation, ...], arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care,
     kept: bool = True,
 ) -> list[Array]:  # fmt: skip
-    """The array that each of ``equations`` defines, of the numbers that ``care`` is about; raises `NoPlan`.
+    """Evaluate each of ``equations`` on the number type of ``care``; raise `NoPlan`.
 
-    Their plan is ``kept`` where those numbers are always the same ones.
+    The plan is cached if ``kept``, for number types without state.
     """
-    plan = (plan_for if kept else made)(asked_of(equations, arrays, sizes, care, MOST_FRACTIONS))
+    plan = (plan_for if kept else build_plan)(plan_key(equations, arrays, sizes, care, MOST_FRACTIONS))
     with np.errstate(all="ignore"):
         return [np.array(found, dtype=object) for found in plan.play([arrays[name] for name in plan.inputs])]
 
 
 def fraction_of(node: Expr) -> int | Fraction:
-    """A constant as an exact number."""
+    """Return a constant as an int or a fraction."""
     return int(node) if node.is_Integer else Fraction(int(node.p), int(node.q))
 
 
-def contracted(left: Array, right: Array) -> Array:
-    """A product of matrices of fractions; raises `OverflowError` for one that would take long."""
+def contract_fractions(left: Array, right: Array) -> Array:
+    """Return a matrix product of fractions; raise `OverflowError` if it would take long."""
     if left.size * right.shape[-1] > MOST_FRACTIONS:
         raise OverflowError
     return np.asarray(contract_in_floats(np.matmul)(left, right))
 
 
 FRACTIONS = Care(
-    field=Field(fraction_of, lambda base, power: exact_power(np.asarray(base), int(power)), contract=contracted)
+    field=Field(fraction_of, lambda base, power: exact_power(np.asarray(base), int(power)), contract=contract_fractions)
 )
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Equations, sizes, what is read (its name, its shape, what it holds), with which care, for which engine."""
+class PlanKey:
+    """The key of a plan: equations, sizes, tensors (name, shape, kind of numbers), care and engine."""
 
     equations: tuple[Equation, ...]
     sizes: tuple[tuple[Size, int], ...]
-    told: tuple[tuple[str, tuple[int, ...], str], ...]
+    tensors: tuple[tuple[str, tuple[int, ...], str], ...]
     care: Care
     most: int = MOST_IN_GRID
     engine: Engine = ON_NUMPY
 
 
-def asked_of(
+def plan_key(
     equations: tuple[Equation, ...],
     arrays: Mapping[str, Array],
     sizes: Mapping[Size, int],
     care: Care,
     most: int = MOST_IN_GRID,
-) -> Asked:
-    """Equations about some arrays."""
-    told = tuple((name, a.shape, WHOLE if a.dtype.kind in "iub" else FLOAT) for name, a in arrays.items())
-    return Asked(equations, tuple(sizes.items()), told, care, most)
+) -> PlanKey:
+    """Return the key of the plan of ``equations`` for some arrays."""
+    tensors = tuple((name, a.shape, WHOLE if a.dtype.kind in "iub" else FLOAT) for name, a in arrays.items())
+    return PlanKey(equations, tuple(sizes.items()), tensors, care, most)
 
 
-def made(asked: Asked) -> Plan:
-    """The plan of equations for arrays of some shapes; raises `NoPlan`."""
-    shapes, holds = {name: shape for name, shape, _ in asked.told}, {name: kind for name, _, kind in asked.told}
-    graph, found = lowered(asked.equations, dict(asked.sizes), shapes, holds, asked.care, asked.most)
-    own = asked.care.field
-    return make_plan(graph, found, asked.engine if own is None else own.engine)
+def build_plan(key: PlanKey) -> Plan:
+    """Lower equations to a plan for arrays of some shapes; raise `NoPlan`."""
+    shapes, holds = {name: shape for name, shape, _ in key.tensors}, {name: kind for name, _, kind in key.tensors}
+    graph, found = lowered(key.equations, dict(key.sizes), shapes, holds, key.care, key.most)
+    own = key.care.field
+    return make_plan(graph, found, key.engine if own is None else own.engine)
 
 
-plan_for = lru_cache(maxsize=1024)(made)
-"""`made`, once."""
+plan_for = lru_cache(maxsize=1024)(build_plan)
+"""`build_plan`, cached."""
 
 
-def play(
+def run_plan(
     equation: Equation,
     arrays: Mapping[str, Array],
     sizes: Mapping[Size, int],
     care: Care = FORWARD,
     lent: bool = False,
 ) -> Array:
-    """The array that ``equation`` defines, in memory of its own unless it may be ``lent``; raises `NoPlan`."""
-    given = {name: in_type(arrays[name]) for name in names_read(equation.right)}
-    plan = plan_for(asked_of((equation,), given, sizes, care, allowed_by_memory(MOST_IN_GRID)))
+    """Evaluate ``equation`` by its plan; the result shares no memory unless ``lent``. Raise `NoPlan`."""
+    given = {name: integers_or_floats(arrays[name]) for name in names_read(equation.right)}
+    plan = plan_for(plan_key((equation,), given, sizes, care, allowed_by_memory(MOST_IN_GRID)))
     with np.errstate(all="ignore"):
         (found,) = map(np.asarray, plan.play([given[name] for name in plan.inputs]))
-    if lent or (found.flags.writeable and (plan.own[0] or not shares(found, (*given.values(), *plan.start)))):
+    if lent or (found.flags.writeable and (plan.own[0] or not may_share_memory(found, (*given.values(), *plan.start)))):
         return found
     return np.array(found)
 
 
-def played(
+def run_plan_or_parts(
     equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care, lent: bool = False
 ) -> Array:
-    """`play`, with the conditions first where no number came out, and share by share where it would not fit."""
+    """Run `run_plan`; again with conditions applied first if NaN came out; in parts if it would not fit in memory."""
     try:
-        found = play(equation, arrays, sizes, care, lent)
+        found = run_plan(equation, arrays, sizes, care, lent)
     except TooLarge as error:
-        return in_shares(equation, arrays, sizes, care, error.shape)
+        return evaluate_in_parts(equation, arrays, sizes, care, error.shape)
     except NoPlan:
         raise bug(f"no numeric value is known for {equation.right}") from None
-    if left_in(equation, found):
+    if has_lost_numbers(equation, found):
         try:
-            return play(equation, arrays, sizes, care.guards)
+            return run_plan(equation, arrays, sizes, care.guards)
         except TooLarge:
             pass
     return found
 
 
-def in_shares(
+def evaluate_in_parts(
     equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], care: Care, shape: tuple[int, ...]
 ) -> Array:
-    """Share by share along the longest axis that no condition is about, an array of ``shape`` being too large.
+    """Evaluate in parts along the longest axis without conditions, since an array of ``shape`` would be too large.
 
-    So the images of a batch go back through a convolution a few at a time: before its windows are added up, each has
-    all the entries of a window for each of its own.
+    For example, the pullback of a convolution takes a few images of the batch at a time, since its windows have many
+    times the entries of the images.
     """
-    asked = {index for guard in guards_of(equation.right) for index in guard.free_symbols}
+    asked = {index for guard in find_conditions(equation.right) for index in guard.free_symbols}
     lengths = {axis: number(axis.size, sizes) for axis in equation.axes if axis not in asked}
     longest = max(lengths, key=lambda axis: lengths[axis], default=None)
     shares = -(-math.prod(shape) // allowed_by_memory(MOST_IN_GRID))
@@ -230,35 +230,37 @@ def in_shares(
     for begin in range(0, length, share):
         part = fresh(longest.name, sp.Integer(min(share, length - begin)))
         axes = (*equation.axes[:place], part, *equation.axes[place + 1 :])
-        found.append(played(Equation(axes, equation.right.xreplace({longest: part + begin})), arrays, sizes, care))
+        found.append(
+            run_plan_or_parts(Equation(axes, equation.right.xreplace({longest: part + begin})), arrays, sizes, care)
+        )
     return np.concatenate(found, place)
 
 
-def left_in(equation: Equation, found: Array) -> bool:
-    """Whether what is no number came out beside a condition: a plan may have met 0/0 where it is 0."""
-    return bool(guards_of(equation.right)) and bool(np.isnan(found).any())
+def has_lost_numbers(equation: Equation, found: Array) -> bool:
+    """Whether NaN came out of an equation with conditions: 0/0 may have occurred where the condition is false."""
+    return bool(find_conditions(equation.right)) and bool(np.isnan(found).any())
 
 
 @lru_cache(maxsize=1024)
-def guards_of(expression: Expr) -> frozenset[Expr]:
-    """The conditions in it."""
+def find_conditions(expression: Expr) -> frozenset[Expr]:
+    """Return the conditions in an expression."""
     return frozenset(expression.atoms(Bracket, sp.KroneckerDelta))
 
 
-def shares(found: Array, others: Iterable[object]) -> bool:
-    """Whether an array may lie in the memory of another, or repeats entries of its own."""
+def may_share_memory(found: Array, others: Iterable[object]) -> bool:
+    """Whether an array may share memory with another, or repeats its own entries (stride 0)."""
     repeats = any(stride == 0 < length - 1 for stride, length in zip(found.strides, found.shape, strict=True))
     return repeats or any(isinstance(a, np.ndarray) and np.may_share_memory(found, a) for a in others)
 
 
-def in_type(array: Array) -> Array:
-    """Whole numbers as they are, everything else in float64."""
+def integers_or_floats(array: Array) -> Array:
+    """Return integers unchanged, everything else in float64."""
     found = np.asarray(array)
     return found if found.dtype.kind in "iu" else as_float(found)
 
 
 def evaluate_with_positions(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
-    """The forward of an operation that reads positions; raises `IndexError` for the first that is not there."""
+    """Evaluate an operation that reads positions; raise `IndexError` for the first one out of bounds."""
     for name, from_end, axis in positions_read(equation.right):
         check_on_axis(
             (numpy_positions if from_end else require_positions_from_zero)(arrays[name]), axis.length(arrays, sizes)
@@ -267,16 +269,16 @@ def evaluate_with_positions(equation: Equation, arrays: Mapping[str, Array], siz
 
 
 def check_on_axis(found: Array, count: int) -> None:
-    """Raise `IndexError` for the first position that an axis with so many places does not have, from either end."""
+    """Raise `IndexError` for the first position out of bounds for an axis of size ``count``, from either end."""
     outside = found[(found < -count) | (found >= count)]
     if outside.size:
         raise IndexError(f"index {outside[0]} is out of bounds for an axis with size {count}")
 
 
 def evaluate_stated(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
-    """The forward of an equation that a text states; raises `IndexError` for the first position that is not there.
+    """Evaluate an equation given by the user; raise `IndexError` for the first position out of bounds.
 
-    An entry beside a condition that does not hold is not read: ``[n[i] ≥ 0]·x[n[i]]``.
+    An entry multiplied by a false condition is not read: ``[n[i] ≥ 0]·x[n[i]]``.
     """
     for place, axis, held in data_indices(equation.right):
         beside = sp.Mul(*held)
@@ -293,7 +295,7 @@ def evaluate_stated(equation: Equation, arrays: Mapping[str, Array], sizes: Mapp
 
 @lru_cache(maxsize=1024)
 def data_indices(right: Expr) -> tuple[tuple[Expr, Axis, tuple[Expr, ...]], ...]:
-    """The indices that data decide, on which axis, and the conditions beside each."""
+    """Return the index expressions that read tensors, their axes, and the conditions that multiply them."""
 
     def inside(node: Expr, held: tuple[Expr, ...]) -> Iterator[tuple[Expr, Axis, tuple[Expr, ...]]]:
         if node.is_Mul:
@@ -309,14 +311,14 @@ def data_indices(right: Expr) -> tuple[tuple[Expr, Axis, tuple[Expr, ...]], ...]
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis by its ``number``, of ``tensor``, or one as long as the ``sizes`` together."""
+    """Axis ``number`` of ``tensor``, or an axis whose size is the product of ``sizes``."""
 
     tensor: str = ""
     number: int = 0
     sizes: tuple[Size, ...] = ()
 
     def length(self, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> int:
-        """How many places it has."""
+        """Return its size."""
         if self.tensor:
             return int(np.shape(arrays[self.tensor])[self.number])
         return math.prod(number(size, sizes) for size in self.sizes)
@@ -324,7 +326,7 @@ class Axis:
 
 @lru_cache(maxsize=1024)
 def positions_read(right: Expr) -> tuple[tuple[str, bool, Axis], ...]:
-    """The tensors in which an equation finds positions, whether it counts from the end, and on which axis."""
+    """Return the tensors of positions that an equation reads, whether negative ones are allowed, and their axes."""
     found = []
     for place, axis in indices_and_axes(right):
         from_end = isinstance(place, sp.Mod)
@@ -335,7 +337,7 @@ def positions_read(right: Expr) -> tuple[tuple[str, bool, Axis], ...]:
 
 
 def indices_and_axes(right: Expr) -> Iterator[tuple[Expr, Axis]]:
-    """What stands as an index or is compared with one, and on which axis."""
+    """Iterate over expressions used as an index or compared with one, with their axes."""
     for node in sp.preorder_traversal(right):
         if is_access(node):
             yield from ((place, Axis(name_of(node), n)) for n, place in enumerate(indices_of(node)))

@@ -1,8 +1,8 @@
-"""Jacobians in numbers, from the formula: only the entries that can be nonzero are ever computed.
+"""Sparse Jacobians in numbers, from the formula: only entries that can be nonzero are computed.
 
-Comes in: ∂out[o]/∂x[p] as a formula with deltas. Goes out: `Triplets` (row, column, value), rows numbering
-the outputs and columns the inputs, both row by row. Where the entries are follows from the deltas and conditions alone
-(`symgrad.numeric.jacobian_places`): it is laid out once for a formula and its sizes; the values are computed anew.
+Comes in: ∂out[o]/∂x[p] as a formula with deltas. Goes out: `Triplets` (row, column, value); rows number the outputs and
+columns the inputs, both row-major. Positions follow from deltas and conditions (`symgrad.numeric.jacobian_places`), and
+are cached by formula and sizes; values are computed each time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from symgrad.numeric.jacobian_places import (
     enumerated,
     length,
     parts_of,
-    ravelled,
+    ravel_indices,
     solve_deltas,
     tuples,
 )
@@ -46,28 +46,28 @@ from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
 LARGEST_STEP = 4_000_000
-"""Entries of the largest Jacobian of one step whose terms are measured."""
+"""The most entries of a step's Jacobian whose terms are summed by absolute value."""
 
 Entries = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
-"""How entries are evaluated: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
+"""Evaluates entries: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
 
 
 Filled = tuple[Array, Array, Array]
 """Rows, columns and values of one term."""
 
 MOST_PLACES = 20_000_000
-"""Entries of a sparse Jacobian that one of its terms may fill."""
+"""The most entries of one term of a sparse Jacobian."""
 MOST_KEPT = 1_000_000
-"""Rows and columns of the largest Jacobian of which is kept where its entries are."""
+"""The most rows and columns of a Jacobian whose positions are cached."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a product can be nonzero: rows and columns on a grid of ``shape`` along ``axes``, to which they broadcast.
+    """The positions of a product: rows and columns that broadcast to a grid of ``shape`` along ``axes``.
 
-    ``axes`` are free indices, and for each part whose conditions were tried one index that numbers its tuples: the
-    indices of the part are then read from ``known``, as ``named`` says. ``in_order``: row by row, and within each row
-    column by column, with as many entries in each.
+    ``axes`` are free indices, and one index for the tuples of each enumerated part; the indices of such a part are read
+    from the arrays ``known``, as ``named`` maps them. ``in_order``: sorted by rows and columns, with equally many
+    entries in each row.
     """
 
     axes: tuple[Index, ...]
@@ -81,13 +81,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Layer:
-    """Terms that fill the same places, and what each is worth there."""
+    """Terms with the same positions."""
 
     laid: Layout
     terms: tuple[Expr, ...]
 
     def filled(self, values: Values, entries: Entries) -> Filled:
-        """Rows, columns and values of the terms' sum."""
+        """Return rows, columns and values of the sum of the terms."""
         arrays = values.with_arrays(self.laid.known).arrays if self.laid.known else values.arrays
         sizes = {**values.sizes, **{axis.size: n for axis, n in zip(self.laid.axes, self.laid.shape, strict=True)}}
         found = []
@@ -101,7 +101,7 @@ class Layer:
 
 
 def layers(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values) -> Sequence[Layer]:
-    """The layers of a formula: kept where they follow from the sizes and are not large."""
+    """Return the layers of a formula, cached if they depend on sizes alone and are not large."""
     outer, inner = tuple(outer), tuple(inner)
     if reads_data_positions(formula) or max(length(outer, values.sizes), length(inner, values.sizes)) > MOST_KEPT:
         return _layers_of(outer, inner, formula, values.sizes, values.arrays)
@@ -110,13 +110,13 @@ def layers(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values
 
 @lru_cache(maxsize=1024)
 def reads_data_positions(formula: Expr) -> bool:
-    """Whether entries of tensors say where something is."""
+    """Whether deltas read entries of tensors."""
     return any(is_delta(f) and any(accesses(f)) for term in _terms(formula) for f in sp.Mul.make_args(term))
 
 
 @lru_cache(maxsize=1024)
 def _terms(formula: Expr) -> tuple[Expr, ...]:
-    """The products that deltas tell apart."""
+    """Return the products of a formula with different deltas."""
     return tuple(term for term in over_terms(formula, is_delta) if term != 0)
 
 
@@ -124,14 +124,14 @@ def _terms(formula: Expr) -> tuple[Expr, ...]:
 def _kept(
     outer: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr, sizes: tuple[tuple[Size, int], ...]
 ) -> Sequence[Layer]:
-    """`_layers_of`, made once."""
+    """Return `_layers_of`, cached."""
     return _layers_of(outer, inner, formula, dict(sizes), {})
 
 
 def _layers_of(
     outer: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array]
 ) -> Sequence[Layer]:
-    """The terms of a formula, those that fill the same places together."""
+    """Group the terms of a formula by their positions."""
     groups: dict[Any, list[Placed]] = {}
     for term in _terms(formula):
         at = solve_deltas(term, outer, inner)
@@ -146,7 +146,7 @@ def _layers_of(
 def rows_and_columns(
     parts: Sequence[Part], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes, arrays: Mapping[str, Array]
 ) -> Layout:
-    """The rows and columns that a product fills; raises `InputError` where they would be too many."""
+    """Return the positions of a product; raise `InputError` if there are too many."""
     every = (*outer, *inner)
     free = sorted((i for part in parts if not part.conditions for i in part.free), key=every.index)
     along: list[tuple[Index, int]] = [(i, number(i.size, sizes)) for i in free]
@@ -171,14 +171,14 @@ def rows_and_columns(
     check_grid(shape, MOST_PLACES)
     spread = {i: array.reshape([array.size if a == axis else 1 for a in axes]) for i, (axis, array) in numbers.items()}
     place = {i: e for part in parts for i, e in part.place.items()}
-    rows, columns = (ravelled(side, place, spread, sizes, arrays) for side in (outer, inner))
+    rows, columns = (ravel_indices(side, place, spread, sizes, arrays) for side in (outer, inner))
     in_order = not named and all(i in free for i in outer)
     in_order = in_order and all(i in free or free_indices(place[i]) <= set(outer) for i in inner)
     return Layout(axes, shape, rows, columns, known, named, in_order)
 
 
 def merged_terms(filled: Sequence[Filled]) -> list[Filled]:
-    """Several terms, those that fill the same places as one: what cancels among them takes nothing else with it."""
+    """Merge terms with the same positions by a compensated sum, so that cancellation loses no digits."""
     groups: list[list[Filled]] = []
     for term in filled:
         same = (group for group in groups if all(map(np.array_equal, group[0][:2], term[:2])))
@@ -192,7 +192,7 @@ def merged_terms(filled: Sequence[Filled]) -> list[Filled]:
 def sparse_jacobian(
     outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, entries: Entries = evaluate
 ) -> Triplets:
-    """Every entry of ``formula`` that its deltas and index conditions allow: numbers, or symbols by ``entries``."""
+    """Return the entries of ``formula`` in its sparsity pattern: numbers, or symbols by ``entries``."""
     shape = length(outer, values.sizes), length(inner, values.sizes)
     found = layers(outer, inner, formula, values)
     filled = merged_terms([layer.filled(values, entries) for layer in found])
@@ -207,10 +207,10 @@ def sparse_jacobian(
 
 
 def chain_jacobian(program: Program, wanted: str, values: Values, terms: bool = False) -> Any:
-    """The whole Jacobian as a product of the steps' sparse Jacobians, added over the ways through the program.
+    """Return the Jacobian of the whole program as the product of the steps' sparse Jacobians, summed over all paths.
 
-    From the output back, or from the input on where that has fewer entries: what is carried is as narrow as that end.
-    With ``terms``, how large the terms are that each entry adds up, signs left out.
+    The product starts at the smaller of output and input. With ``terms``, return the sum of absolute terms of each
+    entry instead.
     """
     from scipy import sparse
 
@@ -238,11 +238,10 @@ def chain_jacobian(program: Program, wanted: str, values: Values, terms: bool = 
 def term_sizes(
     program: Program, wanted: Sequence[str], values: Values, weights: Array, within: bool = False
 ) -> Mapping[str, Array | None]:
-    """How large the terms are that vᵀJ by each of ``wanted`` adds up, signs left out: what rounding is measured by.
+    """Return the sum of absolute terms of vᵀJ for each of ``wanted``, by which rounding is judged.
 
-    With ``within``, those inside the entries of each step's Jacobian, too: what may be rounding, not what is lost.
-
-    None where a step on the way has too many entries for that, or one that is not finite.
+    With ``within``, terms inside the entries of each step's Jacobian are counted, too. A value is None if a step has
+    too many entries, or one that is not finite.
     """
     reached = flowing(program, wanted)
 
@@ -269,13 +268,13 @@ def term_sizes(
 
 
 def if_finite(array: Array) -> Array | None:
-    """An array of finite numbers; None for another one."""
+    """Return the array if all its numbers are finite, else None."""
     return array if np.isfinite(array).all() else None
 
 
 @lru_cache(maxsize=1024)
 def terms_of(formula: Expr) -> Expr:
-    """How large the terms are that a formula adds up: each sum with its terms' signs left out.
+    """Return the formula with every sum replaced by the sum of absolute terms.
 
     ``s[i]·(w[p] − Σ_j s[j]·w[j])`` becomes ``|s[i]|·(|w[p]| + Σ_j |s[j]|·|w[j]|)``.
     """

@@ -1,9 +1,9 @@
-"""Index equations on entries that are no floats: x[0,1] as SymPy has it, and numbers with many digits of mpmath's.
+"""Evaluate index equations on SymPy symbols x[0,1], and in high precision with mpmath.
 
-Comes in: an equation or a formula, and the shapes of the tensors that it reads; or a program with its numbers in
-float64, which are taken as they stand. Goes out: object arrays of SymPy expressions, from which explicit Jacobians are
-filled, all entries at once; what the program's equations, and those derived from them, come to with many digits. What
-is undefined there, or takes too long, raises `TooLong`.
+Comes in: an equation or a formula, and the shapes of the tensors that it reads; or a program with float64 values, which
+are taken as exact. Goes out: object arrays of SymPy expressions, all entries at once, for explicit Jacobians; values of
+the program's equations, and of those derived from them, with many digits. `TooLong` is raised for undefined values and
+for evaluations that would take too long.
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ from symgrad.shapes import Size
 
 
 def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
-    """The entries that ``equation`` defines, as SymPy expressions in the entries of the tensors it reads.
+    """Return the entries that ``equation`` defines, as SymPy expressions in entries of the tensors it reads.
 
-    Integers that the forward pass found (names with a dot) are put in as numbers, and so are positions that say
-    which entry is read.
+    Integers from the forward pass (names with a dot) and positions that select entries are substituted as numbers.
     """
     try:
         whole = Equation(equation.axes, with_position_names(equation.right))
-        return in_symbols([whole], Values(arrays, sizes), SYMBOLS)[0]
+        return evaluate_in_symbols([whole], Values(arrays, sizes), SYMBOLS)[0]
     except TooLarge as error:
         check_grid(error.shape, 1)
         raise
@@ -56,8 +55,8 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
         raise InputError("this divides by 0 at these sizes", hints=("numbers instead of symbols",)) from None
 
 
-def in_symbols(equations: Sequence[Equation], values: Values, care: Care) -> list[Array]:
-    """What ``equations`` define, in names of the entries that are read: only those are made."""
+def evaluate_in_symbols(equations: Sequence[Equation], values: Values, care: Care) -> list[Array]:
+    """Return the arrays that ``equations`` define, in symbols for the entries that they read."""
     read: dict[str, Array] = {}
     for name in {name for equation in equations for name in names_read(equation.right)}:
         held = values[name.removeprefix("·")]
@@ -69,18 +68,18 @@ def in_symbols(equations: Sequence[Equation], values: Values, care: Care) -> lis
     return [np.asarray(np.frompyfunc(as_expression, 1, 1)(a), dtype=object).reshape(a.shape) for a in found]
 
 
-def written_out_at(asked: Iterable[tuple[Expr, Mapping[Index, int]]], values: Values) -> list[Expr]:
-    """Expressions at numbered places, in one plan: sums written out, and what says which entry is meant as numbers."""
+def write_out_at(asked: Iterable[tuple[Expr, Mapping[Index, int]]], values: Values) -> list[Expr]:
+    """Return expressions at given positions, by one plan, with sums written out and index expressions as numbers."""
     one, equations = dict[Index, Index](), []
     for expression, places in asked:
         one |= {index: fresh(index.name, sp.S.One) for index in places if index not in one}
         right = with_position_names(expression, counting=True).xreplace({i: one[i] + n for i, n in places.items()})
         equations.append(Equation(tuple(one[index] for index in places), right))
-    return [found.reshape(-1)[0] for found in in_symbols(equations, values, FORMULA)]
+    return [found.reshape(-1)[0] for found in evaluate_in_symbols(equations, values, FORMULA)]
 
 
 def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, dense: bool) -> Any:
-    """The explicit SymPy matrix of a formula, filled by index arithmetic; a sparse one unless ``dense``."""
+    """Return the explicit SymPy matrix of a formula, filled by index arithmetic; a sparse one unless ``dense``."""
     found = sparse_jacobian(outer, inner, formula, values, evaluate_symbols)
     rows: dict[int, dict[int, Expr]] = {}
     columns, entries = found.columns.tolist(), found.values.tolist()
@@ -100,9 +99,9 @@ def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr,
 
 
 def with_position_names(expression: Expr, counting: bool = False) -> Expr:
-    """x[n[k]] with the positions called ·n, and those of positions: they are looked up, not shown.
+    """Rename n in x[n[k]] to ·n, so that positions are evaluated to numbers and not kept as symbols.
 
-    If ``counting``, those in δ and in the numbers of entries, too.
+    With ``counting``, also rename tensors in δ and in row-major entry numbers.
     """
 
     def entry(node: Expr) -> Expr | None:
@@ -121,32 +120,32 @@ def with_position_names(expression: Expr, counting: bool = False) -> Expr:
 
 
 def reads_positions(formula: Expr) -> bool:
-    """Whether entries of tensors say where something is: their numbers are then asked for, by symbols, too."""
+    """Whether a formula reads tensors as positions; their numbers are then needed, even for symbols."""
     return reads_data_positions(formula) or with_position_names(formula) != formula
 
 
 def as_expression(value: Any) -> Expr:
-    """A number or expression as SymPy has it."""
+    """Return a number or expression as a SymPy expression."""
     return sp.sympify(value, strict=True)
 
 
 def entry_function(function: Any, count: int) -> Any:
-    """A SymPy function on object arrays, entry by entry."""
+    """Return a SymPy function that is applied elementwise to object arrays."""
     return np.frompyfunc(lambda *values: function(*(as_expression(v) for v in values)), count, 1)
 
 
 def symbolic_relation(kind: Any) -> Any:
-    """A condition about entries stays one."""
+    """Return a relation that gives symbolic conditions, elementwise."""
     return entry_function(lambda *sides: Bracket(kind(*sides)), 2)
 
 
 def symbol_of(node: Expr) -> Any:
-    """A constant as SymPy has it; whole ones may be places."""
+    """Return a constant as a SymPy number, or as an int, since integers may be positions."""
     return int(node) if node.is_Integer else node
 
 
 def symbolic_power(base: Any, exponent: Any) -> Any:
-    """A power; raises `ZeroDivisionError` where numbers of sizes divide by 0, which entries of tensors may."""
+    """Return an elementwise power; raise `ZeroDivisionError` if plain integers, which come from sizes, divide by 0."""
     whole, powers = (np.asarray(side, dtype=object).flat for side in (base, exponent))
     if any(type(e) is int and not e for e in whole) and any(type(e) is int and e < 0 for e in powers):
         raise ZeroDivisionError
@@ -154,11 +153,11 @@ def symbolic_power(base: Any, exponent: Any) -> Any:
 
 
 position_integer = lru_cache(maxsize=2048)(sp.Integer)
-"""A position as SymPy has it: entries of one tensor stand at the same ones."""
+"""A position as a SymPy integer, cached: entries of all tensors share them."""
 
 
 def named_entry(name: str, *shape: int) -> Any:
-    """``name[0,1]`` for the number of an entry, counted from 1; nothing for 0."""
+    """Return a function from an entry's number, counted from 1, to the symbol ``name[0,1]``; 0 stays 0."""
 
     def entry(number: int) -> Expr:
         return access(name, list(map(position_integer, np.unravel_index(number - 1, shape)))) if number else sp.S.Zero
@@ -170,28 +169,28 @@ SYMBOLS = Care(field=Field(symbol_of, symbolic_power, entry_function, symbolic_r
 FORMULA = Care(
     field=Field(symbol_of, entry_function(sp.Pow, 2), entry_function, symbolic_relation, named_entry, every=True)
 )
-"""What is shown: functions of indices stay formulas, too."""
+"""For formulas that are printed: functions of indices are kept symbolic, too."""
 
 
 LARGEST, USUAL = 600_000, 500
-"""Terms of all sums of a program, over how many times more digits than `USUAL` they have: more take over a second."""
+"""The budget of terms of all sums of a program at `USUAL` digits, about a second; less for more digits."""
 
 FUNCTION = 60
-"""Terms that an entry of a function counts for, and with n times `USUAL` digits n² times as many: exp of 5,000 digits
-takes mpmath 12 ms, exp of 200,000 takes it 17 s."""
+"""The cost of a function of one entry in terms, times n² for n times `USUAL` digits: exp takes mpmath 12 ms with 5,000
+digits and 17 s with 200,000."""
 
 CHOSEN = "≈"
 
 LAST = 10
-"""So many of the last digits may be rounding."""
+"""The number of last digits that may be wrong by rounding."""
 
 
 class TooLong(Exception):
-    """This has no number with many digits, or takes too long to be worked out so."""
+    """Raised when a value has no number in high precision, or takes too long."""
 
 
 class ManyDigits:
-    """A forward pass with so many ``digits``, and equations at it."""
+    """A forward pass with a given number of ``digits``, and equations evaluated at it."""
 
     def __init__(self, program: Program, values: Values, digits: int) -> None:
         self.program, self.digits, self.sizes = program, digits, values.sizes
@@ -206,7 +205,7 @@ class ManyDigits:
         self._compute(program, program.steps)
 
     def _compute(self, program: Program, steps: Sequence[Apply]) -> None:
-        """Have some steps of a program computed; of forward ones guards against 0 let pass."""
+        """Compute steps of a program; in forward steps, guards against 0 are taken as true."""
         for step in steps:
             guards = not isinstance(step.op, VectorProduct)
             first, *others = (self._evaluated(*of, guards) for of in forms_of(step, standard(step, program)))
@@ -214,11 +213,11 @@ class ManyDigits:
                 self.arrays[step.result.name] = sum(others, first)
 
     def of(self, equation: Equation) -> Array:
-        """What an equation about the program comes to."""
+        """Return the value of an equation that reads the program's tensors."""
         return self._made(equation, self.arrays, self.sizes)
 
     def pulled(self, seed: Array, names: Sequence[str]) -> Mapping[str, Array]:
-        """What comes back to every tensor between ``names`` and the output, for weights ``seed``."""
+        """Return the cotangents of all tensors between ``names`` and the output, for the ``seed``."""
         try:
             found = back(self.program, names)
         except SymgradError as error:
@@ -228,7 +227,7 @@ class ManyDigits:
         return {name: self.arrays[str(own)] for name, own in found.cotangents.items()}
 
     def _evaluated(self, equation: Equation, form: Standard, guards: bool) -> Array:
-        """A local equation. Which entry is the largest floats have chosen; ``guards`` against 0 let pass."""
+        """Evaluate a local equation. Extremes are chosen as in floats; with ``guards``, ≠ 0 is taken as true."""
         arrays, sizes = read_by(form, Values(self.arrays, self.sizes))
         asked = [b for b in equation.right.atoms(Bracket) if OUT in map(name_of, accesses(b))]
         renamed = {name: CHOSEN + name for name in form.names}
@@ -239,7 +238,7 @@ class ManyDigits:
         return self._made(replace(equation, right=right), {**arrays, **floats}, sizes)
 
     def _spend(self, work: float) -> None:
-        """Count so many terms, before they are formed."""
+        """Subtract ``work`` terms from the budget; raise `TooLong` if it is used up."""
         self.left -= work
         if self.left < 0:
             raise TooLong
@@ -247,7 +246,7 @@ class ManyDigits:
     def _made(self, equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
         if not arrays.keys() >= set(names_read(equation.right)):
             raise TooLong  # an equation that its own result solves
-        self._spend(count_of_terms(equation, sizes))
+        self._spend(count_written_terms(equation, sizes))
         used = {name: arrays[name] for name in names_read(equation.right)}
         try:
             with mpmath.workdps(self.digits), np.errstate(all="ignore"):
@@ -261,14 +260,14 @@ class ManyDigits:
         return whole
 
 
-def count_of_terms(equation: Equation, sizes: Mapping[Size, int]) -> int:
-    """How many terms are formed for an equation, written out."""
+def count_written_terms(equation: Equation, sizes: Mapping[Size, int]) -> int:
+    """Return the number of terms of an equation when its sums are written out."""
     indices = {*equation.axes, *bound_indices(equation.right)}
     return math.prod(number(index.size, sizes) for index in indices)
 
 
 def with_many_digits(array: Array) -> Array:
-    """The numbers of an array as mpmath has them: every float64 exactly."""
+    """Return the array with mpmath numbers; every float64 is converted exactly."""
     entries = np.asarray(array, dtype=object)
     return np.asarray(np.frompyfunc(mpmath.mpmathify, 1, 1)(entries), dtype=object).reshape(entries.shape)
 
@@ -276,7 +275,7 @@ def with_many_digits(array: Array) -> Array:
 class Digits:
     """mpmath's numbers and functions.
 
-    ``asked`` is how many digits tell a function's value from its limit: 1 − tanh(100) is 2.8e-87.
+    ``asked`` is the number of digits needed to distinguish a function's value from its limit: 1 − tanh(100) is 2.8e-87.
     """
 
     def __init__(self, spend: Callable[[float], None]) -> None:
@@ -284,7 +283,7 @@ class Digits:
         self.care = Care(field=Field(self.number, self.power, self.function, mpmath_relation))
 
     def number(self, node: Expr) -> Any:
-        """A constant."""
+        """Return a constant as an int or an mpmath number."""
         if node.is_Integer:
             return int(node)
         if not node.is_extended_real:
@@ -294,12 +293,12 @@ class Digits:
         return mpmath.mpf(node._to_mpmath(mpmath.mp.prec))
 
     def power(self, base: Any, exponent: Any) -> Any:
-        """A power, whose cost counts unless it is a whole one."""
+        """Return an elementwise power; its cost is counted unless exponents are integers."""
         power = np.frompyfunc(mpmath.power, 2, 1)
         return power(base, exponent) if are_integers(exponent) else self.counted(power, base, exponent)
 
     def counted(self, function: Any, *arrays: Array) -> Any:
-        """A function of entries that takes long; of e¹⁰⁰⁰ it needs the digits in front of the point, too."""
+        """Apply an expensive function and count its cost; e¹⁰⁰⁰ also needs the digits in front of the point."""
         entries, own = math.prod(np.broadcast_shapes(*map(np.shape, arrays))), max(1, mpmath.mp.dps / USUAL)
         sizes = (abs(entry) for array in arrays for entry in np.asarray(array, dtype=object).flat)
         front = max((mpmath.mag(size) * math.log10(2) for size in sizes if 0 < size < mpmath.inf), default=0)
@@ -307,12 +306,12 @@ class Digits:
         return function(*arrays)
 
     def function(self, function: Any, count: int) -> Any:
-        """A function of entries."""
+        """Return an elementwise function."""
         called = partial(self.counted, mpmath_function(function, count))
         return partial(self.measured, SATURATING[function], called) if function in SATURATING else called
 
     def measured(self, power: int, function: Any, array: Array) -> Any:
-        """A function that comes close to a limit."""
+        """Apply a saturating function, and note the digits that distinguish its value from its limit."""
         far = max((abs(float(entry)) for entry in np.asarray(array, dtype=object).flat), default=0.0)
         self.asked = max(self.asked, math.ceil(min(far**power, 1e9)))
         return function(array)
@@ -321,21 +320,21 @@ class Digits:
 SATURATING: dict[Any, int] = {
     sp.exp: 1, sp.tanh: 1, sp.cosh: 1, sp.sinh: 1, sigmoid: 1, softplus: 1, sp.erf: 2, sp.erfc: 2, log_ndtr: 2,
 }  # fmt: skip
-"""Functions whose values, or those of 1 plus them, come close to a limit, as e to a power of their argument does."""
+"""Functions f for which f or 1 + f approaches a limit like e^(−x^n), with n."""
 
 
 def are_integers(exponent: Any) -> bool:
-    """Whether all exponents are whole numbers of Python's."""
+    """Whether all exponents are Python integers."""
     return all(isinstance(entry, int) for entry in np.asarray(exponent, dtype=object).flat)
 
 
 def mpmath_relation(kind: Any) -> Any:
-    """A relation between entries."""
+    """Return an elementwise relation."""
     return partial(relation_but_for_rounding, FUNCTIONS[RELATIONS[kind]])
 
 
 def relation_but_for_rounding(relation: Callable[[Any, Any], Any], one: Array, other: Array) -> Array:
-    """Where a relation holds between numbers, taken as equal where no more than rounding is between them."""
+    """Return where a relation holds, with numbers that differ only by rounding taken as equal."""
     close = partial(mpmath.almosteq, rel_eps=mpmath.mpf(10) ** (LAST - mpmath.mp.dps), abs_eps=0)
     equal = np.asarray(np.frompyfunc(close, 2, 1)(one, other), dtype=bool)
     return np.asarray(relation(one, np.where(equal, one, other)))
@@ -343,7 +342,7 @@ def relation_but_for_rounding(relation: Callable[[Any, Any], Any], one: Array, o
 
 @lru_cache(maxsize=512)
 def mpmath_function(function: Any, count: int) -> Any:
-    """A function of SymPy's by mpmath, entry by entry."""
+    """Return a SymPy function evaluated elementwise by mpmath."""
     letters = sp.symbols(f"x:{count}", real=True)
     stable = isinstance(function, type) and issubclass(function, Stable)
     formula = function.definition(*letters) if stable else function(*letters)

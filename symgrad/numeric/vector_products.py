@@ -1,9 +1,9 @@
-"""The derived sweeps in numbers: vᵀJ and Ju of a whole program, step by step, J never formed.
+"""vᵀJ and Ju of a whole program in numbers, step by step, without forming J.
 
-Comes in: a program, its forward values, seeds or tangents. Goes out: one array per tensor that is asked for. Each step
-evaluates the pullback that was derived once for its operation, ranks and options; one that nobody derived is a black
-box, which has its own. Whoever goes through a step again and again asks for its pullback as a plan: `prepared` has
-it lowered, or None where it has to be done step by step: exact numbers, values at the edges, arrays that would not fit.
+Comes in: a program, its forward values, seeds or tangents. Goes out: one array for each requested tensor. Each step
+evaluates the pullback derived for its operation, ranks and options; an opaque step has torch's. For repeated sweeps
+`prepared` lowers a step's pullback to a plan, or returns None if it must be evaluated as above: for exact numbers,
+extreme values, and arrays that would not fit.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from symgrad.lowering import Plan
 from symgrad.lowering.arrays import Engine, is_rational
 from symgrad.lowering.graph import TAME, NoPlan
 from symgrad.numeric.exact import Array, all_tame, is_exact, is_finite, plus
-from symgrad.numeric.forward_pass import Values, compute, evaluated, read_by, with_numbers_read
-from symgrad.numeric.playing import asked_of, evaluate, in_type, plan_for
+from symgrad.numeric.forward_pass import Values, compute, evaluated, read_by, with_constants_as_tensors
+from symgrad.numeric.playing import evaluate, integers_or_floats, plan_for, plan_key
 from symgrad.ops import entry_of
 from symgrad.program import Apply, Program, Pushforward
 from symgrad.shapes import Size
@@ -40,13 +40,13 @@ from symgrad.shapes import Size
 Read = tuple[Standard, Mapping[str, Array], Mapping[Size, int]]
 """A step in standard terms, and the arrays and sizes that its equations read."""
 Hook = Callable[[Apply, int, Array, Array], Array | None]
-"""Told of a step, a place among its arguments, the cotangent that came in and what goes out; may return another."""
+"""Called with a step, the place of an argument, the cotangent and the pullback's result, which it may replace."""
 Event = tuple[Apply, int, Array, Array]
-"""What a hook is told."""
+"""The arguments of a hook."""
 
 
 def read(step: Apply, program: Program, values: Values) -> Read:
-    """What the equations of a step read."""
+    """Return a step in standard terms, and the arrays and sizes that its equations read."""
     form = standard(step, program)
     return form, *read_by(form, values)
 
@@ -54,9 +54,9 @@ def read(step: Apply, program: Program, values: Values) -> Read:
 def pull_step(
     step: Apply, program: Program, values: Values, cotangent: Array, wanted: Sequence[int], known: Read | None = None
 ) -> dict[int, Array]:
-    """vᵀJ of one step by each of the ``wanted`` positions among its arguments; ``known`` is what it reads.
+    """Return vᵀJ of one step with respect to the arguments at the ``wanted`` places; ``known`` caches `read`.
 
-    What is 0 whatever the numbers is still no number beside one that is not finite.
+    A pullback that is identically 0 gives NaN for a cotangent or output that is not finite.
     """
     form, arrays, sizes = known or read(step, program, values)
     found = {}
@@ -70,20 +70,20 @@ def pull_step(
 
 
 def _unfolded(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
-    """vᵀJ of one step with nothing folded away that is 0 at these sizes and constants."""
-    form, numbers = with_numbers_read(step, program, values)
+    """Return vᵀJ of one step by the general equation, without simplifications for these sizes and constants."""
+    form, numbers = with_constants_as_tensors(step, program, values)
     return evaluated(local_pullback(form.key, place), form, values, {SEED: cotangent, **numbers})
 
 
 Taken = Callable[[str, Array], None]
-"""What is given each cotangent by name, as soon as nothing more is added to it."""
+"""Receives each cotangent by name, as soon as it is complete."""
 
 
 @dataclass(eq=False)
 class Pull:
-    """A sweep back to ``wanted``, for as many seeds as are given: what a step reads is asked once.
+    """A reverse sweep to ``wanted``, for any number of seeds; arrays that steps read are looked up once.
 
-    ``boxes`` are the steps that nobody derived, by the names of their results; ``hook`` is told of all others.
+    ``boxes`` are the opaque steps by the names of their results; ``hook`` is called for all others.
     """
 
     program: Program
@@ -95,22 +95,22 @@ class Pull:
 
     @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:
-        """Where among the arguments of each step anything flows back, by the name of its result."""
+        """The places of arguments with a gradient of each step, by the name of its result."""
         reached = flowing(self.program, self.wanted)
         return {step.result.name: found for step in self.program.steps if (found := flowing_places(step, reached))}
 
     @cached_property
     def steps(self) -> tuple[Apply, ...]:
-        """The steps that are pulled through."""
+        """The steps of the sweep."""
         return tuple(step for step in self.program.steps if step.result.name in self.places)
 
     def steps_of(self, step: Apply) -> tuple[Apply, ...]:
-        """The steps that are pulled through together with one."""
+        """Return the steps that are evaluated together with one step."""
         return (step,)
 
     @cached_property
     def stations(self) -> tuple[Apply, ...]:
-        """Those steps, and one for every tensor that none of them makes, before the first that reads it."""
+        """The steps of the sweep, and a placeholder before the first reader of every tensor that no step computes."""
         found: dict[str, Apply] = {}
         for step in self.steps:
             for name in (name for own in self.steps_of(step) for name in own.tensors):
@@ -119,9 +119,9 @@ class Pull:
         return tuple(found.values())
 
     def back(self, seeds: Mapping[str, Array], every: bool = False, taken: Taken | None = None) -> dict[str, Array]:
-        """vᵀJ for each of ``wanted``; with ``every``, of each tensor on the way: else what reached it is let go.
+        """Return vᵀJ for each of ``wanted``; with ``every``, for each tensor of the sweep.
 
-        ``taken`` is given each as soon as nothing more is added to it, and then it is let go, too.
+        Other cotangents are freed early. With ``taken``, each result is passed to it when complete, and then freed.
         """
         carried, found = {name: np.asarray(seed) for name, seed in seeds.items()}, dict[str, Array]()
         waiting, taken = dict.fromkeys(self.wanted), taken or found.__setitem__
@@ -138,11 +138,11 @@ class Pull:
         return found if every else {name: found[name] for name in self.wanted if name in found}
 
     def call(self, step: Apply, cotangent: Array) -> Iterable[tuple[str, Array]]:
-        """What a step sends back to each of its arguments."""
+        """Iterate over the contributions of a step to the cotangents of its arguments."""
         return ((str(step.arguments[place]), part) for _, place, _, part in self.through(step, cotangent))
 
     def through(self, step: Apply, cotangent: Array) -> Iterator[Event]:
-        """The same place by place, as the hook has it."""
+        """Iterate over the events of a step's pullbacks, after the hook."""
         name, places = step.result.name, self.places.get(step.result.name, ())
         if places and name in self.boxes:
             for place, part in self.boxes[name].pull(cotangent, places).items():
@@ -153,7 +153,7 @@ class Pull:
                 yield step, place, cotangent, part if other is None else other
 
     def pulled(self, step: Apply, cotangent: Array, places: Sequence[int]) -> Mapping[int, Array]:
-        """By the derived equations."""
+        """Return the pullbacks of a step by the derived equations."""
         name = step.result.name
         if name not in self.known:
             self.known[name] = read(step, self.program, self.values)
@@ -163,13 +163,13 @@ class Pull:
 def numeric_pullback(
     program: Program, values: Values, seed: Array, wanted: Sequence[str], seen: Hook | None = None
 ) -> Mapping[str, Array]:
-    """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back; ``seen`` may watch or change."""
+    """Return vᵀJ for each of ``wanted`` by the derived local pullbacks; the hook ``seen`` may watch or change them."""
     return Pull(program, values, wanted, hook=seen).back({program.output: seed})
 
 
 @lru_cache(maxsize=64)
 def pushed(program: Program, names: tuple[str, ...], ends: tuple[str, ...]) -> Push:
-    """`calculus.push`, made once."""
+    """Return `calculus.push`, cached."""
     return push(program, names, ends=ends)
 
 
@@ -180,7 +180,7 @@ def push_values(
     ends: Sequence[str] = (),
     boxes: Mapping[str, Any] | None = None,
 ) -> tuple[Push, Values]:
-    """`calculus.push` for some changes, and the numbers of its steps beside ``values``; those of ``boxes`` by torch."""
+    """Return `calculus.push` for some tangents, and the values of its steps; those of opaque steps are torch's."""
     found = pushed(program, tuple(tangents), tuple(ends))
     known: Any = values.with_arrays({own: tangents[name] for name, own in found.directions.items()}).arrays
     whole = replace(found.program, sizes=values.sizes)
@@ -201,23 +201,23 @@ def push_numbers(
     ends: Sequence[str],
     boxes: Mapping[str, Any] | None = None,
 ) -> list[Array]:
-    """Ju for each of ``ends``."""
+    """Return Ju for each of ``ends``."""
     found, known = push_values(program, values, tangents, ends, boxes)
     nothing = (np.zeros(np.shape(values[end]), np.int64) for end in ends)
     return [known[found.tangents[n]] if n in found.tangents else zeros for n, zeros in zip(ends, nothing, strict=True)]
 
 
 def numeric_pushforward(program: Program, values: Values, wanted: str, tangent: Array) -> Array:
-    """J·u for a change u of one input."""
+    """Return J·u for a tangent u of one input."""
     return push_numbers(program, values, {wanted: tangent}, (program.output,))[0]
 
 
 def prepared(
     step: Apply, program: Program, values: Values, wanted: Sequence[int], held: MutableMapping[str, Array], on: Engine
 ) -> tuple[Plan, list[str]] | None:
-    """The plan of a step's pullback, and which tensor each of its inputs is, or `SEED`.
+    """Return the plan of a step's pullback, and the tensor of each of its inputs (or `SEED`); None if there is no plan.
 
-    ``held`` are forward values in the type in which they are computed with.
+    ``held`` caches forward values in the dtype of the computation.
     """
     form, given, sizes = read(step, program, values)
     equations = tuple(local_pullback(form.key, place) for place in wanted)
@@ -226,20 +226,20 @@ def prepared(
         return None
     for own in names:
         if form.names[own] not in held:
-            held[form.names[own]] = in_type(given[own])
+            held[form.names[own]] = integers_or_floats(given[own])
     arrays = {own: held[form.names[own]] for own in names}
     if not all(map(all_tame, arrays.values())):
         return None
     seed = np.broadcast_to(0.0, np.shape(values[step.result.name]))
     try:
-        plan = plan_for(replace(asked_of(equations, {**arrays, SEED: seed}, sizes, TAME), engine=on))
+        plan = plan_for(replace(plan_key(equations, {**arrays, SEED: seed}, sizes, TAME), engine=on))
     except NoPlan:
         return None
     return plan, [form.names.get(own, SEED) for own in plan.inputs]
 
 
 def stays_exact(equation: Equation, arrays: Mapping[str, Array]) -> bool:
-    """Whether an equation would be computed in fractions, beside a seed in floats."""
+    """Whether an equation would be computed in fractions although the seed is in floats."""
     names = names_read(equation.right)
     if SEED in names:
         return False

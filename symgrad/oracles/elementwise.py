@@ -23,7 +23,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantia
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of, number
 from symgrad.lowering.choices import masks_apart
 from symgrad.numeric.exact import Array, as_float, is_finite
-from symgrad.numeric.forward_pass import Values, lost_a_tensor, with_numbers_read
+from symgrad.numeric.forward_pass import Values, has_lost_tensor, with_constants_as_tensors
 from symgrad.ops import is_data_argument
 from symgrad.oracles.evaluators import DIGITS, EvaluationPoint, describe_gap, relation_holds, shorten_power, size_note
 from symgrad.program import Apply, Program
@@ -72,7 +72,7 @@ class Elementwise:
             self.entries[tensor.name] = np.full(self.values[tensor.name].shape, None, dtype=object)
         for step in program.steps:
             self.entries[step.result.name] = self._explicit(step.result.name, definition(step, program))
-            if lost_a_tensor(step, program):
+            if has_lost_tensor(step, program):
                 self._unfold(step)
 
     def _symbol(self, name: str, at: tuple[int, ...]) -> Expr:
@@ -106,7 +106,7 @@ class Elementwise:
 
     def _unfold(self, step: Apply) -> None:
         """Of a step in which a number has left nothing of a tensor, 0·x say, note what its entries are made of."""
-        form, numbers = with_numbers_read(step, self.program, self.values)
+        form, numbers = with_constants_as_tensors(step, self.program, self.values)
         equation = instantiate(derive_local(form.key).equation, form.names, form.sizes)
         own, self.values = self.values, self.values.with_arrays(numbers)
         for at in np.ndindex(*self.entries[step.result.name].shape):

@@ -28,7 +28,7 @@ from symgrad.language.trees import read_form
 from symgrad.notation.tree import Binary, Dots, Name, SyntaxNode, walk
 from symgrad.numeric import Array, as_float
 from symgrad.numeric.exact import MOST_BITS, all_tame
-from symgrad.numeric.playing import in_type
+from symgrad.numeric.playing import integers_or_floats
 
 Read = Callable[[str, Mapping[str, Array]], Array]
 """How a call of the table is evaluated: its text and the arrays that it names."""
@@ -52,7 +52,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 def evaluate_arrays(text: str, known: Mapping[str, Array], read: Read) -> Array:
     """The value of ``text``; raises `UnsupportedError` for what is no array operation."""
     form = read_form(text)
-    arrays = {name: in_type(array) for name, array in known.items()}
+    arrays = {name: integers_or_floats(array) for name, array in known.items()}
     with np.errstate(all="ignore"):
         for name, value in form.definitions:
             arrays[name] = np.asarray(Walker(arrays, read).value(value))
@@ -97,7 +97,7 @@ class Walker:
             case Unary("-", operand):
                 return -self.value(operand)
             case _ if takes_one_of_several(node):
-                return in_type(self.read(write_python(node), self.arrays))
+                return integers_or_floats(self.read(write_python(node), self.arrays))
             case Subscript(owner, items):
                 places = tuple(map(self.place, items))
                 return self.value(owner)[places if len(places) > 1 else places[0]]
@@ -163,7 +163,7 @@ class Walker:
         head = name.format(*map(told, owners))
         plain = [told(self.value(argument)) for argument in node.positional]
         options = [f"{option.name}={told(self.value(option.value))}" for option in node.keywords]
-        return in_type(self.read(f"{head}({', '.join([*plain, *options])})", named))
+        return integers_or_floats(self.read(f"{head}({', '.join([*plain, *options])})", named))
 
 
 DIGITS = 50

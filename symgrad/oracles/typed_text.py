@@ -19,7 +19,7 @@ import numpy as np
 from symgrad.errors import RUN, SymgradError, UnsupportedError
 from symgrad.language.arguments import format_entry_name
 from symgrad.numeric import Values, forward
-from symgrad.numeric.arranged import whole_operands
+from symgrad.numeric.arranged import integer_operands
 from symgrad.numeric.exact import Array, as_float, gaps, largest_finite
 from symgrad.oracles.comparisons import TOLERANCE, Text
 from symgrad.oracles.torch import (
@@ -52,7 +52,7 @@ BESIDE, MOST_NAMED = 1e-3, 2
 def input_kinds(program: Program, text: Text) -> dict[str, str]:
     """What the inputs are to torch that are no leaves: ``whole``, ``truth``, or ``data``, decimal numbers."""
     found: dict[str, str] = {}
-    for name, (operand, domain) in whole_operands(program).items():
+    for name, (operand, domain) in integer_operands(program).items():
         signs = domain.draw[0] < 0  # 1 and -1, which torch takes as decimal numbers
         found[name] = "truth" if operand in MASKS else "data" if signs else "whole"
     found = dict.fromkeys(text.fixed, "whole") | found | dict.fromkeys(text.truths, "truth")

@@ -20,7 +20,7 @@ from symgrad.explanation import Explanation
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.definitions import NamedEquation, in_names
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of, names_read
-from symgrad.numeric import Values, written_out_at
+from symgrad.numeric import Values, write_out_at
 from symgrad.program import UNNAMED, Apply, Program
 from symgrad.render.arrange import ordered_delta_sides, reading_parts
 from symgrad.render.content.speaker import Speaker, join_words, speaker_of
@@ -97,10 +97,10 @@ class Teller:
 
     def numbered(self, asked: Iterable[tuple[Expr, Mapping[Index, int]]], values: Values) -> list[Expr]:
         """Expressions, each at its numbered places: sums written out, folded tensors put in."""
-        written = written_out_at(asked, values)
+        written = write_out_at(asked, values)
         whole = [self.fold(Equation((), found)).right for found in written]
         again = [new for found, new in zip(written, whole, strict=True) if new is not found]
-        put_in = iter(written_out_at([(new, {}) for new in again], values) if again else ())
+        put_in = iter(write_out_at([(new, {}) for new in again], values) if again else ())
         return [found if new is found else next(put_in) for found, new in zip(written, whole, strict=True)]
 
     def aside(self, *formulas: Formula) -> tuple[Paragraph, ...]:

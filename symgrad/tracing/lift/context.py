@@ -24,7 +24,7 @@ from symgrad.language.builder import StepBuilder, StepOperand, is_infinite_or_na
 from symgrad.language.parser import parse_script
 from symgrad.language.statements import StatementReader
 from symgrad.numeric.exact import Array
-from symgrad.numeric.forward_pass import reader_refused
+from symgrad.numeric.forward_pass import explain_for_reader
 from symgrad.ops.lookup import entry_named
 from symgrad.program import BLACK_BOX, Apply, Role, Tensor, free_name
 from symgrad.shapes import Sizes
@@ -69,7 +69,7 @@ class RecordingBuilder(StepBuilder):
             try:
                 evaluate_step(step, self.arrays)
             except DomainError as error:
-                raise reader_refused(step, self.steps[begin:], self.arrays, error) from None
+                raise explain_for_reader(step, self.steps[begin:], self.arrays, error) from None
         return ref
 
     def renamed(self, ref: Ref, name: str) -> Ref | None:

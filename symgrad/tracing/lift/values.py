@@ -22,8 +22,8 @@ from symgrad.entries.operands import WrittenTwice
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import names_read
 from symgrad.language import expand_composites, why_whole
-from symgrad.numeric.exact import Array, as_float, furthest
-from symgrad.numeric.forward_pass import Values, found_beside, pulled_as
+from symgrad.numeric.exact import Array, as_float, largest_gap
+from symgrad.numeric.forward_pass import Values, compute_equation_as, compute_index_data
 from symgrad.ops.lookup import entry_named
 from symgrad.program import Apply, Program, VectorProduct
 from symgrad.shapes import Shape
@@ -38,11 +38,11 @@ def evaluate_step(step: Apply, arrays: dict[str, Array], form: Standard | None =
     lines read them as positions.
     """
     try:
-        if not isinstance(step.op, VectorProduct) and found_beside(step, arrays, {}):
+        if not isinstance(step.op, VectorProduct) and compute_index_data(step, arrays, {}):
             return
     except WrittenTwice:
         raise Refused(TWICE) from None
-    found = pulled_as(form or standard_form(step, arrays), step, Values(arrays, {}))
+    found = compute_equation_as(form or standard_form(step, arrays), step, Values(arrays, {}))
     kinds = [np.asarray(arrays[name]).dtype for name in step.tensors]
     if isinstance(step.op, str) and kinds and all(kind.kind in "iub" for kind in kinds):
         found = found.astype(np.result_type(*kinds)) if dtype_words(entry_named(step.op)) == KEPT else found
@@ -227,6 +227,6 @@ def relative_difference(
     if derived.shape != got.shape:
         return float("inf"), False
     held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0
-    worst, own, theirs = furthest(derived, got, void)
+    worst, own, theirs = largest_gap(derived, got, void)
     scale = max(theirs, held, 1e-30)  # where torch has 0, derived is rounding
     return worst / max(scale, own), bool(worst <= max(tolerance * scale, floor))

@@ -19,7 +19,7 @@ from symgrad.explanation.notable import describe_mean, describe_repeated_read, f
 from symgrad.language.python_text import write_python
 from symgrad.notation.tree import Binary, Name, SyntaxNode
 from symgrad.numeric import Array
-from symgrad.numeric.arranged import SYMMETRIC, both_places, read_as_matrix
+from symgrad.numeric.arranged import SYMMETRIC, matrix_inputs, symmetric_gradient
 from symgrad.numeric.exact import as_float
 from symgrad.ops.lookup import has_role
 from symgrad.oracles.forms import reader_of
@@ -123,12 +123,12 @@ def repeated_reads_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]
 
 def symmetry_note(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
     """A matrix that is read as symmetric: two places share what one variable would have."""
-    kinds = read_as_matrix(program.recording)
+    kinds = matrix_inputs(program.recording)
     for own, kind in kinds.items():
         row = next((row for row in rows if row.name == program.labels.get(own, own)), None)
         if kind not in SYMMETRIC or row is None or row.added.ndim != 2 or len(row.added) < 2:
             continue
-        shared, whole = float(row.added[1, 0]), float(both_places(row.added)[1, 0])
+        shared, whole = float(row.added[1, 0]), float(symmetric_gradient(row.added)[1, 0])
         a, b = f"{row.name}[1,0]", f"{row.name}[0,1]"
         said = f"{format_digits(shared)} each, {format_digits(whole)} as one variable"
         yield f"{row.name} is symmetric here: {a} and {b} get {said}"

@@ -31,8 +31,8 @@ from symgrad.language.python_text import read_python
 from symgrad.language.syntax_tree import Unary
 from symgrad.language.trees import tensor_names
 from symgrad.notation.tree import Name, SyntaxNode, walk
-from symgrad.numeric.exact import Array, as_float, euclidean, furthest
-from symgrad.numeric.playing import evaluate, in_type
+from symgrad.numeric.exact import Array, as_float, euclidean, largest_gap
+from symgrad.numeric.playing import evaluate, integers_or_floats
 from symgrad.numeric.vector_products import Taken
 from symgrad.program import Apply
 from symgrad.reference import run_reference
@@ -147,7 +147,7 @@ class LineEvaluation:
             if got.shape != derived.shape:
                 return True
             # what left the range of floats step by step may stay in it
-            gap, _, size = furthest(got, derived, ~np.isfinite(derived))
+            gap, _, size = largest_gap(got, derived, ~np.isfinite(derived))
             if gap <= CLOSE * size or gap == np.inf:
                 return gap == np.inf
             lots = np.random.default_rng(0)
@@ -176,7 +176,9 @@ class LineEvaluation:
 def run_line(code: SyntaxNode, known: Mapping[str, Any]) -> Any:
     """What code comes to in torch, in doubles."""
     tensors = {  # torch has no array that is read backwards
-        name: value if isinstance(value, torch.Tensor) else torch.as_tensor(in_type(np.asarray(value, order="C")))
+        name: value
+        if isinstance(value, torch.Tensor)
+        else torch.as_tensor(integers_or_floats(np.asarray(value, order="C")))
         for name, value in known.items()
     }
     for node in walk(code):
