@@ -34,7 +34,7 @@ def test_a_gradient_that_is_the_same_at_the_neighbours_excuses_no_error() -> Non
         program = symgrad.explain(text, x=x, check=False).program
         arrays = {"x": np.array(x)}
         seed = np.ones(() if "amax" in text else 2)
-        assert proofs.turn(program, arrays, seed, "x") <= 1e-15 * 2 * max(x)
+        assert proofs.change_between_neighbours(program, arrays, seed, "x") <= 1e-15 * 2 * max(x)
 
 
 @pytest.mark.parametrize("off", [0.0, 2e-6, 1e-3])

@@ -15,7 +15,7 @@ from symgrad.language import read_program
 from symgrad.lowering.arrays import masked, picked
 from symgrad.lowering.graph import EDGES
 from symgrad.numeric import as_float, forward
-from symgrad.numeric.playing import evaluate, evaluate_forward, played
+from symgrad.numeric.playing import evaluate, evaluate_forward, run_plan_or_parts
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
 from tests.local_equations import by_plan, local_equations
@@ -35,7 +35,7 @@ LOST = ("svd", "eigh", "eigvalsh", "eig", "matrix_norm", "norm", "pinv", "lstsq"
 def test_a_plan_is_what_loops_and_the_order_of_the_edges_compute(case: Case) -> None:
     for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
         found = by_plan(equation, arrays, sizes)
-        expected = played(equation, arrays, sizes, EDGES)
+        expected = run_plan_or_parts(equation, arrays, sizes, EDGES)
         if not np.isfinite(found).all():
             assert what.startswith(LOST) or not np.isfinite(expected).all(), what
             continue
@@ -55,7 +55,7 @@ def test_a_plan_at_other_sizes(case: Case) -> None:
     values = forward(program, draw_inputs(case.op, shapes, case.seed))
     for what, equation, arrays, sizes in local_equations(program, values, case.seed):
         if all(array.size for array in arrays.values()):
-            found, expected = by_plan(equation, arrays, sizes), played(equation, arrays, sizes, EDGES)
+            found, expected = by_plan(equation, arrays, sizes), run_plan_or_parts(equation, arrays, sizes, EDGES)
             if np.isfinite(found).all():
                 assert_same(expected, found, seed=case.seed, what=f"{what} at {dict(shapes)}")
 
@@ -72,7 +72,7 @@ def laid_out(array: np.ndarray) -> np.ndarray:
 def test_whichever_way_an_equation_is_evaluated(case: Case) -> None:
     """A cached plan knows no call before it: not its layout, nor what became of its result."""
     for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
-        expected = played(equation, arrays, sizes, EDGES)
+        expected = run_plan_or_parts(equation, arrays, sizes, EDGES)
         strange = {name: laid_out(array) for name, array in arrays.items()}
         for way, given in product((evaluate, evaluate_forward), (arrays, strange, arrays)):
             found = way(equation, given, sizes)

@@ -1,4 +1,4 @@
-"""Places and zeros that a played equation has exactly."""
+"""Places and zeros that a run_plan_or_parts equation has exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symgrad.calculus.local_derivatives import local_jacobian
 from symgrad.indexing import Equation, access, fresh
 from symgrad.lowering.arrays import place_in_zeros
 from symgrad.lowering.graph import EDGES
-from symgrad.numeric.playing import evaluate, played
+from symgrad.numeric.playing import evaluate, run_plan_or_parts
 from tests.compare import assert_same
 
 
@@ -33,7 +33,7 @@ def test_a_cosine_of_quarter_turns_is_zero(text: str, size: int) -> None:
 
 def test_a_cosine_of_quarter_turns_is_zero_at_the_edges_too() -> None:
     made = symgrad.explain("out[j<7, k<8] = x[j]·cos(π·(2·j + 1)·k/14)", shapes={"x": (7,)}, check=False).program
-    found = played(local_jacobian(made.steps[-1], made).equation, {"x": np.ones(7)}, {}, EDGES)
+    found = run_plan_or_parts(local_jacobian(made.steps[-1], made).equation, {"x": np.ones(7)}, {}, EDGES)
     assert_same(found[:, 7], np.zeros(7), tolerance=0.0)
     assert np.abs(found[:, 6]).min() > 0.1
 

@@ -215,8 +215,7 @@ def evaluate_in_parts(
 ) -> Array:
     """Evaluate in parts along the longest axis without conditions, since an array of ``shape`` would be too large.
 
-    For example, the pullback of a convolution takes a few images of the batch at a time, since its windows have many
-    times the entries of the images.
+    The pullback of a convolution takes a few images at a time: their windows have many times their entries.
     """
     asked = {index for guard in find_conditions(equation.right) for index in guard.free_symbols}
     lengths = {axis: number(axis.size, sizes) for axis in equation.axes if axis not in asked}

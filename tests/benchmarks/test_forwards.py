@@ -18,7 +18,7 @@ from symgrad.calculus import standard
 from symgrad.calculus.local_derivatives import derive_local
 from symgrad.indexing.symbols import names_read, number
 from symgrad.language import read_program
-from symgrad.numeric.playing import play
+from symgrad.numeric.playing import run_plan
 from tests.compare import assert_same
 
 Call = Callable[[Any], Any]
@@ -64,9 +64,9 @@ def test_a_forward_by_its_equation(name: str, benchmark: Any) -> None:
     equation = derive_local(form.key).equation
     sizes = {own: number(size, program.sizes) for own, size in form.sizes.items()}
     arrays = {own: x for own, name in form.names.items() if own in names_read(equation.right)}
-    assert_same(peer(x), play(equation, arrays, sizes), tolerance=1e-10)
-    mine, theirs = best(lambda: play(equation, arrays, sizes)), best(lambda: peer(x))
+    assert_same(peer(x), run_plan(equation, arrays, sizes), tolerance=1e-10)
+    mine, theirs = best(lambda: run_plan(equation, arrays, sizes)), best(lambda: peer(x))
     print(
         f"\n{name}: {mine / max(theirs, 1e-5):.2f} times NumPy ({mine * 1e3:.2f} and {theirs * 1e3:.2f} ms; the aim is 1.5)"
     )
-    benchmark.pedantic(lambda: play(equation, arrays, sizes), rounds=1, iterations=1)
+    benchmark.pedantic(lambda: run_plan(equation, arrays, sizes), rounds=1, iterations=1)
