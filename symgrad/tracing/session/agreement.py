@@ -1,10 +1,10 @@
-"""Whether torch put into ``.grad`` what was derived; if not, whether rounding or a rule of torch's own is why.
+"""Compare torch's ``.grad`` with the derived gradient, and explain a difference by rounding or by a rule of torch.
 
-Comes in: the sweep as it goes, then two gradients. Goes out: a distance and a verdict. A gradient that is zero in
-the mathematics is rounding in both, and rounding has the size of the terms that cancel, not of their sum. Only where
-they differ, torch is asked: its own forward pass of a call may have the derived slopes where its backward says
-something else, as that of ``polar`` does at negative lengths; and single precision explains a distance if torch, which
-runs the program again, is as far from the derived gradient in single precision, and equal to it in double precision.
+Comes in: the reverse sweep while it runs, then two gradients. Goes out: a distance and a verdict. A gradient that is
+mathematically zero is rounding in both; rounding is judged relative to the terms that cancel, not to their sum. If the
+gradients differ, torch runs parts again. The forward pass of a call may have the derived slopes while its backward has
+others, as ``polar`` at negative lengths. Single precision explains a distance if torch, run again, is as far from the
+derived gradient in single precision, and equal to it in double precision.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from symgrad.tracing.lift.values import cancellation_floor, largest_entry, preci
 from symgrad.tracing.record.trace import as_numbers
 
 NEAR, JUMP = 1e-13, 1e-6
-"""How far a matrix is moved that is decomposed, and how far a gradient moves with it that has no value there."""
+"""The perturbation of a matrix that is decomposed, and the change of a gradient that shows it has no value there."""
 SHOWN = 1e-2
-"""From what difference on, relative to the largest entry, it is said that torch's is rounding."""
+"""A larger relative difference is reported as rounding of torch."""
 NO_DIGIT = 0.5
-"""From what difference on no digit of torch's gradient is right."""
+"""With a larger relative difference no digit of torch's gradient is right."""
 LOTS = 4
-"""How often weights are drawn: by one lot, much may cancel as well."""
+"""The number of random draws of weights: terms may also cancel for one draw."""
 SHRINKS = 1e-3
-"""What is left of a difference in double precision, at most, if single precision made it."""
+"""The largest ratio of the differences in double and in single precision if single precision is the cause."""
 ALIKE = 10.0
-"""How many times as far from double precision a script may be as the same program run again in single precision."""
+"""The largest ratio of the script's error to the error of the same program run again in single precision."""
 
 
 class Judge:
-    """Compares one call's gradients with torch's; ``kinds`` are the types of all tensors of the program, by name."""
+    """Compares one call's gradients with torch's; ``kinds`` are the dtypes of all tensors of the program, by name."""
 
     def __init__(self, program: Capture, seeds: Mapping[str, Array], kinds: Mapping[str, str]) -> None:
         self.program, self.seeds, self.kinds = program, seeds, kinds
@@ -76,7 +76,7 @@ class Judge:
     def pull(
         self, watchers: Sequence[Callable[..., Any]], between: Sequence[str] = (), taken: Taken | None = None
     ) -> dict[str, Array]:
-        """vᵀJ for all that is wanted, and where it has no number to agree on; cotangents ``between`` are ``taken``."""
+        """Return vᵀJ of all leaves, and note entries without a number; pass cotangents of ``between`` to ``taken``."""
         program, found = self.program, dict[str, Array]()
 
         def finished(name: str, cotangent: Array) -> None:
@@ -95,18 +95,18 @@ class Judge:
         return self.derived
 
     def kind(self, name: str) -> str:
-        """The coarsest type on the way from ``name`` to the outputs: torch's vᵀJ is no finer than that."""
+        """Return the lowest precision between ``name`` and the outputs, which bounds that of torch's vᵀJ."""
         recording = self.program.recording
         on_the_way = recording.reached((name,)) & recording.reaching(self.program.ends)
         found = {self.kinds[n] for n in (*on_the_way, name) if n in self.kinds}
         return max(found, key=lambda kind: precision_of(kind)[1], default="float64")
 
     def floor(self, name: str) -> float:
-        """What rounding may leave at the leaf itself, in its own type."""
+        """Return the rounding error at the leaf itself, in its dtype."""
         return cancellation_floor(self.terms.get(name, 0.0), self.kinds.get(name, "float64"))
 
     def rounding(self, name: str) -> bool:
-        """Whether all that is left at a leaf are the digits of terms that cancel: no slope on the way is that small."""
+        """Whether the gradient of a leaf is only rounding of terms that cancel, rather than a small slope."""
         size = largest_entry(self.derived[name])
         if not self.is_small(name):
             return False
@@ -119,7 +119,7 @@ class Judge:
         return any(free is None or size <= cancellation_floor(free, kind) for free in self.free(name))
 
     def is_small(self, name: str) -> bool:
-        """Whether a gradient is no larger than the rounding of the terms that are added up into it, or on the way."""
+        """Whether a gradient is no larger than the rounding of its terms, or of the steps before it."""
         size = largest_entry(self.derived[name])
         if name in self._doubtful or 0 < size <= self.floor(name):
             return True
@@ -127,15 +127,15 @@ class Judge:
 
     @cached_property
     def faint(self) -> frozenset[str]:
-        """The leaves with a gradient that is no larger than what rounding leaves of the largest terms on the way."""
+        """The leaves with a gradient no larger than the rounding of the largest terms of the sweep."""
         most = max(self.terms.values(), default=0.0)
         floors = {name: cancellation_floor(most, self.kind(name)) for name in self.derived}
         return frozenset(name for name, floor in floors.items() if 0 < largest_entry(self.derived[name]) <= floor)
 
     def free(self, name: str) -> Iterator[float | None]:
-        """The largest entry of a small gradient if nothing cancelled on the way, by one lot after the other.
+        """Iterate over the largest entry of a small gradient with random weights, for which terms do not cancel.
 
-        None where that cannot be computed.
+        None if that cannot be computed.
         """
         for lot in range(LOTS):
             if lot not in self._drawn:
@@ -143,7 +143,7 @@ class Judge:
             yield self._drawn[lot].get(name)
 
     def draw(self, lot: int) -> dict[str, float]:
-        """Those of all small gradients by one lot."""
+        """Return the largest entries of all small gradients for one draw of weights."""
         try:
             small = [own for own in self.program.wanted if self.is_small(own)]
             found = pull_recording(self.program, self.seeds, small, drawn=draw_weights(lot))
@@ -152,7 +152,7 @@ class Judge:
         return {own: largest_entry(part) for own, part in found.items()}
 
     def verdict(self, name: str, got: Array | None, before: Any) -> Check:
-        """How far torch's vᵀJ is from the derived one, and whether that is rounding, or a rule of torch's."""
+        """Return how far torch's vᵀJ is from the derived one, and whether rounding or a rule of torch explains it."""
         if got is None:
             return skipped("torch", "nothing came")
         own = as_float(self.derived[name])
@@ -161,7 +161,7 @@ class Judge:
         kind, tolerance = self.kind(name), precision_of(self.kind(name))[0]
 
         def held(noise: float, other: Array = own) -> Check:
-            """The two where there is something to agree on, with what rounding may leave."""
+            """Compare where both have numbers, with an allowance for rounding."""
             floor = max(self.floor(name), 16 * noise)
             return Check("torch", *relative_difference(other, got, tolerance, before, floor, self.open[name]))
 
@@ -194,14 +194,14 @@ class Judge:
 
     @cached_property
     def ruled(self) -> Mapping[str, Array]:
-        """The gradients with torch's rules for calls on the way, which are no derivatives there; none without any."""
+        """The gradients with torch's rules for calls where these are not derivatives; empty without such calls."""
         found = pull_recording(self.program, self.seeds, noted=self.rules, settle=apply_torch_rule)
         return found if self.rules else {}
 
     def jumps(self, name: str) -> Array:
-        """Where a gradient is another one as soon as the matrices that are decomposed move by their last digits.
+        """Return where a gradient changes when the matrices that are decomposed change in their last digits.
 
-        The vectors of equal eigenvalues are nobody's choice, and weights that tell them apart have no gradient.
+        Vectors of equal eigenvalues are not unique, so a loss that distinguishes them has no gradient.
         """
         own, other = as_float(self.derived[name]), as_float(self.turned.get(name, self.derived[name]))
         still: Array = np.abs(own - other) <= JUMP * max(1.0, largest_entry(own))
@@ -209,7 +209,7 @@ class Judge:
 
     @cached_property
     def turned(self) -> dict[str, Array]:
-        """The gradients with every decomposed matrix moved, and with what it is decomposed into; none without any."""
+        """The gradients with every decomposed matrix, and its factors, perturbed; empty without such matrices."""
         program, lots = self.program, np.random.default_rng(0)
         arrays = dict(program.arrays)
         entries = [(s, entry) for s in program.recording.steps if (entry := entry_of(s.op)) is not None]
@@ -224,11 +224,11 @@ class Judge:
             return {}
 
     def noise(self, name: str) -> Iterator[float]:
-        """What rounding in every step on the way may leave: sweeps with terms shaken, and with the forward shaken.
+        """Iterate over estimates of the rounding error: sweeps with perturbed terms, and with a perturbed forward.
 
-        A term is shaken by the rounding of its step: what weights of this size, with signs by lot, come to there. Where
-        1 − out² is small, as where tanh is nearly flat, the last digit of ``out`` is most of it. The largest so far is
-        given after each sweep.
+        A term is perturbed by the rounding of its step: the step's result for cotangents of this size with random
+        signs. Where 1 − out² is small (tanh is nearly flat), the last digit of ``out`` matters most. Each value is the
+        largest so far.
         """
         most = 0.0
         for number in range(1 + LOTS):
@@ -239,7 +239,7 @@ class Judge:
             yield most
 
     def move(self, number: int, names: Collection[str]) -> dict[str, float]:
-        """How far some gradients move with every term shaken first, then with another forward pass each time."""
+        """Return how far gradients move with perturbed terms (number 0), or with a perturbed forward pass."""
         unit = max((precision_of(kind)[1] for kind in self.kinds.values()), default=2.3e-16)
         program, found = self.program, dict.fromkeys(names, 0.0)
         wanted = [name for name in program.wanted if name in found]
@@ -262,7 +262,7 @@ class Judge:
     def precision_runs(self) -> tuple[Mapping[str, Array | None], ...] | None:
         """The gradients in double precision, derived and by torch, and torch's in single precision.
 
-        None where a step is a black box, several outputs have seeds, or torch does not run it.
+        None if a step is opaque, several outputs have seeds, or torch does not run the program.
         """
         program = self.program
         if program.boxes or len(set(program.ends)) != 1:
@@ -278,7 +278,7 @@ class Judge:
         return None if double is None or single is None else (own, double.gradients, single.gradients)
 
     def is_torch_rounding(self, name: str, got: Array) -> bool:
-        """Whether the difference of ``got`` from the derived gradient by one tensor is rounding of torch's."""
+        """Whether the difference of ``got`` from the derived gradient is explained by torch's rounding."""
         if self.precision_runs is None or any(run.get(name) is None for run in self.precision_runs):
             return False
         own, double, single = (as_float(run[name]) for run in self.precision_runs)
@@ -289,7 +289,7 @@ class Judge:
 
 
 def nudge_matrix(array: Array, lots: np.random.Generator) -> Array:
-    """A matrix moved by about its last digits, a square one as a symmetric one."""
+    """Return a matrix perturbed in its last digits, symmetrically if it is square."""
     moved = lots.uniform(-1.0, 1.0, np.shape(array)) * NEAR * max(1.0, largest_entry(array))
     nudged: Array = as_float(array) + 2 * symmetric_part(moved)
     return nudged
@@ -298,9 +298,9 @@ def nudge_matrix(array: Array, lots: np.random.Generator) -> Array:
 def apply_torch_rule(
     origin: CallOrigin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
 ) -> tuple[dict[str, Array], str]:
-    """``arrived`` with torch's numbers where its forward pass contradicts its backward, and where that is.
+    """Return ``arrived`` with torch's numbers where its backward contradicts its forward pass, and a description.
 
-    Nothing is put in, and nothing said, unless every entry that differs is such a one.
+    Nothing is replaced unless that explains every entry that differs.
     """
     found, reason = dict(arrived), ""
     for name, ours, theirs, apart in compare_with_torch(origin, arrived, cotangent):

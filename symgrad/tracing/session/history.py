@@ -1,11 +1,11 @@
-"""What a watched run remembers from one call to the next, and whom it tells.
+"""The state of a watched run between calls, and the comparison of calls of one line.
 
-Comes in: events, one after the other. Goes out: the same to whoever listens; to what explains a call, what was said
-before it. `symgrad.tracing.session.watch` adds the standing in for torch's own calls.
+Comes in: events, in order. Goes out: the events to a listener, and what was printed before to the code that explains a
+call. `symgrad.tracing.session.watch` adds the interception of torch's calls.
 
-Of two calls of one line it says whether they ran the same program, and if nearly, what is different (a smaller batch,
-another number of turns, another constant), by their lines and the shapes of what was given. Names may be numbered
-otherwise, but one stands for one throughout; sizes and numbers may differ in a few places.
+Two calls of one line are compared by their lines and the shapes of their inputs: whether they ran the same program, or
+nearly the same, and the differences (a smaller batch, another number of iterations, another constant). Names may be
+numbered differently, as long as they correspond one to one; sizes and numbers may differ in a few places.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from symgrad.tracing.story.events import CallEvent, Note, Session
 TOKEN = re.compile(r"[^\W\d][\w.]*(?:\[\d+\])?|\d+\.?\d*(?:e[-+]?\d+)?|\S")
 Given = Sequence[tuple[str, tuple[int, ...]]]
 MOST = 3
-"""More differences than this are another program."""
+"""With more differences it is another program."""
 KEPT = 12
-"""Programs of one line that later ones are held against: a loop of random depth has a few."""
+"""The most programs of one line with which later ones are compared: a loop of random length has a few."""
 
 
 @dataclass(frozen=True)
 class Outline:
-    """The lines of a program, and each thing given with its shape."""
+    """The lines of a program, and its inputs with their shapes."""
 
     lines: tuple[str, ...]
     given: Given
 
 
 def nearest_outline(told: Sequence[tuple[int, Outline]], after: Outline) -> tuple[int, tuple[str, ...]] | None:
-    """Of the calls ``told`` the last with the least that is different, and what that is."""
+    """Return the last of the printed calls with the fewest differences, and these; None if all are other programs."""
     found = [(number, said) for number, before in told if (said := compare_outlines(before, after)) is not None]
     if not found:
         return None
@@ -63,7 +63,7 @@ def nearest_outline(told: Sequence[tuple[int, Outline]], after: Outline) -> tupl
 
 
 def compare_outlines(before: Outline, after: Outline) -> tuple[str, ...] | None:
-    """What is different, in words; None for another program."""
+    """Return the differences of two outlines in words; None if they are different programs."""
     if len(before.lines) != len(after.lines):
         return None
     said: list[str] = []
@@ -99,7 +99,7 @@ def compare_outlines(before: Outline, after: Outline) -> tuple[str, ...] | None:
 
 
 def write_distinguishable(first: str, second: str) -> tuple[str, str]:
-    """Two numbers with as many digits as tell them apart; whole numbers as they are.
+    """Format two numbers with enough digits to distinguish them; integers are unchanged.
 
     >>> write_distinguishable("0.55", "0.6050000000000001"), write_distinguishable("0.30000000000000004", "0.3")
     (('0.55', '0.605'), ('0.30000000000000004', '0.3'))
@@ -112,7 +112,7 @@ def write_distinguishable(first: str, second: str) -> tuple[str, str]:
 
 
 def compare_given_shapes(before: Given, after: Given) -> list[str] | None:
-    """The shapes that differ; None where other things are given."""
+    """Return the differences of shapes in words; None if the inputs are others."""
     old, new = shapes_by_stem(before), shapes_by_stem(after)
     if list(old) != list(new):
         return None
@@ -129,7 +129,7 @@ def compare_given_shapes(before: Given, after: Given) -> list[str] | None:
 
 
 def shapes_by_stem(given: Given) -> dict[str, list[tuple[int, ...]]]:
-    """The different shapes of what has one name but for its number."""
+    """Return the different shapes of inputs whose names differ only in a number."""
     found: dict[str, list[tuple[int, ...]]] = {}
     for name, shape in given:
         shapes = found.setdefault(strip_number(name), [])
@@ -139,7 +139,7 @@ def shapes_by_stem(given: Given) -> dict[str, list[tuple[int, ...]]]:
 
 
 def strip_number(name: str) -> str:
-    """A name without the number that tells it from others of its kind.
+    """Return a name without its number.
 
     >>> strip_number("h_12"), strip_number("t7"), strip_number("rewards[3]"), strip_number("conv1.weight")
     ('h', 't', 'rewards', 'conv1.weight')
@@ -150,17 +150,16 @@ def strip_number(name: str) -> str:
 NUMBER = re.compile(r"\[(\d+)\]")
 """A step into a list of modules."""
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
-"""What is said where the observer failed."""
+"""Added to the message when the observer failed."""
 
 
 @dataclass(frozen=True, eq=False)
 class LastCall:
-    """What is remembered of the last call: its line, its output, where paths ended, and what came by on the way.
+    """What is kept of the last call: its line, its output, graph breaks, and cotangents.
 
-    ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
-    tensors that are no leaves; ``reached`` are the values that it went through; ``kind`` is backward, or grad;
-    ``chosen`` says that the call named ``inputs=``, ``ended`` which backward of the user's own returned None, and what
-    leads to its input.
+    ``cuts`` are graph breaks, with name and line of the new leaf if one was made. ``passed`` are the cotangents of
+    small tensors that are not leaves, ``reached`` the nodes of the graph. ``kind`` is backward or grad. ``chosen``: the
+    call had ``inputs=``. ``ended`` are the user's backwards that returned None, with the nodes before them.
     """
 
     where: SourceLine
@@ -174,11 +173,11 @@ class LastCall:
 
 
 class History:
-    """One watched run. ``only`` names leaves, ``call`` the number of a call that is wanted in detail.
+    """The state of a watched run. ``only`` are names of leaves, ``call`` is the number of a call to print in detail.
 
-    With ``every`` each call is told whose number is a multiple of it, and no other but that one. With ``pictures`` what
-    is told line by line is drawn as well; with ``order`` 2 what is told has its second derivatives, too, with
-    ``expand`` composite operations are told step by step.
+    With ``every``, only calls whose number is a multiple of it, and ``call``, are printed. With ``pictures``, calls
+    printed line by line have a picture; with ``order`` 2 they have second derivatives; with ``expand`` composite
+    operations are printed step by step.
     """
 
     def __init__(
@@ -219,7 +218,7 @@ class History:
         self.since: tuple[str, SourceLine] | None = None  # what a line of the script left in .grad
 
     def over(self, at: SourceLine, program: LineProgram | None, told: bool, goes_on: bool = False) -> None:
-        """A call is over: until the next one the recorder is on if that is to be told, and begins anew."""
+        """Finish a call: switch the recorder on if the next call is to be printed, else off."""
         recorder, stand_ins = self.recorder, self.recorder.stand_ins
         recorded = not stand_ins.rested
         if not told:
@@ -236,17 +235,17 @@ class History:
     # Calls that are whole in themselves -------------------------------------------------------------------
 
     def is_wanted(self, times: int, number: int, once: bool) -> bool:
-        """Whether the call with this ``number``, one of so many alike, is told."""
+        """Whether the call with this ``number``, the ``times``-th of its kind, is printed."""
         asked = self.sampling.asked
         return number in asked if asked else times == 1 if once else is_checked(times)
 
     @property
     def rests(self) -> bool:
-        """Whether the recorder is off, in the thread in which it records."""
+        """Whether the recorder is off, in its own thread."""
         return self.recorder.stand_ins.rested and self.recorder.stand_ins.here and not self.busy
 
     def is_told(self, key: Hashable, where: SourceLine, once: bool = False) -> bool:
-        """Whether such a call is told, ``once`` or as often as others; counts it."""
+        """Count a self-contained call, and return whether it is printed: ``once``, or as often as others."""
         times = self.times[key] = self.times.get(key, 0) + 1
         told = self.is_wanted(times, self.number, once)
         if not told:
@@ -255,7 +254,7 @@ class History:
 
     @contextmanager
     def awake(self) -> Iterator[None]:
-        """Record such a call, also where the recorder rests; after several and no backward it rests in between."""
+        """Record a self-contained call even if the recorder is off; switch it off again after several such calls."""
         recorder, rested = self.recorder, self.rests
         if rested:
             recorder.stand_ins.resume()
@@ -268,7 +267,7 @@ class History:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """What runs inside such a call is not told by itself."""
+        """Do not print calls that run inside the block."""
         around, self.busy = self.busy, True
         try:
             yield
@@ -276,7 +275,7 @@ class History:
             self.busy = around
 
     def explained(self, what: str, made: Callable[[], Any], unexplained: Callable[[str, tuple[str, ...]], Any]) -> Any:
-        """The event that is ``made``, or what is ``unexplained`` by a problem and its details; the script goes on."""
+        """Return the event ``made()``, or ``unexplained(problem, details)`` on an error; the script goes on."""
         with self.apart():
             try:
                 with preserve_global_state(), self.patience(what):
@@ -287,23 +286,23 @@ class History:
                 return unexplained(f"{exception_line(error)} {UNCHANGED}", ())
 
     def noted(self, where: SourceLine, title: str, made: Callable[[], Any], what: str = "explaining") -> Any:
-        """The event that is ``made``, or a note of ``title`` on why there is none."""
+        """Return the event ``made()``, or a note with ``title`` and the reason why there is none."""
         said = f"{title}: not explained"
         return self.explained(f"{what} {where.short}", made, lambda why, more: Note(where, f"{said}: {why}", more))
 
     def is_news(self, *key: Hashable) -> bool:
-        """Whether what is told once was not told before; it is from now on."""
+        """Whether this key is new; it is known from now on."""
         known = key in self.told
         self.told.add(key)
         return not known
 
     def wants(self, label: str) -> bool:
-        """Whether a leaf is to be shown; it may be asked for as ``state_dict`` has it, ``0.weight``."""
+        """Whether a leaf is to be printed; it may be requested by its name in ``state_dict``, ``0.weight``."""
         path = NUMBER.sub(r".\1", label)
         return not self.only or not {label, path, path.partition(".")[2]}.isdisjoint(self.only)
 
     def name_again(self, leaves: Sequence[Any], sight: dict[int, str]) -> None:
-        """Leaves out of ``sight`` are called as they were in it: ``interpolates`` of a function that has returned."""
+        """Name leaves that are out of scope as they were named in it: ``interpolates`` of a function that returned."""
         for tensor in leaves:
             if id(tensor) in sight:
                 self.called[tensor] = sight[id(tensor)]
@@ -311,11 +310,11 @@ class History:
                 sight[id(tensor)] = name
 
     def note_filled(self, tensor: Any, where: SourceLine, name: str) -> None:
-        """The line ``where`` put there what ``.grad`` of a leaf holds now."""
+        """Record that the line ``where`` wrote the current ``.grad`` of a leaf."""
         self.filled[tensor], self.filled_names[name] = (where, name, self.number), where
 
     def say(self, event: CallEvent | Note) -> None:
-        """Keep an event and pass it on."""
+        """Keep an event and pass it to the listener."""
         kept = event.given_back() if isinstance(event, CallEvent) else event
         self.session.events.append(kept)
         self.tell(kept)

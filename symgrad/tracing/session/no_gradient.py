@@ -1,8 +1,7 @@
-"""Why a tensor gets no gradient: the path to it was cut, its ``.grad`` is None, or there is no slope on the way.
+"""Explain why a tensor gets no gradient: its graph is broken, its ``.grad`` is None, or a slope does not exist.
 
-Comes in: the scene of a call, or a tensor whose ``.grad`` was read after it; or a program, the step at which something
-not finite is born, and the entry with its value. Goes out: sentences of what was seen, and what would do: advice that
-fits the cause alone.
+Comes in: the scene of a call, or a tensor whose ``.grad`` was read after it; or a program, the step at which a number
+stops being finite, and the entry with its value. Goes out: sentences about the cause, with advice that fits it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from symgrad.tracing.story.events import list_names
 
 
 def make_last_call(scene: Scene) -> LastCall:
-    """What a call leaves behind."""
+    """Return what is kept of a call."""
     found = []
     for node in {id(n): n for call in scene.order for n in (call, *call.sources())}.values():
         if node.cut is not None:
@@ -58,7 +57,7 @@ def make_last_call(scene: Scene) -> LastCall:
 
 
 def explain_new_leaf(scene: Scene, node: Node) -> str | None:
-    """A leaf that was made of what a cut left; None where all that lies behind the cut is reached in another way."""
+    """Explain a leaf created from a detached value; None if the tensors before it are reached in another way."""
     assert node.cut is not None
     behind = scene.behind(node.cut)
     lost = [name for name, reached in behind if not reached]
@@ -70,19 +69,19 @@ def explain_new_leaf(scene: Scene, node: Node) -> str | None:
 
 
 def list_without_gradient(names: Sequence[str]) -> str:
-    """``w gets nothing``, ``w, b get nothing``."""
+    """Write ``w gets nothing`` or ``w, b get nothing``."""
     who = list(dict.fromkeys(names))
     return f"{list_names(who)} {'gets' if len(who) == 1 else 'get'} nothing"
 
 
 def describe_graph_break(cut: GraphBreak, name: str, where: SourceLine | None, call: SourceLine) -> str:
-    """``the path was cut in line 4 by .detach(); line 5 made loss a new leaf``; other files than the call's by name."""
+    """Write ``the path was cut in line 4 by .detach(); line 5 made loss a new leaf``; name other files."""
     said = f"the path was cut in {cut.where.seen_from(call.file)} by {cut.how}"
     return said if where is None else f"{said}; {where.seen_from(call.file)} made {name} a new leaf"
 
 
 def explain_missing_gradients(call: Findings) -> list[str]:
-    """Tensors in the program, or cut off from it, that get no gradient, and why."""
+    """Return sentences about tensors without a gradient, in the program or detached from it."""
     scene, lifted = call.scene, call.lifted
     notes: list[str] = []
     unasked: list[str] = []
@@ -118,7 +117,7 @@ def explain_missing_gradients(call: Findings) -> list[str]:
 
 
 def explain_unread_results(call: Findings) -> Iterator[str]:
-    """A function of the user's own whose result nothing read: its backward has no part in any other."""
+    """Iterate over sentences about the user's functions whose result is not used."""
     recorder, reached = call.scene.watch.recorder, {id(node) for node in call.scene.order}
     left = find_unread_results(recorder.asides, call.scene.order)
     gone = [aside for aside in left if aside.call() is None]
@@ -133,7 +132,7 @@ def explain_unread_results(call: Findings) -> Iterator[str]:
 
 
 def explain_extracted_numbers(scene: Scene, lifted: LiftedProgram) -> Iterator[str]:
-    """Numbers of the program that were taken out of tensors: they look like constants."""
+    """Iterate over sentences about constants that were tensors before (``.item()``)."""
     for value in (a.value for step in lifted.program.steps for a in step.arguments if isinstance(a, Constant)):
         cut = scene.watch.recorder.taken.get(value) if isinstance(value, float) else None
         if cut is not None:
@@ -147,7 +146,7 @@ def explain_none_grad(
     names: Mapping[int, str], tensor: Any, node: Node, last: LastCall, emptied: SourceLine | None,
     filled: Mapping[str, SourceLine],
 ) -> str:  # fmt: skip
-    """Why ``.grad`` is None after a backward; ``names`` are those in sight, ``filled`` whose ``.grad`` was filled."""
+    """Explain why ``.grad`` is None after a backward; ``names`` are in scope, ``filled`` had their ``.grad`` filled."""
     name = names.get(id(tensor)) or "it"
     none = f"{name}.grad is None"
     if node.kind == "data" and node.cut is not None:
@@ -177,7 +176,7 @@ def explain_none_grad(
 def explain_computed_tensor(
     names: Mapping[int, str], tensor: Any, node: Node, last: LastCall, filled: Mapping[str, SourceLine]
 ) -> str:
-    """What a computed tensor is instead of a leaf, and what would be one."""
+    """Explain that a computed tensor is not a leaf, and what to do."""
     name = names.get(id(tensor)) or "it"
     owners = [source.owner() for source in upstream_nodes([node]) if source.kind == "leaf"]
     nameless = not any(id(owner) in names for owner in owners)
@@ -199,7 +198,7 @@ def explain_computed_tensor(
 
 
 RANK = 1e-10
-"""Values that differ by less than this share of the largest are equal."""
+"""Values that differ by less than this fraction of the largest are equal."""
 
 AT_NOTHING = "whose gradient at 0 is 0 in torch"
 IN_RANGE = "which is the same function, without overflow"
@@ -216,11 +215,11 @@ BY_HAND = (
     ("log(add(1, exp(x)))", "F.softplus({x})", IN_RANGE),
     ("log(p), log(sub(1, p))", "F.binary_cross_entropy({p}, …)", "which limits the logarithms to at least -100"),
 )
-"""What is written by hand, in the names of steps, and the function of torch's that goes on where this ends."""
+"""Expressions written by hand, as steps; torch's function with a wider range; and the reason to use it."""
 
 
 def explain_missing_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:
-    """Why there is no J, and what would do: advice that fits the cause alone."""
+    """Explain why there is no J, with advice that fits the cause."""
     if not np.isfinite(value):
         already = f"{entry} is {format_digits(value)} already"
         return [f"  {already}, and nothing has a derivative there. Look for where it comes from."]
@@ -244,12 +243,12 @@ def explain_missing_slope(program: Capture, step: Apply, source: str, entry: str
 
 
 def suggest_distance(step: Apply, entry: str) -> str:
-    """What keeps an entry from where there is no slope."""
+    """Suggest how to keep an entry away from a point without a slope."""
     return f"  keep {entry} away from it: clamp it, or add a small eps to it before {step.op}"
 
 
 def explain_degenerate_vectors(matrix: Array) -> list[str]:
-    """What there is to say of a matrix at which a decomposition has no derivative."""
+    """Explain why a decomposition has no derivative at a matrix."""
     square = matrix.ndim > 1 and matrix.shape[-1] == matrix.shape[-2] and np.isfinite(matrix).all()
     found = np.linalg.svd(matrix, compute_uv=False) if square else np.zeros(0)
     largest = float(found.max(initial=0.0))
@@ -265,7 +264,7 @@ def explain_degenerate_vectors(matrix: Array) -> list[str]:
 
 
 def suggest_stable_function(program: Capture, steps: Sequence[Apply]) -> list[str]:
-    """Which function of torch's does what the script writes by hand with one of ``steps`` in it."""
+    """Suggest torch's function for an expression that the script writes by hand and that includes one of ``steps``."""
     made = [step.result.name for step in program.recording.steps]
     for text, call, why in BY_HAND:
         whole = read_python(f"[{text}]")
@@ -281,14 +280,14 @@ def suggest_stable_function(program: Capture, steps: Sequence[Apply]) -> list[st
 
 
 class HandwrittenPattern:
-    """A pattern that is looked for among the steps; holds what it has met."""
+    """A match of a handwritten expression among the steps."""
 
     def __init__(self, program: Capture) -> None:
         self.program = program
         self.steps, self.tensors = dict[str, Apply](), dict[str, str]()
 
     def reads(self, argument: Argument, part: SyntaxNode) -> bool:
-        """Whether an argument is computed as the pattern says; nothing is held of what is not."""
+        """Whether an argument is computed as the pattern describes; a failed match records nothing."""
         if isinstance(part, Literal):
             return isinstance(argument, Constant) and argument.value == part.value
         if not isinstance(argument, str):
@@ -309,7 +308,7 @@ class HandwrittenPattern:
         return True
 
     def axes(self) -> dict[str, str]:
-        """The axes that it adds over, as options: ``axes`` always, ``some`` where they are not all of one tensor."""
+        """Return the axes of its sum as options: ``axes`` always, ``some`` only if not all axes of the tensor."""
         step = next((step for step in self.steps.values() if "dim" in dict(step.options)), None)
         if step is None:
             return {}

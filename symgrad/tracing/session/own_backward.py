@@ -1,12 +1,11 @@
-"""A user's own backward: what it returned that torch repaired or refused, and whether it is its forward's derivative.
+"""Check the user's own backward: returned gradients that torch repaired or refused, and whether it is the derivative.
 
     AddBias.backward returned 4×3 for its input 2, which is 3 (train.py:8): torch added it up
 
-A hook of torch's sees the gradient after the repair, so the return of the function itself is looked at, by
-`sys.setprofile`, while torch runs the call. Nothing is run again, nothing of the user's is wrapped or replaced, and
-where somebody profiles already nothing is looked at. Comes in: calls of the user's own functions; then a captured
-program and its black boxes whose forward and backward were seen to run. Goes out: sentences. What ran in the forward is
-lifted and derived: where the two differ, a slope was declared.
+A hook of torch sees the gradient after the repair, so `sys.setprofile` observes what the function returns while torch
+runs the call. Nothing is run again or wrapped, and nothing is observed if a profiler is active. Comes in: calls of the
+user's own functions; then a captured program and its opaque calls whose forward and backward were observed. Goes out:
+sentences. The forward is lifted and derived, and its vᵀJ is compared with the backward's result.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ ONE = "one number"
 
 @dataclass(frozen=True)
 class ReturnedParts:
-    """Shape and type of each part of what was returned, None for what is no tensor; ``where`` it was."""
+    """Shape and dtype of each returned gradient (None for other objects), and ``where`` it was returned."""
 
     parts: tuple[tuple[tuple[int, ...], Any] | None, ...]
     where: str
 
 
 class BackwardSensor:
-    """Looks, inside ``with``, at what the backwards of some calls return."""
+    """A context manager that observes what the backwards of some calls return."""
 
     def __init__(self, calls: Sequence[TorchCall]) -> None:
         self.calls = {id(call.graph): call for call in calls}
@@ -58,17 +57,17 @@ class BackwardSensor:
         self.ended: dict[int, str] = {}
 
     def __enter__(self) -> None:
-        """Look, unless somebody else does."""
+        """Install the profile function, unless there is one."""
         if self.codes and sys.getprofile() is None:
             sys.setprofile(self.look)
 
     def __exit__(self, *_: object) -> None:
-        """Look no more; what the script itself has set meanwhile stays."""
+        """Remove the profile function, unless the script has set another one."""
         if sys.getprofile() == self.look:
             sys.setprofile(None)
 
     def look(self, frame: FrameType, event: str, value: Any) -> None:
-        """One event of Python's; what cannot be looked at is left alone."""
+        """Record a return of one of the backwards; errors while looking at its value are ignored."""
         if event != "return" or frame.f_code not in self.codes:
             return
         try:
@@ -86,21 +85,21 @@ class BackwardSensor:
             return
 
     def told(self) -> list[str]:
-        """A sentence for each gradient that is not what torch stored."""
+        """Return a sentence for each returned gradient that differs from the one torch stored."""
         return list(dict.fromkeys(said for _, said in self.each()))
 
     def each(self) -> Iterator[tuple[Node, str]]:
-        """The same, with the input whose gradient it is."""
+        """Iterate over these sentences, with the input of each."""
         for call, seen in self.returned():
             yield from compare_returned(call, seen)
 
     def returned(self) -> list[tuple[TorchCall, ReturnedParts]]:
-        """What each backward returned in a call that went well."""
+        """Return what each backward returned in a call without an error."""
         nothing = {own: ReturnedParts((None,) * len(self.calls[own].arguments), at) for own, at in self.ended.items()}
         return [(self.calls[own], seen) for own, seen in {**nothing, **self.seen}.items()]
 
     def refused(self, error: Exception) -> list[str]:
-        """What a backward did that torch does not take, as ``error`` says."""
+        """Return sentences about the returned gradients that torch refused with ``error``."""
         refusal = find_refusal(error)
         if refusal is Refusal.MISCOUNTED:
             return [line for own, seen in self.seen.items() for line in explain_returned_count(self.calls[own], seen)]
@@ -113,7 +112,7 @@ class BackwardSensor:
 
 
 def explain_returned_count(call: TorchCall, seen: ReturnedParts) -> Iterator[str]:
-    """Another number of gradients than the forward has inputs; torch lets more go by that are all None."""
+    """Yield a sentence if the number of gradients is not that of the inputs; torch accepts extra ones that are None."""
     given, wanted = len(seen.parts), len(call.arguments)
     if given < wanted or any(part is not None for part in seen.parts[wanted:]):
         name = call.spelling.removesuffix(".apply")
@@ -124,7 +123,7 @@ def explain_returned_count(call: TorchCall, seen: ReturnedParts) -> Iterator[str
 
 
 def explain_write_to_seed(call: TorchCall, where: str) -> Iterator[str]:
-    """A v whose entries are one number in memory, in a backward that ended by torch's word about such a tensor."""
+    """Yield a sentence if the backward wrote into a v that is an expanded scalar (stride 0)."""
     for v in call.observation.live:
         if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
             name, strides = call.spelling.removesuffix(".apply"), tuple(v.stride())
@@ -135,7 +134,7 @@ def explain_write_to_seed(call: TorchCall, where: str) -> Iterator[str]:
 
 
 def compare_returned(call: TorchCall, seen: ReturnedParts, taken: bool = True) -> Iterator[tuple[Node, str]]:
-    """What one passage gave otherwise than its inputs are, and whether torch has ``taken`` it."""
+    """Iterate over gradients whose shape or dtype differs from the input's; ``taken``: torch accepted them."""
     name = f"{call.spelling.removesuffix('.apply')}.backward"
     for number, (node, part) in enumerate(zip(call.arguments, seen.parts, strict=False)):
         if not isinstance(node, Node) or not node.carries or node.held.is_complex():
@@ -156,19 +155,19 @@ def compare_returned(call: TorchCall, seen: ReturnedParts, taken: bool = True) -
 
 
 def backward_code(graph: Any) -> CodeType | None:
-    """What a user's own backward runs; None where it is no function of Python's."""
+    """Return the code object of a user's backward; None if it is not a Python function."""
     function = getattr(getattr(type(graph), "_forward_cls", None), "backward", None)
     found = getattr(getattr(function, "__wrapped__", function), "__code__", None)
     return found if isinstance(found, CodeType) and found.co_argcount else None
 
 
 def dtype_text(dtype: Any) -> str:
-    """``float16``."""
+    """Format a dtype as ``float16``."""
     return str(dtype).removeprefix("torch.")
 
 
 def judge_each_call(program: Capture) -> Iterator[str]:
-    """What is said of each call."""
+    """Iterate over sentences about each call of a user's function."""
     for name, box in program.boxes.items():
         if isinstance(box, Observed) and box.call.function is return_unchanged:
             yield from describe_hook_change(program.labels.get(name, name), box)
@@ -224,19 +223,19 @@ def judge_each_call(program: Capture) -> Iterator[str]:
 
 
 def result_cotangents(box: Observed) -> tuple[Any, ...]:
-    """What came back to each tensor among the results of a user's call, None where nothing did."""
+    """Return the cotangent of each result of a user's call, None without one."""
     given = box.call.observation.given
     return tuple(given[slot] if given else None for slot in box.call.slots)
 
 
 def agrees(box: Observed, place: int, one: Mapping[int, Array], other: Mapping[int, Array], size: float = 0.0) -> bool:
-    """Whether two products by an input are the same in torch's precision; ``size`` is that of their terms."""
+    """Whether two vᵀJ for an input are equal in torch's precision; ``size`` is the size of their terms."""
     tolerance = precision_of(lowest_dtype(box.arguments[place]))[0]
     return relative_difference(one[place], as_float(other[place]), tolerance, None, tolerance * size)[1]
 
 
 def describe_hook_change(name: str, box: Observed) -> Iterator[str]:
-    """What the hooks of a tensor made of what came back to it, as it was seen."""
+    """Yield a sentence about the observed change of a tensor's gradient by its hooks."""
     seen = box.call.observation
     v, made = (as_float(as_numbers(parts[0])) for parts in (seen.given, seen.made))
     factor = common_factor(v, made)
@@ -251,7 +250,7 @@ def describe_hook_change(name: str, box: Observed) -> Iterator[str]:
 
 
 def common_factor(v: Array, made: Array) -> str | None:
-    """The number that was multiplied by, where it is one."""
+    """Return the number by which ``v`` was multiplied, as text; None if it is not one number."""
     some = v != 0
     if v.shape != made.shape or not some.any() or made[~some].any():
         return None
@@ -261,9 +260,10 @@ def common_factor(v: Array, made: Array) -> str | None:
 
 
 def name_estimator(v: Array | None, declared: Array, real: Array) -> str:
-    """What returns on purpose what is no derivative, as ``declared`` does where vᵀJ is ``real``; empty for mistakes.
+    """Name a backward that deliberately returns no derivative, given its result and the real vᵀJ; else empty.
 
-    Numbers with the signs of v, where the derivative is 0; v turned and scaled, where it is 1.
+    A straight-through estimator has the signs of v where the derivative is 0; gradient reversal returns −c·v where it
+    is 1.
     """
     if v is None or v.shape != declared.shape:
         return ""
@@ -274,7 +274,7 @@ def name_estimator(v: Array | None, declared: Array, real: Array) -> str:
 
 
 def reorder_as_stored(v: Any) -> Any:
-    """The entries in the order in which they lie, in the shape of ``v``; None where that is the order they are in."""
+    """Return the entries of ``v`` in memory order, in its shape; None if it is contiguous."""
     if v.is_contiguous():
         return None
     steps = np.cumprod([1, *tuple(v.shape)[:0:-1]])[::-1].tolist()
@@ -282,9 +282,9 @@ def reorder_as_stored(v: Any) -> Any:
 
 
 def derive_from_forward(box: Observed, weights: Sequence[Any]) -> Mapping[int, Array] | None:
-    """vᵀJ of what ran in the forward, by each input; None where that is not known, cut off, or a black box itself.
+    """Return vᵀJ of the forward as it ran, for each input; None if it is unknown, detached, or has opaque calls.
 
-    ``weights`` are what came back to each result.
+    ``weights`` are the cotangents of the results.
     """
     sources, pairs = box.arguments, zip(box.call.forward, weights, strict=True)
     seeds = [(end, as_float(as_numbers(w))) for end, w in pairs if w is not None]

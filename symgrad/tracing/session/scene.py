@@ -85,12 +85,12 @@ class Scene:
             self.stood = {id(t): grad_state(t.grad) for _, t in self.leaves}
 
     def as_read(self, ends: Sequence[Node], tensors: Sequence[Any]) -> list[Node]:
-        """The nodes of ``tensors`` as they were when what leads to ``ends`` read them."""
+        """Return the nodes of ``tensors`` at the time when the program that leads to ``ends`` read them."""
         read = {id(n.owner()): n for n in upstream_nodes(ends)}
         return [read.get(id(t)) or self.watch.recorder.node_of(t) for t in tensors]
 
     def observe(self) -> list[Observation]:
-        """Look at what passes through functions of the user's own, and through hooks."""
+        """Start to observe the user's autograd functions and hooks during the call."""
         guard = self.watch.recorder.guard
         calls = {id(n.call): n.call for n in self.order if n.call is not None and n.call.graph is not None}
         for call in calls.values():
@@ -104,18 +104,18 @@ class Scene:
         return [*(call.observation for call in calls.values()), *passages]
 
     def done(self) -> None:
-        """The call is over: look no more."""
+        """Stop observing: the call is over."""
         for observation in self.observations:
             observation.done()
 
     def behind(self, cut: GraphBreak) -> list[tuple[str, bool]]:
-        """The leaves behind a cut that are still there: what each is called, and whether this call reaches it."""
+        """Return the living leaves behind a graph break: the name of each, and whether this call reaches it."""
         reached = {id(t) for _, t in self.leaves}
         held = (t for t in (reference() for reference in cut.leaves) if t is not None)
         return [(self.sight.get(id(t), "a leaf"), id(t) in reached) for t in held]
 
     def request(self, ends: Sequence[Node], wanted: Sequence[Node]) -> DerivativeRequest:
-        """This call as one for derivatives of ``ends`` by ``wanted``."""
+        """Return this call as a request for derivatives of ``ends`` with respect to ``wanted``."""
         found = DerivativeRequest("torch.autograd", self.kind, torch.autograd.grad, where=self.where, sight=self.sight)
         found.outputs, found.wrt = tuple(ends), tuple(wanted)
         return found
@@ -123,18 +123,18 @@ class Scene:
     # Parts ------------------------------------------------------------------------------------------------
 
     def program(self, lifted: LiftedProgram, wanted: Iterable[str]) -> Capture:
-        """What was lifted, with the tensors that a gradient goes to."""
+        """Return the lifted program with its gradients ``wanted``."""
         return Capture.of(lifted, wanted, file=self.where.file)
 
     def stops(self) -> frozenset[int]:
-        """Where the program begins: at what was asked for, unless one of it was computed from another."""
+        """Return the nodes at which the program begins: the requested tensors, if none depends on another."""
         if self.asked is None:
             return frozenset()
         wanted = [node for node, tensor in self.leaves if any(tensor is a for a in self.asked)]
         return program_starts(wanted)
 
     def targets(self, lifted: LiftedProgram, result: Any) -> dict[str, tuple[Any, Any]]:
-        """The tensors a gradient went to, by name, and torch's vᵀJ for each (None: torch has none)."""
+        """Return the tensors with a gradient, by name, with torch's vᵀJ (None if torch has none)."""
         chosen: dict[str, tuple[Any, Any]] = {}
         asked = None if self.asked is None else {id(t) for t in self.asked}
         found = list(result.values()) if isinstance(result, dict) else result
@@ -150,26 +150,26 @@ class Scene:
         return chosen
 
     def types(self, lifted: LiftedProgram) -> dict[str, str]:
-        """The types of the tensors that torch computed with, by name: the coarsest of those that are one here."""
+        """Return the dtypes of torch's tensors, by name; the lowest precision if several share a name."""
         known = ((lifted.refs[id(n)].name, real_precision(n.held.dtype)) for n in self.order if id(n) in lifted.refs)
         found = dict(sorted(known, key=lambda pair: precision_of(pair[1])[1]))
         return found | {name: real_precision(node.held.dtype) for name, node in lifted.nodes.items() if node.carries}
 
     def weights(self, lifted: LiftedProgram) -> dict[str, Any]:
-        """The seeds by output name."""
+        """Return the seeds by output name."""
         given = zip(lifted.outputs, self.outputs, self.seeds, strict=True)
         return {n: np.ones(tuple(t.shape)) if v is None else as_float(as_numbers(v)) for n, t, v in given}
 
 
 def program_starts(wanted: Sequence[Node]) -> frozenset[int]:
-    """The identities at which a program by ``wanted`` begins: none where one of them was computed from another."""
+    """Return the ids of ``wanted`` as the start of a program; none if one of them depends on another."""
     own = {id(node) for node in wanted}
     above = {id(n) for node in wanted for n in upstream_nodes([node]) if n is not node}
     return frozenset(own) if own.isdisjoint(above) else frozenset()
 
 
 def capture_request(ask: DerivativeRequest, ends: Sequence[Node]) -> Capture:
-    """What leads from the tensors that were asked for to ``ends``, lifted, in their own names or those in sight."""
+    """Lift the program from the requested tensors to ``ends``, named as in the function or in the caller's scope."""
     names = name_nodes(upstream_nodes(ends), ask.inside.names, ask.sight, outside=ask.where, given=True)
     given = [n for n in ask.wrt if n.kind in ("leaf", "data")]
     lifted = Lifter(names, program_starts(ask.wrt)).lift(ends, given)
@@ -180,7 +180,7 @@ def capture_request(ask: DerivativeRequest, ends: Sequence[Node]) -> Capture:
 
 
 def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:
-    """``leaves`` in the order in which the forward pass reads them."""
+    """Return ``leaves`` in the order in which the forward pass reads them."""
     first: dict[int, tuple[int, int]] = {}
     for node in order:
         if node.call is not None:
@@ -190,30 +190,30 @@ def sort_as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> l
 
 
 def grad_state(gradient: Any) -> tuple[int, int]:
-    """What tells whether anything was added since: which tensor it is, and how often it was written."""
+    """Return the identity and version of a gradient, which change when something is added to it."""
     return (0, 0) if gradient is None else (id(gradient), int(gradient._version))
 
 
 def pull_capture(program: Capture, seeds: Sequence[Any]) -> dict[str, Any]:
-    """The gradients by input, for one seed for each output: `Capture.pullback` takes the bare seed of a single one."""
+    """Return the gradients by input, given one seed for each output."""
     return program.pullback(seeds if len(seeds) > 1 else seeds[0])
 
 
 def push_capture(program: Capture, tangents: Mapping[str, Any]) -> list[Array]:
-    """How each output changes."""
+    """Return the tangent of each output."""
     found = program.pushforward(tangents)
     return list(found) if isinstance(found, tuple) else [found]
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """``scene`` is the call as it was found, ``program`` what led to its outputs, as ``lifted``; ``names`` are by node.
+    """The results of explaining one call, from which notes are written.
 
-    ``targets`` are the leaves by their names, each with what torch gave it; ``rows`` what is told of them, of the
-    ``judge``'s verdicts; ``shown`` and ``told`` are the lines forward and back, ``letter`` the seed's name. ``born`` is
-    where the way back met what is not finite, ``real`` says what the gradients are if they have numbers all the
-    same; ``ties`` are the kinks that matter, ``closed`` the steps that were taken apart. A ``repeated`` program was
-    told before.
+    ``scene`` is the call, ``program`` the program of its outputs as it was ``lifted``, ``names`` the names by node.
+    ``targets`` are the leaves by name with torch's gradients, ``rows`` their rows in the story by the ``judge``.
+    ``shown`` and ``told`` are the forward and backward lines, ``letter`` is the seed's name. ``born`` are the pullbacks
+    where a number stops being finite, ``real`` describes such gradients if they exist mathematically. ``ties`` are the
+    kinks that matter, ``closed`` the steps that were expanded. ``repeated``: the program was printed before.
     """
 
     scene: Scene
@@ -235,15 +235,15 @@ class Findings:
 
 
 Notes: TypeAlias = Callable[[Findings], Iterable[str]]
-"""What may be said of a call."""
+"""Writes notes about a call."""
 
 
 MOST_OUTPUTS = 6
-"""Outputs of one call whose weights are told one by one."""
+"""The most outputs of one call whose seeds are printed one by one."""
 
 
 def format_seed(seeds: tuple[Any, ...], outputs: tuple[Any, ...] = ()) -> str:
-    """``1 1 1 (given)``; nothing where none was given and an output is more than one number, so that torch has none."""
+    """Format seeds: ``1 1 1 (given)``; empty if none was given for an output that is not a scalar."""
     if any(seed is None and out.numel() != 1 for seed, out in zip(seeds, outputs, strict=False)):
         return ""
     if len(seeds) != 1:
@@ -257,9 +257,9 @@ def format_seed(seeds: tuple[Any, ...], outputs: tuple[Any, ...] = ()) -> str:
 
 
 def write_weighted_sum(seeds: tuple[Any, ...], names: Sequence[str], letter: str = "v") -> str:
-    """``L = z[0] + z[1]``: the scalar of the only one of the outputs ``names`` that the weights stand for.
+    """Write ``L = z[0] + z[1]``, the scalar whose gradient the seed of a single output gives.
 
-    Of several each has weights of its own: ``v1 = 1 for y, v2 = [3 4] for z``.
+    For several outputs, write the seeds: ``v1 = 1 for y, v2 = [3 4] for z``.
     """
     if len(seeds) != 1 and len(set(names)) == len(names) <= MOST_OUTPUTS:
         told = ["1" if seed is None else format_array(as_float(as_numbers(seed))) for seed in seeds]
@@ -281,9 +281,9 @@ def write_weighted_sum(seeds: tuple[Any, ...], names: Sequence[str], letter: str
 def explain_extended_gradients(
     program: Capture, seeds: Mapping[str, Array], kinds: Mapping[str, str]
 ) -> list[str] | None:  # fmt: skip
-    """What the gradients are with many digits, where nothing is too large or too small, and which number left its type.
+    """Return lines with the gradients in high precision, and the first number outside the range of its dtype.
 
-    ``kinds`` are the types by name. None where they have no number either, or where that would take too long.
+    ``kinds`` are the dtypes by name. None if they have no number, or that would take too long.
     """
     from symgrad.numeric.symbols_and_digits import TooLong
     from symgrad.oracles.digits import DIGITS, FIRST, MORE, PreciseGradients
@@ -304,7 +304,7 @@ def explain_extended_gradients(
 
 
 def describe_lost_number(program: Capture, true: Mapping[str, Array], kinds: Mapping[str, str]) -> Iterator[str]:
-    """The first number that left the range of its type, beside the ``true`` one."""
+    """Yield a line with the first number outside the range of its dtype, and its ``true`` value."""
     recording, known = program.recording, program.arrays
     gone: dict[str, tuple[int, ...]] = {}
     for step in recording.steps:
@@ -322,7 +322,7 @@ def describe_lost_number(program: Capture, true: Mapping[str, Array], kinds: Map
 
 
 def describe_extended_gradient(label: str, true: Array) -> str:
-    """A gradient that floats may not hold; of a large one its largest entry."""
+    """Describe a gradient that floats may not hold; of a large array, its largest entry."""
     if true.size <= MOST and np.isfinite(as_float(true)).all():
         return f"{label}.grad is {format_array(as_float(true))}"
     most = np.unravel_index(int(np.argmax(np.abs(true))), true.shape)
@@ -330,7 +330,7 @@ def describe_extended_gradient(label: str, true: Array) -> str:
 
 
 def format_extended(number: Any) -> str:
-    """A number that no float may hold."""
+    """Format a number that may be outside the range of floats."""
     import mpmath
 
     held = float(number)

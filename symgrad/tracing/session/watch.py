@@ -1,7 +1,7 @@
-"""Watching a script: each call of ``backward`` or ``grad`` is let through, and explained from what was recorded.
+"""Watch a script: each call of ``backward`` or ``grad`` runs as usual, and is explained from what was recorded.
 
-Comes in: the calls, as they happen. Goes out: events of `symgrad.tracing.story.events`, to whoever listens. The script
-must not notice: whatever fails in here becomes a note, and torch's own exceptions pass through.
+Comes in: the calls, as they happen. Goes out: events of `symgrad.tracing.story.events`, passed to a listener. The
+script must not notice: an error in this package becomes a note, and torch's exceptions pass through.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import CallEvent, Note, summarize_leaves
 
 TRIES = 10
-"""Sweeps of one Jacobian of which the first that can be explained tells of all."""
+"""The most backward passes of one Jacobian to try; the first that can be explained stands for all."""
 NUMBERLESS = "its tensors have no values, or their class has a __torch_dispatch__ that would observe symgrad's calls"
 
 
 class WatchedRun(History):
-    """One watched run, as `History` describes it."""
+    """A watched run; the arguments are those of `History`."""
 
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
@@ -53,7 +53,7 @@ class WatchedRun(History):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Stand in for torch's three ways to run a graph backwards."""
+        """Replace torch's three functions that run a backward inside the block."""
         ways: tuple[tuple[Any, str], ...] = (
             (torch.Tensor, "backward"),
             (torch.autograd, "backward"),
@@ -76,7 +76,7 @@ class WatchedRun(History):
                 self.session.counting = self.sampling.words()
 
     def standing_for(self, kind: str, run: Callable[..., Any]) -> Any:
-        """What stands for one of them."""
+        """Return the replacement of one of them."""
 
         @wraps(run)
         def asking(*args: Any, **kwargs: Any) -> Any:
@@ -87,7 +87,7 @@ class WatchedRun(History):
     def through(
         self, kind: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
     ) -> Any:
-        """One call: look, let it happen, explain."""
+        """Run one call, and explain it."""
         guard, stand_ins = self.recorder.guard, self.recorder.stand_ins
         self.steps.resume()
         if self.busy or self.recorder.paused or not stand_ins.here or self.recorder.abroad():
@@ -131,7 +131,7 @@ class WatchedRun(History):
     def unrecorded(
         self, kind: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
     ) -> Any:
-        """One call while the recorder rests: its graph is looked at, as far as that costs little."""
+        """Run one call while the recorder is off, and look at its graph cheaply."""
         guard, self.number = self.recorder.guard, self.number + (not self.within)
         if self.within:
             return call(run, args, keywords)
@@ -154,25 +154,25 @@ class WatchedRun(History):
 
     @staticmethod
     def hand_on(here: Any, instead: Any) -> None:
-        """Put ``instead`` in the place of the function that Tensor.backward calls, if ``here`` is what stands there."""
+        """Replace the function that Tensor.backward calls by ``instead``, if it is ``here``."""
         place: Any = torch.autograd
         if place.backward is here:
             place.backward = instead
 
     def refused(self, given: BackwardArgs, error: Exception) -> None:
-        """A call that torch refused while the recorder rested: told by torch's own graph."""
+        """Explain, from torch's own graph, a call that torch refused while the recorder was off."""
         scene = Scene(self, given, frames.user_line(), recorded=False)
         scene.leaves = [(self.recorder.node_of(tensor), tensor) for tensor in graph_leaves(given.outputs)]
         self.say(self.told_by(scene, None, error))
 
     def nested(self, given: BackwardArgs) -> None:
-        """A backward during the one at hand, which is not that one as torch hands it on to itself."""
+        """Record a backward that runs during another one, unless it is torch's call of itself."""
         if [*map(id, given.outputs)] != [*map(id, self.outer)]:
             places = ("inside", "in another thread")
             self.inner += [(leaf, places[self.recorder.stand_ins.elsewhere]) for leaf in graph_leaves(given.outputs)]
 
     def explain(self, scene: Scene | None, program: LineProgram | None, result: Any, error: Exception | None) -> bool:
-        """Turn one call into an event, or count it; whether the recorder was on for it with reason."""
+        """Turn one call into an event, or count it; return whether recording it was useful."""
         if scene is None:
             self.say(make_unseen_event(self.number, frames.user_line(), f"{self.recorder.guard.problem} {UNCHANGED}"))
             return True
@@ -196,7 +196,7 @@ class WatchedRun(History):
         return True
 
     def swept(self, scene: Scene, program: LineProgram | None, result: Any) -> bool:
-        """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""
+        """Whether this call was one of many backward passes of one Jacobian, and needs no event of its own."""
         sweep = self.recorder.guard(jacobian_sweeps.find_jacobian_sweep, scene)
         if sweep is not None and sweep.within:
             return True
@@ -232,13 +232,13 @@ class WatchedRun(History):
         return True
 
     def leave_sweeps(self) -> None:
-        """The sweeps of one Jacobian are over: where none of them could be explained, why is said once."""
+        """Finish the passes of one Jacobian; report once why none of them could be explained, if so."""
         if self.unsaid is not None:
             self.say(self.unsaid)
         self.sweep, self.sweeps, self.settled, self.unsaid = None, 0, False, None
 
     def story(self, scene: Scene, sweep: jacobian_sweeps.JacobianSweep, event: CallEvent | None) -> Note:
-        """All sweeps of one Jacobian as one event, and how that of the ``event`` compares with torch."""
+        """Return a note for all passes of one Jacobian, with the comparison of ``event`` with torch."""
         with preserve_global_state(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
             lines = jacobian_sweeps.explain_sweeps(scene, sweep)
         if event is not None and event.explained:
@@ -247,7 +247,7 @@ class WatchedRun(History):
         return Note(scene.where, f"{who} computes J row by row, one backward pass each:", lines)
 
     def told_by(self, scene: Scene, result: Any, error: Exception | None) -> CallEvent:
-        """The event of one call; whatever cannot be explained says why."""
+        """Return the event of one call, or one with the reason why it is not explained."""
         what = f"explaining {scene.where.short}, call {scene.number}"
         made, unexplained = partial(explain_call, scene, result, error), partial(unexplained_event, scene, error)
         event: CallEvent = self.explained(what, made, unexplained)
@@ -256,7 +256,7 @@ class WatchedRun(History):
     # What happens in between ------------------------------------------------------------------------------
 
     def heard(self, spelling: str, subject: Any, where: SourceLine) -> None:
-        """The recorder saw something that may matter: a gradient overwritten, replaced, or read."""
+        """Handle an observation of the recorder: a gradient was overwritten, replaced, or read."""
         if self.busy:
             self.during += tensors_in(subject)
         elif spelling == "grad":
@@ -267,7 +267,7 @@ class WatchedRun(History):
             self.written(spelling, subject, where)
 
     def written(self, spelling: str, tensor: Any, where: SourceLine) -> None:
-        """Something was written in place; if it is a gradient, say so."""
+        """Note an in-place write into a gradient."""
         for leaf, (_, name, _) in self.filled.items():
             if leaf.grad is tensor and "grad" in where.text:
                 by_torch = frames.called_by_torch()  # one note for all leaves
@@ -283,18 +283,18 @@ class WatchedRun(History):
                 return
 
     def dropped(self, tensor: Any, where: SourceLine) -> None:
-        """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
+        """Note, once for each line, that ``.grad`` was set to None, usually by ``zero_grad``."""
         self.emptied[tensor] = where
         if tensor in self.filled and self.is_news(where.file, where.line, "dropped"):
             self.since = ".grad was set to None", where
             self.say(Note(where, "this sets .grad to None: the next backward() starts from zero"))
 
     def assigned(self, tensor: Any, where: SourceLine) -> None:
-        """``.grad`` was set to another tensor: this line put there what it holds now."""
+        """Record that ``.grad`` was set to another tensor in this line."""
         self.note_filled(tensor, where, self.called.get(tensor, "a leaf"))
 
     def read_none(self, tensor: Any, where: SourceLine) -> None:
-        """``x.grad`` was read and is None: why."""
+        """Explain why ``x.grad`` was read and is None."""
         if not self.session.calls or frames.called_by_torch() or has_no_numbers([tensor]):
             return
         if not self.is_news(where.file, where.line, "read"):
