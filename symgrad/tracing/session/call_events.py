@@ -1,7 +1,7 @@
-"""What is said of one call of ``backward`` or ``grad``.
+"""Explain one call of ``backward`` or ``grad``.
 
-Comes in: a `Scene`, then torch's results or exception. Goes out: a `CallEvent`: the program behind the
-outputs, and for each leaf the derived vᵀJ beside torch's own.
+Comes in: a `Scene`, then torch's results or exception. Goes out: a `CallEvent`: the program of the outputs, and for
+each leaf the derived vᵀJ beside torch's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from symgrad.tracing.story.line_checks import expand_hidden_names, write_entry_e
 from symgrad.tracing.story.story_lines import StoryLines, make_lines
 
 HANDFUL = 6
-"""With more leaves than this, formulas are shown on request only."""
+"""With more leaves than this, formulas are printed on request only."""
 NOTES: tuple[tuple[Notes, bool], ...] = (
     (remarks.explain_accumulation, True),
     (remarks.explain_leaf_output, True),
@@ -75,11 +75,11 @@ NOTES: tuple[tuple[Notes, bool], ...] = (
     (lambda call: call.scene.sensor.told(), True),
     (remarks.explain_seed_letter, False),
 )
-"""What may be said of a call, in order, and whether also of a program that was told before."""
+"""The notes about a call, in order, and whether they are also printed for a program that was printed before."""
 
 
 def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEvent:
-    """What happened, in full."""
+    """Return the event of one call in full."""
     here = scene.where if scene.kind == "grad" else None  # what this line assigns is the gradient
     names = name_nodes(scene.order, scene.names, scene.sight, outside=here, given=True)
     if scene.given.batched and error is None:
@@ -163,7 +163,7 @@ def explain_call(scene: Scene, result: Any, error: Exception | None) -> CallEven
 
 
 def unexplained_event(scene: Scene, error: Exception | None, problem: str, found: tuple[str, ...]) -> CallEvent:
-    """A call that could not be explained, with the reason."""
+    """Return the event of a call that could not be explained, with the reason."""
     failure = "" if error is None else first_sentence(error)
     notes = (f"not explained: {problem}", *(f"  {line}" for line in found))
     seed = format_seed(scene.seeds, scene.outputs)
@@ -171,7 +171,7 @@ def unexplained_event(scene: Scene, error: Exception | None, problem: str, found
 
 
 def failed_event(scene: Scene, names: dict[int, str], error: Exception) -> CallEvent:
-    """A call that torch refused."""
+    """Return the event of a call that torch refused."""
     lifted = program = None
     shown, roles = tuple[str, ...](), tuple[str, ...]()
     with suppress(SymgradError):
@@ -193,7 +193,7 @@ def make_leaf_row(
     scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: zero_reasons.GradientFlow,
     lost: str, told: StoryLines,
 ) -> Leaf:  # fmt: skip
-    """One row."""
+    """Return the row of one leaf."""
     program = judge.program
     jacobian = describe_leaf_jacobian(program, name) if formulas else format_jacobian_size(program, name)
     form = told.forms.get(program.labels[name])
@@ -235,7 +235,7 @@ def make_leaf_row(
 
 
 def describe_roles(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
-    """Each input with its shape and what it is, then each output that is none."""
+    """Return each input with its shape and role, then each output that is not an input."""
     inputs = {tensor.name: tensor.shape for tensor in program.recording.inputs}
     shapes = inputs | {end: np.shape(program.arrays[end]) for end in program.ends if end not in inputs}
     mark = " (leaf)" if scene.asked is None else " (differentiated)"
@@ -244,7 +244,7 @@ def describe_roles(scene: Scene, program: Capture, targets: Any) -> tuple[str, .
 
 
 def remember_call(scene: Scene, ran: bool) -> None:
-    """Whose ``.grad`` this call filled, and which parts of the graph it let go of."""
+    """Record the leaves whose ``.grad`` this call filled, and the parts of the graph that it freed."""
     if ran:
         scene.watch.last = no_gradient.make_last_call(scene)
     scene.watch.recorder.storages.grown += 1
@@ -257,7 +257,7 @@ def remember_call(scene: Scene, ran: bool) -> None:
 
 
 def first_sentence(error: Exception) -> str:
-    """An exception's type and its first sentence: the whole stands in the traceback."""
+    """Return an exception's type and its first sentence; the traceback has the rest."""
     line = (str(error).splitlines() or [""])[0]
     sentence = line.split(". ")[0].split(": [")[0]
     return f"{type(error).__name__}: {sentence if len(sentence) <= 120 else f'{sentence[:117]}…'}"

@@ -1,7 +1,7 @@
-"""What went wrong at a call of ``backward``, from what was seen, in the words of the mathematics.
+"""Explain an exception of ``backward`` from what was recorded, in mathematical terms.
 
-Comes in: the scene of a call and what torch said. Goes out: lines. Each answer names values, lines and shapes of
-this run; the exception's text only says which question is asked.
+Comes in: the scene of a call and torch's exception. Goes out: lines with values, lines and shapes of this run; the
+exception's text only selects the explanation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from symgrad.tracing.story.events import list_names
 
 
 def explain_failure(scene: Scene, lifted: LiftedProgram | None, program: Capture | None, error: Exception) -> list[str]:
-    """Why torch refused, and what would do."""
+    """Return why torch refused, and what to do."""
     inner = frames.locate_error(error)
     if inner is not None:
         return explain_inner_error(inner, error)
@@ -52,7 +52,7 @@ def explain_failure(scene: Scene, lifted: LiftedProgram | None, program: Capture
 
 
 def explain_inner_error(inner: tuple[SourceLine, str], error: Exception) -> list[str]:
-    """An error of what the user's own code asked for while this call ran: in a hook, or in a backward of one's own."""
+    """Explain an error inside the user's hook or backward, which torch ran during this call."""
     (place, function), refusal = inner, find_refusal(error)
     lines = [f"The error came from {place.short} ({place.text}), in {function}, which torch ran during backward."]
     answer = "" if refusal is None else refusal.answer
@@ -67,7 +67,7 @@ def explain_inner_error(inner: tuple[SourceLine, str], error: Exception) -> list
 
 
 def explain_missing_seed(scene: Scene, program: Capture | None) -> list[str]:
-    """A non-scalar output without weights."""
+    """Explain a missing seed of an output that is not a scalar."""
     tensor = scene.outputs[0]
     name = output_name(scene)
     count = int(tensor.numel())
@@ -88,7 +88,7 @@ def explain_missing_seed(scene: Scene, program: Capture | None) -> list[str]:
 
 
 def explain_complex_output(scene: Scene) -> list[str]:
-    """A complex output without weights."""
+    """Explain a missing seed of a complex output."""
     name = output_name(scene)
     return [
         f"{name} is complex: two real numbers, so J has two rows for each entry, and {scene.kind}() has no weights.",
@@ -100,7 +100,7 @@ def explain_complex_output(scene: Scene) -> list[str]:
 
 
 def write_gradients_of_sum(program: Capture) -> list[str]:
-    """The gradients for v = ones: in matrix notation where it is short, in numbers elsewhere."""
+    """Write the gradients for v = ones, in matrix notation if it is short, else in numbers."""
     found, letter = [], program.recording.seed
     if len(program.inputs) > 4:
         return []
@@ -125,7 +125,7 @@ def write_gradients_of_sum(program: Capture) -> list[str]:
 
 
 def explain_seed_shape(scene: Scene) -> list[str]:
-    """A seed of another shape than the output."""
+    """Explain a seed whose shape is not the output's."""
     name, tensor = output_name(scene), scene.outputs[0]
     seed: Any = next((s for s in scene.seeds if s is not None), None)
     given = format_step_shape(tuple(seed.shape)) if seed is not None else "nothing"
@@ -155,7 +155,7 @@ def explain_seed_shape(scene: Scene) -> list[str]:
 
 
 def values_read_by_pullbacks(program: Capture) -> dict[str, list[Apply]]:
-    """Forward values that the derived pullbacks mention, and the steps that do."""
+    """Return the forward values that the derived pullbacks read, with the steps that read them."""
     found: dict[str, list[Apply]] = {}
     reached = program.recording.reached(program.wanted)
     for step in program.recording.steps:
@@ -174,7 +174,7 @@ def values_read_by_pullbacks(program: Capture) -> dict[str, list[Apply]]:
 
 
 def explain_freed_graph(scene: Scene, program: Capture | None) -> list[str]:
-    """The graph was run backwards before, and what it had kept is gone."""
+    """Explain a second backward through a graph whose saved tensors were freed."""
     lines = []
     if freed := [node.freed for node in scene.order if node.freed is not None]:
         where = freed[-1]
@@ -203,7 +203,7 @@ def explain_freed_graph(scene: Scene, program: Capture | None) -> list[str]:
 
 
 def explain_overwritten_value(scene: Scene, program: Capture | None, lifted: LiftedProgram | None) -> list[str]:
-    """A saved tensor that the backward needs was overwritten."""
+    """Explain that a saved tensor needed by the backward was overwritten."""
     if program is None or lifted is None:
         return []
     refs = lifted.refs
@@ -248,16 +248,16 @@ def explain_overwritten_value(scene: Scene, program: Capture | None, lifted: Lif
 
 
 def _overwrites_input(program: Capture, step: Apply, name: str, where: SourceLine) -> bool:
-    """Whether a step is what wrote over its input: torch keeps a copy for its pullback, unless it reads it twice."""
+    """Whether a step overwrote its own input; torch keeps a copy for its pullback, unless it reads it twice."""
     return program.lines.get(step.result.name) == where and step.arguments.count(name) == 1
 
 
 MODULES = ("torch", "F")
-"""Whose functions take the tensor that they write into as their first argument."""
+"""Modules whose in-place functions take the tensor to write as first argument."""
 
 
 def rewrite_out_of_place(text: str, writer: Apply | None) -> str:
-    """A statement without its in-place form, where that is easy to say; what else would do, if one step wrote."""
+    """Rewrite an in-place statement out of place if that is easy, else name the function or give general advice."""
     code = text.split("#")[0].strip()
     for sign in ("+=", "-=", "*=", "/="):
         target, found, value = code.partition(sign)
@@ -277,7 +277,7 @@ def rewrite_out_of_place(text: str, writer: Apply | None) -> str:
 
 
 def explain_missing_path(scene: Scene) -> list[str]:
-    """The output has no history."""
+    """Explain an output without a graph."""
     name, node = output_name(scene), scene.nodes[0]
     if node.cut is not None:
         names = [name for name, _ in scene.behind(node.cut)]
@@ -296,9 +296,9 @@ def explain_missing_path(scene: Scene) -> list[str]:
 
 
 def list_unreached_inputs(scene: Scene, nameless: bool = True) -> str:
-    """The inputs that were asked for and that the output does not depend on; empty where there is none.
+    """Return a sentence about requested inputs on which the output does not depend; empty if there is none.
 
-    Those without a name count only if the ``nameless`` do: inside a transform they stand for others.
+    Unnamed inputs count only if ``nameless``: inside a transform they represent other tensors.
     """
     reached = {id(n.owner()) for n in scene.order}
     asked = [t for t in scene.asked or () if nameless or id(t) in scene.sight]
@@ -307,5 +307,5 @@ def list_unreached_inputs(scene: Scene, nameless: bool = True) -> str:
 
 
 def output_name(scene: Scene) -> str:
-    """What the user calls the output."""
+    """Return the user's name for the output."""
     return scene.sight.get(id(scene.outputs[0])) or read_backward_call(scene.where)[0] or "the output"

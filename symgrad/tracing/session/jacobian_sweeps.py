@@ -1,8 +1,8 @@
-"""A Jacobian that is asked for row by row is one story: what J is, and how few seeds would do.
+"""Explain a Jacobian that is computed row by row once: what J is, and how few seeds are enough.
 
-Comes in: the scene of a call that is one of many sweeps, in `torch.autograd.functional.jacobian`, in `gradcheck`, or in
-a loop of the script's own. Goes out: lines, said once: J's size, structure and zeros, and the call that gets there; of
-gradcheck, which compares J with difference quotients, its step, rounding, and a kink that it steps over.
+Comes in: the scene of a call that is one of many backward passes, in `torch.autograd.functional.jacobian`, in
+`gradcheck`, or in a loop of the script. Goes out: lines, printed once: J's size, structure and zeros, and a better
+call; for gradcheck also its step, rounding, and a kink within its step.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from symgrad.tracing.session.scene import Scene, capture_request
 from symgrad.tracing.story.folding import list_folded_program
 
 TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
-"""Functions of torch's that ask for J row by row, and where they stand."""
+"""Functions of torch that compute J row by row, and their files."""
 CHECKS, INNER = ("gradcheck", "gradgradcheck"), "new_func"
-"""Those that compare with difference quotients; and what the second calls the backward that it differentiates."""
+"""CHECKS compare with difference quotients; INNER is the function whose backward gradgradcheck differentiates."""
 PICKS = ("Tensor.__getitem__", "Tensor.select", "torch.select", "Tensor.unbind", "torch.unbind", "Tensor.__iter__")
-"""What takes one entry out of an output."""
+"""Calls that select one entry of an output."""
 DIAGONAL = "J is diagonal, so one backward(ones) returns all of it"
 ALL = "no two rows can share a seed"
 BLOCKS = (
@@ -49,11 +49,11 @@ BLOCKS = (
 
 @dataclass(frozen=True, eq=False)
 class JacobianSweep:
-    """One of many sweeps: whose ``outputs`` they are, by what ``inputs``, and how the whole can be told from others.
+    """One of many backward passes for the Jacobian of ``outputs`` with respect to ``inputs``; ``key`` identifies it.
 
-    ``by`` is the function of torch's that asks, or "loop"; ``step`` is gradcheck's. ``within`` says that it is not
-    one of the sweeps, but a part of the function that they go through: gradgradcheck's is itself a backward, and
-    ``weights`` are the v of that. ``names`` are what the function that is asked of calls the inputs.
+    ``by`` is the function of torch, or "loop"; ``step`` is gradcheck's eps. ``within``: the pass belongs to the
+    function itself, which in gradgradcheck is a backward with the seeds ``weights``. ``names`` are the function's names
+    of the inputs.
     """
 
     by: str
@@ -67,14 +67,14 @@ class JacobianSweep:
     names: Mapping[int, str] = field(default_factory=dict)
 
     def goes_on(self, other: JacobianSweep | None) -> bool:
-        """Whether ``other`` is an earlier sweep of the same whole."""
+        """Whether ``other`` is an earlier pass of the same Jacobian."""
         if other is None or other.key != self.key or other.same is None or self.same is None:
             return False
         return other.same() is not None and other.same() is self.same()
 
 
 def find_jacobian_sweep(scene: Scene) -> JacobianSweep | None:
-    """What this call is one sweep of; None where it stands for itself."""
+    """Return the Jacobian of which this call is one pass; None if it is a call of its own."""
     within = False
     for frame, _ in walk_stack(sys._getframe(1)):
         name = frame.f_code.co_name
@@ -87,7 +87,7 @@ def find_jacobian_sweep(scene: Scene) -> JacobianSweep | None:
 
 
 def read_torch_sweep(scene: Scene, name: str, frame: FrameType) -> JacobianSweep | None:
-    """A sweep of a function of torch's, whose own variables say what it is about."""
+    """Return the pass of a function of torch, from that function's variables."""
     known = frame.f_locals
     inputs = scene.asked or ()
     outputs = scene.outputs if name in CHECKS else tuple(known.get("outputs") or ())
@@ -102,7 +102,7 @@ def read_torch_sweep(scene: Scene, name: str, frame: FrameType) -> JacobianSweep
 
 
 def read_script_sweep(scene: Scene) -> JacobianSweep | None:
-    """A sweep by one entry of an output, or with one weight that is not 0."""
+    """Return the pass of a backward from one entry of an output, or with a one-hot seed; else None."""
     if len(scene.nodes) != 1:
         return None
     node, seed, output = scene.nodes[0], scene.seeds[0], scene.outputs[0]
@@ -124,7 +124,7 @@ def read_script_sweep(scene: Scene) -> JacobianSweep | None:
 
 
 def explain_sweeps(scene: Scene, sweep: JacobianSweep) -> tuple[str, ...]:
-    """What is said once of all the sweeps."""
+    """Return the lines about all passes, printed once."""
     ends = [scene.watch.recorder.node_of(t) for t in sweep.outputs]
     wanted = scene.as_read(ends, sweep.inputs)
     reached = {id(node) for node in upstream_nodes(ends)}
@@ -194,7 +194,7 @@ class RowColoring:
 
 
 def color_rows(program: Capture, jacobian: Jacobian) -> RowColoring | None:
-    """Rows that share no column may share a seed: told by the places of J that can be nonzero."""
+    """Return how many seeds are enough if rows without a common column share one; None if unknown."""
     rows, columns = jacobian.shape
     evidence = jacobian.evidence
     if evidence is None or not rows * columns or len(set(program.ends)) > 1:
@@ -215,7 +215,7 @@ def color_rows(program: Capture, jacobian: Jacobian) -> RowColoring | None:
 
 
 def color_rows_by_structure(jacobian: Jacobian) -> RowColoring | None:
-    """The seeds of a Jacobian that is too large to be looked at whole, by what was found of its structure."""
+    """Return the same for a Jacobian too large to be examined, from its structure."""
     kind, rows, out, inner = jacobian.structure.kind, jacobian.shape[0], jacobian.out_shape, jacobian.in_shape
     if kind in ("diagonal", "identity") and out == inner:
         return RowColoring(1, 1 - 1 / rows, DIAGONAL)
@@ -225,7 +225,7 @@ def color_rows_by_structure(jacobian: Jacobian) -> RowColoring | None:
 
 
 def suggest_jacobian_call(jacobian: Jacobian, places: Array, count: int) -> str:
-    """The call that gets there."""
+    """Return advice on a call that computes J with fewer passes."""
     rows, columns = jacobian.shape
     out, inner = jacobian.out_shape, jacobian.in_shape
     if count == 1 and rows == columns and not (places & ~np.eye(rows, dtype=bool)).any() and out == inner:
@@ -244,11 +244,11 @@ def suggest_jacobian_call(jacobian: Jacobian, places: Array, count: int) -> str:
 
 
 MOST = 64
-"""Entries of an input that is moved by gradcheck's step."""
+"""The most entries of an input that is moved by gradcheck's step."""
 
 
 def explain_quotient_rounding(program: Capture, outputs: Sequence[Any], step: float) -> Iterator[str]:
-    """What rounding alone does to a difference quotient, where the outputs have fewer digits than float64."""
+    """Yield a note on the rounding error of difference quotients if outputs are not float64."""
     kinds = {t.dtype for t in outputs if t.is_floating_point()} - {torch.float64}
     if not kinds or not step:
         return
@@ -263,7 +263,7 @@ def explain_quotient_rounding(program: Capture, outputs: Sequence[Any], step: fl
 
 
 def explain_kink_within_step(program: Capture, step: float) -> Iterator[str]:
-    """The entries whose difference quotient reaches over a kink, so that it is neither slope."""
+    """Yield a note about an entry with a kink within gradcheck's step."""
     if program.boxes or len(set(program.ends)) > 1 or not step:
         return
     whole = replace(program.recording, output=program.ends[0])

@@ -1,7 +1,7 @@
-"""What a learner asks of a call that went well: how large J is, why one row came, what was added up, which product.
+"""Notes for learners about a call without an error: the size of J, what v = ones sums, means, Hessian products.
 
-Comes in: the program of a call, its seeds, its leaves. Goes out: size and structure of J, where that is cheap, and
-lines, each tried on the numbers before it is said.
+Comes in: the program of a call, its seeds, its leaves. Goes out: size and structure of J, if they are cheap, and lines,
+each tested on the numbers before it is printed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from symgrad.tracing.story.line_checks import names_on_page, values_on_page
 from symgrad.tracing.story.story_lines import StoryLines
 
 SHORT, FEW = 14, 6
-"""Steps and leaves of a program that is small enough for a lesson."""
+"""The most steps and leaves of a program with such notes."""
 ROWS = ": v is ones, so whole rows of H are added, with the mixed derivatives (a Laplacian adds only the diagonal)"
 MOST = 20_000
-"""Entries of a product that is laid out to test a sentence."""
+"""The most entries of a product that is formed to test a sentence."""
 
 
 def collect_lessons(call: Findings) -> list[str]:
-    """Everything that is worth saying about a small program."""
+    """Return all notes of this module about a small program."""
     program, seeds, rows, told = call.program, call.seeds, call.rows, call.told
     found = [*double_backward_note(call.scene, program, told.letter(program.recording.seed), seeds)]
     if len(program.recording.steps) > SHORT or len(rows) > FEW or len(program.ends) != 1 or program.black_boxes:
@@ -60,19 +60,19 @@ def collect_lessons(call: Findings) -> list[str]:
 
 
 def pull_from(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
-    """vᵀJ from a tensor of the program, in floats: what is exact may be fractions."""
+    """Return vᵀJ from a tensor of the program, in floats."""
     return {own: as_float(array) for own, array in pull_recording(program, {name: weights}, wanted).items()}
 
 
 def mean_loss_note(program: Capture) -> Iterator[str]:
-    """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
+    """Yield a note about the only loss that takes a mean, with its divisor; ``mean()`` in the script needs none."""
     losses = [(s, n) for s, n in find_means(program.recording, program.values) if not has_role(s.op, Role.AVERAGES)]
     if len(losses) == 1:
         yield describe_mean(*losses[0], program.recording, program.values)
 
 
 def added_rows_note(program: Capture, seeds: Mapping[str, Array], leaves: Sequence[Leaf]) -> Iterator[str]:
-    """Where v = ones or a sum adds rows of a Jacobian that share columns, and where v = ones adds nothing up."""
+    """Yield a note that v = ones or a sum adds rows of J, or that v = ones adds nothing up as J is diagonal."""
     end = program.ends[0]
     given, label = np.asarray(seeds[end]), program.labels.get(end, end)
     if given.size > 1 and (given == 1).all():
@@ -218,11 +218,11 @@ def through_gradient_note(scene: Scene, name: str, v: str, summed: str) -> Itera
 
 
 DIAGONAL = "diagonal("
-"""How what is shown of a diagonal Jacobian begins."""
+"""Prefix of the notation of a diagonal Jacobian."""
 
 
 def describe_leaf_jacobian(program: Capture, name: str) -> str:
-    """J's size and structure, where that is cheap."""
+    """Return J's size, and its structure if that is cheap."""
     found = format_jacobian_size(program, name)
     if len(program.ends) > 1 or len(program.recording.steps) > SHORT or found == "1×1":
         return found
@@ -235,6 +235,6 @@ def describe_leaf_jacobian(program: Capture, name: str) -> str:
 
 
 def format_jacobian_size(program: Capture, name: str) -> str:
-    """``3×3``: rows of J are outputs, columns entries of the leaf."""
+    """Format J's size as ``3×3``: rows are outputs, columns entries of the leaf."""
     rows = sum(int(np.prod(np.shape(program.arrays[e]), dtype=object)) for e in dict.fromkeys(program.ends))
     return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"

@@ -1,7 +1,7 @@
-"""Where NaN and infinity come from: the step that made the first one, and what the mathematics says there.
+"""Find where NaN and infinity first appear, and explain the mathematics there.
 
-Comes in: a program of one run, and the sweep as it goes, step by step. Goes out: lines for the notes of a call.
-A sweep spreads what is not finite over everything behind it, so only the place of birth says anything.
+Comes in: a program of one run, and the pullbacks of its sweep that turned finite numbers into others. Goes out: lines
+for the notes of a call. A sweep spreads NaN to everything after it, so only its origin is informative.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from symgrad.tracing.session.no_gradient import explain_missing_slope, suggest_d
 from symgrad.tracing.session.scene import Findings
 
 SAME = 1e-3
-"""Results in torch's precision and in float64 are the same within this share: a place that is chosen would differ."""
+"""Relative tolerance between results in torch's precision and in float64."""
 TRIED = (1.0, 2.0, -1.0)
-"""What an entry is put to, to see whether anything moves with it."""
+"""Values given to an entry to test whether a result depends on it."""
 
 
 def explain_nonfinite(call: Findings) -> list[str]:
-    """Where NaN and infinity come from, and what the mathematics says there.
+    """Return lines about the origin of NaN and infinity, and the mathematics there.
 
-    What goes back through a value that is NaN already is not born there. Where there are real gradients all the same,
-    numbers left the range of their types.
+    A pullback at a value that is NaN already is not an origin. If the gradients exist mathematically, numbers left the
+    range of their dtype.
     """
     program, found, seeds, real = call.program, call.born, call.seeds, call.real
     numbers = (array for row in call.rows for array in (row.added, row.after) if array is not None)
@@ -62,7 +62,7 @@ def explain_nonfinite(call: Findings) -> list[str]:
 
 
 def real_gradients_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Passage]) -> list[str]:
-    """The gradients that step by step are nan, without the parts that weigh 0; nothing where one of them counts."""
+    """Return a line with gradients that are NaN only because of 0 · ∞ at zero cotangents; empty otherwise."""
 
     def left_out(step: Apply, place: int, weights: Array, result: Array) -> Array:
         own = as_float(result)
@@ -79,7 +79,7 @@ def real_gradients_note(program: Capture, seeds: Mapping[str, Array], found: Seq
 
 
 def infinity_times_zero_note(program: Capture, seeds: Mapping[str, Array], found: Sequence[Passage]) -> list[str]:
-    """Which step makes nan of an infinity that was born behind it: its own slope is 0 there."""
+    """Return a line with the step whose slope 0 turns an infinite cotangent into NaN; empty if there is none."""
     turned: list[Apply] = []
 
     def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
@@ -95,12 +95,12 @@ def infinity_times_zero_note(program: Capture, seeds: Mapping[str, Array], found
 
 
 def has_nan_output(program: Capture) -> bool:
-    """Whether what was differentiated is NaN in some entry: a gradient of 0 says nothing there."""
+    """Whether an output has a NaN entry, so that a gradient of 0 is meaningless."""
     return any(np.isnan(as_float(program.arrays[end])).any() for end in program.ends)
 
 
 def first_nonfinite_value(program: Capture) -> list[str]:
-    """The first value that is not finite though everything that its step reads is, in a line; or none."""
+    """Return a line with the first step that computes a value that is not finite from finite ones; or no line."""
     for step in program.recording.steps:
         value = program.arrays[step.result.name]
         if value.dtype == object or np.isfinite(value).all():
@@ -113,15 +113,15 @@ def first_nonfinite_value(program: Capture) -> list[str]:
 
 
 def nonfinite_operand(program: Capture, birth: Passage) -> tuple[tuple[int, ...], float]:
-    """The first entry of what a step read at which its part is not finite, and its value."""
+    """Return the first entry of an operand at which the pullback is not finite, and its value."""
     at = tuple(int(i) for i in np.argwhere(~np.isfinite(birth.result))[0])
     return at, float(as_float(program.arrays[str(birth.step.arguments[birth.place])])[at])
 
 
 def responsible_entry(program: Capture, birth: Passage) -> tuple[str, tuple[int, ...], float]:
-    """The entry that has to be another number for the step's part to be finite: that of x in 1 / x, not what is above.
+    """Return the entry that must change for the pullback to be finite: that of x in 1 / x, not the numerator.
 
-    Where none that lies at the same place is, the entry that the part belongs to.
+    If no operand has such an entry at the same position, return the entry that the pullback belongs to.
     """
     step, own = birth.step, str(birth.step.arguments[birth.place])
     at, value = nonfinite_operand(program, birth)
@@ -139,7 +139,7 @@ def responsible_entry(program: Capture, birth: Passage) -> tuple[str, tuple[int,
 
 
 def step_with_operands(program: Capture, birth: Passage, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
-    """The step's value and part with other numbers in some of its operands; what cannot be computed is no number."""
+    """Return the step's value and pullback with other operands; NaN if they cannot be computed."""
     step, recording, known = birth.step, program.recording, {**program.arrays, **arrays}
     nothing = np.full(birth.result.shape, np.nan)
     if entry_of(step.op) is None:
@@ -153,7 +153,7 @@ def step_with_operands(program: Capture, birth: Passage, arrays: Mapping[str, Ar
 
 
 def describe_birth(program: Capture, birth: Passage) -> list[str]:
-    """One birth in words."""
+    """Return lines about one origin of NaN or infinity."""
     step = birth.step
     first, _ = nonfinite_operand(program, birth)
     source, at, value = responsible_entry(program, birth)
@@ -183,13 +183,13 @@ def describe_birth(program: Capture, birth: Passage) -> list[str]:
 
 
 def is_lost_to_zero_weights(program: Capture, found: Sequence[Passage]) -> bool:
-    """Whether what is not finite came of weights of 0 alone, at entries with which no result moves."""
+    """Whether all origins have a zero cotangent, at entries on which no result depends."""
     counted = (affects_result(program, b) or affects_result_beside(program, b) for b in found if b.of_nothing)
     return bool(found) and all(birth.of_nothing for birth in found) and not any(counted)
 
 
 def affects_result_beside(program: Capture, birth: Passage) -> bool:
-    """Whether a result moves with the entry where what the step reads is another number: as with log(x) in x·log(x)."""
+    """Whether a result depends on the entry at other operands of the step, as on log(x) in x·log(x)."""
     source, at, _ = responsible_entry(program, birth)
     moved = {}
     for tensor in program.recording.inputs:
@@ -207,9 +207,9 @@ def affects_result_beside(program: Capture, birth: Passage) -> bool:
 
 
 def affects_result(program: Capture, birth: Passage, values: Values | None = None) -> bool:
-    """Whether a result moves with the step's entry: a weight may be 0 only by convention, as that of relu at 0.
+    """Whether a result depends on the step's entry: a cotangent may be 0 by convention only, as for relu at 0.
 
-    Where that cannot be tried it may.
+    True if that cannot be tested.
     """
     values, name = program.values if values is None else values, birth.step.result.name
     made, (at, _) = as_float(values[name]), nonfinite_operand(program, birth)
@@ -228,9 +228,9 @@ def affects_result(program: Capture, birth: Passage, values: Values | None = Non
 
 
 def suggest_safe_operand(program: Capture, birth: Passage, source: str) -> list[str]:
-    """What to write so that nothing is lost, where a `where` or a `masked_fill` behind the step does not choose it.
+    """Suggest a safe operand if a later `where` or `masked_fill` does not select the step's entry.
 
-    Said only if it was tried here: with that, the part of the step is finite and every result is what it was.
+    It was tested that the pullback is then finite and every result is unchanged.
     """
     step, recording = birth.step, program.recording
     behind = recording.reached([step.result.name])
@@ -259,7 +259,7 @@ def suggest_safe_operand(program: Capture, birth: Passage, source: str) -> list[
 
 
 def is_safe_operand(program: Capture, birth: Passage, source: str, safe: Array) -> bool:
-    """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
+    """Whether the pullback is finite with the operand ``safe``, and every result of the program unchanged."""
     value, part = step_with_operands(program, birth, {source: safe})
     if not np.isfinite(part).all():
         return False

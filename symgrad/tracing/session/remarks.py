@@ -1,8 +1,8 @@
-"""What is worth a note at a call that went well: added gradients, leaves that get none, hooks, data without a name.
+"""Notes about a call without an error: accumulated gradients, hooks, rounding, data without a name.
 
-Comes in: the findings of a call. Goes out: lines. None of this is an error, and each is what a reader of the numbers
-would stumble over. Of data without a name a word about the numbers is said only of numbers that were looked at, and a
-text only where that text itself made the tensor: what a layer makes inside is said to be made there.
+Comes in: the findings of a call. Goes out: lines. None of this is an error, but a reader of the numbers would wonder.
+Data without a name is described by its numbers only after they were examined, and by a text only if that text created
+the tensor; what a layer creates is described as made inside it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from symgrad.tracing.session.scene import Findings, Scene
 from symgrad.tracing.story.events import list_names
 
 CLIPPING = ("total_norm", "max_norm", "clip_coef_clamped")
-"""What torch's own function that clips gradients by their norm calls that norm, the bound, and the factor."""
+"""Variables of torch's ``clip_grad_norm_``: the norm, the bound, and the factor."""
 
 
 def explain_seed_letter(call: Findings) -> list[str]:
-    """A note where the seed is not called v, since a tensor is, or v_… are those of a gradient that was recorded."""
+    """Return a note if the seed is not called v, because the name is taken."""
     if call.letter == "v":
         return []
     why = "names of the script begin with v"
@@ -53,7 +53,7 @@ def explain_seed_letter(call: Findings) -> list[str]:
 
 
 def explain_accumulation(call: Findings) -> list[str]:
-    """A note where this call added to what an earlier line had put there; what would do is said once for each line."""
+    """Return a note if this call added to an earlier gradient; the advice is printed once for each line."""
     scene, program, rows, letter = call.scene, call.program, call.rows, call.letter
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]
     if not again:
@@ -74,7 +74,7 @@ def explain_accumulation(call: Findings) -> list[str]:
 
 
 def name_previous_writer(scene: Scene, tensors: list[Any]) -> str:
-    """The line that filled ``.grad`` of all these leaves, if it was one: a call that was only counted may have, too."""
+    """Return the line that filled ``.grad`` of all these leaves, or "earlier lines" if it is not known or not one."""
 
     def place(tensor: Any) -> str:
         where, _, number = scene.watch.filled.get(tensor, (None, "", 0))
@@ -90,7 +90,7 @@ def name_previous_writer(scene: Scene, tensors: list[Any]) -> str:
 
 
 def explain_torch_overflow(call: Findings) -> list[str]:
-    """At which steps what was derived is a number and torch's is none, unless that is named already."""
+    """Return notes about steps where torch overflows and the derivation does not, unless already reported."""
     judge, program = call.judge, call.program
     if any(reason.startswith(OVERFLOWS) for reason in judge.chosen.values()):
         return []
@@ -102,10 +102,7 @@ def explain_torch_overflow(call: Findings) -> list[str]:
 
 
 def explain_torch_rounding(call: Findings) -> list[str]:
-    """A note where what torch added is further off than one rounding leaves.
-
-    By one leaf torch's double precision was asked, by another it is known how far rounding goes.
-    """
+    """Return a note if torch's gradient differs from the derivation by more than one rounding."""
     labels, coarse, rough = call.program.labels, call.judge.coarse, call.judge.rough
     said = {
         "torch's float32 is off by up to {} (of the largest entry); in float64 torch equals the derivation": coarse,
@@ -119,9 +116,9 @@ def explain_torch_rounding(call: Findings) -> list[str]:
 
 
 def explain_clipping(found: tuple[Any, ...] | None) -> str:
-    """What ``clip_grad_norm_`` does, told from its own `CLIPPING`: the norm of all gradients together, and the factor.
+    """Explain what ``clip_grad_norm_`` does: the norm of all gradients together, and the factor.
 
-    Nothing where something else writes.
+    ``found`` are its variables `CLIPPING`; without them return an empty text.
     """
     if found is None:
         return ""
@@ -133,9 +130,9 @@ def explain_clipping(found: tuple[Any, ...] | None) -> str:
 
 
 def explain_nested_backward(call: Findings) -> list[str]:
-    """A note of leaves that a backward inside this one added to, as that of a checkpoint does.
+    """Return notes about leaves to which a backward inside this one added, as in a checkpoint.
 
-    One in another thread counts where it has leaves of this one.
+    A backward in another thread counts if it has leaves of this one.
     """
     scene = call.scene
     own, found = {id(tensor) for _, tensor in scene.leaves}, dict[str, set[int]]()
@@ -151,7 +148,7 @@ def explain_nested_backward(call: Findings) -> list[str]:
 
 
 def name_gradient_changer(scene: Scene, tensor: Any) -> str:
-    """What of the user's may have changed a gradient on its way, in words; nothing if nothing has."""
+    """Return what may have changed a gradient: a hook, another backward, a write; empty if nothing did."""
     if any(getattr(tensor, name, None) for name in ("_backward_hooks", "_post_accumulate_grad_hooks")):
         return "a hook"
     places = [place for leaf, place in scene.watch.inner if tensor is leaf]
@@ -161,7 +158,7 @@ def name_gradient_changer(scene: Scene, tensor: Any) -> str:
 
 
 def explain_leaf_hooks(call: Findings) -> list[str]:
-    """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
+    """Return notes about leaves with hooks, whose gradient is the hook's result for vᵀJ."""
     program, targets, rows = call.program, call.targets, call.rows
     notes = [f"{program.labels[n]} has a hook: torch adds what the hook returns for {program.recording.seed}ᵀJ"
              for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
@@ -177,7 +174,7 @@ def explain_leaf_hooks(call: Findings) -> list[str]:
 
 
 def explain_overwritten_seed(call: Findings) -> list[str]:
-    """A v that something wrote into while torch ran the call."""
+    """Return notes about seeds that were overwritten during the call."""
     scene = call.scene
     told = [found.overwrote for found in scene.observations if found.overwrote]
     for given, now in zip(scene.seeds, scene.given.passed, strict=True):
@@ -187,14 +184,14 @@ def explain_overwritten_seed(call: Findings) -> list[str]:
 
 
 def explain_leaf_output(call: Findings) -> list[str]:
-    """An output that is a leaf itself: backward hands it v and reaches nothing else."""
+    """Return a note for each output that is a leaf itself, so that backward reaches nothing else."""
     program = call.program
     names = dict.fromkeys(program.labels.get(end, end) for end in program.ends if end in program.wanted)
     return [f"{name} is a leaf, so this backward reaches no other tensor" for name in names]
 
 
 def explain_broadcast_losses(call: Findings) -> list[str]:
-    """Losses whose two sides have different shapes: they are broadcast, and every pair counts."""
+    """Return notes about losses whose two sides are broadcast, so that every pair counts."""
     program = call.program
     found = find_broadcast_pairs(program.recording.steps, lambda name: np.shape(program.arrays[name]))
     labels = program.labels
@@ -204,16 +201,16 @@ def explain_broadcast_losses(call: Findings) -> list[str]:
 
 
 OURS = re.compile(r"(data|mask|condition|bound|leaf)(_\d+)*")
-"""What data and leaves are called for want of a name."""
+"""Matches generated names of data and leaves."""
 WORD = re.compile(r"\w+")
 LONGEST = 60
-"""Characters of a text that is quoted."""
+"""The most characters of a quoted text."""
 MOST = 8
-"""Tensors that are described; a program with more of them has other worries."""
+"""The most tensors that are described."""
 
 
 def explain_nameless_inputs(call: Findings) -> list[str]:
-    """What each input is that the script has no name for and that a line which is shown reads."""
+    """Return a note that describes the unnamed inputs read by printed lines."""
     program, lifted, names, told = call.program, call.lifted, call.names, call.told
     read = set(WORD.findall(" ".join([*call.shown, *told.forward, *told.lines, *told.forms.values()])))
     known = {names[id(n)]: as_numbers(n.held) for n in call.scene.order if n.kind == "data" and id(n) in names}
@@ -239,7 +236,7 @@ def explain_nameless_inputs(call: Findings) -> list[str]:
 def describe_data(
     node: Node | None, label: str, array: Array, known: Mapping[str, Array], sight: Mapping[int, str]
 ) -> str:
-    """``X @ E.T``, ``zeros``, ``X.transpose(0, 1)``; empty where nothing is known."""
+    """Describe data as ``X @ E.T``, ``zeros``, ``X.transpose(0, 1)``; empty if nothing is known."""
     text = None if node is None else quote_making_text(node, sight)
     if text is not None:
         return text
@@ -252,7 +249,7 @@ def describe_data(
 
 
 def quote_making_text(node: Node, sight: Mapping[int, str]) -> str | None:
-    """The text that made a tensor; of what a call made inside, that it was made there."""
+    """Return the text that created a tensor, or that it was made inside a call; None if unknown."""
     text = None if node.where is None or not node.made_by or node.where.in_library else text_at(node.where)
     tree = parse_one(text or "")
     if node.where is None or tree is None or names_another(read_name_expression(text or "", ()), node, sight):
@@ -267,7 +264,7 @@ def quote_making_text(node: Node, sight: Mapping[int, str]) -> str | None:
 
 
 def write_as_part(name: str, other: Array, array: Array) -> str | None:
-    """How ``array`` is read of ``other``, where it is: as it stands, turned, reshaped or one of its rows."""
+    """Write ``array`` as ``other``, its transpose, a reshape, or one of its rows; None if it is none of these."""
     if other.size == array.size and other.size:
         turned = [(f"{name}.transpose(0, 1)", np.swapaxes(other, 0, 1))] if other.ndim > 1 else []
         for text, view in ((name, other), *turned):
@@ -282,7 +279,7 @@ def write_as_part(name: str, other: Array, array: Array) -> str | None:
 
 
 def describe_values(array: Array, label: str) -> str:
-    """Zeros, ones, or what a mask holds."""
+    """Describe an array of zeros, of ones, or a mask; empty for others."""
     if array.size == 1 and not np.isfinite(as_float(array)).all():
         return format_digits(float(array.reshape(-1)[0]))
     if array.size < 2 or array.dtype == object:
@@ -298,7 +295,7 @@ def describe_values(array: Array, label: str) -> str:
 
 
 def read_backward_call(where: SourceLine) -> tuple[str | None, str | None]:
-    """What the ``backward`` at ``where`` is called on and its weights, as they are written there; None for neither."""
+    """Return the texts of the tensor and the seed of the ``backward`` call at ``where``; None if unknown."""
     text = text_at(where) or ""
     tree = parse_one(text)
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Attribute) or tree.func.attr != "backward":

@@ -1,9 +1,9 @@
-"""Which calls are told in full, and for which the recorder has to be on: a few at first, then fewer and fewer.
+"""Choose the calls that are printed in full, and when the recorder is on: a few calls at first, then fewer.
 
-Comes in: of each call its line and the graph that torch keeps behind its outputs, of which nothing is run. Goes out:
-whether it is one to be told, and whether the next one will be. A recorder that is on makes a loop several times slower,
-and a look at the graph costs a few microseconds for each node; so the recorder is on only for calls that will be told,
-from the end of the call before.
+Comes in: the line of each call, and torch's autograd graph of its outputs, which is only read. Goes out: whether the
+call is to be printed, and whether the next one will be. The recorder makes a loop several times slower, and reading the
+graph costs a few microseconds per node. So the recorder is on only for calls that will be printed, from the end of the
+call before.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from symgrad.errors import Setting
 from symgrad.tracing.record.trace import SourceLine
 
 ALWAYS = 3
-"""So many calls of the same program are checked, however long they take."""
+"""The number of first calls of a program that are always checked."""
 OFTEN = 40
-"""Programs from one line after which also others are only looked at now and then."""
+"""After so many programs of one line, new ones are only checked now and then."""
 ALIKE = 8
-"""Programs from one line with the same operations on other sizes, after which others of them are."""
+"""After so many programs of one line that differ only in sizes, further ones are only checked now and then."""
 STEPS = (1, 2, 5)
-"""After these, the ones whose number is one of these times a power of ten."""
+"""Later calls are checked if their number is one of these times a power of ten."""
 CLOSELY = 10
-"""So many calls of a program have all of their graph looked at; after them, ``NODES`` nodes a call on the mean."""
+"""For so many calls of a program the whole graph is read; afterwards ``NODES`` nodes per call on average."""
 NODES = 4
 FREE, SHARE = 24, 50
-"""So many calls may be recorded in vain, and one in so many of all besides."""
+"""FREE calls, and one in SHARE of all calls, may be recorded without being printed."""
 PATIENCE = 16
-"""Calls that are recorded in waiting for a program to come again; each time that it does not, twice as many."""
+"""Calls that are recorded while waiting for a program to run again; doubled each time it does not."""
 MOST = 4096
-"""Glimpses that are kept."""
+"""The most cached outlines of last operations."""
 AHEAD = 8
-"""Calls before one that is asked for by its number, for which the recorder is on: its graph may begin there."""
+"""The recorder is on for so many calls before one requested by number, where its graph may begin."""
 
 
 def is_checked(count: int) -> bool:
@@ -53,7 +53,7 @@ def is_checked(count: int) -> bool:
 
 @dataclass(frozen=True)
 class CallSelection:
-    """The calls that are wanted by their number, none if all are open: the ``call``-th, and each ``every``-th.
+    """The calls requested by number: the ``call``-th, and each ``every``-th; empty if nothing was requested.
 
     >>> asked = CallSelection(call=1, every=100)
     >>> [n for n in range(1, 250) if n in asked], [n for n in range(1, 250) if asked.is_ahead(n)][:9]
@@ -70,15 +70,15 @@ class CallSelection:
         return number == self.call or (self.every is not None and number % self.every == 0)
 
     def is_ahead(self, number: int) -> bool:
-        """Whether the recorder is on for a call with this number, since one that is wanted follows, or is this one."""
+        """Whether the recorder is on for this call, because a requested one follows or is this one."""
         return any(later in self for later in range(number, number + AHEAD + 1))
 
 
 @dataclass(eq=False)
 class LineProgram:
-    """What one line runs again and again: how often it did, and from which of these calls on one is to be told.
+    """A program that one line runs repeatedly: the ``count`` of its calls, and the ``goal`` at which one is printed.
 
-    ``unseen`` calls are counted until its graph is looked at again; ``after`` is what ran after it last.
+    ``unseen`` counts calls since its graph was read; ``after`` is the program that last ran after it.
     """
 
     graph: GraphOutline
@@ -90,17 +90,17 @@ class LineProgram:
 
     @property
     def is_due(self) -> bool:
-        """Whether its last call should have been told."""
+        """Whether its last call should have been printed."""
         return self.count >= self.goal
 
     @property
     def apart(self) -> int:
-        """How many calls pass between two looks at its graph."""
+        """The number of calls between two readings of its graph."""
         return self.graph.size // NODES if self.count >= CLOSELY and self.count + 1 < self.goal else 0
 
 
 class Sampling:
-    """The programs of a run, and which calls of them are ``asked`` for by number, if any are."""
+    """The programs of a run, and the calls requested by number (``asked``)."""
 
     def __init__(self, asked: CallSelection) -> None:
         self.asked = asked
@@ -115,7 +115,7 @@ class Sampling:
         self.patience = PATIENCE
 
     def meet(self, at: SourceLine, outputs: Sequence[Any]) -> LineProgram | None:
-        """The program of a call that is about to run; None where calls are wanted by number: nothing is compared."""
+        """Return the program of a call that is about to run; None if calls are requested by number."""
         self.met += 1
         if self.asked:
             return None
@@ -137,7 +137,7 @@ class Sampling:
         return program
 
     def begin(self, at: SourceLine, program: LineProgram) -> None:
-        """A program that was not there before: it is told, but for one of many like it."""
+        """Register a new program: it is printed at once, unless there are many like it."""
         kind = (at, program.graph.kind)
         self.lines[at] += 1
         self.alike[kind] += 1
@@ -146,13 +146,13 @@ class Sampling:
             program.goal = 2
 
     def chosen(self, number: int, program: LineProgram | None) -> bool:
-        """Whether a call that was recorded is to be told: it is due, and all of its graph was made meanwhile."""
+        """Whether a recorded call is to be printed: it is due, and all of its graph was recorded."""
         if program is None:
             return number in self.asked
         return program.is_due and program.graph.first >= self.began
 
     def tell(self, program: LineProgram | None) -> None:
-        """It was told."""
+        """Record that the program was printed, and set the next call to print."""
         if program is not None:
             program.told, program.goal = True, program.count + 1
             while not is_checked(program.goal):
@@ -160,7 +160,7 @@ class Sampling:
             self.waiting, self.patience = 0, PATIENCE
 
     def goes_on(self, number: int, at: SourceLine, program: LineProgram | None, recorded: bool, told: bool) -> bool:
-        """A call is over: whether the recorder is to be on until the next one."""
+        """Finish a call; return whether the recorder must be on until the next one."""
         self.made = count_graph_nodes()
         if program is None:
             return self.asked.is_ahead(number + 1)
@@ -181,7 +181,7 @@ class Sampling:
         return able and (follows is None or self.waiting > 0)
 
     def give_up(self) -> None:
-        """What did not come again is not waited for any longer; where it is seen by chance later it is told."""
+        """Stop waiting for programs that did not run again; they are printed if seen by chance later."""
         self.patience *= 2
         for program in self.programs.values():
             if program.is_due:
@@ -190,7 +190,7 @@ class Sampling:
     # Words ------------------------------------------------------------------------------------------------
 
     def news(self, at: SourceLine, program: LineProgram, number: int) -> str:
-        """What is said of it."""
+        """Return the note about a new program that was not recorded."""
         before, now = self.latest.get(at), program.graph.operations
         old = now if before is None else before.graph.operations
         new, gone = now - old, old - now
@@ -205,7 +205,7 @@ class Sampling:
         )
 
     def words(self) -> dict[str, tuple[str, str]]:
-        """By line what is known of the calls that were only counted: what they share, and how many stand alone."""
+        """Return, by line, what is known of calls that were only counted: what they share, and programs not shown."""
         found = {}
         for at in self.lines:
             here = [program for (line, _), program in self.programs.items() if line == at]
@@ -223,19 +223,19 @@ class Sampling:
 
 AUTOGRAD: Any = torch._C._autograd
 LEAST_OF_A_LEAF = 1 << 62
-"""The nodes of leaves have the largest number that there is: they may be older than any other."""
+"""Nodes of leaves have the largest sequence number, and may be older than any other."""
 NAMELESS = "CppFunction"
-"""What the nodes of operations are that have no class of their own in Python."""
+"""The class of nodes of operations without their own Python class."""
 GLIMPSED = 3
-"""Operations that are looked at in every call."""
+"""The number of last operations that are read in every call."""
 NUMBERED = re.compile(r"Backward\d*$")
 
 
 @dataclass(frozen=True)
 class GraphOutline:
-    """A graph by its operations and their wiring, ``kind``, and with the sizes on the way, ``program``.
+    """An autograd graph: its operations and edges, ``kind``, and these with sizes, ``program``.
 
-    ``first`` is the number of its oldest node, ``size`` how many it has.
+    ``first`` is the sequence number of its oldest node, ``size`` the number of nodes.
     """
 
     kind: tuple[tuple[Any, ...], Hashable, Hashable]
@@ -245,13 +245,13 @@ class GraphOutline:
 
     @property
     def operations(self) -> Counter[str]:
-        """How many there are of each operation."""
+        """The number of nodes of each operation."""
         names = [getattr(one, "__name__", one) for one in self.kind[0]]
         return Counter(NUMBERED.sub("", name) for name in names if name != "AccumulateGrad")
 
 
 def graph_nodes(outputs: Sequence[Any]) -> dict[Any, Any]:
-    """The nodes of the graph behind some tensors, each once, with its ``next_functions``."""
+    """Return the nodes of the graph of some tensors, with their ``next_functions``."""
     waiting = [t.grad_fn for t in outputs if t is not None and t.grad_fn is not None]
     found: dict[Any, Any] = {}
     while waiting:
@@ -263,15 +263,15 @@ def graph_nodes(outputs: Sequence[Any]) -> dict[Any, Any]:
 
 
 def graph_leaves(outputs: Sequence[Any]) -> list[Any]:
-    """The leaves behind some tensors, in whose ``.grad`` a backward leaves something."""
+    """Return the leaves of the graph of some tensors."""
     stores = [node.variable for node in graph_nodes(outputs) if hasattr(node, "variable")]
     return [*(t for t in outputs if t.grad_fn is None and t.requires_grad), *reversed(stores)]
 
 
 def outline_graph(outputs: Sequence[Any]) -> GraphOutline:
-    """What the graph behind some tensors is known by; its nodes are not kept, since each keeps all behind it.
+    """Return the outline of the graph of some tensors, without references to nodes, which would keep it alive.
 
-    Nor is anything asked that a node has saved: that may be packed by the user's own hook.
+    Saved tensors are not read: the user's hooks may have packed them.
     """
     collecting = gc.isenabled()
     gc.disable()  # thousands of wrappers come and go
@@ -293,13 +293,13 @@ def outline_graph(outputs: Sequence[Any]) -> GraphOutline:
 
 
 def operation_of(node: Any) -> Any:
-    """What tells the operation of a node: its class, or its name where that has none of its own."""
+    """Return what identifies a node's operation: its class, or its name if it has no class of its own."""
     kind = type(node)
     return node.name() if kind.__name__ == NAMELESS else kind
 
 
 def outline_last_operations(tensor: Any) -> Hashable:
-    """The last operations behind a tensor, and the sizes of the first of them: the batch has its size there."""
+    """Return the last operations of a tensor's graph, and the sizes at the earliest of them (the batch size)."""
     found: list[Any] = []
     node, last = tensor.grad_fn, None
     while node is not None and len(found) < GLIMPSED:
@@ -311,5 +311,5 @@ def outline_last_operations(tensor: Any) -> Hashable:
 
 
 def count_graph_nodes() -> int:
-    """How many nodes of graphs this thread has made."""
+    """Return the number of graph nodes that this thread has created."""
     return int(AUTOGRAD._get_sequence_nr())

@@ -1,8 +1,8 @@
-"""A gradient that is differentiated again: the second derivatives of one call, where they are asked for.
+"""The second derivatives of one call (``--order 2``).
 
-Comes in: the scene of a call that was told. Goes out: a note: what H is by each pair of leaves, and the lines of gᵀH
-for weights g of the gradients. Torch did not compute H, so nothing is compared with torch: it is confirmed by the
-same product on two other ways, forward through the gradient and by difference quotients of it.
+Comes in: the scene of a call that was printed. Goes out: a note with H for each pair of leaves, and the lines of gᵀH
+for seeds g of the gradients. Torch did not compute H; instead a product with H is computed in two other ways: forward
+through the gradient, and by difference quotients of it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from symgrad.tracing.story.folding import list_folded_program
 from symgrad.tracing.story.story_lines import MOST_STEPS, make_lines
 
 PAIRS = 10
-"""Blocks of H that are told one by one."""
+"""The most blocks of H that are printed one by one."""
 STEPS = (1e-3, 1e-4, 1e-5)
-"""Steps of the difference quotients, relative to the largest entry that is moved."""
+"""Steps of the difference quotients."""
 NEAR, EQUAL = 1e-5, 1e-9
-"""How well a quotient, and how well another sweep, has to give the product, relative to its largest entry."""
+"""Tolerances of difference quotients and of another sweep, relative to the largest entry of the product."""
 
 
 def explain_second_order(scene: Scene) -> Note:
-    """The note of one call; raises `UnsupportedError` where its gradient cannot be differentiated again."""
+    """Return the note of one call; raise `UnsupportedError` if its gradient cannot be differentiated."""
     program = capture_gradient(scene)
     if program.boxes:
         spelling = program.black_boxes[0].spelling
@@ -59,7 +59,7 @@ def explain_second_order(scene: Scene) -> Note:
 
 
 def capture_gradient(scene: Scene) -> Capture:
-    """The call's gradient by each leaf that is wanted, whose Jacobian is H."""
+    """Return the program of the call's gradients, whose Jacobian is H."""
     reached = {id(node) for node in scene.order}
     ask = scene.request(scene.nodes, [node for node, _ in scene.leaves if id(node) in reached])
     if not ask.wrt:
@@ -72,9 +72,9 @@ def capture_gradient(scene: Scene) -> Capture:
 
 
 def request_gradient_nodes(ask: DerivativeRequest, first: Capture, seeds: Sequence[Any] = (None,)) -> list[Node]:
-    """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared.
+    """Return nodes for the gradients that are differentiated again, with derived numbers.
 
-    ``first`` is what leads to the outputs.
+    ``first`` is the program of the outputs.
     """
     pairs = zip(first.results, seeds, strict=True)
     pulled = pull_capture(first, [np.ones(np.shape(r)) if v is None else as_numbers(v) for r, v in pairs])
@@ -88,7 +88,7 @@ def request_gradient_nodes(ask: DerivativeRequest, first: Capture, seeds: Sequen
 
 
 def list_function_lines(program: Capture, second: bool, forward: bool = False) -> Iterator[str]:
-    """What ran, vᵀJ for any weights or in ``forward`` mode Ju, and the black boxes on the way."""
+    """Iterate over the lines of a function, of vᵀJ for any seed (or Ju if ``forward``), and its opaque calls."""
     ran = list_folded_program(program)
     if ran:
         yield "the function, and its gradient:" if second else "the function:"
@@ -105,7 +105,7 @@ def list_function_lines(program: Capture, second: bool, forward: bool = False) -
 
 
 def list_pushforward_lines(program: Capture, second: bool) -> Iterator[str]:
-    """The lines of Ju, and those of the function that they read and its listing does not have."""
+    """Iterate over the lines of Ju, and the forward lines that they need and that were not printed."""
     recording, ends = program.recording, tuple(dict.fromkeys(program.ends))
     moved = [name for name in program.wanted if flowing(recording, (name,)) & {*ends}]
     if not moved or len(recording.steps) > MOST_STEPS:
@@ -130,7 +130,7 @@ def list_pushforward_lines(program: Capture, second: bool) -> Iterator[str]:
 
 
 def derive_lines_for_any_seed(program: Capture, asked: bool) -> tuple[str, Sequence[str], dict[str, Array]]:
-    """The seed's name, the lines of vᵀJ, and weights that were drawn so that the lines hold for any."""
+    """Return the seed's name, the lines of vᵀJ, and the random seeds with which the lines were proven."""
     draw = np.random.default_rng(0)
     weights = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
     lines = make_lines(program, weights, False, asked)
@@ -138,12 +138,12 @@ def derive_lines_for_any_seed(program: Capture, asked: bool) -> tuple[str, Seque
 
 
 def is_recorded_gradient(end: Node) -> bool:
-    """Whether what is differentiated is a gradient already, so that second derivatives come of it."""
+    """Whether an output is itself a gradient, so that its derivative is a second derivative."""
     return end.kind == "gradient" and not end.gradient.along
 
 
 def describe_hessian_blocks(program: Capture) -> Iterator[str]:
-    """H by each pair of leaves: size, structure, zeros; of many leaves only how many there are."""
+    """Iterate over lines about H for each pair of leaves: size, structure, zeros; for many leaves their number only."""
     ends, inputs = program.outputs, program.inputs
     pairs = [(m, n) for m in range(len(inputs)) for n in range(m, len(inputs))]
     if len(pairs) > PAIRS:
@@ -158,14 +158,14 @@ def describe_hessian_blocks(program: Capture) -> Iterator[str]:
 
 
 def name_hessian_product(line: str, names: Sequence[str], letter: str) -> str:
-    """A line of code whose result is no gradient, but a product with H."""
+    """Rename the left side of a line whose result is a product with H."""
     left, equals, right = line.partition(" = ")
     name = left.removesuffix(".grad")
     return f"{letter}ᵀH for {name}{equals}{right}" if equals and name != left and name in names else line
 
 
 def confirm_hessian_product(program: Capture, weights: dict[str, Array]) -> Iterator[str]:
-    """Whether H·u is one product on three ways: back and forward through the gradient, and by differences of it."""
+    """Iterate over lines that compare three computations of a product with H."""
     draw = np.random.default_rng(1)
     ways = {own: draw.uniform(-1, 1, np.shape(program.arrays[own])) for own in program.wanted}
     forward = push_capture(program, {program.labels[own]: way for own, way in ways.items()})

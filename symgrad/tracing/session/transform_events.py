@@ -1,8 +1,8 @@
-"""Derivatives that were asked of a function, as one event: what J is, how it is built, and that torch agrees.
+"""Explain derivatives of a function (`torch.func`, `torch.autograd.functional`) as one event.
 
-Comes in: a `DerivativeRequest` of `symgrad.tracing.record.transforms` that was answered, and what was returned. Goes
-out: the event of a gradient, told as any call of ``grad``; or a note about a Jacobian, a Hessian, a product with one of
-them, or the gradients of a batch: size, structure and zeros, why fewer sweeps would do, and the lines of what ran.
+Comes in: a completed `DerivativeRequest` of `symgrad.tracing.record.transforms`, and the returned tensors. Goes out:
+the event of a gradient, as for a call of ``grad``; or a note about a Jacobian, a Hessian, a product with one of them,
+or per-sample gradients: size, structure and zeros, how to use fewer passes, and the lines of what ran.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from symgrad.tracing.session.second_derivatives import (
 from symgrad.tracing.story.events import CallEvent, Note
 
 MOST_MOVED, CLOSE = 64, 1e-3
-"""Entries of the largest input that is moved, one after the other, and how closely a slope has to be met."""
+"""The most entries of an input that are moved one by one, and the tolerance of slopes."""
 MOST = 250_000
-"""Entries of a Jacobian that is laid out to be compared."""
+"""The most entries of a Jacobian that is formed to be compared."""
 AGAIN = ("hessian", "hvp", "vhp")
-"""What is of second derivatives where its function is no gradient itself."""
+"""Requests for second derivatives."""
 WHOLE = (*JACOBIANS, "hessian")
-"""What asks for all of J or of H, and not for a product with it."""
+"""Requests for all of J or H, rather than a product with it."""
 HOW = {
     "jacrev": ", with one backward pass for each row",
     "jacfwd": ", with one forward pass for each column",
     "hessian": ", with one forward pass through the gradient for each column",
 }
-"""How each transform gets there."""
+"""The number of passes of each transform."""
 TRICK = ("Ju inside the function is ∂/∂w of w·J for a w of zeros (the double backward trick)",)
-"""How a product inside another function is told."""
+"""The note about a product inside another function."""
 SWEEPS = {
     "hvp": "H·v, second derivatives times v, in three passes: the gradient, u·H for a u of zeros, and ∂/∂u of that:",
     "vhp": "v·H, v times second derivatives, in two passes: the gradient, and v·J of the gradient:",
@@ -58,11 +58,11 @@ SWEEPS = {
     "hessian": "all second derivatives, with one pass for the gradient and one backward through it for each entry "
     "(torch.func.hessian(f) does that in one batched pass):",
 }
-"""How each function of `torch.autograd.functional` does."""
+"""The passes of each function of `torch.autograd.functional`."""
 
 
 def request_event(watch: History, ask: DerivativeRequest, result: Any) -> CallEvent | Note | None:
-    """The event of one outermost request; None where nothing was differentiated."""
+    """Return the event of one outermost request; None if nothing was differentiated."""
     returned = ask.returned(result)
     if ask.functional:
         if not ask.outputs or not ask.wrt:
@@ -81,7 +81,7 @@ def request_event(watch: History, ask: DerivativeRequest, result: Any) -> CallEv
 
 
 def vmap_event(watch: History, ask: DerivativeRequest, inner: DerivativeRequest, result: Any) -> CallEvent | Note:
-    """``vmap(grad(f))``: the first example's, told as one."""
+    """Return the event of ``vmap(grad(f))``: that of the first example."""
     event = transform_event(watch, inner, [node.held for node in inner.results], ask.title)
     batches = 1 + len(ask.inside.around(inner))  # each has an axis of its own
     sizes = next((t.shape[:batches] for t in tensors_in(result) if t.dim()), ())
@@ -93,7 +93,7 @@ def vmap_event(watch: History, ask: DerivativeRequest, inner: DerivativeRequest,
 
 
 def transform_event(watch: History, ask: DerivativeRequest, returned: Sequence[Any], title: str) -> CallEvent | Note:
-    """A gradient or a Jacobian, from its function's ends."""
+    """Return the event of a gradient, or the note about a Jacobian."""
     behind = upstream_nodes(list(ask.outputs))
     unknown = next((n for n in behind if n.kind == "unknown"), None)
     if unknown is not None:
@@ -110,7 +110,7 @@ def transform_event(watch: History, ask: DerivativeRequest, returned: Sequence[A
 
 
 def request_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) -> Note:
-    """All of J, all second derivatives, or a product with either, as derived, beside what torch returned."""
+    """Return the note about J, H, or a product with one of them, compared with torch's result."""
     again, whole = ask.word in AGAIN, ask.word in WHOLE
     if whole and len(ask.outputs) != 1:
         raise UnsupportedError(f"its function returns {len(ask.outputs)} tensors, so there is one J for each of them")
@@ -149,7 +149,7 @@ def request_note(ask: DerivativeRequest, returned: Sequence[Any], title: str) ->
 
 
 def write_title(ask: DerivativeRequest, title: str, second: bool) -> str:
-    """What was asked for, and how torch gets there."""
+    """Write the request and its passes."""
     if ask.functional:
         return f"{title} gives {SWEEPS[ask.word]}"
     if ask.word in WHOLE:
@@ -164,7 +164,7 @@ def write_title(ask: DerivativeRequest, title: str, second: bool) -> str:
 def compare_with_quotients(
     ask: DerivativeRequest, program: Capture, end: str, own: str, block: Any, torchs: Any, second: bool
 ) -> Iterator[str]:  # fmt: skip
-    """What differences of the function, or of its gradient, say beside two answers: a torch that lost it, or a kink."""
+    """Iterate over lines that compare two results with difference quotients of the function or of its gradient."""
     from symgrad.oracles.second_order import two_sided_slope
 
     recording, (rows, columns) = program.recording, block.shape
@@ -183,7 +183,7 @@ def compare_with_quotients(
 
 
 def compare_slopes(slope: Array, ours: Array, theirs: Array, what: str) -> Iterator[str]:
-    """What slopes, NaN where there is none, say of two answers."""
+    """Iterate over lines that compare two results with slopes (NaN where there is none)."""
     with np.errstate(invalid="ignore"):
         right, theirs_too = (np.abs(one - slope) <= CLOSE * np.maximum(1.0, np.abs(slope)) for one in (ours, theirs))
     kinks, lost = np.isfinite(slope + theirs) & ~right & ~theirs_too, np.isfinite(slope) & right & ~theirs_too
@@ -233,7 +233,7 @@ def suggest_fewer_passes(
 
 
 def write_jvp_call(labels: Sequence[str], function: str) -> str:
-    """``torch.func.jvp(torch.func.grad(f), (x,), (v,))``."""
+    """Write ``torch.func.jvp(torch.func.grad(f), (x,), (v,))``."""
     weights = ["v"] if len(labels) == 1 else [f"v_{name}" for name in labels]
     asked = f"torch.func.{function}" if function != "f" else function
     asked = asked.replace("(f)", f"(f, argnums={tuple(range(len(labels)))})") if len(labels) > 1 else asked
@@ -244,7 +244,7 @@ def write_jvp_call(labels: Sequence[str], function: str) -> str:
 def compare_along_tangent(
     ask: DerivativeRequest, program: Capture, own: Sequence[Array], torchs: Sequence[Array], what: str
 ) -> Iterator[str]:
-    """What moving along u says, and which of two Ju is the one that vᵀJ belongs to."""
+    """Iterate over lines that compare two Ju with differences along u, and with vᵀJ by the adjoint identity."""
     from symgrad.oracles.second_order import two_sided_slope
 
     moves = dict(zip(program.wanted, (as_float(as_numbers(t)) for t in ask.directions), strict=True))
@@ -275,12 +275,12 @@ def compare_along_tangent(
 
 
 def coarsest_dtype(ends: Sequence[Node]) -> str:
-    """The coarsest type that torch computed in."""
+    """Return the lowest precision in which torch computed."""
     return max((lowest_dtype(n) for n in upstream_nodes(ends)), key=lambda kind: precision_of(kind)[1])
 
 
 def compare_block(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str]:
-    """Whether what was returned is J as it was derived, how far it is, and a sentence of it."""
+    """Return whether torch's J is the derived one, the largest difference, and a sentence."""
     rows, columns = whole.shape
     if rows * columns > MOST:
         return None, 0.0, f"{rows * columns:,} entries were not compared with torch's"
@@ -293,6 +293,6 @@ def compare_block(whole: Any, found: Any, kind: str) -> tuple[bool | None, float
 
 
 def compare_arrays(own: Array, other: Array, kind: str) -> tuple[bool, float, str]:
-    """The same of any two arrays."""
+    """Return the same for two arrays."""
     error, agrees = relative_difference(as_float(own), as_float(other), precision_of(kind)[0])
     return agrees, error, "= torch in every entry" if agrees else f"≠ torch (off by {error:.2g} of the largest entry)"

@@ -1,9 +1,8 @@
-"""Why a gradient is 0, or not the derivative: kinks, slopes that are 0, rows that cancel, and what a detach leaves out.
+"""Explain why a gradient is 0 or not the derivative: kinks, zero slopes, rows that cancel, detached paths.
 
-Comes in: what was found of a call, and the sweep as it goes. Goes out: lines for its notes. A reason was tested on the
-numbers and at other points (`symgrad.explanation.reasons`); of a long program only what the sweep itself saw is said:
-the steps through which nothing comes back. A kink is said only where the choice made there matters to a gradient, a
-detach only where both slopes can be told.
+Comes in: the findings of a call, and its sweep while it runs. Goes out: lines for its notes. Reasons were tested on the
+numbers and at other points (`symgrad.explanation.reasons`); for a long program only the steps without a gradient are
+named. A kink is reported only if the number chosen there affects a gradient, a detach only if both slopes are known.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from symgrad.tracing.session.scene import Findings
 from symgrad.tracing.story.events import MANY, Leaf, list_leaf_names
 
 KINKS = 2
-"""Kinks that have a line each; the steps at which there are more are counted."""
+"""The most kinks with a line each; further ones are counted."""
 ENTRIES = 2_000_000
-"""Entries that are searched in one call, all steps together."""
+"""The most entries searched in one call."""
 
 FEW = 60
-"""Programs with more steps than this are not pulled a second time for a remark."""
+"""The most steps of a program that is swept again for a note."""
 
 
 class KinkPassages:
-    """What came back to the steps that may have kinks."""
+    """The pullbacks of steps that may have kinks."""
 
     def __init__(self) -> None:
         self.met: list[Passage] = []
@@ -59,7 +58,7 @@ class KinkPassages:
 
 
 def find_kinks(program: Capture, seeds: Mapping[str, Array], met: KinkPassages) -> list[Tie]:
-    """The kinks of one call that matter."""
+    """Return the kinks of one call that affect a gradient."""
 
     def back(name: str, change: Array) -> Mapping[str, Array]:
         if name in program.wanted:
@@ -74,7 +73,7 @@ def find_kinks(program: Capture, seeds: Mapping[str, Array], met: KinkPassages) 
 
 
 def explain_kinks(call: Findings) -> list[str]:
-    """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
+    """Return lines ``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch takes 0``."""
     met = call.ties
     told = list(dict.fromkeys(describe_kink(call.program, tie) for tie in met[:KINKS]))
     rest = len(met) - KINKS
@@ -82,7 +81,7 @@ def explain_kinks(call: Findings) -> list[str]:
 
 
 def describe_kink(program: Capture, tie: Tie) -> str:
-    """One kink in the names of the script."""
+    """Describe one kink in the script's names."""
     labels = program.labels
     step = with_labels(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
     end, out = program.ends[0], program.outputs[0]
@@ -91,9 +90,9 @@ def describe_kink(program: Capture, tie: Tie) -> str:
 
 
 def explain_zeros(call: Findings) -> list[str]:
-    """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 wherever it has one``.
+    """Return lines ``vᵀJ with respect to x is 0: round(x) (line 5) passes no gradient back: its slope is 0 …``.
 
-    A slope that is 0 at a kink is told there.
+    A zero slope at a kink is reported with the kink.
     """
     program, rows, letter = call.program, call.rows, call.letter
     if has_nan_output(program):
@@ -127,7 +126,7 @@ def explain_zeros(call: Findings) -> list[str]:
 
 
 def describe_step(program: Capture, lines: Mapping[str, str], step: Apply) -> str:
-    """What a step's result is called by the script, or what computes it, and where."""
+    """Return the script's name of a step's result, or its expression, with its place."""
     name = step.result.name
     label = program.labels.get(name, name)
     numbered = UNNAMED.fullmatch(label) or name in program.ends
@@ -139,9 +138,9 @@ def describe_step(program: Capture, lines: Mapping[str, str], step: Apply) -> st
 
 
 def explain_detaches(call: Findings) -> Iterator[str]:
-    """What each detach leaves out: the slope that is declared and the real one, where they are one number each.
+    """Iterate over notes on each detach: the slope with it and the slope without it.
 
-    Of several on the ways from one tensor each is undone alone: then the real slope is none of these.
+    Several detaches of one tensor are removed one at a time, so none of these is the full derivative.
     """
     program = call.program
     found = [*compare_detaches(program)]
@@ -160,7 +159,7 @@ def explain_detaches(call: Findings) -> Iterator[str]:
 
 
 def compare_detaches(program: Capture) -> Iterator[tuple[str, str, Array, Array, Array]]:
-    """Each detach: of which tensor a part of the way is cut, where, the weights, and vᵀJ as declared and without it."""
+    """Iterate over detaches: the tensor, the place, the seed, and vᵀJ with and without the detach."""
     for step in program.recording.steps:
         join, by = find_join(program, step) if has_role(step.op, Role.CUTS) else (None, "")
         if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
@@ -173,7 +172,7 @@ def compare_detaches(program: Capture) -> Iterator[tuple[str, str, Array, Array,
 
 
 def find_join(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
-    """The step at which what a detach gave meets what it was made of, or what that was made into; and which that is."""
+    """Return the step where a detached value meets the tensor it was computed from, or one derived from that."""
     recording, source = program.recording, str(cut.arguments[0])
     above, below, held = recording.reaching([source]), recording.reached([source]), {cut.result.name}
     for step in program.recording.steps:
@@ -193,7 +192,7 @@ def find_join(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
 
 
 class GradientFlow:
-    """What the sweep carried: whether anything arrived at a step, and whether anything came out of it."""
+    """Observes a sweep: whether the cotangent of a step, and the result of its pullback, are not 0."""
 
     def __init__(self) -> None:
         self.arrived: dict[str, bool] = {}
@@ -210,7 +209,7 @@ class GradientFlow:
         self.passed[name, place] = self.arrived[name] and bool(np.any(result))
 
     def small_of(self, order: Sequence[Node], refs: Mapping[int, Any]) -> Mapping[Any, Array]:
-        """What reached small tensors that are no leaves and are still there."""
+        """Return the cotangents of small living tensors that are not leaves."""
         found: MutableMapping[Any, Array] = notes_by_tensor()
         for node in order:
             tensor = node.owner() if node.kind != "leaf" else None
@@ -220,7 +219,7 @@ class GradientFlow:
         return found
 
     def stopped(self, program: Capture, name: str) -> tuple[list[Apply], bool]:
-        """The steps at which what would reach ``name`` becomes 0, and whether something reaches it all the same."""
+        """Return the steps whose pullbacks stop all paths to ``name``, and whether something reaches it."""
         found: dict[str, Apply] = {}
         reaches, stack, known = False, [name], {name}
         while stack:
@@ -237,10 +236,7 @@ class GradientFlow:
         return list(found.values()), reaches
 
     def why(self, program: Capture, name: str) -> str:
-        """Why the gradient by ``name`` is 0, as far as the sweep shows it; nothing where it does not.
-
-        What was broadcast is added up along those axes.
-        """
+        """Return why the gradient with respect to ``name`` is 0, as seen in the sweep; empty if unknown."""
         steps, reaches = self.stopped(program, name)
         if reaches:
             return "the gradients that reach it cancel"
