@@ -1,9 +1,8 @@
-"""Torch's functions that ask for derivatives of a function, in a watched script: each outermost request is one event.
+"""Intercept `torch.func` and `torch.autograd.functional` in a watched script: each outermost request is one event.
 
-Comes in: `torch.func`'s transforms and `torch.autograd.functional`'s products and Hessians, as the script uses them.
-Goes out: what torch's own give, always; and events. The function that is asked of runs as often as torch runs it, with
-a look at what it is given and gives (`symgrad.tracing.record.transforms`). In `torch.autograd.functional` torch calls
-``grad`` a few times, of which none is told by itself.
+Comes in: the script's calls of these transforms, products and Hessians. Goes out: torch's own results, always; and
+events. The differentiated function runs as often as torch runs it; its inputs and outputs are observed
+(`symgrad.tracing.record.transforms`). `torch.autograd.functional` calls ``grad`` itself; those calls have no event.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from symgrad.tracing.story.events import Note
 
 
 class Interception:
-    """What stands for those functions; ``current`` is the request whose function is to run next."""
+    """The replacements of those functions; ``current`` is the request whose function is to run next."""
 
     def __init__(self, watch: History) -> None:
         self.watch, self.recorder = watch, watch.recorder
@@ -49,7 +48,7 @@ class Interception:
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        """Stand in for each of them, under all its names."""
+        """Replace each of them, under all its names, inside the block."""
         homes: Any = {torch.func: (*TOLD, *PRODUCTS), torch.autograd.functional: FUNCTIONAL}
         those = [(home, word, self.standing_for(home, word)) for home, words in homes.items() for word in words]
         self.recorder.originals |= {value: getattr(home, word) for home, word, value in those}
@@ -58,7 +57,7 @@ class Interception:
             yield
 
     def standing_for(self, home: Any, word: str) -> Any:
-        """What stands for one of them: it asks at once, or hands out a function each call of which asks."""
+        """Return the replacement of one function: it makes a request, or returns a function whose calls do."""
         original = getattr(home, word)
         signature = inspect.signature(original)
 
@@ -82,7 +81,7 @@ class Interception:
         return standing
 
     def handed_out(self, request: DerivativeRequest, plain: Any) -> Any:
-        """A transformed function: each of its calls asks."""
+        """Return a transformed function; each of its calls makes a request."""
 
         @wraps(plain)
         def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +94,7 @@ class Interception:
         return transformed
 
     def later(self, request: DerivativeRequest, product: Any) -> Any:
-        """What `torch.func.vjp` and `linearize` hand out: each of its calls is told."""
+        """Return the function that `torch.func.vjp` or `linearize` returned; each of its calls has an event."""
         self.recorder.guard(request.inside.settle)
 
         @wraps(product)
@@ -116,7 +115,7 @@ class Interception:
         return asking
 
     def beside(self, function: Any) -> Any:
-        """``function``, with a look at what goes in and out the first time that a request of ours runs it."""
+        """Return ``function`` with its inputs and outputs observed the first time that a request runs it."""
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
@@ -139,7 +138,7 @@ class Interception:
         return wraps(function)(watched) if hasattr(function, "__name__") else watched
 
     def only_counted(self, request: DerivativeRequest, at: SourceLine) -> bool:
-        """Whether a call is counted and nobody need record it; what a `vmap` is of is seen only where it runs."""
+        """Whether a call is only counted and not recorded; a `vmap` must run to see what it contains."""
         key, once, watch = self.key(request, at), is_reported_once(request), self.watch
         told = watch.is_wanted(watch.times.get(key, 0) + 1, watch.number + 1, once)
         if request.word == "vmap" or told or not watch.rests:
@@ -150,11 +149,11 @@ class Interception:
 
     @staticmethod
     def key(request: DerivativeRequest, at: SourceLine) -> Hashable:
-        """By what calls are alike."""
+        """Return the key of calls that are alike."""
         return at, request.home, request.word, "" if request.functional else name_transformed_function(request.function)
 
     def lets_alone(self, given: Any) -> bool:
-        """Whether a call is none of the script's, or of tensors that hold no numbers."""
+        """Whether a call is not the script's, or its tensors have no numbers."""
         recorder = self.recorder
         if self.watch.busy or recorder.paused or recorder not in active_modes() or frames.called_by_symgrad():
             return True
@@ -163,7 +162,7 @@ class Interception:
         )
 
     def begins(self, request: DerivativeRequest) -> bool:
-        """Whether a call is to be seen, which is about to happen: with that it is known where it stands."""
+        """Whether a call that is about to run is observed; if so, fill in its place and scope."""
         outer = self.recorder.inside
         if self.lets_alone(request.given) or (request.functional and outer is not None):
             return False
@@ -182,7 +181,7 @@ class Interception:
         return False
 
     def ask(self, request: DerivativeRequest, call: Caller, plainly: Any, watched: Any) -> Any:
-        """One call: counted, let alone, or with a look at the function that it is ``watched`` by, and told."""
+        """Run one call: only counted, not observed, or with the ``watched`` function and an event."""
         at = frames.current_position()
         if (request.word not in LATER) and self.only_counted(request, at):
             with self.watch.apart():
@@ -196,7 +195,7 @@ class Interception:
             return result
 
     def through(self, request: DerivativeRequest, run: Callable[[], Any], at: SourceLine) -> Any:
-        """A request: let it happen, and tell it if it is outermost."""
+        """Run a request, and report it if it is outermost."""
         recorder, outer, before, around = self.recorder, self.recorder.inside, self.current, self.watch.within
         recorder.guard.problem, kept = "", recorder.guard.problem
         self.current, recorder.inside, self.watch.within = request, None, around or request.functional
@@ -219,7 +218,7 @@ class Interception:
         return result
 
     def tell(self, request: DerivativeRequest, result: Any, problem: str, at: SourceLine) -> None:
-        """An outermost request is over."""
+        """Report an outermost request that has finished."""
         watch, where = self.watch, request.where
         if request.word == "vmap" and not any(one.word != "vmap" for one in request.inside.requests):
             return  # nothing was differentiated
@@ -245,12 +244,12 @@ class Interception:
 
 
 def is_reported_once(request: DerivativeRequest) -> bool:
-    """Whether calls of this kind that are alike are told once."""
+    """Whether equal calls of this kind are reported once."""
     return not request.functional and request.word not in (*GRADIENTS, *PRODUCTS)
 
 
 def arguments_by_name(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any] | None:
-    """The arguments of a call by name; None where torch is to say what is wrong, or compiles."""
+    """Return the arguments of a call by name; None if they are wrong, or torch compiles."""
     try:
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError:

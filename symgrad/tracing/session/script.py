@@ -1,7 +1,7 @@
-"""Running a script as ``python script.py`` would, or a cell as a notebook would, watched.
+"""Run a script as ``python script.py`` does, or a cell as a notebook does, while watching it.
 
-Comes in: a path and arguments. Goes out: a `Session` with the exit status that Python would have given. The
-script's own output, exceptions and exit are its own: a traceback shows its frames and none of symgrad's.
+Comes in: a path and arguments. Goes out: a `Session` with the exit status that Python would have returned. Output,
+exceptions and exit are the script's own: a traceback shows its frames and none of symgrad's.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from symgrad.tracing.session.watch import WatchedRun
 from symgrad.tracing.story.events import Session
 
 LONGEST = 64 * 2**20
-"""Bytes of the longest script: some devices never end."""
+"""The most bytes of a script: some devices never end."""
 
 
 def run_file(path: str, arguments: Sequence[str], **options: Any) -> Session:
-    """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did; `History` has the options."""
+    """Run ``path`` with ``arguments`` and return the session; the options are those of `History`."""
     file = Path(path)
     if not str(path):
         raise InputError("a script without a name", hints=("symgrad run script.py",))
@@ -63,7 +63,7 @@ def run_file(path: str, arguments: Sequence[str], **options: Any) -> Session:
 
 
 def run_cell(text: str, name: str, names: dict[str, Any], **options: Any) -> Session:
-    """Run the ``text`` of a cell called ``name`` in the ``names`` of a notebook; what it raises, it raises here."""
+    """Run the ``text`` of a cell called ``name`` in the namespace ``names``; its exceptions are raised."""
     watch = WatchedRun(name, **options)
     watch.session.source, watch.session.file = text, name
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
@@ -76,19 +76,19 @@ def run_cell(text: str, name: str, names: dict[str, Any], **options: Any) -> Ses
 
 
 INTERRUPTED = 130
-"""What a shell says of a program that was interrupted, as by Ctrl-C."""
+"""The exit status of an interrupted program (Ctrl-C)."""
 
 
 @mark_recording_start
 def execute_watched(watch: WatchedRun, source: bytes | str, name: str, names: dict[str, Any]) -> None:
-    """Compile and run what the user wrote, watched."""
+    """Compile and run the user's code, watched."""
     code = compile(source, name, "exec", dont_inherit=True)
     with watch.watching(), clean_printing(execute_watched.__code__):
         exec(code, names)  # noqa: S102 -- the user's own script, as python runs it
 
 
 def execute_file(watch: WatchedRun, source: bytes, path: str, module: types.ModuleType) -> int:
-    """Run a script; the exit status."""
+    """Run a script and return its exit status."""
     linecache.checkcache(path)
     module.__dict__.setdefault("__annotations__", {})  # as python's own __main__ has it
     try:
@@ -102,7 +102,7 @@ def execute_file(watch: WatchedRun, source: bytes, path: str, module: types.Modu
 
 
 def exit_status_of(leaving: SystemExit) -> int:
-    """The exit status of ``sys.exit(…)``: None is 0, a number is itself, anything else is said and is 1."""
+    """Return the exit status of ``sys.exit(…)``: None is 0, a number is itself, anything else is printed and is 1."""
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
@@ -112,7 +112,7 @@ def exit_status_of(leaving: SystemExit) -> int:
 
 
 def show_exception(error: BaseException) -> None:
-    """The exception as Python shows it, through the script's own hook if it has one."""
+    """Print the exception as Python does, through the script's own hook if it has one."""
     _flush()
     clean_traceback(error)
     if sys.excepthook is not sys.__excepthook__:
@@ -122,7 +122,7 @@ def show_exception(error: BaseException) -> None:
 
 
 def _flush() -> None:
-    """Write out what the script printed, as far as its streams are still there."""
+    """Flush the script's output streams, if they still exist."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()

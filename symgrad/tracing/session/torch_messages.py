@@ -1,7 +1,7 @@
-"""What torch says where it refuses a backward, and what would do: the one place that reads its English.
+"""Torch's error messages about a backward, each with advice: the only place that reads torch's English.
 
-Comes in: an exception. Goes out: which refusal it is, or None. The words are those of the torch versions that are
-tested; a test makes torch say each of them.
+Comes in: an exception. Goes out: the `Refusal`, or None. The messages are those of the tested torch versions; a test
+makes torch raise each of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Refusal(Enum):
-    """A part of torch's message that no other refusal has, and the answer as far as one knows it without the script."""
+    """A part of torch's message that identifies it, and the advice that does not depend on the script."""
 
     COMPLEX_OUTPUT = (
         "only for real scalar",
@@ -92,17 +92,17 @@ class Refusal(Enum):
 
 
 def find_refusal(error: Exception) -> Refusal | None:
-    """The refusal that an exception's message is."""
+    """Return the refusal of an exception's message, or None."""
     message = str(error)
     return next((refusal for refusal in Refusal if refusal.words in message), None)
 
 
 MADE_BY = re.compile(r"is output \d+ of (\w+?)(?:Backward\d*)?,")
-"""How torch names the operation whose result was written over."""
+"""Matches torch's name of the operation whose result was overwritten."""
 
 
 def describe_overwrite(error: Exception) -> list[str]:
-    """What is known of a value that was written over from torch's message alone."""
+    """Explain an overwritten value from torch's message alone."""
     found = MADE_BY.search(str(error))
     what = "A saved tensor that the backward needs" if found is None else f"What {found[1].lower()} gave"
     return [

@@ -1,7 +1,7 @@
-"""What a story says of an event, as blocks of a page: program and backward, leaves beside torch's numbers, remarks.
+"""An event as blocks of a page: program and backward, leaves compared with torch, remarks.
 
-Comes in: one event of `symgrad.tracing.story.events`. Goes out: a `Section`, which every writer of `symgrad.render` can
-write. A program that is longer than a page is told by its blocks, and its backward by one turn of what repeats.
+Comes in: one event of `symgrad.tracing.story.events`. Goes out: a `Section` for the writers of `symgrad.render`. A long
+program is printed with repetitions folded, and so is its backward.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ ROWS = "J: one row for each entry of the output, one column for each entry of th
 EQUAL = '"= torch": the derived gradient equals what torch computed.'
 OWN = f'"{NOT_CHECKED}": the number is PyTorch\'s, because symgrad does not derive an operation on the path.'
 HANDFUL = 6
-"""Tensors whose shapes are listed one by one."""
+"""The most tensors whose shapes are listed."""
 SHORT = 48
-"""Characters of a list of shapes that has the leaves in it, too."""
+"""The most characters of a list of shapes that includes the leaves."""
 REPEATED = 8
-"""Lines that equal blocks have to save for them to be told once, in a program that is not long."""
+"""The least number of lines that folding must save in a program that is not long."""
 PAGE = 40
-"""Lines of a program that are told in full."""
+"""The most lines of a program that are printed without folding."""
 MOST = 80
-"""Lines of a program or a backward with its equal layers told once; a longer one is told by its ends."""
+"""The most lines of a folded program or backward; of a longer one the ends are printed."""
 LONGEST = 12
-"""Lines of a program that has no backward by lines; a longer one is told by its ends and by what has a name."""
+"""The most lines of a program without backward lines; of a longer one the ends are printed."""
 
 
 def event_section(event: CallEvent | Note, lit: bool = False) -> Section:
-    """One event, under the user's own line; ``lit``, on a page whose lines light each other: each gradient has one."""
+    """Return the section of an event, headed by the user's line; ``lit``: for a page with highlighting of lines."""
     return Section((f"{event.where.short}  ", Code(event_title(event))), tuple(event_blocks(event, lit)))
 
 
 def event_title(event: CallEvent | Note) -> str:
-    """The line of the user's that called."""
+    """Return the user's line that made the call."""
     return event.where.text or getattr(event, "kind", "")
 
 
 def event_blocks(event: CallEvent | Note, lit: bool) -> Iterator[Block]:
-    """What is said of an event."""
+    """Iterate over the blocks of an event."""
     if isinstance(event, Note):
         yield Remarks((event.text, *event.more))
     elif event.repeated and not event.failure:
@@ -78,12 +78,12 @@ def event_blocks(event: CallEvent | Note, lit: bool) -> Iterator[Block]:
 
 
 def note_blocks(items: Sequence[str], alarm: bool = False) -> list[Block]:
-    """Remarks, where there are any."""
+    """Return remarks as blocks, if there are any."""
     return [Remarks(tuple(items), alarm)] if items else []
 
 
 def repeat_line(event: CallEvent) -> str:
-    """A call of a program that was told before: what is different, and what came of it."""
+    """Return the line of a call whose program was printed before: the differences and the result."""
     return f"call {event.number}: {', '.join(('the same program', *event.unlike))}; {summarize_leaves(event)}"
 
 
@@ -91,7 +91,7 @@ def repeat_line(event: CallEvent) -> str:
 
 
 def program_blocks(event: CallEvent, lit: bool) -> Iterator[Block]:
-    """Forward and backward; the program alone, where there are no lines of the backward."""
+    """Iterate over the blocks of forward and backward; of the program alone if there are no backward lines."""
     back = backward_code_lines(event, lit)
     program = shorten_program(event, lit)
     several = bool(back) or len(program) > 1
@@ -106,36 +106,36 @@ def program_blocks(event: CallEvent, lit: bool) -> Iterator[Block]:
 
 
 def listing_blocks(program: Sequence[str], beside: str) -> list[Block]:
-    """A program's lines and what it reads, where there is any of it."""
+    """Return the blocks of a program's lines and inputs, if there are any."""
     lines = program or [beside]
     return [Listing("\n".join(lines), beside if program else "")] if any(lines) else []
 
 
 def seed_listing(event: CallEvent, shapes: str) -> Listing:
-    """The weights, and the shapes of what the program begins with, where nothing else says them."""
+    """Return the line of the seed, with the shapes of the inputs."""
     return Listing(f"{event.letter} = {event.seed}{event.weights}", shapes, column=0, runs=False)
 
 
 def cotangent_meaning(event: CallEvent) -> str:
-    """What v_name is: a derivative of the output, or of the number that the weights make of it."""
+    """Return the meaning of v_name: a derivative of the output, or of the scalar L."""
     if event.weights:
         return "∂L/∂name" if event.weights.startswith(": L = ") else "the gradient of name"
     return f"∂{event.told.end}/∂name" if event.told.end else "the gradient of name"
 
 
 def shorten_program(event: CallEvent, lit: bool) -> list[str]:
-    """The program alone, shortened in the middle."""
+    """Return the lines of the program, shortened in the middle."""
     told, most = event.told.forward, PAGE if lit else LONGEST
     return list(told) if 0 < len(told) <= most else elide_lines(event.program, most)
 
 
 def write_roles(event: CallEvent) -> str:
-    """What the program begins with and ends in."""
+    """Return the inputs and outputs of the program."""
     return "   ".join(event.roles) if len(event.roles) <= HANDFUL else f"{len(event.roles)} tensors"
 
 
 def write_inputs(event: CallEvent) -> str:
-    """The shapes of what the program begins with; leaves, if there are many, stand in the table alone."""
+    """Return the shapes of the inputs, without leaves if the list is long."""
     given = list(event.roles[:-1])
     if len("   ".join(given)) > SHORT:
         given = [role for role in given if not role.endswith((" (leaf)", " (differentiated)"))]
@@ -143,13 +143,13 @@ def write_inputs(event: CallEvent) -> str:
 
 
 def is_long_program(event: CallEvent) -> bool:
-    """Whether a program is too long to be told line by line, or has blocks that repeat."""
+    """Whether a program is too long to be printed line by line, or has repeated blocks."""
     lines = len(event.told.forward)
     return lines > PAGE or len(event.told.ahead()) <= lines - REPEATED
 
 
 def forward_code_lines(event: CallEvent) -> list[CodeLine]:
-    """The program in as many lines as have a cotangent, with their shapes; one with too many by its blocks."""
+    """Return a line for each forward tensor with a cotangent, with its shape; folded if there are many."""
     told, source = event.told, event.told.source
     if source is None:
         return []
@@ -162,9 +162,9 @@ def forward_code_lines(event: CallEvent) -> list[CodeLine]:
 
 
 def backward_code_lines(event: CallEvent, lit: bool) -> list[CodeLine]:
-    """The lines from the output back; those of many leaves stand among them, those of a few in the table.
+    """Return the lines from the output back; gradients of many leaves are among them, those of few in the table.
 
-    On a page that is ``lit`` those of a few stand at the end as well.
+    On a ``lit`` page those of few leaves follow at the end, too.
     """
     told, source = event.told, event.told.source
     if source is None:
@@ -180,7 +180,7 @@ def backward_code_lines(event: CallEvent, lit: bool) -> list[CodeLine]:
 
 
 def gradient_lines(event: CallEvent, source: Lines) -> Iterator[tuple[str, Line | None]]:
-    """The lines of the gradients that are shown, where they have one."""
+    """Iterate over the lines of printed gradients."""
     asked = {leaf.name for leaf in event.leaves}
     for line in source.gradients.values():
         label = line.name.removesuffix(".grad")
@@ -190,20 +190,20 @@ def gradient_lines(event: CallEvent, source: Lines) -> Iterator[tuple[str, Line 
 
 
 def name_returned_gradient(text: str, line: Line | None, event: CallEvent) -> str:
-    """A gradient's line where it is handed back: nothing is put into any ``.grad``."""
+    """Return a gradient's line for ``autograd.grad``, which returns it and fills no ``.grad``."""
     if event.kind != "grad" or line is None or not line.name.endswith(".grad"):
         return text
     return f"{event.told.letter(event.letter)}_{line.name.removesuffix('.grad')}{text.removeprefix(line.name)}"
 
 
 def source_places(event: CallEvent) -> dict[str, SourceLine | None]:
-    """The user's lines that forward lines stand for, by what these compute."""
+    """Return the user's lines by the tensors that they compute."""
     lines = () if event.told.source is None else event.told.source.forward
     return {line.of: where for line, where in zip(lines, event.told.places, strict=True)}
 
 
 def make_code_line(text: str, line: Line | None, made: Mapping[str, SourceLine | None], shape: str = "") -> CodeLine:
-    """One line, with what it can light; what is said of several lights nothing."""
+    """Return a line with the names that it highlights; a sentence about folded lines has none."""
     if line is None:
         return CodeLine(text)
     name = line.of or line.name
@@ -214,7 +214,7 @@ def make_code_line(text: str, line: Line | None, made: Mapping[str, SourceLine |
 
 
 def leaf_blocks(event: CallEvent) -> Iterator[Block]:
-    """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
+    """Iterate over blocks with a row for each leaf; many leaves are summarized, except those that disagree."""
     if not event.leaves:
         yield Remarks((explain_no_leaf(event),))
     elif len(event.leaves) <= MANY:
@@ -231,12 +231,12 @@ def leaf_blocks(event: CallEvent) -> Iterator[Block]:
 
 
 def wrong_leaf_blocks(event: CallEvent) -> list[Block]:
-    """The first of the leaves that differ from torch, where there are any."""
+    """Return a table of the first leaves that differ from torch, if there are any."""
     return [] if event.agrees else [leaf_table(event, event.wrong[:NAMED], bare=True)]
 
 
 def explain_no_leaf(event: CallEvent) -> str:
-    """What is said of a call without a leaf."""
+    """Explain a call that reaches no leaf."""
     if event.left_out:
         return f"no leaf of that name is reached; reached are {list_names(event.left_out)}"
     if event.kind == "grad":
@@ -245,7 +245,7 @@ def explain_no_leaf(event: CallEvent) -> str:
 
 
 def leaf_table(event: CallEvent, leaves: Sequence[Leaf], bare: bool) -> Table:
-    """The leaves; a ``bare`` table has no formulas."""
+    """Return the table of leaves, without formulas if ``bare``."""
     grad = event.kind == "grad"
     after = "returned" if grad else ".grad before + added = after"
     head: tuple[Words, ...] = ((), ("J",), (f"{event.letter}ᵀJ",), (after,), ())
@@ -255,18 +255,18 @@ def leaf_table(event: CallEvent, leaves: Sequence[Leaf], bare: bool) -> Table:
 
 
 def without_formula(cells: tuple[Words, ...]) -> tuple[Words, ...]:
-    """A row without its formula."""
+    """Return a row without its formula."""
     return (*cells[:2], *cells[3:])
 
 
 def leaf_cells(leaf: Leaf, grad: bool, once: bool) -> tuple[Words, ...]:
-    """One leaf."""
+    """Return the cells of one leaf."""
     form: Words = (Code(leaf.form),) if leaf.form else ()
     return (Code(leaf.name),), (leaf.jacobian,), form, (grad_change(leaf, grad, once),), (format_agreement(leaf),)
 
 
 def grad_change(leaf: Leaf, grad: bool, once: bool) -> str:
-    """What stood in ``.grad``, what was added, what stands there now: ``once``, where nothing stood there."""
+    """Write ``.grad`` before, the gradient added, and ``.grad`` after; ``once`` omits equal values."""
     before, added, after = map(format_array, (leaf.before, leaf.added, leaf.after))
     if leaf.rounding:
         added = "0, up to rounding"
@@ -279,7 +279,7 @@ def grad_change(leaf: Leaf, grad: bool, once: bool) -> str:
 
 
 def format_agreement(leaf: Leaf) -> str:
-    """How the derived vᵀJ compares with what torch did."""
+    """Write how torch's result compares with the derived vᵀJ."""
     if leaf.changed:
         return f"{'changed' if leaf.after is not None else 'set to None'} by {leaf.changed}"
     if leaf.agrees is False:
@@ -301,7 +301,7 @@ def format_agreement(leaf: Leaf) -> str:
 
 
 def closing_text(session: Session) -> str:
-    """What is said at the end: calls that were only counted, whether anything disagreed, or that nothing was called."""
+    """Return the closing lines: calls that were only counted, disagreements, or that nothing was called."""
     jacobians = any(isinstance(event, Note) and event.more for event in session.events)
     if not (session.calls or session.counted or jacobians):
         return "no backward() or grad() ran: there is nothing to explain\n"
@@ -328,7 +328,7 @@ def closing_text(session: Session) -> str:
 
 
 def legend_text(session: Session) -> str:
-    """What the columns are, said once, at the end."""
+    """Return the explanation of the table's columns, printed once at the end."""
     told = [leaf for call in session.calls if call.explained and not call.failure for leaf in call.leaves]
     failed = [call for call in session.calls if any("J" in reason for reason in call.reasons)]
     if not told and not failed:

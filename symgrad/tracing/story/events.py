@@ -1,9 +1,9 @@
-"""What a script's calls of ``backward`` did: plain data, in the order it happened.
+"""The events of a script's run as plain data, in order.
 
 Built by `symgrad.tracing.session.watch`, written by `symgrad.tracing.story.session_pages`. A `Session` is a list of
-events: a call of ``backward`` or ``grad``, or a note about something that happened between two of them. Where many
-leaves are summed up, what torch computed itself (behind a black box) is counted apart, since comparing torch with torch
-checks nothing; what disagrees is never summed up.
+events: a call of ``backward`` or ``grad``, or a note about something between two calls. In summaries of many leaves,
+gradients through opaque calls are counted separately, since comparing torch with torch checks nothing; leaves that
+disagree are always listed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ from symgrad.tracing.story.story_lines import StoryLines
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One tensor that a gradient could be stored in, at one call.
+    """One tensor with a gradient, at one call.
 
-    ``jacobian`` is size and structure in words; ``form`` vᵀJ in matrix notation, where short; ``added`` is vᵀJ
-    as derived, ``before`` and ``after`` what stood in ``.grad``; ``error`` is how far torch's vᵀJ is from the
-    derived one, relative to the largest entry, None where they were not compared;
-    ``rounding`` says that what was added is no more than rounding leaves of a zero; ``boxed`` that a black box stands
-    on the way, whose product is torch's own: where the two are equal nothing was checked, and ``agrees`` is None.
-    ``undefined`` is how many entries have no number to agree on: there is no derivative, or (``lost``) it is lost to
-    0·∞ or out of range on the way. ``why`` says why what was added is 0, where that was seen;
-    ``changed`` what else wrote what stands there, a hook or the like; ``ruled`` that torch's backward of a call on the
-    way is no derivative, and what stands there follows from it; ``overflows`` that what was derived is a number that
-    torch does not reach.
+    ``jacobian`` is size and structure in words, ``form`` vᵀJ in matrix notation if short. ``added`` is the derived vᵀJ;
+    ``before`` and ``after`` are values of ``.grad``. ``error`` is the distance of torch's vᵀJ from the derived one,
+    relative to the largest entry; None if they were not compared. ``rounding``: the gradient is a rounded 0. ``boxed``:
+    an opaque call is on the path, whose vᵀJ is torch's own, so that nothing was checked and ``agrees`` is None.
+    ``undefined`` counts entries without a number to compare: there is no derivative, or (``lost``) it was lost to 0·∞
+    or out of range. ``why`` explains a gradient of 0. ``changed`` names what else wrote ``.grad``, such as a hook.
+    ``ruled``: torch's backward of a call is not its derivative, which explains the difference. ``overflows``: torch
+    overflows and the derivation does not.
     """
 
     name: str
@@ -56,31 +54,29 @@ class Leaf:
 
     @property
     def none(self) -> bool:
-        """Whether torch has no gradient, which is another thing than one of zeros."""
+        """Whether torch has no gradient, which is not the same as zeros."""
         return self.after is None and self.agrees is None
 
     @property
     def length(self) -> float:
-        """The Euclidean length of what was added."""
+        """The Euclidean norm of the gradient."""
         return euclidean_norm(self.added)
 
     def given_back(self) -> Leaf:
-        """What is kept of it."""
+        """Return the leaf with large arrays replaced by summaries."""
         before, added, after = map(summarize, (self.before, self.added, self.after))
         return replace(self, before=before, added=added, after=after)
 
 
 @dataclass(frozen=True, eq=False)
 class CallEvent:
-    """One call: its number, line and text; the seed in words; the program; the leaves; what has to be said.
+    """One call: its number, line and text, the seed in words, the program, the leaves, and notes.
 
-    ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
-    the same line, that with the number ``like``, ran the same program but for what ``unlike`` names, ``explained`` that
-    it could be explained at all.
-    ``told`` is the backward, line by line; ``letter`` what the seed is called in it: v, unless a tensor is.
-    ``left_out`` are the leaves that nobody wanted shown.
-    ``lead`` has to be known to read the table. ``picture`` is the program as SVG, and ``entries`` are the
-    lines entry by entry, where a page was asked for.
+    ``failure`` is the exception's text, ``reasons`` explain it. ``repeated``: call number ``like`` of the same line ran
+    the same program, up to the differences ``unlike``. ``explained``: whether the call could be explained. ``told`` is
+    the backward line by line; ``letter`` is the seed's name in it. ``left_out`` are leaves excluded by ``--only``.
+    ``lead`` are notes needed to read the table. For an HTML page, ``picture`` is the program as SVG, and ``entries``
+    are the lines as index equations.
     """
 
     number: int
@@ -113,20 +109,19 @@ class CallEvent:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing that was compared differs."""
+        """Whether all compared gradients agree."""
         return not self.wrong
 
     def given_back(self) -> CallEvent:
-        """What is kept of it once it is told: of large arrays what is said of them."""
+        """Return the event with large arrays replaced by summaries, once it was printed."""
         return replace(self, leaves=tuple(leaf.given_back() for leaf in self.leaves), told=self.told.given_back())
 
 
 @dataclass(frozen=True)
 class Note:
-    """Something between two calls: a gradient set to zero, a ``.grad`` that was read and is None.
+    """A note between two calls: a gradient set to zero, a ``.grad`` that was read and is None.
 
-    ``more`` are further lines: what is to be said of a Jacobian that is asked for as a whole; ``agrees`` whether its
-    numbers are torch's.
+    ``more`` are further lines, about a Jacobian for example; ``agrees``: whether its numbers are torch's.
     """
 
     where: SourceLine
@@ -137,10 +132,10 @@ class Note:
 
 @dataclass
 class Session:
-    """A script's run: its events, the calls that were only counted, and how it ended.
+    """A script's run: its events, the calls that were only counted, and the exit status.
 
-    ``source`` is the text that ran, ``file`` what Python calls it; ``counting`` what is known of the calls that were
-    counted, by line: what they had in common with those that were told, and what not.
+    ``source`` is the text that ran, ``file`` its file name. ``counting`` has, by line, what the counted calls have in
+    common with the printed ones.
     """
 
     script: str
@@ -164,15 +159,15 @@ class Session:
 
 
 MANY = 12
-"""More leaves than this are summed up."""
+"""More leaves than this are summarized."""
 NAMED = 6
 """Names that are listed before the rest is counted."""
 OPEN = "undefined here, in part or whole"
-"""What is said of leaves that have entries without a derivative."""
+"""The verdict on leaves that have entries without a derivative."""
 
 
 def summarize_leaves(event: CallEvent) -> str:
-    """``4 leaves = torch`` on one line, what disagrees first."""
+    """Return ``4 leaves = torch`` as one line, with leaves that disagree first."""
     wrong, own, equal, open_here, other = sort_leaves_by_verdict(event.leaves)
     parts = [f"{list_leaf_names(wrong)} ≠ torch"] if wrong else []
     others = zip((equal, own, open_here, other), ("= torch", NOT_CHECKED, OPEN, "not compared"), strict=True)
@@ -182,7 +177,7 @@ def summarize_leaves(event: CallEvent) -> str:
 
 
 def leaf_summary_lines(event: CallEvent) -> list[str]:
-    """The leaves in the order in which the forward pass reads them, without those that disagree."""
+    """Return lines that summarize the leaves that do not disagree."""
     _, own, equal, open_here, other = sort_leaves_by_verdict(event.leaves)
     lines = [f"{count_leaves(equal)} = torch{extreme_norms(equal)}"] if equal else []
     lines += [f"{OPEN}, with respect to {list_leaf_names(open_here)}"] if open_here else []
@@ -197,7 +192,7 @@ def leaf_summary_lines(event: CallEvent) -> list[str]:
 
 
 def sort_leaves_by_verdict(rows: Sequence[Leaf]) -> tuple[list[Leaf], ...]:
-    """What disagrees, is torch's own, was derived and agrees, has entries without a number, and was not compared."""
+    """Return the leaves that disagree, are torch's own, agree, have undefined entries, and were not compared."""
     found: tuple[list[Leaf], ...] = ([], [], [], [], [])
     for row in rows:
         place = 0 if row.agrees is False else 2 + (row.undefined > 0) if row.agrees else 1 if row.boxed else 4
@@ -206,7 +201,7 @@ def sort_leaves_by_verdict(rows: Sequence[Leaf]) -> tuple[list[Leaf], ...]:
 
 
 def extreme_norms(rows: Sequence[Leaf]) -> str:
-    """The longest and the shortest gradient, zeros and rounding left out."""
+    """Return the largest and the smallest gradient norm, without zeros and rounding."""
     moving = [row for row in rows if row.length > 0 and not row.rounding]
     if len(moving) < 2:
         return ""
@@ -216,17 +211,17 @@ def extreme_norms(rows: Sequence[Leaf]) -> str:
 
 
 def list_leaf_names(rows: Sequence[Leaf]) -> str:
-    """The names of leaves."""
+    """List the names of leaves."""
     return list_names([row.name for row in rows])
 
 
 def list_names(names: Sequence[str]) -> str:
-    """A few names, and how many more."""
+    """List a few names, and how many more there are."""
     if len(names) <= NAMED + 1:
         return ", ".join(names)
     return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
 
 
 def count_leaves(rows: Sequence[Leaf]) -> str:
-    """``1 leaf``, ``2 leaves``."""
+    """Return ``1 leaf`` or ``2 leaves``."""
     return f"{len(rows)} {'leaf' if len(rows) == 1 else 'leaves'}"

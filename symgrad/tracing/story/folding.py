@@ -1,9 +1,9 @@
-"""What repeats in a program and in its backward is told once: the turns of a loop, the layers of a deep network.
+"""Fold repetitions in a program and in its backward: iterations of a loop, layers of a deep network.
 
-Comes in: the steps of a program, or lines of a forward or a backward, from the first to the last. Goes out: which of
-them are told, and what is said of the others. Two turns are equal if one is the other under other names of tensors,
-with whole numbers that are the same or go on by the same step, and if what a turn reads from the one before it is the
-same line of it each time; then one is told, and of the others what changes.
+Comes in: the steps of a program, or lines of a forward or backward, in order. Goes out: the rows to print, and a
+sentence about the others. Two iterations are equal if they differ only in names of tensors and in integers that change
+by a constant step, and if each reads the same rows of the iteration before. Then one is printed, with the changes of
+the others.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.names import parse_one
 
 WORTH = 4
-"""Lines that folding has to save."""
+"""The least number of lines that folding must save."""
 LEAST = 3
-"""Turns that are folded: of two nobody could say what a third one reads of the second."""
+"""The least number of iterations to fold: two do not show what a third would read."""
 TRIES = 24
-"""Lengths of a turn that are tried at one place."""
+"""The most lengths of an iteration to try at one place."""
 NAMED = 3
-"""Names of later turns that are written before the last."""
+"""The most names of other iterations that are printed before the last one."""
 NUMBER, WORD = re.compile(r"\d+"), re.compile(r"[^\W\d]\w*")
 VIEW = re.compile(r"[^\W\d]\w*\.\w+\([\d, ()-]*\)")
-"""What is called as a view of it: the first of some layers reads the input where the others read the one before."""
+"""Matches a name that is a view of a tensor, as the input that the first of several layers reads."""
 UNNAMED = re.compile(r"(\w_)?t|.*\.(?!grad$)\w+")
-"""What is left without their numbers of names that nobody gave: our own, and those by modules."""
+"""Matches generated names without their numbers: our own, and those of modules."""
 DEPTH = 2
-"""Steps between parts of one thing and what is read of them."""
+"""The most steps between parts of a tensor and the rows that read them."""
 LONGEST = 60
-"""Characters of the head of a loop that is quoted."""
+"""The most characters of a quoted loop header."""
 
 
 @dataclass(frozen=True)
 class FoldingRow:
-    """A step or a line: its ``kind`` is all but names of tensors and whole numbers.
+    """A step or a line: its ``kind`` is everything but the names of tensors and integers.
 
-    ``names`` are the tensors, the first the one it makes; ``spoken`` says what one of the ``numbers`` is told by, the
-    subscript that it stands in.
+    ``names`` are the tensors, first the result; ``spoken`` returns the text for one of the ``numbers``, the subscript
+    that contains it.
     """
 
     kind: Hashable
@@ -60,7 +60,7 @@ class FoldingRow:
 
 
 def make_folding_row(line: Line, text: str, labels: Mapping[str, str]) -> FoldingRow:
-    """A line as its code has it; ``text`` is how it is told, ``labels`` are the tensors by their names in code."""
+    """Return the row of a line; ``text`` is its printed form, ``labels`` are printed names by names in code."""
     own, written = str(line), line.code or line.text or ""  # what torch gives has no code of its own
     views = {name: label for name, label in labels.items() if VIEW.fullmatch(label)}
     written = WORD.sub(lambda found: views.get(found[0], found[0]), written)
@@ -85,7 +85,7 @@ def make_folding_row(line: Line, text: str, labels: Mapping[str, str]) -> Foldin
 
 
 def write_subscript(code: bytes, number: ast.expr, around: ast.Subscript | None, labels: Mapping[str, str]) -> str:
-    """What a number is told by: the subscript that it stands in, behind the name that is read there."""
+    """Return the subscript that contains a number, with the name of the tensor."""
     if around is None:
         return code[number.col_offset : number.end_col_offset].decode()
     name = labels.get(around.value.id, "") if isinstance(around.value, ast.Name) else ""
@@ -96,9 +96,9 @@ def write_subscript(code: bytes, number: ast.expr, around: ast.Subscript | None,
 
 
 class Folding:
-    """Rows in order; ``labels`` are what tensors are called, ``given`` those by which turns are told apart.
+    """Rows in order; ``labels`` are printed names, ``given`` the tensors whose names distinguish iterations.
 
-    Of a forward pass the ``last`` turn is told, of a backward the first one: those are the same layer.
+    Of a forward pass the ``last`` iteration is printed, of a backward the first: these are the same layer.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Folding:
         self.makers = {row.names[0]: n for n, row in enumerate(rows)}
 
     def items(self) -> Iterator[int | tuple[range, str]]:
-        """The rows that are told, by their numbers, and of a turn all that are like it with what is said of these."""
+        """Iterate over the numbers of rows to print, and over folded iterations with a sentence about them."""
         places: dict[Hashable, list[int]] = {}
         for n, row in enumerate(self.rows):
             places.setdefault(row.kind, []).append(n)
@@ -129,9 +129,9 @@ class Folding:
             at += steps * count
 
     def turns(self, begin: int, steps: int) -> int:
-        """How many turns of ``steps`` rows follow each other, the first included.
+        """Return the number of equal iterations of ``steps`` rows from ``begin`` on.
 
-        Two things from outside may be one of the turn before in the second turn, where the ``last`` turn is told.
+        If the ``last`` iteration is printed, the second may read one tensor where the first read two from outside.
         """
         rows, count = self.rows, 1
         while begin + (count + 1) * steps <= len(rows):
@@ -162,11 +162,11 @@ class Folding:
         return count
 
     def label(self, name: str) -> str:
-        """What a tensor is called."""
+        """Return the printed name of a tensor."""
         return self.labels.get(name, name)
 
     def a_turn_on(self, old: str, new: str, begin: int, steps: int, second: bool) -> bool:
-        """Whether what a turn reads is what the one before it read, a turn on; the first turn starts from outside."""
+        """Whether an iteration reads the next iteration's counterpart of ``old``; the first one reads from outside."""
         made, anew = self.makers.get(old, -1), self.makers.get(new, -1)
         if made >= begin:
             return anew == made + steps
@@ -175,7 +175,7 @@ class Folding:
         return old == new or made == anew == -1
 
     def in_a_row(self, old: str, new: str, depth: int = DEPTH) -> bool:
-        """Whether two rows are the same but for their numbers: parts of one thing, or made of such parts alike."""
+        """Whether two rows differ only in numbers: they are parts of one tensor, or computed alike from such parts."""
         made, anew = (self.rows[self.makers[name]] if name in self.makers else None for name in (old, new))
         if made is None or anew is None or made.kind != anew.kind or len(made.names) != len(anew.names):
             return False
@@ -183,14 +183,14 @@ class Folding:
         return all(one == other or (depth > 0 and self.in_a_row(one, other, depth - 1)) for one, other in read)
 
     def are_enough(self, begin: int, steps: int, count: int) -> bool:
-        """Whether so many turns are folded: two, if they differ in one part of a network alone."""
+        """Whether so many iterations are folded: two only if they differ in one indexed part of a network."""
         if count != 2:
             return count >= LEAST
         rows, counted = self.changes(begin, steps, count)
         return len(rows) == 1 and not counted and rows[0][0].endswith("]")
 
     def others(self, begin: int, steps: int, count: int) -> str:
-        """What the other turns read in the place of what this one does, by the number in which the names differ."""
+        """Return a sentence about what the other iterations read in place of the printed one."""
         times = f"{count - 1} times" if count > 2 else "once"
         told = f"{times} first" if self.last else f"{times} more"
         changing, counted = self.changes(begin, steps, count)
@@ -201,7 +201,7 @@ class Folding:
         return f"{told}; then:" if self.last else told
 
     def changes(self, begin: int, steps: int, count: int) -> tuple[list[list[str]], list[list[str]]]:
-        """The names of what is given that change from turn to turn, and the numbers."""
+        """Return the given names that change between iterations, and the numbers that do."""
         given = {*self.given, *(row.names[0] for row in self.rows[:begin])}
         rows: dict[tuple[str, ...], None] = {}
         counted: dict[tuple[str, ...], None] = {}
@@ -217,14 +217,14 @@ class Folding:
 
 
 def write_turns(said: tuple[range, str], what: str, place: str = "") -> str:
-    """``… these 5 lines 3 times more, with w6, w5, w4 in place of w7``"""
+    """Write ``… these 5 lines 3 times more, with w6, w5, w4 in place of w7``."""
     shown, told = said
     which = f"this {what}" if len(shown) == 1 else f"these {len(shown)} {what}s"
     return f"… {which}{place} {told}"
 
 
 def have_similar_names(old: str, new: str) -> bool:
-    """Whether what two turns make may have one name: nothing but a number apart, or one of them is nobody's name.
+    """Whether two results may be the same variable: their names differ only in a number, or one is generated.
 
     >>> have_similar_names("h_2", "h_11"), have_similar_names("v_t3", "v_x"), have_similar_names("q", "k")
     (True, True, False)
@@ -234,12 +234,12 @@ def have_similar_names(old: str, new: str) -> bool:
 
 
 def continues_evenly(first: Sequence[int], second: Sequence[int], third: Sequence[int]) -> bool:
-    """Whether each number is as far from the second turn to the third as from the first to the second."""
+    """Whether each number changes by the same step from first to second and from second to third."""
     return all(c - b == b - a for a, b, c in zip(first, second, third, strict=True))
 
 
 def common_changes(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
-    """The one part in which all names differ from turn to turn (``h[11]``, ``h[10]``, …), else the first rows."""
+    """Return the indexed prefix in which all names differ (``h[11]``, ``h[10]``, …), else the first rows."""
     heads = [[changing_prefix(name, row) for name in row] for row in rows]
     if rows and all(head == heads[0] for head in heads) and len(set(heads[0])) == len(heads[0]):
         return heads[:1]
@@ -247,7 +247,7 @@ def common_changes(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
 
 
 def changing_prefix(name: str, row: Sequence[str]) -> str:
-    """The name up to the number that changes along a row of names."""
+    """Return the name up to the number that changes along a row of names."""
     numbers = [NUMBER.findall(other) for other in row]
     if len({len(found) for found in numbers}) == 1:
         moving = [n for n in range(len(numbers[0])) if len({found[n] for found in numbers}) > 1]
@@ -262,25 +262,25 @@ def changing_prefix(name: str, row: Sequence[str]) -> str:
 
 def fold_lines(lines: Sequence[tuple[str, Line]], labels: Mapping[str, str], given: Collection[str], last: bool = False
 ) -> list[tuple[str, Line | None]]:  # fmt: skip
-    """Lines and how they are told, equal turns once; what is said of the others is no line."""
+    """Return pairs of printed text and line, with equal iterations folded; sentences about them have no line."""
     folding = Folding([make_folding_row(line, text, labels) for text, line in lines], labels, given, last)
     return [lines[item] if isinstance(item, int) else (write_turns(item, "line"), None) for item in folding.items()]
 
 
 def list_folded_program(program: Capture) -> tuple[str, ...]:
-    """The lines of a program: one for each step, what repeats once, with the place in the script."""
+    """Return the lines of a program: one for each step, with repetitions folded and their place in the script."""
     told, lines = program.told, StepWriter(program)
     shown = {step.result.name for step in told}
     makers = program.recording.makers
 
     def read(name: str) -> str:
-        """What is told in the place of a tensor: what was only broadcast goes by its own name."""
+        """Return the tensor that is printed in place of one that was only broadcast."""
         while name not in shown and name in makers and makers[name].tensors:
             name = makers[name].tensors[0]
         return name
 
     def row(step: Apply) -> FoldingRow:
-        """One step."""
+        """Return the row of a step."""
         kind, numbers = step_kind(step, program.recording)
         names = (step.result.name, *map(read, step.tensors))
         return FoldingRow(kind, names, numbers, lambda place: lines.text(step).partition(" = ")[2])
@@ -296,7 +296,7 @@ def list_folded_program(program: Capture) -> tuple[str, ...]:
 
 
 def step_kind(step: Apply, program: Program) -> tuple[Hashable, tuple[int, ...]]:
-    """The operation and the shapes, and whole numbers of the options apart."""
+    """Return a step's operation, options and shapes without integers, and the integers of its options."""
     shapes = tuple(program.tensor(a).shape if isinstance(a, str) else repr(a) for a in step.arguments)
     numbers: list[int] = []
 
@@ -312,7 +312,7 @@ def step_kind(step: Apply, program: Program) -> tuple[Hashable, tuple[int, ...]]
 
 
 def locate_turn(turn: Sequence[Apply], program: Capture) -> str:
-    """``, lines 19 to 23 in “for t in x.split(1)”,``"""
+    """Write ``, lines 19 to 23 in “for t in x.split(1)”,``."""
     found = {program.lines[step.result.name] for step in turn if step.result.name in program.lines}
     files = {where.file for where in found}
     if len(files) != 1:

@@ -1,10 +1,9 @@
-"""What is told of a backward held against the numbers of its call: lines that give others are withheld.
+"""Check the lines of a backward on the numbers of its call; lines with other numbers are withheld.
 
-Each line was proven for its group of steps; what was merged into it and shortened since was not. Comes in: a captured
-program, the seeds, its lines and then their numbers. Goes out: the lines without those that give other numbers, and
-which these are. Or the lines entry by entry, ``v_h[p,q] = Σ_j v_logits[p,j]·W2[j,q]``, as they were derived, in the
-names of the page: one that reads what has no name there, or whose numbers are not the line's, is left out. Notes that
-mention what no line shows, a step that was merged into another, go out with that step written out.
+Each line was proven for its group of steps, but not after merging and shortening. Comes in: a captured program, the
+seeds, its lines and then their numbers. Goes out: the lines that agree, and the names of the others. Also the lines as
+index equations, ``v_h[p,q] = Σ_j v_logits[p,j]·W2[j,q]``, in the names of the page; those that read unnamed tensors or
+have other numbers are left out. And notes in which names of hidden steps are replaced by their expressions.
 """
 
 from __future__ import annotations
@@ -47,22 +46,22 @@ from symgrad.tracing.lift.call_sweeps import draw_weights
 from symgrad.tracing.record.trace import as_numbers
 
 SHORT, LONGEST = 14, 56
-"""Steps and characters of a program and a gradient that may stand in the inputs alone."""
+"""The most steps of a program, and characters of a gradient, that may be written in the inputs alone."""
 ROOM = 2_000_000
-"""Entries of lines that are kept until their call is told, all lines together."""
+"""The most entries of all lines that are kept until their call is printed."""
 OTHER = "not shown: at the numbers of this call it differs from the derivation"
-"""What is said of a line whose value is not the one that was derived."""
+"""The text in place of a line whose value is not the derived one."""
 EPS = float(np.finfo(float).eps)
 CLOSE, SHAKES, FACTOR = 1e-6, 2, 64
-"""What may differ of the largest entry; how often a line is computed from rounded numbers, and how
-many times what comes of it."""
+"""The tolerance relative to the largest entry; the number of evaluations with perturbed operands; and the allowed
+multiple of their effect."""
 
 
 class LineEvaluation:
-    """The lines of a call, each read by Python's rules over the recorded tensors and the cotangents that it reads.
+    """Evaluates the lines of a call as Python, on the recorded tensors and the cotangents that they read.
 
-    Their numbers come one tensor after the other, from the output back, and are let go when the last line that reads
-    them was computed. What is kept are the ``lengths`` of all, and the ``forms`` of gradients of a short program.
+    Cotangents arrive one after the other, from the output back, and are freed after the last line that reads them.
+    The ``lengths`` (norms) of all are kept, and the ``forms`` of gradients of a short program.
     """
 
     def __init__(self, program: Capture, seeds: Mapping[str, Array], unit: float) -> None:
@@ -73,7 +72,7 @@ class LineEvaluation:
         self.wrong: set[str] = set()
 
     def begin(self, lines: Backward) -> Taken:
-        """Take the lines; what takes the numbers of each tensor that they belong to."""
+        """Store the lines, and return the function that takes each cotangent."""
         program, self.lines = self.program, lines
         self.numbers = dict(zip(lines.inputs, (program.arrays.get(t.name) for t in lines.source.inputs), strict=True))
         self.numbers |= {line.target: program.arrays.get(line.of) for line in lines.forward}
@@ -94,7 +93,7 @@ class LineEvaluation:
         return self.taken
 
     def taken(self, of: str, value: Array) -> None:
-        """Hold the lines of a tensor against its numbers."""
+        """Compare the lines of a tensor with its numbers."""
         if np.size(value) <= self.room:
             self.kept[of], self.room = value, self.room - np.size(value)
         for line in self.of[of]:
@@ -109,7 +108,7 @@ class LineEvaluation:
             self.forms[of] = self.shortest(of, value)
 
     def shortest(self, own: str, value: Array) -> str | None:
-        """A gradient's line, or what it is in the inputs alone where that is shorter than all the lines it needs."""
+        """Return a gradient's line, or its form in the inputs alone if that is shorter than all lines it needs."""
         program, lines = self.program, self.without_others()[0]
         line, needed = lines.gradients[own], lines.needed(own)
         if (line.text is not None and not needed) or line.own == OTHER:
@@ -126,7 +125,7 @@ class LineEvaluation:
         return line.text
 
     def without_others(self) -> tuple[Backward, tuple[str, ...]]:
-        """The lines without those that give other numbers than were derived, and which these are."""
+        """Return the lines without those that have other numbers than the derivation, and sentences about these."""
         known = self.lines.with_values(self.kept)
         wrong = {line.target: replace(line, text=None, tree=None, own=OTHER)
                  for line in known.statements if line.target in self.wrong}  # fmt: skip
@@ -136,7 +135,7 @@ class LineEvaluation:
         return replace(known, lines=lines, gradients=gradients), told
 
     def strays(self, line: Line, value: Array) -> bool:
-        """Whether a line gives other numbers than the derived ones, by more than rounding makes of it."""
+        """Whether a line's numbers differ from the derived ones by more than rounding."""
         if line.tree is None:
             return False
         known = {name: self.number(name) for name in line.names if name in self.numbers}
@@ -164,7 +163,7 @@ class LineEvaluation:
         return terms is None or gap > FACTOR * EPS * terms
 
     def number(self, name: str) -> Any:
-        """What a name stands for: recorded, derived, or computed by its line."""
+        """Return the value of a name: recorded, derived, or computed by its line."""
         if self.numbers[name] is None and (code := self.codes.get(name)) is not None:
             read = {own: self.number(own) for own in tensor_names(code) if own in self.numbers}
             if all(value is not None for value in read.values()):
@@ -174,7 +173,7 @@ class LineEvaluation:
 
 
 def run_line(code: SyntaxNode, known: Mapping[str, Any]) -> Any:
-    """What code comes to in torch, in doubles."""
+    """Evaluate code in torch, in float64."""
     tensors = {  # torch has no array that is read backwards
         name: value
         if isinstance(value, torch.Tensor)
@@ -224,7 +223,7 @@ DEPTH = 4
 
 
 def write_entry_equations(program: Capture, lines: Backward | None) -> Equations | None:
-    """Every line that can be said entry by entry; None where there is none, or there are too many."""
+    """Return the lines as index equations; None if there are none, or too many."""
     if lines is None or len(lines.statements) > MOST:
         return None
     known, said = values_on_page(program, lines), names_on_page(program, lines)
@@ -244,20 +243,20 @@ def write_entry_equations(program: Capture, lines: Backward | None) -> Equations
 
 
 def values_on_page(program: Capture, lines: Backward) -> dict[str, Array]:
-    """The numbers of what stands on the page, by its names in Python."""
+    """Return the values of names on the page, by their names in code."""
     found = {line.target: line.value for line in lines.lines if line.value is not None}
     found |= {line.target: program.arrays[line.of] for line in lines.forward if line.of in program.arrays}
     return found | {name: program.arrays[name] for name in lines.inputs if name in program.arrays}
 
 
 def names_on_page(program: Capture, lines: Backward) -> dict[str, str]:
-    """What those are called on the page."""
+    """Return the printed names, by names in code."""
     found = {line.target: line.name for line in (*lines.lines, *lines.forward)}
     return found | {name: program.labels.get(name, name) for name in lines.inputs}
 
 
 def line_equation(program: Capture, line: Line, known: Mapping[str, Array]) -> Entries | None:
-    """One line; None where a part of it has no equation, or its numbers are others."""
+    """Return the index equation of a line; None if a part has no equation, or its numbers differ."""
     parts = [part.equation for part in line.parts if part.equation is not None]
     if not parts or len(parts) < len(line.parts) or line.value is None or np.size(line.value) > LARGEST:
         return None
@@ -275,7 +274,7 @@ def line_equation(program: Capture, line: Line, known: Mapping[str, Array]) -> E
 
 
 def resolve_views(program: Capture, right: Expr, known: Mapping[str, Array]) -> Expr:
-    """``t4[q,j]`` is ``W2[j,q]``, where t4 is not defined on the page and only rearranges what is."""
+    """Replace ``t4[q,j]`` by ``W2[j,q]`` if t4 is not on the page and is a view of a tensor that is."""
     given = {tensor.name for tensor in program.recording.inputs}
     page = {t.name: t.name if t.name in given else program.labels.get(t.name, t.name)
             for t in program.recording.tensors()}  # fmt: skip
@@ -295,15 +294,15 @@ def resolve_views(program: Capture, right: Expr, known: Mapping[str, Array]) -> 
 
 
 TOLD = r" = (?!(?:-?[\d.]+(?:e[+-]?\d+)?|-?inf|nan)(?:[,:;)]|$))"
-"""What stands between a name and what computes it; behind an entry of a kink stands a number."""
+"""Matches the equals sign of a definition; after an entry at a kink follows a number instead."""
 NUMBERED = re.compile(rf"(?<![\w.])({UNNAMED.pattern})(?!{TOLD})(?!\w)", re.MULTILINE)
-"""The name of a tensor without one, where it is read."""
+"""Matches a generated name where it is read."""
 DEFINED = re.compile(rf"(?<![\w.])({UNNAMED.pattern}){TOLD}", re.MULTILINE)
-"""Such a name, where a step says what it is."""
+"""Matches a generated name where it is defined."""
 
 
 def expand_hidden_names(notes: Sequence[str], program: Capture, source: Backward | None) -> list[str]:
-    """The notes, with what computes it in the place of a name that is none of the page's."""
+    """Return the notes with names that are not on the page replaced by their expressions."""
     if source is None or not notes:
         return [*notes]
     shown = {line.name for line in (*source.forward, *source.lines)}
@@ -313,7 +312,7 @@ def expand_hidden_names(notes: Sequence[str], program: Capture, source: Backward
 
 
 def expand_all(text: str, hidden: Mapping[str, Apply], program: Capture) -> str:
-    """A text with every hidden name written out."""
+    """Return a text with every hidden name replaced by its expression."""
 
     def computed(m: re.Match[str]) -> str:
         if m[1] not in hidden:

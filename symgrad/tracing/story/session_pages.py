@@ -1,9 +1,9 @@
-"""Stories of runs in every format that explanations have, and the page of a run: its source beside its story.
+"""Stories of runs in every format, and the HTML page of a run: its source beside its story.
 
 Comes in: events of `symgrad.tracing.story.events`, one at a time, or a `Session`. Goes out: text, Markdown, LaTeX and
-JSON, each event a section; of a session whose calls were drawn one HTML file that needs nothing else. However long the
-run was, that page is bounded: so many calls are told in full, those after them on a line each, the rest is counted. The
-source is the script and other files of the user's in which something happened; of a long file the lines around events.
+JSON, with a section for each event; and one self-contained HTML file. The size of that page is bounded: some calls are
+printed in full, the next ones on a line each, the rest is counted. Its source is the script and the user's other files
+with events; of a long file, the lines around events.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from symgrad.tracing.story.events import MANY, NAMED, CallEvent, Note, Session, 
 
 WIDTH = 80
 WHOLE = 64
-"""Entries of the largest array that JSON has whole."""
+"""The most entries of an array that JSON has in full."""
 
 
 def event_text(event: CallEvent | Note, width: int = WIDTH) -> str:
-    """One event for a terminal, with an empty line after it; no line is longer than ``width``."""
+    """Return the text of an event for a terminal, with an empty line at the end; no line exceeds ``width``."""
     section = event_section(event)
     title, blocks = text_of(section.heading), section.blocks
     if isinstance(event, CallEvent) and event.failure:
@@ -46,39 +46,39 @@ def event_text(event: CallEvent | Note, width: int = WIDTH) -> str:
 
 
 def event_markdown(event: CallEvent | Note) -> str:
-    """One event of a page."""
+    """Return the Markdown of an event."""
     from symgrad.render.markup import section_markdown
 
     return section_markdown(with_number(event))
 
 
 def session_page(session: Session) -> Page:
-    """The whole run, for any writer of pages."""
+    """Return the run as a page for any writer."""
     return Page((session.script,), (), (), (*map(with_number, session.events), *end_sections(session)), numbered=False)
 
 
 def with_number(event: CallEvent | Note) -> Section:
-    """An event with the number of its call."""
+    """Return the section of an event with the number of its call."""
     section = event_section(event)
     number = f"{event.number}. " if isinstance(event, CallEvent) else ""
     return replace(section, heading=(number, *section.heading))
 
 
 def end_sections(session: Session) -> list[Section]:
-    """What is said at the end, where there is something."""
+    """Return the closing section, if there is anything to say."""
     said = (*closing_text(session).splitlines(), *legend_text(session).splitlines())
     return [Section(("In all",), (Remarks(said),))] if said else []
 
 
 def closing_markdown(session: Session) -> str:
-    """The same as Markdown, behind events that stand there already."""
+    """Return the closing section as Markdown."""
     from symgrad.render.markup import section_markdown
 
     return "".join(map(section_markdown, end_sections(session)))
 
 
 def session_json(session: Session) -> str:
-    """The whole run as data."""
+    """Return the run as JSON."""
     from symgrad.render.json import dumped
 
     return dumped({
@@ -93,7 +93,7 @@ def session_json(session: Session) -> str:
 
 
 def event_data(event: CallEvent | Note) -> dict[str, Any]:
-    """One event."""
+    """Return an event as plain data."""
     where = {"file": event.where.file, "line": event.where.line, "text": event.where.text}
     if isinstance(event, Note):
         return {"note": event.text, "where": where, **({"more": list(event.more)} if event.more else {})}
@@ -130,23 +130,23 @@ def event_data(event: CallEvent | Note) -> dict[str, Any]:
 
 
 def json_entries(array: Any) -> Any:
-    """Nested lists of small arrays; large ones by their shape."""
+    """Return nested lists for small arrays, the shape for large ones."""
     if array is None or np.size(array) > WHOLE:
         return None if array is None else {"shape": list(array.shape)}
     return numbers.data(np.asarray(array, dtype=np.float64))
 
 
 MOST_CALLS = 24
-"""Calls and notes that are told in full."""
+"""The most calls and notes that are printed in full."""
 MOST_SHORT = 200
-"""Those after them that have a line each; what disagrees has one beyond that, as often."""
+"""The most further ones with a line each, and as many again that disagree."""
 MOST_AGAIN, MOST_LENGTHS = 40, 8
-"""Rows and columns of the table of calls that repeat one."""
+"""The most rows and columns of the table of repeated calls."""
 
 
 @dataclass(frozen=True, eq=False)
 class PageEvent:
-    """One event: where it is, how it went, its blocks, what is folded away, and the calls that repeated it."""
+    """An event on the page: its place, verdict, blocks, folded blocks, and the calls that repeated it."""
 
     key: str
     where: SourceLine
@@ -160,7 +160,7 @@ class PageEvent:
 
     @property
     def same(self) -> dict[str, Any] | None:
-        """The calls that repeated this one: a row for each, the lengths of what was added."""
+        """The table of calls that repeated this one, with gradient norms; None if there are none."""
         if not self.again:
             return None
         names = [leaf.name for leaf in self.again[0].leaves][:MOST_LENGTHS]
@@ -176,7 +176,7 @@ class PageEvent:
 
 
 def session_html(session: Session) -> str:
-    """The run as one HTML file; raises `InputError` where the packages of ``symgrad[pages]`` are missing."""
+    """Return the run as one HTML file; raise `InputError` if the packages of ``symgrad[pages]`` are missing."""
     from symgrad.render.html.pieces import environment
 
     full, brief, left = sort_events(session)
@@ -195,7 +195,7 @@ def session_html(session: Session) -> str:
 
 
 def source_anchor(sources: Sequence[SourceListing], where: SourceLine | None) -> str:
-    """The element of a line of source, where it stands in the page; empty for a line that is not shown."""
+    """Return the id of a source line on the page; empty if the line is not shown."""
     for source in sources:
         if where is not None and where.file == source.file and any(row.number == where.line for row in source.rows):
             return f"{source.key}-{where.line}"
@@ -203,7 +203,7 @@ def source_anchor(sources: Sequence[SourceListing], where: SourceLine | None) ->
 
 
 def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int]:
-    """What is told in full, what on a line, and how much is only counted; a call that repeats one goes to it."""
+    """Return the events in full, the events on a line, and the number of others; repeated calls join the first."""
     full: list[PageEvent] = []
     brief: list[PageEvent] = []
     first: dict[tuple[str, int, int], PageEvent] = {}
@@ -228,7 +228,7 @@ def sort_events(session: Session) -> tuple[list[PageEvent], list[PageEvent], int
 
 
 def make_brief_event(event: CallEvent | Note, key: str) -> PageEvent:
-    """One event on a line."""
+    """Return an event as one line."""
     if isinstance(event, Note):
         said = event.text
     elif event.failure or not event.explained:
@@ -239,7 +239,7 @@ def make_brief_event(event: CallEvent | Note, key: str) -> PageEvent:
 
 
 def make_full_event(event: CallEvent | Note, key: str) -> PageEvent:
-    """One event in full."""
+    """Return an event in full."""
     from symgrad.render.html.pieces import inline_picture
 
     blocks = event_section(event, lit=True).blocks
@@ -252,7 +252,7 @@ def make_full_event(event: CallEvent | Note, key: str) -> PageEvent:
 
 
 def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
-    """What a reader opens: the lines entry by entry, the numbers of what was added, a function that runs."""
+    """Iterate over the folded blocks: the lines as index equations, the numbers, and the lines as a function."""
     if event.entries is not None:
         yield "The backward, entry by entry", event.entries
     leaves = event.wrong[:NAMED] if len(event.leaves) > MANY else event.leaves
@@ -267,7 +267,7 @@ def list_folded_blocks(event: CallEvent) -> Iterator[tuple[str, Block]]:
 
 
 def event_verdict(event: CallEvent | Note) -> tuple[str, bool | None]:
-    """How a call went, in a word, and whether that is well."""
+    """Return the verdict on an event in words, and whether it is good."""
     if isinstance(event, Note):
         return "", None if event.agrees else False
     if event.failure:
@@ -282,14 +282,14 @@ def event_verdict(event: CallEvent | Note) -> tuple[str, bool | None]:
 
 
 MOST_FILES, MOST_LINES = 6, 1_200
-"""Files that are shown; lines of one that is shown whole."""
+"""The most files that are shown, and the most lines of a file shown whole."""
 AROUND, LONGEST = 12, 200
-"""Lines on either side of an event in a longer file; characters of a line."""
+"""The lines shown around an event in a longer file, and the most characters of a line."""
 
 
 @dataclass(frozen=True)
 class SourceRow:
-    """A line of source; before it ``skipped`` lines are left out; ``marked`` says that something happened here."""
+    """A line of source; ``skipped`` lines before it are left out; ``marked``: it has an event."""
 
     number: int
     text: str
@@ -299,7 +299,7 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class SourceListing:
-    """One file."""
+    """A source file on the page."""
 
     key: str
     name: str
@@ -309,7 +309,7 @@ class SourceListing:
 
 
 def list_sources(session: Session, events: Sequence[SourceLine]) -> tuple[SourceListing, ...]:
-    """The script first, then the other files in the order of their events."""
+    """Return the script, then the other files in the order of their events."""
     files = list(dict.fromkeys([session.file, *(where.file for where in events)]))[:MOST_FILES]
     found = []
     for number, file in enumerate(files):
@@ -323,7 +323,7 @@ def list_sources(session: Session, events: Sequence[SourceLine]) -> tuple[Source
 
 
 def list_source_rows(lines: Sequence[str], marks: set[int]) -> Iterator[SourceRow]:
-    """The lines that are shown, numbered from 1."""
+    """Iterate over the lines that are shown, numbered from 1."""
     whole, before, count = len(lines) <= MOST_LINES, 0, 0
     near = {n for mark in marks for n in range(mark - AROUND, mark + AROUND + 1)} if marks else set(range(2 * AROUND))
     for number, line in enumerate(lines, 1):

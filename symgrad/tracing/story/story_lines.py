@@ -1,7 +1,7 @@
-"""The backward of one call as lines of its story, and how long the cotangents are on their way back.
+"""The backward of one call as lines, and the norms of its cotangents.
 
-Comes in: a captured program and the seeds of a call. Goes out: `StoryLines`, every line proven, in the names of the
-script; nothing where no line could be made.
+Comes in: a captured program and the seeds of a call. Goes out: `StoryLines`, every line proven, in the script's names;
+empty if no line could be derived.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ from symgrad.tracing.story.folding import fold_lines
 from symgrad.tracing.story.line_checks import LineEvaluation, uncancelled_norm
 
 MOST_STEPS = 10_000
-"""Steps of a program that is told line by line without being asked for by its number."""
+"""The most steps of a program that is printed line by line without being requested by number."""
 STATIONS = 9
-"""Lengths that are told of one way back."""
+"""The most norms that are printed."""
 STEEP = 1e6
-"""A length that changes by more than this has a word of its own."""
+"""A norm that changes by a larger factor is reported as vanishing or exploding."""
 
 
 @dataclass(frozen=True)
 class StoryLines:
-    """The backward of one call in texts.
+    """The backward of one call as texts.
 
-    ``forward`` is the program in as many lines as have a cotangent; ``lines`` go from the output back,
-    ``opened`` says what they mention and the program's own listing does not have; ``forms`` are the
-    gradients by their names; ``flow`` the lengths on the way, ``warning`` what is extreme about them. ``end`` is the
-    output, if it is one number whose weight is 1. ``source`` are the lines themselves, ``labels`` what the script calls
-    the names in code. ``places`` are the user's lines that the forward ones stand for. ``withheld`` says which lines
-    gave other numbers than the derivation.
+    ``forward`` is the program, with a line for each tensor that has a cotangent; ``lines`` go from the output back.
+    ``opened`` define names that the lines read and the program's listing does not have. ``forms`` are the gradients by
+    name; ``flow`` are the norms, ``warning`` reports extreme ones. ``end`` is the output if it is a scalar with seed 1.
+    ``source`` are the lines as data, ``labels`` the script's names by names in code, ``places`` the user's lines of the
+    forward lines. ``withheld`` names lines with other numbers than the derivation.
     """
 
     forward: tuple[str, ...] = ()
@@ -56,7 +55,7 @@ class StoryLines:
     withheld: tuple[str, ...] = ()
 
     def given_back(self) -> StoryLines:
-        """The same without the numbers of large lines."""
+        """Return the lines without the values of large ones."""
         source = self.source
         if source is None:
             return self
@@ -65,30 +64,30 @@ class StoryLines:
         return replace(self, source=replace(source, forward=ahead, lines=back, gradients=gradients))
 
     def letter(self, seed: str) -> str:
-        """What the name of a cotangent begins with; ``seed`` where there are no lines."""
+        """Return the prefix letter of cotangents; ``seed`` if there are no lines."""
         return seed if self.source is None else self.source.letter
 
     def every(self, opened: bool) -> list[tuple[str, Line | None]]:
-        """The lines and the gradients as they can be computed, equal layers once; what is ``opened`` on the way."""
+        """Return the lines and gradients in order of computation, with equal layers folded; also those ``opened``."""
         if self.source is None:
             return []
         also = [line for line in self.source.forward if opened and str(line) in self.opened]
         return fold_lines(weave_gradients(self.source, self.forms, also), self.labels, self.given)
 
     def ahead(self) -> list[tuple[str, Line | None]]:
-        """The forward lines, equal layers once: the one that the backward begins with."""
+        """Return the forward lines with equal layers folded to the last one, with which the backward begins."""
         lines = () if self.source is None else self.source.forward
         return fold_lines([*zip(self.forward, lines, strict=True)], self.labels, self.given, last=True)
 
     @property
     def said(self) -> dict[str, str]:
-        """What the page says of tensors that the forward pass computes, by their names in the program."""
+        """The texts of forward tensors, by their names in the program."""
         forward = () if self.source is None else self.source.forward
         return {line.of: line.text for line in forward if line.text is not None}
 
     @property
     def given(self) -> frozenset[str]:
-        """The tensors that gradients are told of, as code has them."""
+        """The names in code of the tensors with a gradient."""
         if self.source is None:
             return frozenset()
         pairs = zip(self.source.inputs, self.source.source.inputs, strict=True)
@@ -96,7 +95,7 @@ class StoryLines:
 
 
 def weave_gradients(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> list[tuple[str, Line]]:
-    """Every cotangent, and behind the last one that it needs each gradient; ``also`` stands before it is read."""
+    """Return the cotangents in order, each gradient after the last one it needs, and ``also`` before their readers."""
     waiting = {line.target: line for line in also}
     place = {line.of: n for n, line in enumerate(lines.lines)}
     behind: dict[int, list[Line]] = {}
@@ -123,7 +122,7 @@ def weave_gradients(lines: Backward, forms: Mapping[str, str], also: Sequence[Li
 
 
 def drop_large_value(line: Line) -> Line:
-    """A line; a large one without its values."""
+    """Return a line without its value if that is large."""
     return line if line.value is None or np.size(line.value) <= KEPT else replace(line, value=None)
 
 
@@ -131,9 +130,9 @@ def make_lines(
     program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool, unit: float = 1.2e-7,
     sweep: Callable[[Sequence[str], Taken], Any] | None = None,
 ) -> StoryLines:  # fmt: skip
-    """The lines of one call; of a long program only if that call was ``asked`` for. ``unit``: of torch's rounding.
+    """Return the lines of one call; for a long program only if it was ``asked`` for. ``unit`` is torch's rounding.
 
-    ``sweep`` is one that is made of the call anyway, as `Capture.backward_by` takes it.
+    ``sweep`` runs the reverse sweep that the call needs anyway, see `Capture.backward_by`.
     """
     steps = len(program.recording.steps)
     if steps > MOST_STEPS and not asked:
@@ -192,7 +191,7 @@ def make_lines(
 
 
 def lines_needed_by_gradients(lines: Backward, forms: Mapping[str, str | None]) -> list[Line]:
-    """The lines that a gradient's own line reads; not those of gradients that are told in the inputs alone."""
+    """Return the lines that gradients need, unless these are written in the inputs alone."""
     told = [own for own, line in lines.gradients.items() if forms[own] is None or forms[own] == line.text]
     if any(lines.gradients[own].text is None for own in told):
         return [*lines.lines]
@@ -201,7 +200,7 @@ def lines_needed_by_gradients(lines: Backward, forms: Mapping[str, str | None]) 
 
 
 def format_norm_flow(lengths: Sequence[tuple[str, float]]) -> str:
-    """``v_t3 0.41 → v_t1 0.3``: from the output back, the middle of a long way left out."""
+    """Write ``v_t3 0.41 → v_t1 0.3``, from the output back, without the middle of a long sequence."""
     if len(lengths) < 2:
         return ""
     told = [f"{name} {format_digits(value)}" for name, value in lengths]
@@ -212,7 +211,7 @@ def format_norm_flow(lengths: Sequence[tuple[str, float]]) -> str:
 
 
 def find_blocking_zero(program: Capture, seeds: Mapping[str, Array], own: str) -> str:
-    """The input of zeros without which something would come back to a tensor; empty where there is none."""
+    """Return the input of zeros that makes a cotangent 0; empty if there is none."""
     recording, reached = program.recording, flowing(program.recording, [own])
     for step in recording.steps:
         for name in step.tensors if reached & set(step.tensors) else ():
@@ -230,12 +229,12 @@ def warn_of_norms(
     zero: Callable[[str], str] = lambda name: "",
     arrived: float = np.inf,
 ) -> str:
-    """Where the gradient vanishes, explodes or dies, if it does: one branch that does is none, others come after it.
+    """Return a sentence if the gradient vanishes, explodes or becomes 0; empty otherwise.
 
-    ``scale`` is the length of the seed: beside a first branch that is rounding, what has this length is not large.
-    ``by_lot`` is how long a cotangent would be if nothing cancelled on the way: vanishing is said of what shrinks.
-    ``zero`` is the input of zeros at which one dies; ``arrived`` the length of the longest gradient: what a mask or a
-    slope of 0 takes away before any leaf has not exploded.
+    ``scale`` is the norm of the seed, for comparison with the largest norm. ``by_lot`` returns the norm of a cotangent
+    without cancellation: only shrinking norms vanish, cancelling terms do not. ``zero`` returns the input of zeros that
+    makes a cotangent 0. ``arrived`` is the largest gradient norm: a cotangent that a mask removes before any leaf has
+    not exploded.
     """
     finite = [(name, value) for name, value in lengths if np.isfinite(value)]
     if len(finite) < 2 or not finite[0][1]:
