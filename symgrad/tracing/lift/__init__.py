@@ -1,10 +1,10 @@
-"""The lifted program, and how one recorded argument or call becomes a step of it.
+"""The lifted program, and the conversion of recorded arguments and calls to its steps.
 
-Comes in: a recording, the names that its author gave, the arguments of a call. Goes out: `LiftedProgram`, which
-`symgrad.tracing.lift.lifter` fills; the steps that a listing shows, with a name for each; operands and options of an
-entry, bound by `symgrad.language.binding.bind_arguments`; and `Refused`, with which one way to lift a call gives way
-to the next. Options without mathematics (``dtype``, ``out``, ``device``) are dropped: every value is compared with
-torch's afterwards, so a dropped option that mattered is noticed. Nothing here loads torch.
+Comes in: a recording, the user's names, the arguments of a call. Goes out: `LiftedProgram`, which
+`symgrad.tracing.lift.lifter` fills; the steps that a listing shows, with labels; operands and options of an entry,
+bound by `symgrad.language.binding.bind_arguments`; and `Refused`, raised by one way of lifting so that the next is
+tried. Options without mathematics (``dtype``, ``out``, ``device``) are dropped; every value is compared with torch's
+afterwards, so a dropped option that mattered is noticed. Nothing here loads torch.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from symgrad.program import Argument as StepArgument
 from symgrad.tracing.record.trace import Node, SourceLine, map_nested
 
 CAST = re.compile(r"(bfloat16|half)_\d+")
-"""What the recording calls an operand that autocast rounded."""
+"""Matches the recording's name of an operand that autocast rounded."""
 FIRST = re.compile(r"[^\W\d]\w*")
-"""The name that a text begins with."""
+"""Matches the name at the beginning of a text."""
 UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
-"""What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
+"""Match the recording's names of unnamed tensors, and an explanation's names of tensors that were only broadcast."""
 
 
 def listed_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
-    """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
+    """Return the steps without those that only broadcast an operand, or that only derivatives read."""
     return tuple(s for s in program.forward_steps if not is_implicit_step(s, labels))
 
 
 def is_implicit_step(step: Apply, labels: Mapping[str, str]) -> bool:
-    """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
+    """Whether a step is not listed: it only broadcasts and has no name, or only rounds as autocast does."""
     return (has_role(step.op, Role.COPIES) and step.result.name not in labels) or autocast_method(step) != ""
 
 
 def autocast_method(step: Apply) -> str:
-    """The method by which a step rounds as autocast does; empty where it does anything else."""
+    """Return the method of a step that rounds as autocast does, else an empty text."""
     found = CAST.fullmatch(step.result.name) if has_role(step.op, Role.HANDS_ON) else None
     return found[1] if found is not None else ""
 
 
 def rounding_method(step: Apply, spellings: Mapping[str, str]) -> str:
-    """The method by which a step rounds as autocast does, or in the script; empty where it does anything else."""
+    """Return the method of a step that rounds as autocast or the script does, else an empty text."""
     word = spellings.get(step.result.name, "").removeprefix("Tensor.") if has_role(step.op, Role.HANDS_ON) else ""
     return autocast_method(step) or (word if word in ("bfloat16", "half", "float") else "")
 
@@ -66,9 +66,9 @@ def assign_labels(
     cotangents: Mapping[str, tuple[str, str]],
     suggested: Mapping[str, str],
 ) -> dict[str, str]:
-    """Labels for every step that is told: an only output is ``out``, others have the one ``suggested``, or a number.
+    """Return labels for every listed step: a single output is ``out``; others are ``suggested`` names, or numbered.
 
-    ``cotangents`` are the steps of a backward: a letter, and the tensor that they belong to.
+    ``cotangents`` are the steps of a recorded backward: the letter, and the tensor they belong to.
     """
     found = dict(labels)
     told = [step.result.name for step in listed_steps(program, labels)]
@@ -109,33 +109,33 @@ def assign_labels(
 
 
 VALUE = "value"
-"""What is shown for what torch's own code calls v, the letter of the seed."""
+"""The label of a tensor that torch's own code calls v, the name of the seed."""
 RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
 WRITTEN = re.compile(r".*([\])]|\.(T|mT|H|mH|real|imag))", re.DOTALL)
-"""Names that are a text which reads a tensor, ``x[row]`` or ``k.T``: no number stands behind one."""
+"""Matches labels that are expressions, ``x[row]`` or ``k.T``; they are not numbered."""
 TWICE = "an entry is written twice: one value stays, and torch's backward passes the weight on to each"
-"""Why a write with repeated places is left to torch."""
+"""Why a write with repeated positions is left to torch."""
 UNKNOWN = "has no equation here"
-"""What is said of a call, or of a part of one, that nothing else is known of."""
+"""The reason for a call without an entry."""
 
 
 class Refused(Exception):
-    """One way to lift a call does not work; the message says why."""
+    """Raised when one way to lift a call does not work; the message is the reason."""
 
 
 def explain_refusal(error: Exception) -> str:
-    """What went wrong in one sentence, without what would do in a text; torch's own messages go on for pages."""
+    """Return an error's first sentence, without hints; torch's own messages go on for pages."""
     first = error.problem if isinstance(error, SymgradError) else (str(error).splitlines() or [""])[0]
     return first.partition(". ")[0]
 
 
 @dataclass(eq=False)
 class LiftedProgram:
-    """A program in the making, and the values that belong to it; ``outputs`` and ``program`` are there once it is made.
+    """A program being lifted, with its values; ``outputs`` and ``program`` are set at the end.
 
-    ``labels`` gives inputs and steps the names that the user knows them by; ``nodes`` are the inputs' nodes;
-    ``lines`` says where a step was written, ``spellings`` what was called there.
+    ``labels`` are the user's names of inputs and steps, ``nodes`` the inputs' nodes, ``lines`` the script's lines of
+    steps, and ``spellings`` the functions called there.
     """
 
     outputs: tuple[str, ...] = ()
@@ -151,10 +151,7 @@ class LiftedProgram:
 
     @property
     def complexes(self) -> frozenset[str]:
-        """The tensors that are complex in torch, and pairs (re, im) here.
-
-        A result that is read as a real tensor of pairs, too, is none of them.
-        """
+        """The tensors that are complex in torch and pairs (re, im) here, unless also read as real pairs."""
         refs, entries = self.refs.values(), [(step.result.name, entry_of(step.op)) for step in self.program.steps]
         paired = {name for name, op in entries if op is not None and "out" in op.traits.complex_pairs}
         made = (paired | {ref.name for ref in refs if ref.complex}) - {ref.name for ref in refs if not ref.complex}
@@ -162,7 +159,7 @@ class LiftedProgram:
 
 
 def identifier(label: str) -> str:
-    """``label`` as one word: ``conv1.weight`` is ``conv1_weight``."""
+    """Return ``label`` as an identifier: ``conv1.weight`` becomes ``conv1_weight``."""
     word = "".join(c if c.isalnum() or c == "_" else "_" for c in label).strip("_") or "x"
     word = f"x{word}" if word[0].isdigit() else word
     return f"{word}_" if word in RESERVED else word
@@ -181,7 +178,7 @@ SORT = object()
 
 
 def to_operand(value: Any, refs: Mapping[int, Any]) -> Any:
-    """An argument as the language means it: a `Ref`, a number, text, a tuple, None."""
+    """Convert an argument to the language's values: a `Ref`, a number, text, a tuple, None."""
     if id(value) in refs:
         return refs[id(value)]
     if isinstance(value, (tuple, list)):
@@ -200,7 +197,7 @@ def to_operand(value: Any, refs: Mapping[int, Any]) -> Any:
 def bind_entry_arguments(
     op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[list[StepOperand], dict[str, Any]]:
-    """Operands and options for ``op``; raises `SymgradError` where the entry does not take these arguments."""
+    """Return operands and options for ``op``; raise `SymgradError` if it does not take these arguments."""
     given = [Argument(a, NOWHERE) for a in arguments if a is not SORT]
     for name, value in keywords.items():
         own = resolve_keyword(op.signature.parameters, name)
@@ -213,18 +210,18 @@ def bind_entry_arguments(
 
 Refusals = (SymgradError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError,
             AssertionError, RuntimeError)  # fmt: skip
-"""What an entry may raise when it does not fit a call: then the next way is tried."""
+"""Errors of an entry that does not fit a call; then the next way is tried."""
 
 
 Composition = Callable[..., Last | None]
 
 
 COMPOSITIONS: dict[str, Composition] = {}
-"""What only a run can say in entries, by the last word of torch's spelling."""
+"""Calls that need the numbers of a run to be written in entries, by the last word of torch's spelling."""
 
 
 def composition(*words: str, also: Sequence[str] = ()) -> Callable[[Composition], Composition]:
-    """A decorator that enters a function under torch's last words for what it says, or its own name and ``also``."""
+    """Return a decorator that registers a function under ``words``, or its own name and ``also``."""
 
     def entered(function: Composition) -> Composition:
         COMPOSITIONS.update(dict.fromkeys(words or (function.__name__, *also), function))
@@ -234,20 +231,20 @@ def composition(*words: str, also: Sequence[str] = ()) -> Callable[[Composition]
 
 
 def gather_tensor_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """The tensors of an entry that takes any number of them as torch takes them: as one list."""
+    """Return the arguments of a variadic entry as torch takes them: tensors in one list."""
     row = op.variadic and bool(arguments) and all(hasattr(a, "shape") for a in arguments)
     return (tuple(arguments),) if row else tuple(arguments)
 
 
 def without_subclass(value: Any) -> Any:
-    """What is recorded as torch's own tensors."""
+    """Return recorded values as plain torch tensors."""
     return map_nested(value, lambda part: part.tensor() if isinstance(part, Node) else part)
 
 
 def skip_broadcast_steps(
     program: Program, labels: Mapping[str, str], ends: Collection[str]
 ) -> tuple[tuple[Apply, ...], dict[str, str]]:
-    """The steps with what goes without saying passed, where one step reads it; and that, by what it reads itself."""
+    """Return the steps without implicit ones that a single step reads, and the source of each skipped tensor."""
     readers = Counter(name for step in program.forward_steps for name in step.tensors)
     unsaid = {
         step.result.name: str(step.arguments[0])
@@ -265,7 +262,7 @@ def skip_broadcast_steps(
 
 
 def relabel_program(program: Program, labels: Mapping[str, str]) -> Program:
-    """``program`` with its unnamed tensors called as ``labels`` has them, and what only broadcasts out of the way."""
+    """Return ``program`` with unnamed tensors renamed to ``labels``, and hidden ones to ``wide1``, …"""
     own = [t.name for t in program.tensors() if UNNAMED.fullmatch(t.name)]
     known = {name: labels[name] for name in own if name in labels}
     change = {name: label if label.isidentifier() else identifier(label) for name, label in known.items()}

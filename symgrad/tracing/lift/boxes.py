@@ -1,9 +1,9 @@
-"""Black boxes: steps whose local products are torch's, because no equation reached them, or the user's own backward's.
+"""Opaque calls: steps whose vᵀJ is torch's, because there is no equation, or that of the user's own backward.
 
-Comes in: a call with the values it read. Goes out: vᵀJ and Ju of that one call, by re-running it on copies, with the
-random state it had. A user's ``forward`` and ``backward`` are never run again: they may print, count, draw random
-numbers. What went into those, or into a hook, while torch ran them, and what came out is looked at on its way. Wherever
-a black box appears it is marked as not derived.
+Comes in: a call with the values it read. Goes out: vᵀJ and Ju of that call, by running it again on copies with the
+random state it had. A user's ``forward`` and ``backward`` are never run again, since they may print, count or draw
+random numbers; their inputs and outputs, and those of hooks, are observed while torch runs them. An opaque call is
+marked as not derived wherever it appears.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from symgrad.tracing.lift.values import find_difference, lowest_dtype
 from symgrad.tracing.record.trace import Node, TorchCall, as_numbers, holds_same_numbers, map_nested, tensors_in
 
 GRAD = torch.autograd.grad
-"""Torch's own, whatever the program puts in its place."""
+"""Torch's own function, whatever replaces it in the program."""
 
 
 @dataclass(frozen=True, eq=False)
 class UnderivedCall:
     """One result of one call.
 
-    ``name`` is what the result is called, ``spelling`` the function; ``reason`` says why there is no equation;
-    ``arguments`` are the nodes it differentiates by, in the order of the step's arguments; ``names`` what the
-    program calls them.
+    ``name`` is the result's name, ``spelling`` the function, ``reason`` why there is no equation. ``arguments`` are the
+    nodes with a gradient, in the order of the step's arguments; ``names`` are their names in the program.
     """
 
     name: str
@@ -44,12 +43,12 @@ class UnderivedCall:
     names: tuple[str, ...] = ()
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
-        """All results of the call on other values for ``arguments``."""
+        """Return all results of the call for other values of ``arguments``."""
         arguments, keywords = with_operands(self.call, self.arguments, tensors)
         return list(tensors_in(rerun(self.call, arguments, keywords, None)))
 
     def check(self, node: Node) -> None:
-        """Refuse a call that no longer gives the value it gave: what it read was written, and nobody saw it."""
+        """Raise `UnsupportedError` if the call now returns another value: something it read was overwritten."""
         with torch.no_grad():
             results = self.run([n.tensor().detach().clone() for n in self.arguments])
         again = results[self.index] if self.index < len(results) else None  # outside a level of forward mode none
@@ -61,7 +60,7 @@ class UnderivedCall:
             )
 
     def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
-        """vᵀJ by the ``wanted`` arguments, from torch."""
+        """Return torch's vᵀJ for the ``wanted`` arguments."""
         leaves, results = self._graph()
         found = results[self.index]
         weights = to_tensor_like(cotangent, found)
@@ -83,7 +82,7 @@ class UnderivedCall:
         }
 
     def push(self, tangents: Mapping[int, Array]) -> Array:
-        """Ju for changes of some arguments, from torch: the pullback is linear in v, and its own pullback is J."""
+        """Return torch's Ju: vᵀJ is linear in v, and the pullback of that linear map is J."""
         leaves, results = self._graph()
         found = results[self.index]
         chosen = [leaves[n] for n in tangents]
@@ -103,11 +102,11 @@ class UnderivedCall:
         return nothing if result is None else as_numbers(result).astype(np.float64)
 
     def fresh(self, tensor: Any) -> Any:
-        """The numbers to compute with."""
+        """Return the tensor to compute with."""
         return tensor
 
     def _graph(self) -> tuple[list[Any], list[Any]]:
-        """Fresh leaves, and the results computed from them."""
+        """Return new leaves, and the results computed from them."""
         with torch._C.DisableTorchFunction(), torch.enable_grad():
             leaves = [self.fresh(node.tensor().detach()).clone().requires_grad_(True) for node in self.arguments]
             return leaves, self.run([leaf.clone() for leaf in leaves])
@@ -115,7 +114,7 @@ class UnderivedCall:
 
 @dataclass(frozen=True, eq=False)
 class CallOrigin:
-    """One call of the user's: the steps that say what it does, in order, and the call itself."""
+    """A recorded call: the steps it was lifted to, in order, and the call itself."""
 
     box: UnderivedCall
     steps: tuple[str, ...]
@@ -125,11 +124,11 @@ class DoublePrecisionCall(UnderivedCall):
     """The same call on the same numbers in double precision."""
 
     def fresh(self, tensor: Any) -> Any:
-        """The numbers, as doubles."""
+        """Return the tensor in double precision."""
         return tensor.to(torch.complex128) if tensor.is_complex() else tensor.double()
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
-        """`UnderivedCall.run`; what the call only reads is in double precision as well."""
+        """Return `UnderivedCall.run` with all other operands in double precision, too."""
         known = {id(node) for node in self.arguments}
         read = [n for n in self.call.operands if id(n) not in known and n.held.dtype.is_floating_point]
         wide = [self.fresh(n.held.detach()) for n in read]
@@ -138,9 +137,9 @@ class DoublePrecisionCall(UnderivedCall):
 
 
 def to_tensor_like(array: Array, tensor: Any) -> Any:
-    """An array as a tensor of the type and shape of another; pairs as complex numbers where that is complex.
+    """Return an array as a tensor with the dtype and shape of another; pairs become complex numbers if that is complex.
 
-    What autograd adds to a complex leaf's gradient is ∂L/∂re + i·∂L/∂im, so pairs go in and come out as they are.
+    The gradient of a complex leaf is ∂L/∂re + i·∂L/∂im in torch, so pairs need no conversion.
     """
     numbers = torch.as_tensor(as_float(array).copy())
     if tensor.is_complex():
@@ -151,7 +150,7 @@ def to_tensor_like(array: Array, tensor: Any) -> Any:
 def with_operands(
     call: TorchCall, nodes: Sequence[Node], tensors: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What the call was given, with ``tensors`` in place of ``nodes`` and copies of all other values."""
+    """Return the call's arguments with ``tensors`` in place of ``nodes``, and copies of all other values."""
     given = {id(node): tensor for node, tensor in zip(nodes, tensors, strict=True)}
 
     def value(part: Any) -> Any:
@@ -163,12 +162,12 @@ def with_operands(
 
 
 def replay(node: Node, nodes: Sequence[Node], tensors: Sequence[Any]) -> Any:
-    """What ``node`` would be with ``tensors`` in place of ``nodes`` among what its call was given."""
+    """Return ``node`` computed again with ``tensors`` in place of ``nodes`` in its call."""
     return rerun(node.maker, *with_operands(node.maker, nodes, tensors), node.index)
 
 
 def rerun(call: TorchCall, arguments: Any, keywords: Any, index: int | None) -> Any:
-    """The call once more, with the random state it had."""
+    """Run the call again with the random state it had."""
     with torch._C.DisableTorchFunction():
         if call.random is None:
             return run_call(call, arguments, keywords, index)
@@ -181,7 +180,7 @@ def rerun(call: TorchCall, arguments: Any, keywords: Any, index: int | None) -> 
 
 
 def run_call(call: TorchCall, arguments: Any, keywords: Any, index: int | None) -> Any:
-    """What the call gives on other arguments, all of it or one result; an in-place call gives what it wrote."""
+    """Run the call on other arguments and return all results, or one; an in-place call returns the tensor it wrote."""
     result = call.function(*arguments, **keywords)
     if call.in_place:
         return next(tensors_in(keywords.get("out")), None) if "out" in keywords else next(tensors_in(arguments))
@@ -189,7 +188,7 @@ def run_call(call: TorchCall, arguments: Any, keywords: Any, index: int | None) 
 
 
 class Observation:
-    """One passage through a custom backward; ``given`` and ``made`` are copies, None where torch passed nothing."""
+    """One run of a custom backward; ``given`` and ``made`` are copies, None where torch passed nothing."""
 
     def __init__(self, spelling: str, handles: Callable[[Observation], Sequence[Any]]) -> None:
         self.spelling = spelling
@@ -201,7 +200,7 @@ class Observation:
 
     @classmethod
     def of_call(cls, call: TorchCall, guard: Callable[..., Any]) -> Observation:
-        """Of a call of a user's own function."""
+        """Return the observation of a call of a user's function."""
         return cls(
             call.spelling,
             lambda own: (
@@ -212,7 +211,7 @@ class Observation:
 
     @classmethod
     def of_hooks(cls, hooks: dict[Any, Any], guard: Callable[..., Any]) -> Observation:
-        """Of the hooks on a tensor: torch runs them in the order of their dictionary, so one goes in front of all."""
+        """Return the observation of a tensor's hooks; torch runs hooks in the order of their dictionary."""
 
         def around(own: Observation) -> list[RemovableHandle]:
             first, last, theirs = RemovableHandle(hooks), RemovableHandle(hooks), dict(hooks)
@@ -232,18 +231,18 @@ class Observation:
         self.left, self.made, self.live = copy_detached(self.live), copy_detached(products), ()
 
     def done(self) -> None:
-        """Look no more."""
+        """Remove the hooks of the observation."""
         for handle in self._handles:
             handle.remove()
 
     def kept(self, place: int) -> bool:
-        """Whether what came in at one place went out there as it was."""
+        """Whether the cotangent at one place was passed on unchanged."""
         before, after = (parts[place] if place < len(parts) else None for parts in (self.given or (), self.made))
         return holds_same_numbers(before, after) if before is not None and after is not None else before is after
 
     @property
     def overwrote(self) -> str:
-        """What the backward did to its v, in a sentence; empty if nothing."""
+        """A sentence if the backward overwrote its v, else empty."""
         for before, after in zip(self.given or (), self.left, strict=False):
             if before is not None and after is not None and not holds_same_numbers(before, after):
                 name = self.spelling.removesuffix(".apply")
@@ -252,7 +251,7 @@ class Observation:
 
 
 def format_change(before: Any, after: Any) -> str:
-    """``1 → 3``; the first entry that differs where there are several."""
+    """Format a change as ``1 → 3``; of a large array, the first entry that differs."""
     old, new = as_numbers(before), as_numbers(after)
     if old.size > 1:
         at = tuple(int(i) for i in np.argwhere(~((old == new) | ((old != old) & (new != new))))[0])
@@ -266,21 +265,21 @@ def format_change(before: Any, after: Any) -> str:
 
 
 def copy_detached(tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Copies without a history."""
+    """Return detached copies."""
     return tuple(None if t is None else t.detach().clone() for t in tensors)
 
 
 @dataclass(frozen=True, eq=False)
 class Observed(UnderivedCall):
-    """A black box whose product is the one that torch got from the user's backward.
+    """An opaque call whose vᵀJ is what torch got from the user's backward.
 
-    ``kind`` is the coarsest type in which torch computed on the way from here to the outputs: v is no finer than that.
+    ``kind`` is the lowest precision between here and the outputs, which bounds that of v.
     """
 
     kind: str = "float64"
 
     def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
-        """What the backward returned, if it was given this v."""
+        """Return what the backward returned, if it was given this v."""
         seen: Observation = self.call.observation
         if seen.given is None:
             raise UnsupportedError(f"torch did not run the backward of {self.spelling} in this call")
@@ -303,21 +302,21 @@ class Observed(UnderivedCall):
 
     @property
     def whole(self) -> bool:
-        """Whether the one product of a call is counted here: at the first result to which something came but 0."""
+        """Whether this is the first result with a nonzero cotangent, at which the call's vᵀJ is counted."""
         carrying = [n for n, w in enumerate(self.call.observation.given) if w is not None and bool((w != 0).any())]
         return not carrying or carrying[0] == self.call.slots[self.index]
 
     def returned(self, place: int) -> list[Any]:
-        """What the backward gave by an argument, once for each place where it stands; nothing where that was None."""
+        """Return the backward's results for an argument, one for each place of it; without None."""
         tensors = [a for a in self.call.arguments if isinstance(a, Node)]
         pairs = zip(self.call.observation.made, tensors, strict=False)
         return [product for product, argument in pairs if product is not None and argument is self.arguments[place]]
 
 
 def observe_opaque(box: UnderivedCall, node: Node, order: Sequence[Node]) -> UnderivedCall:
-    """``box``, by what was seen of it where it is a user's own; else it has to give again what it gave.
+    """Return ``box`` with its observed backward if it is a user's function; else check that it can be run again.
 
-    ``order`` are the nodes of the program, each behind its sources.
+    ``order`` are the nodes of the program, each after its sources.
     """
     if box.call.observation is None:
         box.check(node)
@@ -331,9 +330,9 @@ def observe_opaque(box: UnderivedCall, node: Node, order: Sequence[Node]) -> Und
 
 
 SPELLING = "hook"
-"""What stands in a listing where the hooks of a tensor are."""
+"""The name of a tensor's hooks in a listing."""
 
 
 def return_unchanged(tensor: Any) -> Any:
-    """A tensor with a hook forward: itself."""
+    """Return the tensor: the forward of a hook."""
     return tensor

@@ -1,9 +1,9 @@
-"""vᵀJ through a captured program, call by call: where a derivative is none, torch's own numbers for that call.
+"""vᵀJ through a captured program, call by call, with torch's numbers where there is no derivative.
 
-The sweep of `symgrad.numeric.vector_products`, over programs with several outputs and steps nobody derived. Comes in:
-what arrives at one call's arguments by the derived steps, and the call. Goes out: the same with torch's numbers at ±∞
-and NaN, and where the equation has no finite value. There is nothing to derive at such an entry, and every program
-makes a choice; whoever explains torch has to name torch's.
+The sweep of `symgrad.numeric.vector_products`, for programs with several outputs and opaque steps. Comes in: the
+derived cotangents of a call's arguments, and the call. Goes out: the same with torch's numbers at ±∞ and NaN, and where
+the equation has no finite value. Such an entry has no derivative, and every library makes a choice; an explanation of
+torch must use torch's.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 
 
 NEAR_AN_EDGE = "torch uses a rule of its own this close to an edge: at"
-"""How a reason begins that is none of numbers that are not finite."""
+"""Prefix of a reason at finite numbers."""
 OVERFLOWS = "torch's own backward overflows"
-"""How a reason begins where there is a derivative."""
+"""Prefix of a reason where there is a derivative."""
 IN_DOUBLES = ", as torch finds in float64"
-"""How one ends where torch's own backward reaches it in double precision."""
+"""Suffix of a reason where torch's backward computes it in double precision."""
 TO_DOUBLES = "the tensors are doubles from the start"
 NEAR = 1e-3
-"""How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
+"""The relative difference up to which a derived number and torch's count as equal, also in float16."""
 
 LEAST = {"float64": 1e-322, "float32": 2e-44, "float16": 1e-6, "bfloat16": 1.5e-39}
-"""Some sixteen times the smallest number that a type has, by torch's name."""
+"""About sixteen times the smallest number of each dtype."""
 
 CANCELS = {"float64": 1e-13, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}
-"""What is left, relative to the largest weight, of a sum that is 0, by the type that it is added up in."""
+"""The rounding error of a sum that is 0, relative to the largest term, by dtype."""
 
 
 def group_steps_by_call(
     program: Program, origins: Mapping[str, CallOrigin], wanted: Sequence[str]
 ) -> dict[str, tuple[Apply, ...]]:
-    """The steps of each call, by the name of its result, where nothing else reads what lies between them."""
+    """Return the steps of each call, by the name of its result, if nothing else reads their intermediate values."""
     made = program.makers
     readers: dict[str, set[str]] = {}
     for step in program.steps:
@@ -68,7 +68,7 @@ def group_steps_by_call(
 def settle_singular(
     origin: CallOrigin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
 ) -> tuple[dict[str, Array], str]:
-    """``arrived``, with torch's numbers where a derivative is none, and why there is none (empty: nothing was put in).
+    """Return ``arrived`` with torch's numbers where there is no derivative, and the reason (empty if unchanged).
 
     ``arrived`` are the cotangents of the call's arguments, by name.
     """
@@ -94,9 +94,9 @@ def settle_singular(
 def compare_with_torch(
     origin: CallOrigin, arrived: Mapping[str, Array], cotangent: Array
 ) -> Iterator[tuple[str, Array, Array, Array]]:
-    """By a call's arguments the derived numbers, torch's, and where they are apart by more than rounding in its types.
+    """Iterate over a call's arguments with derived numbers, torch's, and where they differ by more than rounding.
 
-    Nothing where torch refuses the call's pullback, or what it read was overwritten since.
+    Empty if torch refuses the call's pullback, or its operands were overwritten.
     """
     places = {name: origin.box.names.index(name) for name in arrived if name in origin.box.names}
     try:
@@ -111,7 +111,7 @@ def compare_with_torch(
 
 
 def is_finite_call(origin: CallOrigin, cotangent: Array, arrays: Mapping[str, Array]) -> bool:
-    """Whether all that a call read and gave, and what comes back to it, are numbers."""
+    """Whether a call's operands, result and cotangent are finite."""
     read = [arrays[name] for name in (*origin.box.names, origin.steps[-1])]
     return all(is_finite(array).all() for array in (cotangent, *read))
 
@@ -119,7 +119,7 @@ def is_finite_call(origin: CallOrigin, cotangent: Array, arrays: Mapping[str, Ar
 def overflow_of(
     origin: CallOrigin, name: str, at: tuple[int, ...], cotangent: Array, ours: Array, choice: Array
 ) -> str:
-    """Which number torch does not reach in the type of its tensors, and whether it does in double precision."""
+    """Return a sentence about the number that torch's backward overflows, and whether float64 would help."""
     import torch  # a sweep need not load it
 
     from symgrad.tracing.lift.boxes import DoublePrecisionCall, UnderivedCall
@@ -141,7 +141,7 @@ def overflow_of(
 
 
 def agree_up_to_rounding(first: Array, second: Array) -> Array:
-    """Where two arrays hold the same numbers, but for rounding; NaN is NaN."""
+    """Return where two arrays are equal up to rounding; NaN equals NaN."""
     with np.errstate(invalid="ignore"):
         near = np.abs(first - second) <= NEAR * np.maximum(np.abs(first), np.abs(second))
     near &= np.isfinite(first) & np.isfinite(second)
@@ -149,15 +149,15 @@ def agree_up_to_rounding(first: Array, second: Array) -> Array:
 
 
 def computing_dtypes(origin: CallOrigin) -> set[str]:
-    """The types that a call computes in, by torch's names."""
+    """Return the dtypes in which a call computes."""
     call = origin.box.call
     return {real_precision(node.held.dtype) for node in call.nodes} | ({"bfloat16"} if call.autocast else set())
 
 
 def differs_by_rounding(first: Array, second: Array, kinds: set[str]) -> Array:
-    """Where two finite numbers are apart by what rounding in these types may make of the largest beside them.
+    """Return where two finite numbers differ by no more than rounding in these dtypes, relative to the largest.
 
-    Of doubles that is nothing but what lies below their range.
+    In float64 only differences below its smallest numbers count.
     """
     coarse = [2 * TOLERANCE.get(kind, 0.0) for kind in kinds if kind != "float64"]
     largest = np.abs(second[np.isfinite(second)]).max(initial=0.0)
@@ -166,14 +166,14 @@ def differs_by_rounding(first: Array, second: Array, kinds: set[str]) -> Array:
 
 
 def is_cancelled_rounding(first: Array, second: Array, weights: Array, kinds: set[str]) -> Array:
-    """Where two numbers are apart by what rounding in these types leaves of weights that cancel."""
+    """Return where two numbers differ by no more than the rounding of cotangents that cancel, in these dtypes."""
     sizes = np.abs(as_float(weights))
     allowed = max((CANCELS.get(kind, 0.0) for kind in kinds), default=CANCELS["float64"])
     return is_gap_within(first, second, allowed * sizes[np.isfinite(sizes)].max(initial=0.0))
 
 
 def is_gap_within(first: Array, second: Array, allowed: float) -> Array:
-    """Where two numbers are finite, and no more than that apart."""
+    """Return where two numbers are finite and differ by at most ``allowed``."""
     with np.errstate(invalid="ignore"):
         gap = np.abs(first - second)
     return np.asarray(np.isfinite(gap) & (gap <= allowed))
@@ -183,7 +183,7 @@ def explain_choice(
     origin: CallOrigin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array,
     numbers: tuple[float, float],
 ) -> str:  # fmt: skip
-    """What is not finite where torch's number stands; where all is, the derived number and torch's, ``numbers``."""
+    """Return why torch's number was taken: what is not finite there, or both ``numbers`` if everything is."""
     value = float(as_float(arrays[name])[at])
     if not np.isfinite(value):
         return f"an argument is {format_digits(value)}"
@@ -203,17 +203,17 @@ def explain_choice(
 
 
 Settle = Callable[["CallOrigin", Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
-"""What arrives at a call's arguments, made another, and why; `settle_singular` is one."""
+"""Replaces cotangents of a call's arguments, with a reason; `settle_singular` is one."""
 
 
 @dataclass(eq=False)
 class CallwisePull(Pull):
-    """A sweep back from ``ends`` to ``wanted``; ``noted`` says of steps why torch's numbers were taken for them.
+    """A reverse sweep from ``ends`` to ``wanted`` that may take torch's numbers for single calls.
 
-    ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
-    are taken where they differ, and the step's name goes to ``noted`` with the reason; ``settle`` is asked about every
-    call, in place of that. Each of ``seen`` is told of a step, a position, what came in and what goes out of it, the
-    ``hook`` makes another of each step's part before, ``drawn`` of the weights that arrive at it.
+    ``origins`` are the calls of the steps. If one meets numbers that are not finite, torch's numbers are taken where
+    they differ, and ``noted`` gets the reason by the step's name; ``settle`` replaces this rule, for every call. Each
+    function in ``seen`` is called with a step, a place, the cotangent and the pullback's result; ``hook`` may change
+    the result before, and ``drawn`` the cotangent.
     """
 
     ends: Sequence[str] = ()
@@ -226,22 +226,22 @@ class CallwisePull(Pull):
 
     @cached_property
     def calls(self) -> Mapping[str, tuple[Apply, ...]]:
-        """The steps of each call, by the name of its result."""
+        """The steps of each call, by its result's name."""
         return group_steps_by_call(self.program, self.origins or {}, (*self.wanted, *self.ends))
 
     @cached_property
     def steps(self) -> tuple[Apply, ...]:
-        """The last step of each call that leads back."""
+        """The last step of each call in the sweep."""
         inner = {step.result.name for steps in self.calls.values() for step in steps[:-1]}
         outer = (step for step in self.program.steps if step.result.name not in inner)
         return tuple(last for last in outer if any(s.result.name in self.places for s in self.steps_of(last)))
 
     def steps_of(self, last: Apply) -> tuple[Apply, ...]:
-        """Those of its call."""
+        """Return the steps of a call, given its last one."""
         return self.calls.get(last.result.name, (last,))
 
     def call(self, last: Apply, cotangent: Array) -> Iterable[tuple[str, Array]]:
-        """What one call sends back to each of its arguments; torch's numbers where a derivative is none."""
+        """Iterate over a call's contributions to its arguments' cotangents, with torch's numbers if needed."""
         name, steps, told = last.result.name, self.steps_of(last), list[Event]()
 
         def pulled(step: Apply, weights: Array) -> Iterator[tuple[str, Array]]:
@@ -264,14 +264,14 @@ class CallwisePull(Pull):
         return arrived.items()
 
     def is_tame(self, steps: Sequence[Apply]) -> bool:
-        """Whether all values that a call reads and makes are tame, and none is where torch has a rule of its own."""
+        """Whether all values of a call are tame, and none is at an edge where torch has its own rule."""
         arrays = self.values.arrays
         read = {n for s in steps for n in (*s.tensors, s.result.name) if n in arrays}
         self.tame |= {name: all_tame(np.asarray(arrays[name])) for name in read - self.tame.keys()}
         return all(self.tame[name] for name in read) and not any(on_an_edge(step, arrays) for step in steps)
 
     def pulled(self, step: Apply, cotangent: Array, places: Sequence[int]) -> Mapping[int, Array]:
-        """By the derived equations; of nothing, nothing is asked."""
+        """Return the pullbacks of a step by the derived equations; zeros for an empty cotangent."""
         if np.size(cotangent) == 0:
             return {n: np.zeros(np.shape(self.values[str(step.arguments[n])])) for n in places}
         drawn = cotangent if self.drawn is None else self.drawn(cotangent)
@@ -279,10 +279,10 @@ class CallwisePull(Pull):
 
 
 def draw_weights(lot: int = 0) -> Callable[[Array], Array]:
-    """For `CallwisePull.drawn`: the weights with signs by lot; with an odd ``lot`` shortened by lot, too.
+    """Return a function for `CallwisePull.drawn`: random signs, and for an odd ``lot`` also random sizes.
 
-    A difference that cancels does not then; where the steps themselves shrink what they are given, it stays small.
-    Signs alone would not do: of two weights they are the same every other time, and cancel as before.
+    Terms that cancel do not cancel then, while steps that shrink their cotangent still do. Signs alone are not enough:
+    two of them are equal half of the time.
     """
     lots = np.random.default_rng(lot)
 
@@ -295,7 +295,7 @@ def draw_weights(lot: int = 0) -> Callable[[Array], Array]:
 
 
 def term_size_watcher(arrays: Mapping[str, Array], found: dict[str, float]) -> Callable[..., None]:
-    """A watcher for the sweep: how large the terms are that are added up into each gradient."""
+    """Return a watcher of the sweep that records the sizes of the terms of each gradient."""
 
     def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
         source = str(step.arguments[place])

@@ -1,7 +1,7 @@
-"""The bench on which a program is put together: what is there so far, and the moves that every way to lift uses.
+"""The program that is being lifted, and the operations that every way of lifting a call uses.
 
 Comes in: recorded nodes, and entries of the table to apply to them. Goes out: steps with their values, inputs, names.
-Which way is tried on which call, `symgrad.tracing.lift.lifter` knows; the ways themselves know the bench alone.
+`symgrad.tracing.lift.lifter` chooses the ways to try for a call; the ways depend only on this context.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ from symgrad.tracing.lift.values import evaluate_step, find_difference, is_const
 from symgrad.tracing.record.trace import Node, TorchCall, map_nested
 
 Ran = tuple[tuple[Node | None, ...], dict[int, int]]
-"""The results of a call whose inside was looked at, and when each node there was made."""
+"""The results of a call whose inner operations were recorded, and the order of its nodes."""
 
 
 class RecordingBuilder(StepBuilder):
-    """Appends steps with their values to ``arrays``; ``data`` makes an input of a number that no formula has."""
+    """Appends steps, and their values to ``arrays``; ``data`` creates an input for a number that no formula has."""
 
     def __init__(self, arrays: dict[str, Array], data: Callable[[str, Array], Ref]) -> None:
         super().__init__(Sizes(), {}, RESERVED)
         self.arrays, self.data = arrays, data
 
     def known(self, operand: StepOperand) -> StepOperand:
-        """Infinities as data."""
+        """Return the operand, with an infinity or NaN as data."""
         value: Any = operand.meaning
         return replace(operand, meaning=self.data("bound", np.asarray(value))) if is_infinite_or_nan(value) else operand
 
     def apply(self, *given: Any, **spoken: Any) -> Ref:
-        """One entry; what its derivative reads beside it has values after it."""
+        """Apply one entry, and compute its value and those of its auxiliary tensors."""
         begin, outermost = len(self.steps), not self.pending
         ref = super().apply(*given, **spoken)
         for step in self.steps[begin:] if outermost else ():
@@ -73,7 +73,7 @@ class RecordingBuilder(StepBuilder):
         return ref
 
     def renamed(self, ref: Ref, name: str) -> Ref | None:
-        """The last step's result under another name, with its value."""
+        """Rename the last step's result, and its value."""
         found = super().renamed(ref, name)
         if found is not None:
             self.arrays[found.name] = self.arrays.pop(ref.name)
@@ -81,10 +81,10 @@ class RecordingBuilder(StepBuilder):
 
 
 class LiftContext(LiftedProgram, ABC):
-    """What is lifted so far; ``names`` gives nodes the names that the user knows them by.
+    """The program lifted so far; ``names`` are the user's names of nodes.
 
-    Nodes whose identities are in ``stops`` are inputs, whatever they were computed from. ``turning``: the phases of
-    complex vectors may be inputs, if nothing depends on them.
+    Nodes with ids in ``stops`` are inputs, whatever they were computed from. ``turning``: phases of complex vectors may
+    be inputs, if nothing depends on them.
     """
 
     def __init__(self, names: Mapping[int, str], stops: Collection[int] = (), turning: bool = True) -> None:
@@ -110,12 +110,12 @@ class LiftContext(LiftedProgram, ABC):
 
     @abstractmethod
     def said(self, node: Node) -> None:
-        """Lift one call as an equal one before it, or each way in turn; raises `Refused`."""
+        """Lift one call like an equal one before, or by each way in turn; raise `Refused` if none works."""
 
     # Inputs ---------------------------------------------------------------------------------------------
 
     def source(self, node: Node) -> Ref:
-        """A tensor that is given: a leaf, or data of this run."""
+        """Return the input for a given tensor: a leaf, or data of this run."""
         if id(node) in self.refs:
             return self.refs[id(node)]
         kind = "condition" if str(node.held.dtype) == "torch.bool" else "data"
@@ -140,7 +140,7 @@ class LiftContext(LiftedProgram, ABC):
         return ref
 
     def data(self, label: str, array: Array, said: bool = False) -> Ref:
-        """A new input with a value; unless the user has ``said`` its name, nothing of theirs is called so."""
+        """Return a new input with a value; a generated name (not ``said`` by the user) avoids the user's names."""
         if not said and label in self.users:
             label = free_name((label,), {*self.users, *self.builder.used})
         name = self.builder.claim(identifier(label))
@@ -153,7 +153,7 @@ class LiftContext(LiftedProgram, ABC):
 
     @staticmethod
     def shown(name: str, label: str | None) -> str:
-        """What a name is shown as: the user's own word, numbered as the name is; no number stands behind ``x[row]``."""
+        """Return the printed form of a name: the user's label with the name's number; ``x[row]`` gets no number."""
         if label is None or not name.startswith(identifier(label)):
             return name
         number = name[len(identifier(label)) :]
@@ -164,7 +164,7 @@ class LiftContext(LiftedProgram, ABC):
     def apply_op(
         self, op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any], name: str | None = None
     ) -> Ref:
-        """``op`` on arguments that hold nodes or references."""
+        """Apply ``op`` to arguments that contain nodes or references."""
         refs = self.refs_in((arguments, keywords))
         try:
             if op.traits.role is Role.INDEXES:
@@ -178,14 +178,14 @@ class LiftContext(LiftedProgram, ABC):
             raise Refused(f"{spelling}: {explain_refusal(error)}") from error
 
     def __call__(self, name: str | Op, *arguments: Any, called: str | None = None, **keywords: Any) -> Ref:
-        """The result of one entry, on nodes, earlier steps and numbers, and what it is ``called``."""
+        """Apply one entry to nodes, earlier steps and numbers; ``called`` is the result's name."""
         op = entry_named(name)
         return self.apply_op(op, f"torch.{op.name}", gather_tensor_list(op, arguments), keywords, called)
 
     def read(self, text: str, meanings: Mapping[str, Any]) -> Ref:
-        """The steps of a text in symgrad's own language, with their values; what its names stand for is given.
+        """Apply the steps of a text in symgrad's language; ``meanings`` are the values of its names.
 
-        What the text assigns to steps back where the user has a name like that.
+        Names that the text assigns are renamed if the user has them, too.
         """
         refs = self.refs_in(tuple(meanings.values()))
         environment = {name: refs.get(id(part), part) for name, part in meanings.items()}
@@ -200,7 +200,7 @@ class LiftContext(LiftedProgram, ABC):
 
     @staticmethod
     def number(size: Any) -> int:
-        """A size as a number."""
+        """Return a size as a number."""
         return int(size)
 
     whole = number
@@ -208,7 +208,7 @@ class LiftContext(LiftedProgram, ABC):
     # Results --------------------------------------------------------------------------------------------
 
     def finish(self, node: Node, ref: Ref) -> None:
-        """``ref`` is ``node``, if the values agree."""
+        """Take ``ref`` as ``node`` if the values agree, else raise `Refused`."""
         value = node.value()
         wrong = find_difference(self.arrays[ref.name], value, lowest_dtype(node, *self.within))
         if wrong is not None:
@@ -216,7 +216,7 @@ class LiftContext(LiftedProgram, ABC):
         self.settle(node, ref, value)
 
     def settle(self, node: Node, ref: Ref, value: Array) -> None:
-        """Note what ``node`` is called from now on, and where it was written."""
+        """Record the name of ``node``, and its line in the script."""
         if ref.name not in self.labels and not self.within and not self.compares_own(ref):
             self.arrays[ref.name] = value
         elif not is_constant_array(self.arrays[ref.name], value):
@@ -236,9 +236,9 @@ class LiftContext(LiftedProgram, ABC):
             self.spellings.setdefault(ref.name, node.call.spelling)
 
     def compares_own(self, ref: Ref) -> bool:
-        """Whether ``ref`` comes by a comparison from steps that torch has not got: to the last bit it is one of them.
+        """Whether ``ref`` selects among values of steps that torch does not have, so that it must equal one exactly.
 
-        The largest of |z| is no |z| any more where torch's own |z| rounds otherwise; nor is that of |x − y|.
+        With torch's value the maximum of |z| would equal no |z| if torch rounds |z| differently.
         """
         made = self.builder.steps[-1] if self.builder.steps else None
         if made is None or made.result.name != ref.name or ref.name in self.boxes:
@@ -249,7 +249,7 @@ class LiftContext(LiftedProgram, ABC):
         return early or reads_own_value(made, self.arrays)
 
     def box(self, node: Node, call: TorchCall, reason: str) -> None:
-        """A black box: torch's own local product."""
+        """Add an opaque step, whose vᵀJ is torch's."""
         read = tuple(n for n in call.operands if n.carries)
         for other in read:
             if other.changed:
@@ -274,12 +274,12 @@ class LiftContext(LiftedProgram, ABC):
     # Bookkeeping ----------------------------------------------------------------------------------------
 
     def wish(self, node: Node) -> str | None:
-        """The name the user knows a node by, as an identifier."""
+        """Return the user's name of a node as an identifier, or None."""
         label = self.names.get(id(node))
         return identifier(label) if label and not isinstance(label, Suggested) else None
 
     def refs_in(self, value: Any) -> dict[int, Ref]:
-        """References for the nodes inside ``value``; data that nobody used so far becomes an input."""
+        """Return references for the nodes inside ``value``; new data becomes an input."""
         found: dict[int, Ref] = {}
 
         def visit(part: Any) -> Any:
@@ -295,7 +295,7 @@ class LiftContext(LiftedProgram, ABC):
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Take everything back when the body is refused: until then things are only added."""
+        """Undo everything that the block added if it raises."""
         builder = self.builder
         count, sizes, shared = builder.count, builder.sizes.copy(), dict(self.shared)
         own = (self.refs, self.arrays, self.labels, self.nodes, self.origins)

@@ -1,14 +1,13 @@
-"""From what was seen to a program: each recorded call becomes steps of the table, or a black box.
+"""Lift recorded calls to a program: each call becomes steps of the table, or an opaque call.
 
-Comes in: nodes. Goes out: a `LiftedProgram`: the program, the value of every tensor in it, and its black boxes. A call
-is tried as its entry of the table, then as a choice of entries, then as the operations that torch runs inside it; each
-try is held against the value torch computed, and taken back as a whole when it does not agree.
+Comes in: nodes. Goes out: a `LiftedProgram`: the program, the value of every tensor in it, and its opaque calls. A call
+is tried as its entry of the table, then as a selection of entries, then as the operations that torch runs inside it.
+Each try is compared with the value that torch computed, and undone if it differs.
 
-Some steps nobody wrote. What was detached from values that the same program goes on with (straight-through
-estimators) is those steps and a ``detach``, so that the slope that is left out can be said. Under autocast torch
-rounds the operands of a call to half precision: the listing says ``linear(x.bfloat16(), weight.bfloat16())``, with
-the numbers that torch computed with. A hook on a tensor that changes what comes back to it is a black box behind the
-tensor.
+Some steps are not in the script. A value detached from the same program (straight-through estimators) becomes these
+steps and a ``detach``, so that the missing slope can be reported. Under autocast torch rounds the operands of a call to
+half precision; the listing has ``linear(x.bfloat16(), weight.bfloat16())``, with torch's numbers. A hook that changes a
+tensor's gradient is an opaque call after the tensor.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ from symgrad.tracing.record.trace import (
 
 
 class Lifter(LiftContext):
-    """Lifts the calls behind some nodes, each in the first way that gives the value torch computed."""
+    """Lifts the calls that lead to some nodes, each in the first way that gives torch's value."""
 
     def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> LiftedProgram:
-        """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
+        """Return the program of ``outputs``; ``declared`` nodes are inputs, used or not."""
         for node in declared:
             self.source(node)
         self.order = upstream_nodes(list(outputs), self.stops)
@@ -85,7 +84,7 @@ class Lifter(LiftContext):
         return self
 
     def node(self, node: Node) -> None:
-        """One node, whose sources are lifted already."""
+        """Lift one node, whose sources are lifted already."""
         if (node.detached or node.past) and id(node) not in self.stops:
             lift_detached(self, node)
         elif node.kind in ("leaf", "data") or id(node) in self.stops:
@@ -114,7 +113,7 @@ class Lifter(LiftContext):
     # Calls ----------------------------------------------------------------------------------------------
 
     def call(self, node: Node) -> None:
-        """A call in entries of the table, or a black box."""
+        """Lift a call to entries of the table, or add an opaque step."""
         refuse_silent_write(node)
         begin = len(self.builder.steps)
         try:
@@ -128,7 +127,7 @@ class Lifter(LiftContext):
             self.origins.update(self.origin_of(node, begin))
 
     def said(self, node: Node) -> None:
-        """A call as an equal one before it, or each way in turn."""
+        """Lift a call like an equal one before, or by each way in turn."""
         tied = entry_choices.has_ties(node)
         learning = templates.PendingTemplate(self, node)
         if not tied and learning.reuse():
@@ -152,13 +151,13 @@ class Lifter(LiftContext):
         raise Refused("; ".join([part for part in parts if not part.endswith(UNKNOWN)] or parts[:1]))
 
     def shifted(self, node: Node) -> None:
-        """A value changed behind autograd's back: the gradient passes, the difference is data."""
+        """Lift a value that was changed without autograd: the gradient passes, the difference is data."""
         (old,) = node.parents
         difference = as_float(node.value()) - as_float(old.value())
         self.settle(node, self(basics.add, self.refs[id(old)], self.data("change", difference)), node.value())
 
     def hooked(self, node: Node) -> None:
-        """``node`` as what it was computed as, and the hooks behind it."""
+        """Lift ``node`` as it was computed, followed by its hooks."""
         before = replace(node, hooks=None, passage=None, owner=NOBODY)
         self.keep.append(before)
         self.node(before)
@@ -175,7 +174,7 @@ class Lifter(LiftContext):
         self.box(node, call, f"its gradient is what the hook registered in {put} returns")
 
     def origin_of(self, node: Node, begin: int) -> dict[str, CallOrigin]:
-        """The call behind the steps from ``begin`` on, by its result's name; nothing where one is a black box."""
+        """Return the call of the steps from ``begin`` on, by its result's name; empty if one is opaque."""
         call, name = node.call, self.refs[id(node)].name
         steps = tuple(step.result.name for step in self.builder.steps[begin:])
         if call is None or name not in steps or any(step in self.boxes for step in steps):
@@ -187,7 +186,7 @@ class Lifter(LiftContext):
 
 
 def lift_detached(lifter: Lifter, node: Node) -> None:
-    """``node`` as a detach of steps, or as what was made of one; else as data."""
+    """Lift ``node`` as a detach of steps, or as computed from one; else as data."""
     before = node.detached or node.past
     assert before is not None
     steps = upstream_nodes([before], lifter.stops)
@@ -221,7 +220,7 @@ def lift_detached(lifter: Lifter, node: Node) -> None:
 
 
 def lift_by_table(bench: LiftContext, node: Node) -> Ref:
-    """The call as one entry of the table."""
+    """Lift the call as one entry of the table."""
     call = node.maker
     first = call.arguments[0] if call.arguments else None
     word = plain_word(call.spelling)
@@ -250,11 +249,11 @@ def lift_by_table(bench: LiftContext, node: Node) -> Ref:
 
 
 IN_THE_OPEN = f"{UNCOMPILED} symgrad run … runs the same uncompiled"
-"""What makes visible what a compiler made."""
+"""The hint about compiled code."""
 
 
 def explain_unrecorded(node: Node) -> UnsupportedError:
-    """What is said of a tensor that nobody saw being made: by the compiler, where torch's graph shows that."""
+    """Return the error for a tensor whose creation was not recorded, by the compiler if torch's graph shows that."""
     place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
     said = {
         COMPILED: "a gradient comes from what torch.compile made: its program is one opaque call",
@@ -268,7 +267,7 @@ Way = Callable[[LiftContext, Node], Ref]
 
 
 def lift_rounding_cast(bench: LiftContext, node: Node, ref: Ref) -> Ref:
-    """A cast of the script's own that rounds, as a step that says so; one without a name is called ``x_fp16``."""
+    """Lift a rounding cast of the script as a step; without a name it is called ``x_fp16``."""
     found = bench(role_entry(Role.HANDS_ON), ref, called=bench.wish(node))
     word = HALVES.get(str(node.held.dtype), "")
     if word and not bench.within:
@@ -280,14 +279,14 @@ def lift_rounding_cast(bench: LiftContext, node: Node, ref: Ref) -> Ref:
 
 
 HALVES = {"torch.bfloat16": "bfloat16", "torch.float16": "half", "torch.float32": "float"}
-"""The types that are rounded to, by what the method is called."""
+"""The rounding methods, by dtype."""
 SHORT = {"bfloat16": "bf16", "half": "fp16", "float": "fp32"}
-"""What the name of a rounded operand ends in."""
+"""Suffixes of the names of rounded operands, by method."""
 
 
 @contextmanager
 def apply_autocast(lifter: LiftContext, node: Node) -> Iterator[None]:
-    """Inside, the operands of ``node``'s call are what autocast made of them."""
+    """Inside the block, replace the operands of ``node``'s call by those that autocast rounded."""
     call, word = node.call, HALVES.get(str(node.held.dtype))
     if call is None or not call.autocast or word in (None, "float"):
         yield
@@ -309,6 +308,6 @@ def apply_autocast(lifter: LiftContext, node: Node) -> Iterator[None]:
 
 
 def label_rounded(lifter: LiftContext, made: Ref, ref: Ref, word: str) -> None:
-    """Call what is ``made`` ``x_bf16``, after what is rounded."""
+    """Label the rounded tensor ``x_bf16``, after the one that is rounded."""
     wish = f"{lifter.labels.get(ref.name, ref.name)}_{SHORT[word]}"
     lifter.labels[made.name] = free_name((wish,), {*lifter.labels.values(), *lifter.arrays})

@@ -1,8 +1,8 @@
-"""Torch calls whose results depend on where entries lie: written into another tensor, looked up, stored, reordered.
+"""Torch calls that write, look up, store or reorder entries at positions.
 
-Comes in: a call with the positions of this run. Goes out: entries of the table. The call's own J says where things
-land, or its positions, which are data; what stands there is differentiated. What is written over is chosen
-(`symgrad.tracing.lift.entry_choices.lift_overwrite`); what is added or reduced there is one entry of the table.
+Comes in: a call with the positions of this run. Goes out: entries of the table. Positions are data, or follow from the
+call's own J. Overwritten entries are a selection (`symgrad.tracing.lift.entry_choices.lift_overwrite`); additions and
+reductions at positions are one entry of the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ANOTHER = "torch's backward passes on the gradient of the overwritten entries, n
 
 @composition("slice_scatter", "diagonal_scatter", "masked_scatter")
 def lift_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
-    """Entries of one tensor written over another's: which ones, its own J says."""
+    """Lift entries of one tensor written over another's; the call's own J determines which."""
     call = node.maker
     read = [n for n in call.nodes if n.held.is_floating_point()]
     if len(read) != 2 or read[0] is not call.arguments[0] or not read[1].held.numel():
@@ -41,13 +41,13 @@ def lift_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | N
 
 
 def check_written_once(places: Array) -> None:
-    """Refuse places that are written more than once: torch's backward then is no derivative of what it computed."""
+    """Raise `Refused` if positions are written more than once: torch's backward is then not the derivative."""
     if len(np.unique(places)) < places.size:
         raise Refused(TWICE)
 
 
 def add_at_places(steps: LiftContext, x: Any, places: Array, values: Any) -> Last:
-    """x plus the values, each added at the entry whose number is in ``places``."""
+    """Lift x with the values added at the entries numbered by ``places``."""
     spread = steps(basics.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
     index = steps.data("places", places.reshape(-1))
     total = steps(basics.index_add, steps(basics.reshape, x, (-1,)), 0, index, steps(basics.reshape, spread, (-1,)))
@@ -58,14 +58,14 @@ def add_at_places(steps: LiftContext, x: Any, places: Array, values: Any) -> Las
 def lift_index_put(
     steps: LiftContext, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False
 ) -> Last | None:
-    """x with values at some places, or with values added there."""
+    """Lift x with values written at some positions, or added there."""
     key = tuple(slice(None) if i is None else i for i in without_subclass(tuple(indices)))
     return put_at_places(steps, node, x, find_read_entries(key, x.shape), values, accumulate)
 
 
 @composition("put")
 def lift_put(steps: LiftContext, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Last | None:
-    """The same by the entries' numbers, row by row."""
+    """Lift the same with row-major numbers of entries."""
     places = np.mod(np.asarray(without_subclass(index).numpy()), max(int(np.prod(x.shape, dtype=object)), 1))
     if accumulate and tuple(source.shape) != places.shape:
         source = steps(basics.reshape, source, tuple(places.shape))
@@ -73,7 +73,7 @@ def lift_put(steps: LiftContext, node: Node, x: Any, index: Any, source: Any, ac
 
 
 def put_at_places(steps: LiftContext, node: Node, x: Any, places: Array, values: Any, accumulate: bool) -> Last | None:
-    """x with values at the entries whose numbers are in ``places``, or with values added there."""
+    """Lift x with values written at the entries numbered by ``places``, or added there."""
     if not places.size:
         return "Tensor.clone", (x,), {}
     if accumulate:
@@ -84,7 +84,7 @@ def put_at_places(steps: LiftContext, node: Node, x: Any, places: Array, values:
 
 @composition("as_strided_scatter")
 def lift_as_strided_scatter(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
-    """x with the source written where strides say, of which torch's own backward is another function's."""
+    """Refuse a write by strides: torch's backward is not its derivative."""
     raise Refused(ANOTHER)
 
 
@@ -159,12 +159,12 @@ def multilabel_margin_loss(steps: LiftContext, node: Node, x: Any, target: Any, 
 @composition("lu", "lu_factor", "lu_factor_ex", "linalg_lu_factor_ex", "_lu_with_info", "lu_unpack", "lu_solve")
 @composition("householder_product", "orgqr", "ormqr", "fill_diagonal", "sampled_addmm", "sparse_sampled_addmm")
 def lift_by_definition(steps: LiftContext, node: Node, *_: Any, **__: Any) -> Last | None:
-    """By the definition that complex tensors have as well."""
+    """Lift by the definition that is also used for complex tensors."""
     return done(inside.lift_definition(steps, node))
 
 
 def stored_entries_mask(x: Node) -> Array:
-    """1 where a matrix stores an entry, be it 0; everywhere in one that is not sparse."""
+    """Return 1 where a matrix stores an entry, even a 0; 1 everywhere if it is not sparse."""
     return np.ones(x.shape) if x.held.layout == torch.strided else as_numbers(sparse_ones_like(x.held))
 
 
@@ -176,7 +176,7 @@ def to_dense(steps: LiftContext, node: Node, x: Any, dtype: Any = None, *, maske
 
 
 def sparse_ones_like(tensor: Any) -> Any:
-    """A sparse tensor that stores 1 where this one stores an entry."""
+    """Return a sparse tensor that stores 1 where this one stores an entry."""
     if tensor.layout == torch.sparse_coo:
         places, values = tensor.coalesce().indices(), torch.ones_like(tensor.coalesce().values())
         return torch.sparse_coo_tensor(places, values, tensor.shape, check_invariants=False)

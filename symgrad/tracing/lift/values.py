@@ -1,9 +1,9 @@
-"""The value of one step of a lifted program: by the table's own forward, inside a composite operation, against torch's.
+"""Values of the steps of a lifted program, expansion of composite operations, and comparison with torch's values.
 
-Comes in: a step and the values it reads, or a `LiftedProgram`. Goes out: the step's own value and the integers that its
-formulas read, put beside the others; or a `LiftedProgram` with its composite operations written out, whose numbers are
-computed from those that torch had, and a sentence for what stays whole; or whether a value, or a gradient, is what
-torch computed, as far as the precision of its type goes. If a value is not, the entry does not mean this call.
+Comes in: a step and the values it reads, or a `LiftedProgram`. Goes out: the step's value and the integers that its
+formulas read; or a `LiftedProgram` with composite operations expanded, with values computed from torch's, and a
+sentence for those that are not expanded; or whether a value or gradient equals torch's within the precision of its
+dtype. If a value differs, the entry is not the right one for the call.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from symgrad.tracing.record.trace import Node, real_precision
 
 
 def evaluate_step(step: Apply, arrays: dict[str, Array], form: Standard | None = None) -> None:
-    """Put the value of ``step``, and the integers it holds, into ``arrays``; refuses an entry that is written twice.
+    """Compute ``step`` and its integers into ``arrays``; raise `Refused` if an entry is written twice.
 
-    ``form`` is the step in standard terms, where it is known. What keeps the type of whole numbers gives whole numbers:
-    lines read them as positions.
+    ``form`` is the step in standard terms, if known. Operations that keep integer dtypes return integers, since lines
+    use them as positions.
     """
     try:
         if not isinstance(step.op, VectorProduct) and compute_index_data(step, arrays, {}):
@@ -50,14 +50,14 @@ def evaluate_step(step: Apply, arrays: dict[str, Array], form: Standard | None =
 
 
 def standard_form(step: Apply, arrays: Mapping[str, Array]) -> Standard:
-    """A step in standard terms, of operands as large as their arrays."""
+    """Return a step in standard terms, with the sizes of its operands' arrays."""
     return standard_at(
         step, tuple(shape_sizes(arrays[a].shape) if isinstance(a, str) else None for a in step.arguments)
     )
 
 
 def reads_own_value(step: Apply, arrays: Mapping[str, Array]) -> bool:
-    """Whether the equation of a step asks which of several sums its own value is."""
+    """Whether the equation of a step compares its own value with several sums."""
     if isinstance(step.op, VectorProduct) or entry_named(step.op).smooth or not entry_named(step.op).saved.reuse:
         return False
     brackets = derive_local(standard_form(step, arrays).key).equation.right.atoms(Bracket)
@@ -66,16 +66,16 @@ def reads_own_value(step: Apply, arrays: Mapping[str, Array]) -> bool:
 
 @lru_cache(maxsize=1024)
 def shape_sizes(shape: tuple[int, ...]) -> Shape:
-    """The numbers of a shape as sizes."""
+    """Return a shape in numbers as sizes."""
     return tuple(map(sp.Integer, shape))
 
 
 NEAR = 1e-2
-"""How far the steps may be from torch's number, relative to the largest: half precision is that coarse."""
+"""The allowed difference of the steps from torch's value, relative to the largest entry: half precision needs it."""
 
 
 def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str, ...]]:
-    """``lifted`` without composite operations, and why some stay."""
+    """Expand the composite operations of ``lifted``; also return why some are not expanded."""
     if not lifted.program.steps:
         return lifted, ()
     whole = expand_composites(lifted.program)
@@ -106,7 +106,7 @@ def without_composites(lifted: LiftedProgram) -> tuple[LiftedProgram, tuple[str,
 
 
 def composite_agrees(torchs: Array, steps: Sequence[Array]) -> bool:
-    """Whether the steps inside, of which the first is the result, are what torch's one call gives."""
+    """Whether the steps of an expansion, first its result, agree with torch's single call."""
     own, *inner = map(as_float, steps)
     sound = np.isfinite(as_float(torchs)).all() <= all(np.isfinite(array).all() for array in inner)
     size = float(np.abs(as_float(torchs)).max(initial=0))
@@ -114,7 +114,7 @@ def composite_agrees(torchs: Array, steps: Sequence[Array]) -> bool:
 
 
 def steps_of_expansion(before: Program, after: Program) -> dict[str, tuple[str, ...]]:
-    """The steps that came in place of each, but for the last, which has its name."""
+    """Return the steps that replaced each step, without the last one, which keeps its name."""
     known = {step.result.name for step in before.steps}
     found: dict[str, tuple[str, ...]] = {}
     waiting: list[str] = []
@@ -130,20 +130,20 @@ def steps_of_expansion(before: Program, after: Program) -> dict[str, tuple[str, 
 # Against torch ---------------------------------------------------------------------------------------------
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
-"""Relative to the largest entry, by the precision torch computed in."""
+"""Tolerances relative to the largest entry, by torch's precision."""
 CHUNK = 1 << 14
-"""Entries that are looked at in one go."""
+"""Entries compared at a time."""
 
 
 def lowest_dtype(*nodes: Node) -> str:
-    """The least precise of the types that nodes and what they were computed from have."""
+    """Return the lowest precision of nodes and their sources."""
     read = [source for node in nodes for source in node.sources()]
     kinds = {real_precision(n.held.dtype) for n in (*nodes, *read)}
     return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
 
 
 def iterate_chunks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """Arrays of one shape in pieces that stay near the processor, entry beside entry."""
+    """Iterate over matching pieces of arrays of one shape, small enough for the processor's cache."""
     repeated = [all(a.strides[axis] == 0 for a in arrays) for axis in range(arrays[0].ndim)]
     once = [a[(*(slice(0, 1) if again else slice(None) for again in repeated), ...)] for a in arrays]
     alike = all(a.strides == once[0].strides for a in once) and 0 not in once[0].strides
@@ -153,9 +153,9 @@ def iterate_chunks(*arrays: Array) -> Iterator[tuple[Array, ...]]:
 
 
 def is_close(found: Array, expected: Array, allowed: float) -> bool:
-    """Whether floats are all finite, and nowhere apart by more than ``allowed`` of the largest, or of 1.
+    """Whether floats are finite and differ by at most ``allowed``, relative to the largest or to 1.
 
-    No difference is larger than all of them as one vector are long: where that is little, none is looked at.
+    The norm of the differences bounds each of them; if it is small, they are not examined one by one.
     """
     gap, room = 0.0, np.empty(min(CHUNK, found.size))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -171,14 +171,14 @@ def is_close(found: Array, expected: Array, allowed: float) -> bool:
 
 
 def is_constant_array(found: Array, expected: Array) -> bool:
-    """Whether every entry is the same number; told at the first piece that is not."""
+    """Whether two arrays are equal in every entry; stops at the first piece that differs."""
     if found.shape != expected.shape:
         return False
     return all(np.array_equal(ours, theirs) for ours, theirs in iterate_chunks(found, expected))
 
 
 def find_difference(found: Array, torch_value: Array, kind: str) -> str | None:
-    """None when they agree; otherwise what differs, in a sentence."""
+    """Return None if two values agree, else a sentence about the difference."""
     if np.shape(found) != np.shape(torch_value):
         return f"its shape would be {np.shape(found)}, torch's is {np.shape(torch_value)}"
     if not np.size(found):
@@ -201,29 +201,29 @@ def find_difference(found: Array, torch_value: Array, kind: str) -> str | None:
 
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
-"""By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
+"""By dtype: the tolerance relative to the largest entry, and the rounding of one operation."""
 
 
 def precision_of(kind: str) -> tuple[float, float]:
-    """The row of `PRECISION` for a type."""
+    """Return the row of `PRECISION` for a dtype."""
     return PRECISION.get(kind, (1e-3, 1e-3))
 
 
 def largest_entry(array: Array) -> float:
-    """The size of the largest entry."""
+    """Return the largest absolute value."""
     own = as_float(array)
     return float(np.maximum(own.max(initial=0.0), -own.min(initial=0.0)))
 
 
 def cancellation_floor(terms: float, kind: str) -> float:
-    """What rounding may leave of terms of this size."""
+    """Return the possible rounding error of terms of this size."""
     return 16 * precision_of(kind)[1] * terms if np.isfinite(terms) else 0.0
 
 
 def relative_difference(
     derived: Array, got: Array, tolerance: float, before: Any = None, floor: float = 0.0, void: Array | None = None
 ) -> tuple[float, bool]:
-    """How far apart, relative to the largest entry, and whether that is within rounding; not where it is ``void``."""
+    """Return the difference relative to the largest entry, and whether it is rounding; ``void`` is left out."""
     if derived.shape != got.shape:
         return float("inf"), False
     held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0

@@ -186,7 +186,7 @@ def describe_jacobian_block(
 
 @dataclass(frozen=True)
 class RowColoring:
-    """How many seeds give all of J, its share of zeros, and why."""
+    """The number of seeds that give all of J, its share of zeros, and the reason."""
 
     seeds: int
     zeros: float
