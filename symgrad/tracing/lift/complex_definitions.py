@@ -1,16 +1,15 @@
-"""Functions of complex tensors by their definitions in simpler ones, written as a PyTorch program each.
+"""Definitions of functions of complex tensors, each written as a PyTorch program of simpler functions.
 
-Comes in: what the call takes. Goes out: its value, by operations that are recorded and lifted like any other
-(`symgrad.tracing.lift.inside`), and held against torch's value afterwards: a branch that is not torch's is refused.
+Comes in: the call's arguments. Goes out: its value, by operations that are recorded and lifted like any other
+(`symgrad.tracing.lift.inside`) and compared with torch's value afterwards; a difference refuses the call.
 
-Eigenvalues, singular values and their vectors come by one step from those that were found. With the value λ and the
-right and left vectors v, u held still, x solves [[A − λ, v], [vᴴ, 0]]·[x, ·] = [0, 1], and y the same with Aᴴ, λ̄ and
-u. Then λ' = yᴴ·A·x / yᴴ·x is the eigenvalue of a matrix nearby but for an error of fourth order, and so is the x that
-belongs to λ': the value and the first three derivatives are those of the eigenvalue and its vector. The vector has
-the length 1, and its phase is the one that torch found, which nobody chose: it enters as a factor of its own, an
-input of the lifted program. Where a small turn of it changes a result, the call stays torch's own, which says for
-each seed whether it has a gradient. A real matrix with complex eigenvalues is a complex one; singular values are
-eigenvalues of [[0, A], [Aᴴ, 0]].
+Eigenvalues, singular values and their vectors are refined by one step from those that torch returned. With the value λ
+and the right and left vectors v, u constant, x solves [[A − λ, v], [vᴴ, 0]]·[x, ·] = [0, 1], and y the same with Aᴴ, λ̄
+and u. Then λ' = yᴴ·A·x / yᴴ·x is the eigenvalue of a matrix near A up to an error of fourth order, and so is the x
+computed with λ': the value and the first three derivatives are those of the eigenvalue and its vector. The vector has
+norm 1, and its phase is torch's arbitrary choice: it is a factor of its own, an input of the lifted program. If a small
+change of the phase changes a result, the call is left to torch, which reports for each seed whether it has a gradient.
+A real matrix with complex eigenvalues becomes a complex one; singular values are eigenvalues of [[0, A], [Aᴴ, 0]].
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from symgrad.tracing.record.trace import Node
 
 
 def fill_diagonal(p: Expansion, z: Any, fill_value: Any, wrap: bool = False) -> Any:
-    """A number on the diagonal."""
+    """Define a write of one number on the diagonal."""
     kept = np.ones(z.shape, dtype=bool)
     np.fill_diagonal(kept, False, wrap=wrap)
     return torch.where(torch.from_numpy(kept), z, fill_value)
@@ -47,7 +46,7 @@ def fill_diagonal(p: Expansion, z: Any, fill_value: Any, wrap: bool = False) -> 
 
 
 def scan_by_doubling(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
-    """Neighbours taken together, then pairs of them, …: after n turns each entry holds what 2ⁿ entries give."""
+    """Compute an inclusive scan by doubling: after n turns each entry combines 2ⁿ entries."""
     if not z.dim():
         return z.clone()
     reach, length = 1, z.shape[dim]
@@ -59,10 +58,10 @@ def scan_by_doubling(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
 
 
 def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
-    """The logarithms of the sums of exponentials so far; which of the logarithms torch has is data."""
+    """Define logcumsumexp; the branch of the logarithm, a multiple of 2πi, is torch's and is data."""
 
     def log_of_sum(x: Any, y: Any) -> Any:
-        """log(exp(x − m) + exp(y − m)) + m, for any constant m: the larger real part, so that nothing overflows."""
+        """Return log(exp(x − m) + exp(y − m)) + m, with the larger real part as m, so that nothing overflows."""
         most = torch.maximum(x.detach().real, y.detach().real)
         most = torch.where(most.isfinite(), most, 0)
         return torch.log(torch.exp(x - most) + torch.exp(y - most)) + most
@@ -73,7 +72,7 @@ def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
 
 
 def prod(p: Expansion, z: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Products of two halves, until one entry is left."""
+    """Define a product by products of two halves, until one entry is left."""
     if dim is None:
         z, dim = z.reshape(-1), 0
     if not z.dim():
@@ -89,13 +88,13 @@ def prod(p: Expansion, z: Any, dim: int | None = None, keepdim: bool = False, *,
 
 
 def apply_to_parts(function: Callable[..., Any], z: Any, *given: Any, value: Any) -> Any:
-    """A function of either part, with that part of a number as its last argument."""
+    """Apply a function to both parts, with the same part of ``value`` as its last argument."""
     number = complex(value)
     return torch.complex(function(z.real, *given, number.real), function(z.imag, *given, number.imag))
 
 
 def fill(p: Expansion, z: Any, value: Any) -> Any:
-    """One number everywhere."""
+    """Define a fill with one number."""
     number = value.to(z.dtype) if isinstance(value, torch.Tensor) else torch.full_like(z, value)
     return z * 0 + number
 
@@ -104,19 +103,19 @@ def fill(p: Expansion, z: Any, value: Any) -> Any:
 
 
 def split_complex(z: Any, dtype: Any = None) -> Any:
-    """The real and imaginary parts, on an axis behind the others."""
+    """Return the real and imaginary parts along a new last axis."""
     return torch.view_as_real((z if dtype is None else z.to(dtype)).resolve_conj())
 
 
 def define_complex_index_put(p: Expansion, z: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """Of the pairs: their axis stands behind those that are indexed."""
+    """Define index_put on pairs, whose axis comes after the indexed ones."""
     places = tuple(slice(None) if i is None else i for i in indices)
     new = split_complex(values, z.dtype).expand(*z[places].shape, 2)
     return torch.view_as_complex(torch.ops.aten.index_put(split_complex(z), indices, new, accumulate))
 
 
 def define_complex_put(p: Expansion, z: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
-    """Of the pairs in one row."""
+    """Define put on the flattened pairs."""
     row = torch.index_put(
         split_complex(z).reshape(-1, 2), (index.reshape(-1),), split_complex(source, z.dtype).reshape(-1, 2), accumulate
     )
@@ -124,27 +123,27 @@ def define_complex_put(p: Expansion, z: Any, index: Any, source: Any, accumulate
 
 
 def masked_scatter(p: Expansion, z: Any, mask: Any, source: Any) -> Any:
-    """Of the pairs: both parts where the mask holds."""
+    """Define masked_scatter on pairs, with the mask repeated for both parts."""
     shape = (z.real + mask).shape
     z, both = z.expand(shape), mask.expand(shape).unsqueeze(-1).expand(*shape, 2)
     return torch.view_as_complex(torch.masked_scatter(split_complex(z), both, split_complex(source)))
 
 
 NORMS = ("backward", "ortho", "forward")
-"""How much of 1/n a forward transform has: nothing, its root, all."""
+"""The norms of a forward transform by torch's numbers: factors 1, 1/√n and 1/n."""
 
 EQUAL = "two {} are equal: their vectors are not unique, so there is no derivative"
 
 
 def are_distinct(values: Any) -> bool:
-    """Whether no two values are equal."""
+    """Whether no two values are equal up to `APART`."""
     gaps = (values.unsqueeze(-1) - values.unsqueeze(-2)).abs()
     gaps = gaps + torch.diag_embed(torch.full(values.shape, torch.inf, dtype=gaps.dtype))
     return not values.numel() or bool((gaps.amin((-2, -1)) > APART * values.abs().amax(-1)).all())
 
 
 def solve_bordered_system(p: Expansion, a: Any, values: Any, held: Any) -> Any:
-    """For each value λ and column v the x with (A − λ)·x = −μ·v and vᴴ·x = 1, as columns."""
+    """Solve (A − λ)·x = −μ·v, vᴴ·x = 1 for each value λ and column v; return the x as columns."""
     count, size = values.shape[-1], a.shape[-1]
     shape = (*a.shape[:-2], count, size, size)
     inner = a.unsqueeze(-3).expand(shape) - values[..., None, None] * torch.eye(size, dtype=a.dtype)
@@ -156,7 +155,7 @@ def solve_bordered_system(p: Expansion, a: Any, values: Any, held: Any) -> Any:
 
 
 def track_eigenpairs(p: Expansion, a: Any, values: Any, right: Any, left: Any) -> tuple[Any, Any]:
-    """The eigenvalues, and a function that gives the vectors; all but ``a`` are held still."""
+    """Return the eigenvalues, and a function that returns the vectors, as functions of ``a`` alone."""
     x = solve_bordered_system(p, a, values, right)
     y = solve_bordered_system(p, a.mH, values.conj(), left)
     moved = (y.conj() * (a @ x)).sum(-2) / (y.conj() * x).sum(-2)
@@ -169,7 +168,7 @@ def track_eigenpairs(p: Expansion, a: Any, values: Any, right: Any, left: Any) -
 
 
 def eig(p: Expansion, a: Any) -> Any:
-    """Eigenvalues and eigenvectors of any square matrix whose eigenvalues are apart."""
+    """Define the eigenvalues and eigenvectors of a square matrix with distinct eigenvalues."""
     values, right = torch.linalg.eig(a.detach())
     a = a if a.is_complex() else torch.complex(a, torch.zeros_like(a))
     if not are_distinct(values):
@@ -179,7 +178,7 @@ def eig(p: Expansion, a: Any) -> Any:
 
 
 def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any:  # torch's name
-    """Of a Hermitian matrix the left vectors are the right ones; values alone may be equal."""
+    """Define eigh, whose left and right vectors are equal; without vectors, equal eigenvalues are allowed."""
     a = (a + a.mH) / 2
     values, right = torch.linalg.eigh(a.detach(), UPLO=UPLO)
     if not are_distinct(values):
@@ -193,7 +192,7 @@ def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any: 
 def define_complex_svd(
     p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
 ) -> Any:
-    """U, S and Vh, by the eigenvectors of [[0, A], [Aᴴ, 0]], which hold u above v."""
+    """Define U, S and Vh by the eigenvectors of [[0, A], [Aᴴ, 0]], which are u stacked on v."""
     rows, columns = a.shape[-2:]
     if p.index == 1 or not compute_uv:
         return None, p(torch.linalg.svdvals, complex_to_blocks(a))[..., ::2]  # each of the blocks' is there twice
@@ -210,13 +209,13 @@ def define_complex_svd(
 
 
 def older_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) -> Any:
-    """torch's older call, which gives V."""
+    """Define torch.svd, which returns V, not Vh."""
     u, s, vh = (*define_complex_svd(p, a, not some, compute_uv), None)[:3]
     return u, s, None if vh is None else vh.mH
 
 
 def refuse_strides(p: Expansion, *_: Any, **__: Any) -> Any:
-    """What torch differentiates otherwise than it computes it."""
+    """Refuse a call whose gradient in torch is that of another function."""
     raise Refused(ANOTHER)
 
 
@@ -253,15 +252,15 @@ DEFINITIONS.update(
     _linalg_svd=define_complex_svd,
     svd=by_module(define_complex_svd, older_svd),
 )  # fmt: skip
-"""Functions by their last word; torch.fft's as ATen has them, whose scale is counted from the other end backward."""
+"""Functions by their last word; ATen numbers the norms of an inverse transform in reverse order."""
 
 
 TURNED = 1e-8
-"""The share of a result that may come of rounding when a phase turns by 1."""
+"""The largest relative change of a result, for a change of phases of size 1, that counts as rounding."""
 
 
 def phases_matter(lifted: LiftedProgram, phases: Mapping[int, Sequence[Node]]) -> bool:
-    """Whether a result changes with the phases of some calls' vectors, each turned by an angle of its own."""
+    """Whether a result depends on the phases of eigenvectors, tested by a random change of each phase."""
     random = np.random.default_rng(0)
     turns = {}
     for node in (n for nodes in phases.values() for n in nodes if id(n) in lifted.refs):

@@ -1,8 +1,8 @@
-"""Matrices of complex numbers as real ones: each entry a + bi is a block [[a, −b], [b, a]].
+"""Definitions of complex matrix functions by real ones: each entry a + bi becomes a block [[a, −b], [b, a]].
 
-Sums, products, adjoints, inverses and triangles of such blocks are those of the complex matrices, so that their
-inverse, solution, exponential, Cholesky and QR factors are read off the real ones. LU needs the blocks on the
-diagonal put back. Comes in and goes out what `symgrad.tracing.lift.complex_definitions` says.
+Sums, products, adjoints, inverses and triangles of block matrices are those of the complex matrices, so inverses,
+solutions, exponentials, Cholesky and QR factors are read from the real ones. LU needs a correction of the diagonal
+blocks. Input and output are those of `symgrad.tracing.lift.complex_definitions`.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from symgrad.tracing.lift.inside import DEFINITIONS, Definition, Expansion
 
 
 def complex_to_blocks(z: Any) -> Any:
-    """The real matrix, twice as high and wide."""
+    """Return the real block matrix, with twice as many rows and columns."""
     rows = [torch.stack([z.real, -z.imag], -1), torch.stack([z.imag, z.real], -1)]
     return torch.stack(rows, -3).reshape(*z.shape[:-2], 2 * z.shape[-2], 2 * z.shape[-1])
 
 
 def blocks_to_complex(real: Any) -> Any:
-    """The complex matrix whose `complex_to_blocks` these are."""
+    """Return the complex matrix of a block matrix; the inverse of `complex_to_blocks`."""
     first = real.reshape(*real.shape[:-2], real.shape[-2] // 2, 2, real.shape[-1] // 2, 2).select(-1, 0)
     return torch.complex(first.select(-2, 0), first.select(-2, 1))
 
 
 def through_blocks(p: Expansion, function: Any, z: Any) -> Any:
-    """What a function of real matrices makes of the blocks, as a complex matrix."""
+    """Apply a function of real matrices to the blocks, and return a complex matrix."""
     return blocks_to_complex(p(function, complex_to_blocks(z)))
 
 
 def with_integer(function: Any) -> Any:
-    """What torch calls ``…_ex``: the result, and an integer."""
+    """Return torch's ``…_ex`` form of a function, which returns the result and an integer."""
     return lambda p, z, *rest, check_errors=False, **named: (
         function(p, z, *rest, **named), torch.zeros(z.shape[:-2], dtype=torch.int32)
     )  # fmt: skip
 
 
 def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
-    """Of a matrix of full rank; where every singular value counts as 0 it is 0, and stays 0 nearby."""
+    """Define the pseudo-inverse at full rank, or a constant 0 if all singular values are below the cutoff."""
     return through_blocks(p, torch.linalg.pinv, z) if p.value.any() else z.mH * 0
 
 
@@ -49,7 +49,7 @@ def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
 
 
 def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
-    """The real and imaginary parts of each entry of b are two rows."""
+    """Define solve on blocks; the parts of each entry of b are two rows."""
     if not a.is_complex():
         return p(torch.linalg.solve, a, b, left=left)
     if left and b.dim() == a.dim() - 1 and b.shape == a.shape[:-1]:
@@ -63,25 +63,25 @@ def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
 
 
 def by_module(linalg: Definition, older: Definition) -> Definition:
-    """Of two functions of torch's that have one name the one that was called."""
+    """Choose between torch.linalg's function and torch's older one of the same name, by the call's spelling."""
     return lambda p, *given, **spoken: (linalg if "linalg" in p.call.spelling else older)(p, *given, **spoken)
 
 
 def read_triangle(a: Any, upper: bool, ones: bool, transposed: bool = False) -> Any:
-    """What is read of a matrix."""
+    """Return the triangle of a matrix that a solver reads."""
     part = torch.triu(a, int(ones)) if upper else torch.tril(a, -int(ones))
     part = part + torch.eye(a.shape[-2], dtype=a.dtype) if ones else part
     return part.mT if transposed else part
 
 
 def gram_of_factor(factor: Any, upper: bool) -> Any:
-    """L·Lᴴ of a factor, or of the adjoint of one."""
+    """Return L·Lᴴ, where L is the factor or, if ``upper``, its adjoint."""
     lower = factor.mH if upper else factor
     return lower @ lower.mH
 
 
 def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
-    """The pseudo-inverse times b, and how far the product stays away from b."""
+    """Define least squares by the pseudo-inverse times b; return the residuals, too."""
     solution = pinv(p, a) @ b
     return solution, ((a @ solution - b).abs() ** 2).sum(-2)
 
@@ -90,13 +90,13 @@ def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
 
 
 def cholesky(p: Expansion, z: Any, upper: bool = False) -> Any:
-    """The factor's diagonal is real and positive, so that of its blocks is, too."""
+    """Define the Cholesky factor by its blocks, whose diagonal is positive as that of the factor is."""
     lower = through_blocks(p, torch.linalg.cholesky, z)
     return lower.mH if upper else lower
 
 
 def define_complex_qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
-    """The factors with a positive diagonal, which are blocks; then the signs that torch's have."""
+    """Define QR by the factors with a positive diagonal, which have block form, times torch's signs."""
     if mode not in ("reduced", True):
         raise Refused("the extra columns of mode 'complete' are arbitrary, so they have no derivative")
     q, r = p(torch.linalg.qr, complex_to_blocks(z))
@@ -108,15 +108,15 @@ def define_complex_qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
 
 
 def lu_factors(x: Any) -> Any:
-    """The table's entry of that name: both triangles in one matrix, no rows exchanged."""
+    """Compute the table's entry of that name: both triangles in one matrix, without row exchanges."""
     return torch.as_tensor(eliminated(x.detach().numpy()))
 
 
 def square_lu(p: Expansion, z: Any, pivots: Any) -> Any:
-    """L and U of a square matrix in one; ``pivots`` is U's diagonal, held still.
+    """Return L and U of a square matrix in one; ``pivots`` is U's diagonal, as a constant.
 
-    With the rows of a complex one turned so that the pivots are positive the blocks have real factors L' and U'. The
-    blocks on the diagonal of L' are ones over which a corner stands: what they hold belongs to U.
+    If the rows of a complex matrix are rotated so that the pivots are positive, its block matrix has real factors L'
+    and U'. The diagonal blocks of L' are unit lower triangular; their corners belong to U.
     """
     if not z.is_complex():
         return p(lu_factors, z)
@@ -131,7 +131,7 @@ def square_lu(p: Expansion, z: Any, pivots: Any) -> Any:
 
 
 def pack_lu(p: Expansion, z: Any) -> tuple[Any, Any]:
-    """P, which is data, and both triangles in one matrix; beyond a square part they solve with its triangles."""
+    """Return P, as data, and both triangles in one matrix; rows or columns beyond a square are solved for."""
     order, _lower, own = torch.linalg.lu(z.detach())
     rows, columns = z.shape[-2:]
     size, tall = min(rows, columns), rows > columns
@@ -145,23 +145,23 @@ def pack_lu(p: Expansion, z: Any) -> tuple[Any, Any]:
 
 
 def with_unit_diagonal(packed: Any) -> Any:
-    """L, with ones on its diagonal."""
+    """Return L with ones on its diagonal."""
     return torch.tril(packed, -1) + torch.eye(*packed.shape[-2:], dtype=packed.dtype)
 
 
 def unpack_triangles(order: Any, packed: Any) -> tuple[Any, Any, Any]:
-    """P, L and U, the latter out of one matrix."""
+    """Return P, L and U from P and the packed triangles."""
     size = min(packed.shape[-2:])
     return order, with_unit_diagonal(packed[..., :, :size]), torch.triu(packed[..., :size, :])
 
 
 def lu_unpack(p: Expansion, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
-    """P, L and U."""
+    """Define lu_unpack."""
     return unpack_triangles(torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0], packed)
 
 
 def linalg_lu_solve(p: Expansion, LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    """The solution with P·L·U, or with its adjoint."""
+    """Define the solution with P·L·U, or with its adjoint."""
     order, lower, upper = lu_unpack(p, LU, pivots)
     whole = order.to(LU.dtype) @ lower @ upper
     return solve(p, whole.mH if adjoint else whole, B, left=left)
@@ -171,7 +171,7 @@ def linalg_lu_solve(p: Expansion, LU: Any, pivots: Any, B: Any, *, left: bool = 
 
 
 def det(p: Expansion, z: Any) -> Any:
-    """The product of U's diagonal, with the sign of the order of rows."""
+    """Define det as the product of U's diagonal, with the sign of the permutation."""
     order, both = pack_lu(p, z)
     return torch.prod(both.diagonal(dim1=-2, dim2=-1), -1) * torch.linalg.det(order.real)
 
@@ -180,7 +180,7 @@ def det(p: Expansion, z: Any) -> Any:
 
 
 def apply_reflections(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
-    """(I − τ₁·v₁·v₁ᴴ)·(I − τ₂·v₂·v₂ᴴ)·…·start or the adjoint's; the v's are columns of z under ones."""
+    """Return (I − τ₁·v₁·v₁ᴴ)·(I − τ₂·v₂·v₂ᴴ)·…·start, or the adjoint's; the v are columns of z with unit diagonal."""
     columns = with_unit_diagonal(z)
     for n in range(tau.shape[-1]) if adjoint else reversed(range(tau.shape[-1])):
         v, share = columns[..., :, n : n + 1], tau[..., n, None, None]
@@ -189,14 +189,14 @@ def apply_reflections(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
 
 
 def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
-    """The product of the reflections, or its adjoint, times a matrix from the left or the right."""
+    """Define the product of the reflections, or its adjoint, with a matrix from the left or the right."""
     return (
         apply_reflections(z, tau, other, transpose) if left else apply_reflections(z, tau, other.mH, not transpose).mH
     )
 
 
 def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
-    """The product of the reflections, its first columns."""
+    """Define the first columns of the product of the reflections."""
     start = torch.eye(*z.shape[-2:], dtype=z.dtype)
     return apply_reflections(z, tau, start if tau.shape[-1] else z * 0 + start, False)
 
@@ -237,4 +237,4 @@ DEFINITIONS.update(
     **dict.fromkeys(("householder_product", "orgqr"), householder_product),
     ormqr=ormqr,
 )
-"""Functions by their last word; where torch has an older one of the same name, that has its arguments otherwise."""
+"""Functions by their last word; `by_module` separates torch.linalg's from torch's older ones."""

@@ -1,12 +1,12 @@
-"""Calls on complex tensors, torch.fft among them, lifted on pairs: one more real axis, (re, im).
+"""Lifting of calls on complex tensors, torch.fft among them, as real pairs: one more axis, (re, im).
 
-Comes in: a recorded call that reads or makes a complex tensor. Goes out: entries of the table on pairs
-(`symgrad.ops.complex_pairs`), and real ones on the leading axes, which are counted from the front; what is linear is
-applied to the two halves. Each part of the value is compared with torch's afterwards.
+Comes in: a recorded call that reads or returns a complex tensor. Goes out: entries of the table on pairs
+(`symgrad.ops.complex_pairs`), and real entries on the leading axes, which are counted from the front; linear functions
+are applied to both parts. Each part of the value is compared with torch's afterwards.
 
-Calls that only select entries, conjugated or not, read the same pairs. Which ones is found as for real tensors
-(`symgrad.tracing.lift.entry_choices`): the call runs on numbers in place of the entries. Their imaginary parts are
-marks, so that a conjugate, a change of sign and an entry from elsewhere are seen.
+A call that only selects entries, conjugated or not, reads the same pairs. The positions are found as for real tensors
+(`symgrad.tracing.lift.entry_choices`), by running the call on the numbers of the entries. Their imaginary parts are a
+marker, which shows a conjugate, a change of sign or an entry from elsewhere.
 """
 
 from __future__ import annotations
@@ -60,28 +60,28 @@ class RecordedPairs(ComplexPairs):
 
     @classmethod
     def of(cls, lifter: LiftContext, node: Node, op: Op | None = None, operands: Sequence[StepOperand] = ()) -> Self:
-        """Of a call, for which the table may have the entry ``op``."""
+        """Return the pairs of a call, with its entry ``op`` if the table has one."""
         word = node.maker.spelling
         return cls(lifter.builder, None, None, op or role_entry(Role.HANDS_ON), operands, word, lifter, node)
 
     def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
-        """The call's own entry, of another first tensor."""
+        """Apply the call's entry to another first tensor."""
         return self.lifter.apply_op(self.op, self.label, (first, *arguments), keywords)
 
     def constant(self, value: Any) -> Ref:
-        """A number as one pair."""
+        """Return a number as one pair."""
         number = complex(value)
         label = {1: "one", 1j: "i"}.get(number, "number")
         return self.lifter.data(label, np.array([number.real, number.imag]))
 
     def torch_shaped(self, value: Any) -> Any:
-        """What a call was given, its tensors as torch sees them."""
+        """Return arguments of the call with torch's complex shapes for its tensors."""
         refs = self.lifter.refs_in(value)
         return map_nested(value, lambda part: TorchShaped(refs[id(part)]) if isinstance(part, Node) else part)
 
 
 LONGEST = 4096
-"""Transforms of more points are black boxes: their equation's cosines would not fit into memory."""
+"""The largest number of points of a transform; the cosines of a longer one would not fit into memory."""
 
 
 def check_transform_length(op: Op, operands: Sequence[StepOperand], options: Mapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Ref | None:
-    """Windows of the signal, each weighed and transformed: out[f, t] = Σ_j w[j]·x[hop·t + j]·exp(−2πi·jf/n)."""
+    """Lift the transforms of weighted windows: out[f, t] = Σ_j w[j]·x[hop·t + j]·exp(−2πi·jf/n)."""
     if align_to_window or p.paired(x) or p.paired(window):
         return None
     hop, width = hop_length or n_fft // 4, win_length or n_fft
@@ -133,11 +133,11 @@ TRANSFORMS = frozenset(f"{word}{tail}" for tail in ("", "2", "n")
 
 
 MARK = 0.7310585786300049
-"""The imaginary part of a number that stands for an entry: nobody writes this constant into a tensor."""
+"""The imaginary part of a number that represents an entry; a user's constant will not equal it."""
 
 
 def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
-    """The call as a choice of pairs."""
+    """Lift the call as a selection of pairs."""
     call = node.maker
     word = plain_word(call.spelling)
     sources = [n for n in call.operands if n.held.is_complex() or n.held.is_floating_point()]
@@ -161,7 +161,7 @@ def probe_pairs(lifter: LiftContext, node: Node) -> Ref:
 
 
 def probe_complex_indices(node: Node, sources: list[Node]) -> tuple[Array, bool]:
-    """The place of each result's entry among all entries of ``sources``, -1 for 0; and whether all are conjugated."""
+    """Return the position of each result entry among those of ``sources``, -1 for 0, and whether all are conjugated."""
     count, marked = 1, []
     for source in sources:
         numbers = torch.arange(count, count + source.held.numel(), dtype=torch.float64)
@@ -179,12 +179,12 @@ def probe_complex_indices(node: Node, sources: list[Node]) -> tuple[Array, bool]
 
 
 def expand(p: RecordedPairs, x: Any, *_: Any, **__: Any) -> Ref:
-    """The same entries along new axes."""
+    """Lift an expand, with the axis of pairs last."""
     return p(basics.expand, p.pair(x), shape=(*p.node.shape, 2))
 
 
 def indexed(p: RecordedPairs, x: Any, key: Any) -> Ref | None:
-    """An index of integers and slices."""
+    """Lift an index of integers and slices; return None for any other."""
     basic = normalize_index(key, len(x.shape))
     if basic is None:
         return None
@@ -208,11 +208,11 @@ RULES: Mapping[str, Rule] = {
 }
 """Functions by their last word."""
 DEFINED = (complex_definitions, complex_matrices)
-"""Where the DEFINITIONS stand."""
+"""The modules that register DEFINITIONS."""
 
 
 def touches_complex(node: Node) -> bool:
-    """Whether a call reads or makes a complex tensor, or passes through one."""
+    """Whether a call reads or returns a complex tensor, or uses one inside."""
     call = node.call
     if call is None or call.spelling.endswith(".apply"):
         return False
@@ -224,7 +224,7 @@ def touches_complex(node: Node) -> bool:
 
 
 def lift_by_pairs(lifter: LiftContext, node: Node) -> Ref:
-    """The call in entries of the table on pairs."""
+    """Lift the call by its rule on pairs."""
     call = node.maker
     word = plain_word(call.spelling)
     arguments, keywords = call.arguments, {k: v for k, v in call.keywords.items() if k != "out"}
@@ -243,7 +243,7 @@ def lift_by_pairs(lifter: LiftContext, node: Node) -> Ref:
 
 
 def lift_by_entry(lifter: LiftContext, node: Node) -> Ref:
-    """As the table's entry, or several, on pairs, or on the halves of what the entry is linear in."""
+    """Lift the call as one or several entries of the table, on pairs or on both parts of a linear operand."""
     call = node.maker
     spelling, keywords = plain_spelling(call.spelling), {k: v for k, v in call.keywords.items() if k != "out"}
     op, compound, refs = find(spelling), find_compound(spelling), lifter.refs_in((call.arguments, keywords))
@@ -264,4 +264,4 @@ def lift_by_entry(lifter: LiftContext, node: Node) -> Ref:
 
 
 WAYS = (lift_by_pairs, probe_pairs, lift_by_entry, inside.lift_definition, inside.lift_operations)
-"""The ways to lift a call on complex tensors, in turn."""
+"""The ways to lift a call on complex tensors, in the order in which they are tried."""

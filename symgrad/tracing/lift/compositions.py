@@ -1,9 +1,9 @@
-"""Torch calls that are several entries of the table one after the other, said so.
+"""Torch calls that are several entries of the table in a row and need the numbers of a run.
 
-Comes in: a call that the table does not spell as it was written. Goes out: the last of its steps. Each is torch's own
-definition in words; the value is compared with torch's afterwards, like that of every other step. Statistics stand
-here, what draws random numbers, and sequences: packing only picks entries, what padding adds is a constant; the loss
-over alignments is Graves' recursion over time, one step of log-sums for each moment.
+Comes in: a call without an entry of its own. Goes out: the last of its steps. Each composition follows torch's
+documented definition; its value is compared with torch's afterwards, as for every step. Here are statistics, random
+draws, packed sequences (packing selects entries, padding adds constants), and the CTC loss, which is Graves' recursion
+over time with one logsumexp per time step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from symgrad.tracing.record.trace import Node, as_numbers
 
 @composition()
 def softplus(steps: LiftContext, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Last | None:
-    """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
+    """Lift log(1 + exp(x)), and x itself beyond torch's threshold."""
     soft = steps(basics.softplus, x)
     beyond = bool((node.value() > SHORTCUT).any())
     return done(steps(basics.where, steps(basics.gt, x, SHORTCUT), x, soft) if beyond else soft)
@@ -43,7 +43,7 @@ def softplus(steps: LiftContext, node: Node, x: Any, beta: Any = 1, threshold: A
 
 @composition()
 def nextafter(steps: LiftContext, node: Node, x: Any, y: Any) -> Last | None:
-    """x, moved by the least that can be; y only says which way. Where both are equal nothing flows back, in torch."""
+    """Lift nextafter as x plus a constant step; where x equals y, torch's gradient is 0."""
     start, end = (as_numbers(t.held) if isinstance(t, Node) else np.asarray(t) for t in (x, y))
     equal = np.broadcast_to(start == end, node.shape)
     step = as_numbers(node.held) - np.where(equal, 0, start)
@@ -57,7 +57,7 @@ def nextafter(steps: LiftContext, node: Node, x: Any, y: Any) -> Last | None:
 def cat(
     steps: LiftContext, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
 ) -> Last | None:  # fmt: skip
-    """Without what torch passes over: it joins a tensor without entries and with one axis to any other."""
+    """Lift a concatenation without empty 1-D tensors, which torch ignores."""
     parts = drop_empty_operands(other.pop("tensors", tensors))
     dim = dim if axis is None else axis
     if len(parts) == 1:
@@ -68,7 +68,7 @@ def cat(
 def lift_composition(
     steps: LiftContext, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Last | None:
-    """The call in several entries, or None where it is one."""
+    """Lift a call that is several entries in a row; return None for any other."""
     word = spelling.rpartition(".")[2]
     own, inner, compound = COMPOSITIONS.get(word), INNER.get(word), find_compound(spelling)
     try:
@@ -88,7 +88,7 @@ def lift_composition(
 
 
 def name_operands(last: Last) -> Last:
-    """Operands by their names in the entry, whose options may stand between them."""
+    """Pass operands by name, since the entry's options may come between them."""
     name, operands, options = last
     op = find(name)
     if op is None or op.traits.role is Role.HANDS_ON or op.variadic or len(operands) > len(op.operands):
@@ -97,11 +97,11 @@ def name_operands(last: Last) -> Last:
 
 
 VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
-"""Calls that give matrices of vectors, beside one value for each: their sign is one that nobody chose."""
+"""Calls that return eigenvectors or singular vectors, whose sign is arbitrary."""
 
 
 def lift_zero_pseudo_inverse(steps: LiftContext, node: Node, last: Last) -> Last:
-    """The pseudo-inverse of a matrix all of whose singular values count as 0: it stays 0 nearby."""
+    """Lift the pseudo-inverse as a constant 0 if all singular values are below the cutoff."""
     nothing = (
         last[0] == "pinv" and not node.held.any() and any(bool(n.held.any()) for n in last[1] if isinstance(n, Node))
     )
@@ -109,7 +109,7 @@ def lift_zero_pseudo_inverse(steps: LiftContext, node: Node, last: Last) -> Last
 
 
 def match_vector_signs(steps: LiftContext, node: Node, last: Last, word: str) -> Last:
-    """The vectors with the signs that torch gave them in this run."""
+    """Multiply vectors by the signs that torch chose in this run."""
     name, operands, options = last
     if word not in VECTORS or len(node.shape) < len(operands[0].shape):
         return last
@@ -122,7 +122,7 @@ def match_vector_signs(steps: LiftContext, node: Node, last: Last, word: str) ->
 
 @composition()
 def nanmedian(steps: LiftContext, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Last | None:
-    """Of all entries: the median of those that are numbers."""
+    """Lift nanmedian over all entries as the median of those that are not NaN."""
     numbers = np.flatnonzero(~np.isnan(without_subclass(x).reshape(-1).numpy(force=True)))
     if dim is not None or not numbers.size:
         return None
@@ -143,7 +143,7 @@ def quantile(
     *,
     interpolation: Any = "linear",
 ) -> Last | None:
-    """Two neighbours in order of size, for several q and with entries that are NaN: ranks are sent through the call."""
+    """Lift quantiles as interpolations between sorted entries, whose ranks are found by running the call on ranks."""
     if not isinstance(q, Node) and "nan" not in node.maker.spelling:
         return None
     values, moves = without_subclass(x), isinstance(q, Node) and q.carries and interpolation == "linear"
@@ -168,7 +168,7 @@ def quantile(
 
 
 def lift_quantile_rank(steps: LiftContext, node: Node, q: Any, ranks: Array, low: Array) -> Any:
-    """How far a rank lies above the entry below it, where it is a multiple of a q that carries a gradient."""
+    """Return the fractional part of a rank as a function of q, if q has a gradient."""
     own = as_numbers(q.held)
     if not own.all():
         raise Refused("a quantile by q, where q is 0")
@@ -189,7 +189,7 @@ def rrelu(
     *_: Any,
     **__: Any,
 ) -> Last | None:
-    """x where it is positive, elsewhere times a slope: drawn in training, else the middle."""
+    """Lift rrelu: a negative x times a slope, random in training, else the mean of both bounds."""
     if not training:
         return "F.leaky_relu", (x, (lower + upper) / 2), {}
     signs = torch.where(x.held > 0, 1.0, -1.0).to(x.held.dtype)  # a slope is drawn for each that is not positive
@@ -202,7 +202,7 @@ def rrelu(
 
 @composition("_pad_packed_sequence")
 def lift_pad_packed_sequence(steps: LiftContext, node: Node, data: Any, *_: Any, **__: Any) -> Last | None:
-    """The rows back at their moments, and a constant after the end of each sequence."""
+    """Lift the unpacking of a packed sequence: rows at their time steps, and a constant after each end."""
     if node.index or not data.held.numel():
         return None
     places = selected_indices(node, data)
@@ -213,11 +213,11 @@ def lift_pad_packed_sequence(steps: LiftContext, node: Node, data: Any, *_: Any,
 # Alignments --------------------------------------------------------------------------------------------------
 
 IMPOSSIBLE = -1e30
-"""The logarithm of 0: next to any number that occurs its exponential is 0, and so is what flows back through it."""
+"""A finite value for log 0: its exponential is 0 beside any other, and so is its gradient."""
 
 
 def reduction_word(reduction: str | int) -> str:
-    """torch's word for what becomes of several losses, by the word or by its number."""
+    """Return torch's name of a loss reduction, from the name or from its number."""
     return reduction if isinstance(reduction, str) else ("none", "mean", "sum")[reduction]
 
 
@@ -226,10 +226,10 @@ def ctc_loss(
     steps: LiftContext, node: Node, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any,
     blank: int = 0, reduction: Any = 1, zero_infinity: bool = False,
 ) -> Last | None:  # fmt: skip
-    """−log of the probability of all alignments: α over the classes with blanks between them, moment by moment.
+    """Lift −log of the probability of all alignments by the forward variable α, one time step after the other.
 
-    torch's backward is right for probabilities that sum up to 1: it is that of the loss of log_softmax(log_probs).
-    One number for each sequence, their sum, or the mean of each by its classes; 0 without an alignment if so.
+    torch's backward assumes probabilities that sum to 1, so it is the gradient of the loss of log_softmax(log_probs).
+    The mean divides by target lengths first; with ``zero_infinity`` a sequence without an alignment has loss 0.
     """
     word = reduction_word(reduction)
     classes, moments, ends = align_labels(targets, input_lengths, target_lengths, blank)
@@ -253,7 +253,7 @@ def ctc_loss(
 
 
 def align_labels(targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple[Array, Array, Array]:
-    """Each sequence's classes with blanks before, between and after them; how many moments and classes it has."""
+    """Return each sequence's labels with blanks around them, its number of time steps and of labels."""
     given = np.asarray(without_subclass(targets).numpy()) if isinstance(targets, Node) else np.asarray(targets)
     moments, ends = (
         np.atleast_1d(np.asarray(without_subclass(n).numpy() if isinstance(n, Node) else n)).astype(np.int64)
@@ -268,7 +268,7 @@ def align_labels(targets: Any, input_lengths: Any, target_lengths: Any, blank: i
 
 
 def alignment_log_probabilities(steps: LiftContext, each: Any, classes: Any, moments: Any) -> Any:
-    """α at each sequence's last moment: log-probability of all ways to have come to each of its classes."""
+    """Return α at each sequence's last time step: the log-probability of all paths that end at each label."""
     places = np.arange(classes.shape[1])
     repeated = np.pad(classes[:, 2:] == classes[:, :-2], ((0, 0), (2, 0)), constant_values=True)[:, : len(places)]
     closed = np.zeros((*classes.shape, 3))  # the ways from two places before, from one, and from the place itself
@@ -286,7 +286,7 @@ def alignment_log_probabilities(steps: LiftContext, each: Any, classes: Any, mom
 
 
 def add_barriers(steps: LiftContext, places: Any, values: Any) -> Any:
-    """The values, and no way to where it is barred."""
+    """Add `IMPOSSIBLE` to the values at ``places``."""
     return steps(basics.add, values, steps.data("barred", np.where(places, IMPOSSIBLE, 0.0)))
 
 

@@ -1,8 +1,7 @@
-"""Calls that only pick entries of their first argument: views, sorting, indexing, pooling of maxima.
+"""Calls that only select entries of their first argument: views, sorting, indexing, max pooling.
 
-Comes in: a recorded call. Goes out: a reference to steps of the table that read the same entries. Which ones
-they are is not looked up for each function: the entries' own numbers are sent through the call, so that whatever
-torch does with its arguments is what is said.
+Comes in: a recorded call. Goes out: a reference to steps of the table that read the same entries. The call itself is
+run on the positions of the entries, so that no rule for single functions is needed.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from symgrad.tracing.record.spelling import plain_word
 from symgrad.tracing.record.trace import Node
 
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-"""What positions are held in."""
+"""Integer dtypes."""
 MOST_PIECES = 12
-"""Pieces, over all axes, beyond which what is written is chosen by a mask."""
+"""The largest number of pieces, over all axes, of a write without a mask."""
 
 
 def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
-    """The call as a choice of entries of its first argument.
+    """Lift the call as a selection of entries of its first argument.
 
-    Where each comes from is found by sending the entries' own numbers through the call, or through its J.
+    The positions are found by running the call, or its J, on the numbers of the entries.
     """
     call = node.maker
     word = plain_word(call.spelling)
@@ -59,7 +58,7 @@ def by_index_probe(lifter: LiftContext, node: Node) -> Ref:
 
 
 def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array, name: str | None) -> Ref | None:
-    """x[arange(n), y]: entry number y of each row, where y are whole numbers of the call's own; else None."""
+    """Lift x[arange(n), y], one entry of each row, if an integer tensor of the call is y; else return None."""
     rows, columns = source.shape if len(source.shape) == 2 else (0, 1)
     if places.shape != (int(rows),) or not np.array_equal(places // int(columns), np.arange(int(rows))):
         return None
@@ -72,21 +71,20 @@ def pick_one_per_row(lifter: LiftContext, node: Node, source: Ref, places: Array
 
 
 def has_ties(node: Node) -> bool:
-    """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
+    """Whether the call sorts or ranks entries and some are equal, so that positions depend on the algorithm."""
     if plain_word(node.maker.spelling) not in RANKED:
         return False
     return any(n.held.unique().numel() < n.held.numel() for n in node.maker.nodes if n.carries)
 
 
 BASES = {torch.float64: 2**26, torch.float32: 2**12}
-"""Of what size digits have squares that a type holds exactly; 16 in the others."""
+"""The base whose squared digits are exact in a dtype; 16 in other dtypes."""
 
 
 def selected_indices(node: Node, source: Node) -> Array:
-    """Which entry of ``source`` each entry of the result is, −1 for none: J times their numbers, digit by digit.
+    """Return the position in ``source`` of each entry of the result, −1 for none: J times the numbers, by digits.
 
-    A row of J has one 1, at the entry that torch's algorithm took, be it one of several equal ones. Refuses a row that
-    has more than that.
+    A row of J has a single 1, at the entry that torch selected among equal ones. Refuses any other J.
     """
     box = UnderivedCall("", node.maker.spelling, "", node.maker, node.index, (source,))
     base, count = BASES.get(source.held.dtype, 16), source.held.numel()
@@ -101,10 +99,9 @@ def selected_indices(node: Node, source: Node) -> Array:
 
 
 def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | None, read: Sequence[Node] = ()) -> Ref:
-    """``source``'s entries at ``places``: by an index where that says it, else by gathering.
+    """Read ``source``'s entries at ``places``, by an index if one exists, else by a gather.
 
-    Positions are those of a tensor that the call has ``read``, where it has them; of whole slices along one axis they
-    may have several axes of their own.
+    An equal index tensor among the nodes ``read`` is used; indices of whole slices may have several axes.
     """
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
@@ -130,7 +127,7 @@ def lift_selection(lifter: LiftContext, source: Ref, places: Array, name: str | 
 
 
 def find_slice_positions(places: Array, shape: tuple[int, ...]) -> tuple[int, Array] | None:
-    """The axis, and the position or positions on it, of which whole slices are read; None where there is none."""
+    """Return the axis and positions of a read of whole slices, else None."""
     more = places.ndim - len(shape) + 1
     if more < 0 or not places.size or places.min() < 0:
         return None
@@ -144,7 +141,7 @@ def find_slice_positions(places: Array, shape: tuple[int, ...]) -> tuple[int, Ar
 
 
 def find_equal_index_tensor(lifter: LiftContext, at: Array, read: Sequence[Node]) -> Ref | None:
-    """A tensor of a call that holds these positions."""
+    """Return a tensor of the call with these positions, if there is one."""
     for node in read:
         if not node.carries and node.held.dtype in WHOLE and np.array_equal(node.held.numpy(), at):
             return lifter.refs_in((node,))[id(node)]
@@ -152,7 +149,7 @@ def find_equal_index_tensor(lifter: LiftContext, at: Array, read: Sequence[Node]
 
 
 def lift_gather(lifter: LiftContext, source: Ref, places: Array, name: str | None) -> Ref:
-    """Laid out in one row, looked up, and put into shape: every number of places is one equation."""
+    """Flatten, gather and reshape, so that one equation serves every number of axes."""
     index = lifter.data("places", places.reshape(-1))
     flat = source if len(source.shape) == 1 else lifter(basics.reshape, source, (-1,))
     if places.ndim == 1:
@@ -163,7 +160,7 @@ def lift_gather(lifter: LiftContext, source: Ref, places: Array, name: str | Non
 def lift_overwrite(
     lifter: LiftContext, old: Ref, new: Ref | float, places: Array, name: str | None, chosen: bool = False
 ) -> Ref:
-    """``old`` with the entries of ``new``, or one number, where ``places`` is not -1, be they ``chosen`` by a mask."""
+    """Write entries of ``new``, or one number, into ``old`` where ``places`` is not -1; ``chosen`` forces a mask."""
     mask = places >= 0
     if mask.all() and isinstance(new, Ref):
         return lift_selection(lifter, new, places, name)
@@ -184,7 +181,7 @@ def lift_overwrite(
 def lift_block(
     lifter: LiftContext, old: Ref, new: Ref, used: Sequence[Array], name: str | None = None, axis: int = 0
 ) -> Ref:
-    """``old`` with ``new`` at the places ``used`` of each axis: pieces of both, one behind the other."""
+    """Write ``new`` into ``old`` at the positions ``used`` of each axis, by concatenating pieces of both."""
     left = [int(size) - len(at) for size, at in zip(old.shape, used, strict=False)][axis:]
     if not any(left):
         return new
@@ -203,7 +200,7 @@ def lift_block(
 
 
 def find_permutation(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The order of axes in which ``places`` reads everything, if it only exchanges axes."""
+    """Return the permutation of axes with which ``places`` reads all entries, else None."""
     if places.ndim != len(shape) or places.size != int(np.prod(shape, dtype=object)) or 1 in shape:
         return None
     origin = [0] * places.ndim
@@ -220,7 +217,7 @@ def find_permutation(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] |
 
 
 def find_slice_index(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
-    """The index that reads ``places``, if one of slices with step 1 does."""
+    """Return the index of slices with step 1 that reads ``places``, else None."""
     if not places.size or not shape or places.min() < 0 or places.ndim != len(shape):
         return None
     count = np.arange(int(np.prod(shape, dtype=object))).reshape(shape)

@@ -1,8 +1,7 @@
-"""A call said as a program of other calls, each of which is lifted like one that was recorded.
+"""Lifting of a call through the simpler calls that it consists of.
 
-Comes in: a recorded call, and a function that computes the same: the call itself, of which torch's own operations
-inside it are seen, or a definition of it. Goes out: the last of the steps. One call inside that has no equation
-refuses the whole: half a derivation is none.
+Comes in: a recorded call, and a function that computes the same: a definition, or the call itself, whose inner torch
+operations are recorded. Goes out: the last of the steps. If an inner call has no equation, the whole call is refused.
 """
 
 from __future__ import annotations
@@ -33,21 +32,21 @@ from symgrad.tracing.record.trace import Node, SourceLine, TorchCall, map_nested
 
 NOWHERE = SourceLine("?", 0, "")
 LONGEST = 20_000
-"""A call of more operations than that is left whole."""
+"""The largest number of operations in an expansion."""
 PRODUCTS = ("addmm", "addmv", "baddbmm")
-"""A product of matrices added to something: two steps of the table."""
+"""Matrix products with an added term, which are two steps in the table."""
 FREE = "the result depends on the arbitrary phase of each eigenvector"
-"""Why vectors are left to torch."""
+"""Why the gradient through eigenvectors is left to torch."""
 Definition = Callable[..., Any]
-"""Takes an `Expansion`, and then what the call takes."""
+"""A function of an `Expansion` and of the call's arguments."""
 DEFINITIONS: dict[str, Definition] = {}
-"""What is said as a program of simpler functions, by the last word of torch's spelling."""
+"""Definitions in simpler functions, by the last word of torch's spelling."""
 
 
 class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
-    """The operations that run inside one call, as nodes; ``program(function, x)`` is one whole call of ``function``.
+    """Records the operations inside one call as nodes; ``program(function, x)`` records ``function`` as one call.
 
-    ``value`` is what the call gave as its result ``index``, the one that is asked for.
+    ``value`` is the value of the call's result number ``index``, the one to lift.
     """
 
     def __init__(self, node: Node, turns: list[Node] | None) -> None:
@@ -59,7 +58,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
         self.count, self.turns = 0, turns
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the call takes, in copies that are known to be its."""
+        """Return the call's arguments, with copies of its tensors, registered under their nodes."""
         copies = [n.tensor().detach().clone() for n in self.call.operands]
         for tensor, node in zip(copies, self.call.operands, strict=True):
             self.seen[id(tensor)] = tensor, node
@@ -80,18 +79,18 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
         return self.noted(func, spell_aten_operation(word), args, keywords)
 
     def added(self, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-        """β·base + α·(x @ y), as one would write it."""
+        """Record β·base + α·(x @ y) as simple steps."""
         product = self(torch.matmul, x, y)
         product = product if alpha == 1 else self(torch.mul, product, alpha)
         return self(torch.add, product, base if beta == 1 else self(torch.mul, base, beta))
 
     def __call__(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """One call, whatever runs inside it."""
+        """Record one call without the operations inside it."""
         with _disable_current_modes():
             return self.noted(function, getattr(function, "spelling", None) or spell_function(function), args, keywords)
 
     def noted(self, function: Callable[..., Any], spelling: str, args: Any, keywords: dict[str, Any]) -> Any:
-        """Run a function; each tensor that it makes, or writes, is a node from there on."""
+        """Run a function, and register a node for each tensor that it creates or overwrites."""
         given, spoken = (map_nested(part, lambda v: self.node(v) if isinstance(v, torch.Tensor) else v)
                          for part in (tuple(args), dict(keywords)))  # fmt: skip
         result = function(*args, **keywords)
@@ -121,7 +120,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
         return result
 
     def phases(self, like: Any) -> Any:
-        """A factor 1 for each of some columns, which stands for all factors of length 1; one for all of a call."""
+        """Return a factor 1 for each column, which represents any phase factor; a call has one such tensor."""
         if self.turns is None:
             raise Refused(FREE)
         ones = torch.ones_like(like).unsqueeze(-2)
@@ -130,7 +129,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
         return ones
 
     def forget(self, written: Any) -> None:
-        """Of what shares entries with a tensor that was written nobody knows what it holds now."""
+        """Drop the nodes of tensors that share entries with an overwritten one, since their values changed."""
         for tensor, _ in list(self.seen.values()):
             if storage_of(tensor) != storage_of(written):
                 continue
@@ -139,7 +138,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
                 self.seen[id(tensor)] = tensor, None
 
     def node(self, tensor: Any) -> Node:
-        """What stands for a tensor now; one that nothing made is data."""
+        """Return the current node of a tensor; a tensor without one becomes data."""
         if id(tensor) not in self.seen:
             self.seen[id(tensor)] = tensor, Node("data", tensor.detach().clone(), None)
         node = self.seen[id(tensor)][1]
@@ -149,7 +148,7 @@ class Expansion(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annot
 
 
 def lift_definition(lifter: LiftContext, node: Node) -> Ref:
-    """The call as it is defined in simpler ones."""
+    """Lift the call by its definition in simpler ones."""
     definition = DEFINITIONS.get(plain_word(node.maker.spelling))
     if definition is None:
         raise Refused("")
@@ -157,7 +156,7 @@ def lift_definition(lifter: LiftContext, node: Node) -> Ref:
 
 
 def lift_operations(lifter: LiftContext, node: Node) -> Ref:
-    """The operations that torch runs inside the call."""
+    """Lift the operations that torch runs inside the call."""
     call = node.call
     if call is None or call.spelling.endswith(".apply"):
         raise Refused("")
@@ -171,7 +170,7 @@ def lift_operations(lifter: LiftContext, node: Node) -> Ref:
 
 
 def lift_expansion(lifter: LiftContext, node: Node, definition: Definition | None = None) -> Ref:
-    """``node``'s call by ``definition``, or by the operations that torch runs inside it."""
+    """Lift ``node``'s call by ``definition``, or by the operations that torch runs inside it."""
     call = node.maker
     turns = None if lifter.phases is None else lifter.phases.setdefault(id(call), [])
     key = id(call), node.index if call.in_place or definition else 0, definition is None
@@ -205,7 +204,7 @@ def lift_expansion(lifter: LiftContext, node: Node, definition: Definition | Non
 
 
 def run_and_record(node: Node, definition: Definition | None, turns: list[Node] | None) -> Ran:
-    """The call once more, by its definition or as it is."""
+    """Run the call again, by its definition or unchanged, and return its results and the order of the nodes."""
     program, call = Expansion(node, turns), node.call
     assert call is not None
     after = torch.get_rng_state()
@@ -239,11 +238,11 @@ RECURRENT: dict[str, Callable[..., Any]] = {
     "rnn_tanh": lambda own, *given: own.rnn_tanh_input(*given),
     "rnn_relu": lambda own, *given: own.rnn_relu_input(*given),
 }
-"""How torch's decompositions say in Python what runs below it: there the gates of an LSTM have names."""
+"""torch's Python decompositions of recurrent calls, in which the gates have names."""
 
 
 def name_gates(node: Node, ran: Ran) -> Iterator[tuple[int, str]]:
-    """What torch's own Python for a call names among what ``ran``: the same operation and the same numbers."""
+    """Yield names for the nodes of ``ran`` from torch's Python code for the call, for equal operations and values."""
     written = RECURRENT.get(plain_word(node.maker.spelling))
     if written is None:
         return
@@ -260,7 +259,7 @@ def name_gates(node: Node, ran: Ran) -> Iterator[tuple[int, str]]:
 
 
 def steps_by_function(ran: Ran) -> dict[str, list[Node]]:
-    """What leads to the results of a run, as it ran, by the last word of what made it."""
+    """Return the nodes that the results depend on, in order of execution, by the last word of their function."""
     ends, order = ran
     nodes = upstream_nodes([end for end in ends if end is not None])
     found: dict[str, list[Node]] = {}
@@ -271,13 +270,13 @@ def steps_by_function(ran: Ran) -> dict[str, list[Node]]:
 
 @lru_cache(maxsize=1)
 def core_decompositions() -> dict[Any, Any]:
-    """torch's decompositions into core ATen operations."""
+    """Return torch's decompositions into core ATen operations."""
     return dict(torch._decomp.core_aten_decompositions())
 
 
 @contextmanager
 def without_onednn() -> Iterator[None]:
-    """Without oneDNN, whose layers nothing takes apart: a whole LSTM in single precision is one of them."""
+    """Disable oneDNN, whose layers are single operations: a whole LSTM in single precision is one."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -287,6 +286,6 @@ def without_onednn() -> Iterator[None]:
 
 
 def has_nan(value: Any) -> bool:
-    """Whether a tensor holds a NaN."""
+    """Whether a tensor contains NaN."""
     numbers = value.is_floating_point() or value.is_complex()
     return numbers and bool(torch.isnan(value.to_dense() if value.layout is not torch.strided else value).any())

@@ -1,6 +1,6 @@
-"""Torch's inner spellings of layers: upsampling, grids, pooling undone, normalisations, bags and segments.
+"""Torch's internal calls of layers: upsampling, grids, unpooling, normalisations, embedding bags and segments.
 
-torch.nn.functional calls these with positions where users give names; here they get their names back.
+torch.nn.functional passes their arguments by position; here they get the public names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from symgrad.tracing.record.trace import Node, as_numbers
 def grid_sampler(
     steps: LiftContext, node: Node, x: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Last | None:
-    """Modes are numbers inside torch."""
+    """Lift grid sampling with torch's internal numbers of modes."""
     mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
     padding = ("zeros", "border", "reflection")[padding_mode]
     if mode == "bicubic" and padding != "zeros":
@@ -42,7 +42,7 @@ def grid_sample(
     steps: LiftContext, node: Node, x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: Any = None,
 ) -> Last | None:  # fmt: skip
-    """Cubics that reach over the border: of a tensor laid out beyond it, as far as the grid goes."""
+    """Lift bicubic sampling beyond the border as sampling of a padded tensor."""
     if mode != "bicubic" or padding_mode == "zeros":
         return None
     scales, shifts = [], []
@@ -65,11 +65,11 @@ def grid_sample(
 
 
 FARTHEST = 100
-"""How far outside a grid may lie: the tensor is laid out as far as that."""
+"""The largest distance of a grid position from the border, in entries."""
 
 
 def pad_positions(size: int, margin: int, mode: str, align_corners: Any) -> Array:
-    """Which entry stands at each place from ``margin`` before the first to ``margin`` behind the last."""
+    """Return the index of the entry at each position of an axis padded by ``margin`` at both ends."""
     at = np.arange(-margin, size + margin)
     if mode == "border":
         return np.clip(at, 0, size - 1)
@@ -82,7 +82,7 @@ def pad_positions(size: int, margin: int, mode: str, align_corners: Any) -> Arra
 
 @composition(*(f"max_unpool{space}d" for space in (1, 2, 3)))
 def lift_max_unpool(steps: LiftContext, node: Node, x: Any, indices: Any, *rest: Any, **other: Any) -> Last | None:
-    """max_unpool with the size that comes out."""
+    """Lift max_unpool with the size of its output; repeated positions are refused."""
     spelling = plain_spelling(node.maker.spelling)
     space = int(spelling[-2])
     for plane in without_subclass(indices).reshape(-1, int(np.prod(x.shape[-space:]))).numpy():
@@ -98,7 +98,7 @@ def max_pool2d_with_indices_backward(
     steps: LiftContext, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any,
     ceil: Any, indices: Any,
 ) -> Last | None:  # fmt: skip
-    """Every weight added where its window's maximum stood: windows that overlap may share one."""
+    """Add every weight at the position of its window's maximum; overlapping windows may share one."""
     inside = without_subclass(indices)  # numbered plane by plane
     planes = np.arange(int(np.prod(x.shape[:-2]))).reshape(*x.shape[:-2], 1, 1) * int(np.prod(x.shape[-2:]))
     return add_at_places(steps, steps.data("start", np.zeros(x.shape)), planes + inside.numpy(), weights)
@@ -109,7 +109,7 @@ def convolution(
     steps: LiftContext, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
 ) -> Last | None:  # fmt: skip
-    """A convolution as torch runs it below its names, one for every number of axes."""
+    """Lift torch's internal convolution, which serves any number of axes."""
     spoken = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     spoken |= {"output_padding": output_padding} if transposed else {}
     way = f"F.conv{'_transpose' * transposed}{len(node.shape) - 2}d"
@@ -123,7 +123,7 @@ def convolution(
 def rms_norm(
     steps: LiftContext, node: Node, x: Any, normalized_shape: Any, weight: Any = None, eps: Any = None
 ) -> Last | None:  # fmt: skip
-    """Without eps torch takes the spacing of numbers near 1 in the type that it computes in, single for the halves."""
+    """Lift RMS norm without eps: torch takes the machine epsilon of its compute dtype, float32 for half precision."""
     if eps is not None:
         return None
     kind = torch.float64 if node.held.dtype == torch.float64 else torch.float32
@@ -132,7 +132,7 @@ def rms_norm(
 
 @composition()
 def _safe_softmax(steps: LiftContext, node: Node, x: Any, dim: Any, dtype: Any = None) -> Last | None:
-    """softmax, but 0 along a row that is −∞ everywhere."""
+    """Lift a softmax that is 0 in a row of −∞ only."""
     empty = np.isneginf(without_subclass(x).numpy()).all(axis=dim, keepdims=True)
     if not empty.any():
         return "F.softmax", (x, dim), {}
@@ -145,7 +145,7 @@ def scaled_dot_product_attention(
     steps: LiftContext, node: Node, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
     is_causal: bool = False, scale: Any = None, enable_gqa: bool = False,
 ) -> Last | None:  # fmt: skip
-    """With a mask of truth values as one that is added; a row that may look at nothing is 0 and not 0/0."""
+    """Lift attention with an additive mask; a row in which all keys are masked is 0, not 0/0."""
     masked, blind = (attn_mask, None) if attn_mask is None else additive_mask(steps, attn_mask)
     if masked is attn_mask and not dropout_p and not enable_gqa:
         return None
@@ -173,7 +173,7 @@ def scaled_dot_product_attention(
 
 
 def additive_mask(steps: LiftContext, attn_mask: Any) -> tuple[Any, Array | None]:
-    """A mask as one that is added, and the rows that may look at nothing, masked nowhere; None without any."""
+    """Return an additive mask, unmasked in rows that mask all keys, and these rows, or None."""
     mask = attn_mask.tensor()
     truths = mask.dtype == torch.bool
     seen = (mask if truths else ~torch.isneginf(mask)).numpy()
@@ -189,25 +189,25 @@ def additive_mask(steps: LiftContext, attn_mask: Any) -> tuple[Any, Array | None
 # Bags and segments ----------------------------------------------------------------------------------
 
 KINDS = {"prod": ("prod", 1.0), "max": ("amax", -np.inf), "min": ("amin", np.inf)}
-"""torch's words for reductions: the table's, and what comes of nothing."""
+"""torch's names of reductions: the table's name, and the result for no entries."""
 REDUCED = ("sum", "mean", "max")
-"""How bags are reduced, by torch's numbers for it."""
+"""The reductions of bags, in the order of torch's numbers."""
 
 
 def segment_of_entries(starts: Any, count: int) -> Any:
-    """To which part each of ``count`` entries belongs, by where the parts begin."""
+    """Return the segment of each of ``count`` entries, from the starts of the segments."""
     return np.searchsorted(starts, np.arange(count), side="right") - 1
 
 
 def reduce_segments(
     steps: LiftContext, shape: tuple[int, ...], rows: Any, parts: Any, kind: str, start: Any, alone: float
 ) -> Last:
-    """The slices of ``rows`` reduced part by part, each with ``start``; ``alone`` is what a part without any is."""
+    """Reduce the slices of ``rows`` by segment, each with ``start``; ``alone`` is the value of an empty segment."""
     index, begin = steps.data("parts", parts), np.full(shape, float(start or 0))
     counts = np.bincount(parts, minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))
 
     def each(none: float, some: Any) -> Any:
-        """A number for every part: of those that have no entry, and of the others."""
+        """Return a number for every segment: ``none`` for empty ones, ``some`` for the others."""
         return np.broadcast_to(np.where(counts == 0, none, some), shape).astype(float)
 
     if kind in ("sum", "mean"):
@@ -227,7 +227,7 @@ def segment_reduce(
     steps: LiftContext, node: Node, data: Any, reduce: str, *, lengths: Any = None, indices: Any = None,
     offsets: Any = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
 ) -> Last | None:  # fmt: skip
-    """Neighbours along the first axis reduced by segments."""
+    """Lift a reduction of segments along an axis."""
     if indices is not None:
         return None
     given = without_subclass(offsets if lengths is None else lengths).numpy()
@@ -255,7 +255,7 @@ def embedding_bag(
     mode: int = 0, sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
     padding_idx: Any = None,
 ) -> Last | None:  # fmt: skip
-    """The rows at the positions, each times its weight, reduced bag by bag."""
+    """Lift an embedding bag: the selected rows, each times its weight, reduced by bag."""
     if node.index != 0 or scale_grad_by_freq:
         raise Refused("embedding_bag with scale_grad_by_freq, or a result that is no value")
     chosen, starts = without_subclass(indices).reshape(-1).numpy(), without_subclass(offsets).numpy()
@@ -273,7 +273,7 @@ def embedding_bag(
 
 
 def lift_bag_maxima(steps: LiftContext, node: Node, rows: Any, parts: Array) -> Last:
-    """The largest entry of every bag, the first of several equal ones; 0 for a bag without any."""
+    """Lift the largest entry of every bag, the first of equal ones; 0 for an empty bag."""
     values = steps.arrays[rows.name]
     own = parts[:, None] == np.arange(node.shape[0])  # (rows, bags)
     best = np.argmax(np.where(own[:, :, None], values[:, None, :], -np.inf), axis=0)

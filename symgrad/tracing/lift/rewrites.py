@@ -41,26 +41,23 @@ from symgrad.tracing.record.trace import (
 
 HOOKED = "a backward hook of a module is here: the gradient is what the hook returns"
 OWN = "an autograd.Function has its own backward; the gradient shown is what that returned"
-"""Why nothing is derived for what torch calls by ``apply``."""
+"""Why torch's ``apply`` calls are not derived."""
 FAMILIES = (compositions, layer_calls, placing)
-"""Where the calls stand that only a run can say in entries; each enters itself."""
+"""The modules of calls that need the numbers of a run; each registers its own."""
 SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
                   "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
                   "requires_grad", "_conj", "conj_physical", "resolve_conj", "resolve_neg", "real", "conj",
                   "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc"})  # fmt: skip
-"""Casts and copies: the value stays."""
+"""Casts and copies, which keep the value."""
 
 
 def is_module_hook_call(call: TorchCall) -> bool:
-    """Whether it is what torch puts around a module with full backward hooks: x forward, what the hooks say back."""
+    """Whether it is torch's wrapper of a module with backward hooks: the identity, whose backward runs the hooks."""
     return getattr(call.function, "__self__", None) is BackwardHookFunction
 
 
 def normalize_call(lifter: LiftContext, node: Node) -> Last:
-    """The call with operators, in-place forms, casts and shapes of others said plainly.
-
-    Of what changes nothing it is the first argument as it is.
-    """
+    """Return the call without operators, in-place forms and casts; one that changes no value is its first argument."""
     call = node.maker
     hooked = is_module_hook_call(call)
     if hooked and call.observation is not None and call.observation.kept(call.slots[node.index]):
@@ -102,7 +99,7 @@ def normalize_call(lifter: LiftContext, node: Node) -> Last:
 
 
 def normalize_index(key: Any, rank: int) -> tuple[Any, ...] | None:
-    """An index in the table's form, or None for one that holds tensors, lists or masks."""
+    """Return an index in the table's form, or None if it has tensors, lists or masks."""
     items: list[Any] = []
     dots = None
     for part in key if isinstance(key, tuple) else (key,):
@@ -127,7 +124,7 @@ def normalize_index(key: Any, rank: int) -> tuple[Any, ...] | None:
 
 
 def lift_dropout(lifter: LiftContext, node: Node) -> Last:
-    """Dropout of this run: times the mask that was drawn, and some kinds add numbers where they drop; both are data."""
+    """Lift dropout as a product with the mask of this run; some kinds also add a shift. Both are data."""
     call = node.maker
     first = call.arguments[0]
     like = first.tensor()
@@ -143,7 +140,7 @@ def lift_dropout(lifter: LiftContext, node: Node) -> Last:
 
 
 def lift_aliased_write(lifter: LiftContext, node: Node) -> Ref:
-    """A tensor some of whose entries were overwritten through another name for them."""
+    """Lift an overwrite of some of a tensor's entries through a view of it."""
     old, new = node.parents
     assert node.places is not None
     lifter.refs_in((old, new))
@@ -151,7 +148,7 @@ def lift_aliased_write(lifter: LiftContext, node: Node) -> Ref:
 
 
 def opaque_aliased_write(node: Node) -> TorchCall:
-    """The same as a call, for a black box."""
+    """Return such an overwrite as an opaque call."""
     old, new = node.parents
     places = torch.as_tensor(node.places)
 
@@ -165,7 +162,7 @@ def opaque_aliased_write(node: Node) -> TorchCall:
 
 
 def lift_setitem(lifter: LiftContext, node: Node) -> Last:
-    """``x[key] = value``."""
+    """Lift ``x[key] = value``."""
     call = node.maker
     target, key, value = call.arguments
     plain_key = without_subclass(key)
@@ -187,7 +184,7 @@ def lift_setitem(lifter: LiftContext, node: Node) -> Last:
 
 
 def lift_empty_result(lifter: LiftContext, node: Node) -> Ref:
-    """A result without entries, or one of tensors without entries: its Jacobian has no rows, or no columns."""
+    """Lift a result without entries, or with operands without entries, as data: its Jacobian is empty."""
     call = node.maker
     if call.spelling.endswith(".apply") or (node.held.numel() and any(n.held.numel() for n in call.nodes if n.carries)):
         raise Refused("")
@@ -198,7 +195,7 @@ def lift_empty_result(lifter: LiftContext, node: Node) -> Ref:
 
 
 def lift_gradient(lifter: LiftContext, node: Node) -> None:
-    """One gradient, whose outputs, weights and inputs are lifted already."""
+    """Lift a recorded gradient whose outputs, weights and inputs are lifted already."""
     gradient: RecordedGradient = node.gradient
     if id(gradient) not in lifter.gradients:
         lifter.gradients[id(gradient)] = pull_recorded_gradient(lifter, gradient)
@@ -215,7 +212,7 @@ def lift_gradient(lifter: LiftContext, node: Node) -> None:
 
 
 def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> list[Ref]:
-    """What one backward gave by each of its inputs; its steps are the program's from here on."""
+    """Return the gradients of a recorded backward, one for each input; its steps are added to the program."""
     builder = lifter.builder
     inputs = [lifter.refs[id(node)] for node in gradient.inputs]
     ends = [lifter.refs[id(node)] for node in gradient.outputs]
@@ -256,7 +253,7 @@ def pull_recorded_gradient(lifter: LiftContext, gradient: RecordedGradient) -> l
 
 
 def collect_output_weights(lifter: LiftContext, gradient: RecordedGradient, ends: list[Ref]) -> dict[str, Argument]:
-    """The weight of each output; those of one output that stands twice are added up."""
+    """Return the weight of each output; raise `UnsupportedError` if an output occurs twice."""
     found: dict[str, Argument] = {}
     for ref, node in zip(ends, gradient.weights, strict=True):
         if node is not None:
@@ -270,7 +267,7 @@ def collect_output_weights(lifter: LiftContext, gradient: RecordedGradient, ends
 
 
 def refuse_silent_write(node: Node) -> None:
-    """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
+    """Refuse a call whose saved tensors were overwritten through ``.data`` before torch's backward."""
     call = node.maker
     late = [n for n in call.nodes if (n.behind or n.exchanged) is not None and not is_value_restored(n)]
     itself = node.behind is not None and not is_value_restored(node)
@@ -284,13 +281,13 @@ def refuse_silent_write(node: Node) -> None:
 
 
 def is_value_restored(node: Node) -> bool:
-    """Whether the tensor holds again what it held when the call read it, as gradcheck leaves its inputs."""
+    """Whether the tensor again has the value that the call read, as gradcheck restores its inputs."""
     tensor = node.owner()
     return tensor is not None and tensor.shape == node.held.shape and holds_same_numbers(tensor.detach(), node.held)
 
 
 def is_saved_for_backward(call: TorchCall, index: int, nodes: Sequence[Node], result: bool) -> bool:
-    """Whether torch keeps one of ``nodes``, which the call read, for the call's pullback, or its own ``result``."""
+    """Whether torch saves one of ``nodes``, operands of the call, or its ``result``, for the call's backward."""
     packed: list[Any] = []
 
     def pack(tensor: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Equal calls are lifted once: the steps that one call became, written again for the next.
+"""A cache of lifted calls, so that equal calls are lifted once.
 
-Comes in: a call whose function, options and operands' shapes an earlier call had too. Goes out: the same steps with
-other names and values, or nothing, and then the call is lifted the long way. The value is compared with torch's
-either way. What looked at numbers on its way (a sort, positions, a cast that may round, random data) is no template.
+Comes in: a call with the function, options and operand shapes of an earlier one. Goes out: the same steps with other
+names and values, or nothing, and then the call is lifted as usual. The value is compared with torch's either way.
+Steps that depend on values (a sort, positions, a cast that may round, random data) are not cached.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LITERAL = (bool, int, float, str, type(None))
 
 @dataclass(frozen=True)
 class CallTemplate:
-    """Steps as one call became them, in standard terms too; ``last`` is its result, ``results`` what else it returned.
+    """The steps of a lifted call with their standard forms; ``last`` is its result, ``results`` its other results.
 
-    ``given`` are the operands that the steps read, with the names that they had there; ``told`` are steps with a label.
+    ``given`` maps the names of operands in the steps to their positions; ``told`` are the steps with a label.
     """
 
     steps: tuple[tuple[Apply, Standard], ...]
@@ -44,7 +44,7 @@ KNOWN: OrderedDict[Hashable, CallTemplate] = OrderedDict()
 
 
 def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
-    """What the steps of a call depend on, but for numbers; None where it may be more."""
+    """Return the key of a call's template: all that its steps depend on but values; None if an argument is unknown."""
     call = node.call
     if call is None or touches_complex(node):
         return None
@@ -57,7 +57,7 @@ def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
     )
 
     def written(value: Any) -> Hashable:
-        """An argument, a number for a node; 1, 1.0 and True are three things."""
+        """Return a hashable form of an argument; 1, 1.0 and True differ, and a node is a number."""
         if isinstance(value, Node):
             return Node, numbers[id(value)]
         if isinstance(value, LITERAL):
@@ -76,7 +76,7 @@ def template_key(lifter: LiftContext, node: Node) -> Hashable | None:
 
 
 class PendingTemplate:
-    """A call that is about to be lifted, and where its steps will begin."""
+    """A call before lifting, and the position of its first step."""
 
     def __init__(self, lifter: LiftContext, node: Node) -> None:
         self.lifter, self.node = lifter, node
@@ -84,7 +84,7 @@ class PendingTemplate:
         self.begin, self.inputs = len(lifter.builder.steps), len(lifter.inputs)
 
     def reuse(self) -> bool:
-        """Lift it as a part of one that is lifted already, or as an equal one was; whether that has its value."""
+        """Lift it as another result of a lifted call, or from a template; return False if the value differs."""
         lifter, node = self.lifter, self.node
         shared = lifter.shared.get(id(node.call), {}).get(node.index)
         template = KNOWN.get(self.key) if shared is None and self.key is not None else None
@@ -98,10 +98,10 @@ class PendingTemplate:
         return True
 
     def keep(self) -> None:
-        """It is lifted the long way: keep its steps as a template, if they depend on nothing else.
+        """Keep the steps of the lifted call as a template, unless they depend on values.
 
-        Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them. So were
-        those of a step that stands for the call because of them: positions, a cast that rounded.
+        They do if an operand is read by no step (a mask that happened to keep a slice), or if a step was chosen by
+        values: positions, or a cast that rounded.
         """
         lifter, node = self.lifter, self.node
         if self.key is None or lifter.asked_numbers:
@@ -135,7 +135,7 @@ class PendingTemplate:
 
 
 def instantiate_template(lifter: LiftContext, node: Node, template: CallTemplate) -> Ref:
-    """The template's steps for another call; the reference of its result."""
+    """Add the template's steps for another call, and return the reference of its result."""
     operands, builder, wish = node.maker.operands, lifter.builder, lifter.wish(node)
     refs = lifter.refs_in([operands[n] for n in template.given.values()])
     places = {name: refs[id(operands[n])] for name, n in template.given.items()}
