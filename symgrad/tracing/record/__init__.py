@@ -1,1 +1,1 @@
-"""What ran: calls and values as they were seen, and what their author calls them."""
+"""The record of a run: calls and values, and the user's names for them."""

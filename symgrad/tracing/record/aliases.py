@@ -1,7 +1,7 @@
-"""Which tensors share storage, and which entry of one is which entry of the other; all of them weakly held.
+"""The tensors that share storage, by weak references, and the correspondence of their entries.
 
-The observer's own weak references can be told from the user's: `torch.utils.swap_tensors` refuses tensors that anybody
-else refers to weakly.
+The recorder's weak references differ from the user's: `torch.utils.swap_tensors` refuses tensors with other weak
+references.
 """
 
 from __future__ import annotations
@@ -22,21 +22,17 @@ from symgrad.tracing.record.spelling import PROPERTIES, plain_word
 from symgrad.tracing.record.trace import NOBODY, Node, SourceLine, TorchCall, holds_same_numbers, real_precision
 
 SOME = 8
-"""References that are kept before the dead among them are looked for."""
+"""The number of references that are kept without looking for dead ones."""
 PRUNE = 4096
-"""After so many additions, storages that nobody refers to any more are forgotten."""
+"""Dead storages are dropped after this many additions."""
 
 
 SMALL = 10_000
-"""Entries of a tensor whose layout is remembered."""
+"""The largest number of entries of a tensor whose layout is cached."""
 
 
 class Alive:
-    """Things by identity, weakly held.
-
-    The dead go whenever there are twice as many as lived before: each of a hundred thousand rows of one tensor takes no
-    longer than each of ten.
-    """
+    """Objects by identity, held weakly; dead ones are dropped when their number has doubled, so adding costs O(1)."""
 
     def __init__(self) -> None:
         self._refs: dict[int, weakref.ref[Any]] = {}
@@ -49,13 +45,13 @@ class Alive:
             self.prune()
 
     def prune(self) -> int:
-        """Forget the dead; how many live."""
+        """Drop dead references, and return the number of live ones."""
         self._refs = {key: ref for key, ref in self._refs.items() if ref() is not None}
         self._room = SOME + 2 * len(self._refs)
         return len(self._refs)
 
     def those(self) -> list[Any]:
-        """What lives, in the order of coming."""
+        """Return the live objects, in the order of addition."""
         return [thing for ref in [*self._refs.values()] if (thing := ref()) is not None]
 
 
@@ -67,11 +63,11 @@ class Storages:
         self._holders: dict[int, Alive] = {}
         self._count = 0
         self.grown = 0
-        """Counts what changes which graphs there are."""
+        """The number of changes of the graph so far."""
         self._waiting: tuple[int, frozenset[int]] = 0, frozenset()
 
     def add(self, tensor: Any, holder: Any) -> None:
-        """Remember ``tensor``, and that ``holder`` relies on its present value."""
+        """Add ``tensor``, and ``holder``, which needs its present value."""
         key = storage_of(tensor)
         if key is None:
             return
@@ -82,12 +78,12 @@ class Storages:
             self._by_storage, self._holders = drop_dead(self._by_storage), drop_dead(self._holders)
 
     def relying(self, tensor: Any) -> list[Any]:
-        """Whoever relies on the present value of something in ``tensor``'s storage."""
+        """Return the nodes that need present values in ``tensor``'s storage."""
         key = storage_of(tensor)
         return [holder for holder in live_values(self._holders, key) if storage_of(holder.held) == key]
 
     def waiting(self) -> frozenset[int]:
-        """The identities of the values that a graph may still read: one that no backward has let go of."""
+        """Return the ids of the nodes that a graph may still read, until a backward frees it."""
         if self._waiting[0] != self.grown:
             known = [node for alive in [*self._holders.values()] for node in alive.those()]
             stack = [node for node in known if node.freed is None and node.sources()]
@@ -102,9 +98,9 @@ class Storages:
         return self._waiting[1]
 
     def protect(self, tensor: Any, tracked: bool) -> None:
-        """Copy what shares storage with ``tensor``, because it may be overwritten now.
+        """Copy the values that share storage with ``tensor`` before it may be overwritten.
 
-        Where autograd does not track that, what no backward reads any more is not copied.
+        If autograd does not track the write, values that no backward reads are not copied.
         """
         waiting = self.waiting() if not tracked else frozenset()
         for node in self.relying(tensor):
@@ -113,23 +109,23 @@ class Storages:
         self._holders.pop(storage_of(tensor), None)  # type: ignore[arg-type]  # nothing is known of None
 
     def sharing(self, tensor: Any) -> list[Any]:
-        """The known tensors that share storage with ``tensor``, itself included."""
+        """Return the known tensors that share storage with ``tensor``, including it."""
         key = storage_of(tensor)
         return [other for other in live_values(self._by_storage, key) if storage_of(other) == key]
 
 
 def detached_node(kind: str, tensor: Any, where: SourceLine | None, **facts: Any) -> Node:
-    """The node of what a tensor holds now, which does not hold the tensor."""
+    """Create a node of a tensor's present value, with only a weak reference to the tensor."""
     return Node(kind, tensor.detach(), version(tensor), where, owner=WeakTensor(tensor), **facts)
 
 
 def version(tensor: Any) -> int | None:
-    """How often the storage was written; None for inference tensors, which do not count."""
+    """Return the version counter; None for inference tensors, which have none."""
     return None if tensor.is_inference() else int(tensor._version)
 
 
 def is_leaf(tensor: Any) -> bool:
-    """Whether nothing computed it; no, where torch refuses to say because a view's base was written since."""
+    """Whether a tensor is a leaf; False if torch raises because a view's base was written."""
     try:
         return bool(tensor.is_leaf)
     except RuntimeError:
@@ -137,17 +133,17 @@ def is_leaf(tensor: Any) -> bool:
 
 
 def live_values(table: dict[int, Alive], key: int | None) -> list[Any]:
-    """What lives of what ``table`` has at ``key``."""
+    """Return the live objects of ``table`` at ``key``."""
     return table[key].those() if key is not None and key in table else []
 
 
 def drop_dead(table: dict[int, Alive]) -> dict[int, Alive]:
-    """``table`` without the dead."""
+    """Return ``table`` without dead references."""
     return {key: alive for key, alive in table.items() if alive.prune()}
 
 
 def storage_of(tensor: Any) -> int | None:
-    """What identifies a tensor's storage; None where it has none."""
+    """Return an id of a tensor's storage; None if it has none."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError):
@@ -155,7 +151,7 @@ def storage_of(tensor: Any) -> int | None:
 
 
 def entry_addresses(tensor: Any) -> Array:
-    """Where each entry lies in the storage; of a complex tensor the two parts of each, on one more axis."""
+    """Return the position of each entry in the storage; of a complex tensor those of both parts, along a last axis."""
     if tensor.is_complex():
         whole = _addresses(tensor)
         return np.stack([2 * whole, 2 * whole + 1], axis=-1)
@@ -163,14 +159,14 @@ def entry_addresses(tensor: Any) -> Array:
 
 
 def _addresses(tensor: Any) -> Array:
-    """Where each entry lies, counted in entries."""
+    """Return the position of each entry in the storage, in entries."""
     layout = storage_offsets if tensor.numel() <= SMALL else storage_offsets.__wrapped__
     return np.asarray(layout(tuple(tensor.shape), tuple(tensor.stride())) + int(tensor.storage_offset()))
 
 
 @lru_cache(maxsize=64)
 def storage_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """How far from the first entry each one lies; the same for every turn of a loop that writes row by row."""
+    """Return each entry's offset from the first; cached, since a loop that writes row by row repeats it."""
     result = np.zeros(shape, dtype=np.int64)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         steps = np.arange(size, dtype=np.int64) * stride
@@ -179,9 +175,9 @@ def storage_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
 
 
 def map_entries(other: Any, tensor: Any) -> Array | None:
-    """For each entry of ``other`` the row-major number of the same entry in ``tensor``, or -1; None across dtypes.
+    """Return the row-major index in ``tensor`` of each entry of ``other``, or -1; None if their dtypes differ.
 
-    Complex entries count as two, and one that is read conjugated or negated is another.
+    Complex entries count as two; the result is also None if only one of the tensors is conjugated or negated.
     """
     if real_precision(other.dtype) != real_precision(tensor.dtype) or read_bits(other) != read_bits(tensor):
         return None
@@ -194,18 +190,18 @@ def map_entries(other: Any, tensor: Any) -> Array | None:
 
 
 def find_read_entries(key: Any, shape: tuple[int, ...]) -> Array:
-    """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
+    """Return the row-major indices of the entries that an index reads from a tensor of ``shape``."""
     count = int(np.prod(shape, dtype=object))
     return np.asarray(torch.arange(count).reshape(shape)[key].numpy())
 
 
 def read_bits(tensor: Any) -> tuple[bool, bool]:
-    """Whether a tensor reads its storage conjugated, and negated."""
+    """Return whether a tensor is a conjugated, and whether it is a negated view of its storage."""
     return bool(tensor.is_conj()), bool(tensor.is_neg())
 
 
 def related_views(first: Any, second: Any) -> bool:
-    """Whether autograd knows that the two are views of one tensor; it does not after ``detach()`` and ``.data``."""
+    """Whether autograd treats both as views of one tensor, which it does not after ``detach()`` or ``.data``."""
     if not (first._is_view() or second._is_view()):
         return False
     a = first._base if first._is_view() else first
@@ -214,58 +210,58 @@ def related_views(first: Any, second: Any) -> bool:
 
 
 def is_outdated(node: Node, tensor: Any) -> bool:
-    """Whether ``tensor`` holds something else than what was kept: F.batch_norm counts no version of its statistics."""
+    """Whether a copied value differs from ``tensor``: F.batch_norm writes statistics without a version count."""
     kept = node.version is None and not tensor.requires_grad and str(tensor.layout) == "torch.strided"
     return kept and node.held.shape == tensor.shape and not holds_same_numbers(node.held, tensor.detach())
 
 
 SWAP: Any = torch._C._swap_tensor_impl
-"""Torch's own, whatever stands in its place."""
+"""Torch's own function, also if it is patched."""
 
 
 class WeakTensor(weakref.ref):  # type: ignore[type-arg]  # ref[Any] is no class to derive from
-    """A reference to a tensor that nobody else has; whatever has ``ours`` is one of the observer's."""
+    """A weak reference of the recorder, recognised by ``ours``."""
 
     __slots__ = ()
     ours = True
 
 
 class TensorKey(WeakIdRef):
-    """A tensor by identity, as a key."""
+    """A dictionary key for a tensor by identity."""
 
     __slots__ = ()
     ours = True
 
 
 def notes_by_tensor() -> Any:
-    """A dictionary whose keys are tensors by identity, and only as long as somebody else has them."""
+    """Return a dictionary with weak keys: tensors by identity."""
     return WeakTensorKeyDictionary(ref_type=TensorKey)
 
 
 def foreign_weakrefs(tensor: Any) -> list[Any]:
-    """The weak references to a tensor but the observer's own."""
+    """Return the weak references to a tensor without the recorder's."""
     return [ref for ref in weakref.getweakrefs(tensor) if not getattr(ref, "ours", False)]
 
 
 WEAKREF = SimpleNamespace(**{**vars(weakref), "getweakrefs": foreign_weakrefs})
-"""The module ``weakref`` without what the observer refers to."""
+"""The module ``weakref`` without the recorder's references."""
 
 
 # What data is read of ------------------------------------------------------------------------------------
 
 LONGEST = 28
-"""Characters of a text that still serves as a name."""
+"""The largest number of characters in a name."""
 DEEPEST = 3
-"""Indices behind each other that are remembered."""
+"""The largest number of successive indices that are kept."""
 
 
 def only_source(sources: Sequence[Node]) -> Callable[[], Any]:
-    """The tensor of the only source, if that is data."""
+    """Return a reference to the tensor of the only source, if that is data."""
     return sources[0].owner if len(sources) == 1 and not sources[0].carries else NOBODY
 
 
 def find_data_view(call: TorchCall, made: Any, index: int) -> tuple[Node, str] | None:
-    """What ``made`` is a view of, if that is data, and how: ``.transpose(1, 0)``."""
+    """Return the base of the view ``made``, if that is data, and the view's text: ``.transpose(1, 0)``."""
     word = plain_word(call.spelling)
     base, *numbers = call.arguments or (None,)
     if word not in SHARING or call.keywords or not isinstance(base, Node) or base.carries:
@@ -283,7 +279,7 @@ def find_data_view(call: TorchCall, made: Any, index: int) -> tuple[Node, str] |
 
 
 def view_text(node: Node, name: Callable[[Node], str | None]) -> str | None:
-    """``x.transpose(1, 0)`` for data that is a view of what has a ``name``."""
+    """Return ``x.transpose(1, 0)`` for a view of data with a ``name``, else None."""
     text, view = "", node.view
     while view is not None and len(text) <= LONGEST:
         base, text = view[0], view[1] + text
@@ -295,9 +291,9 @@ def view_text(node: Node, name: Callable[[Node], str | None]) -> str | None:
 
 
 def index_chain(call: TorchCall) -> tuple[str, ...]:
-    """The indices by which what a call made is read of a tensor: those of what it reads, and its own.
+    """Return the texts of the indices that select a call's result: those of its operand, and its own.
 
-    Each is as it is written where it is made of numbers, and empty where it is not.
+    An index of anything but numbers has an empty text.
     """
     if not call.spelling.endswith("__getitem__") or len(call.arguments) != 2:
         return ()
@@ -308,7 +304,7 @@ def index_chain(call: TorchCall) -> tuple[str, ...]:
 
 
 def write_index_entry(entry: Any) -> str | None:
-    """One entry of an index as it is written; None for a tensor and the like."""
+    """Return the source text of one entry of an index; None for tensors and lists."""
     if isinstance(entry, slice):
         parts = [entry.start, entry.stop, *([] if entry.step is None else [entry.step])]
         fits = all(part is None or type(part) is int for part in parts)

@@ -1,7 +1,7 @@
-"""What the tensors in sight are called: variables, arguments, parameters of modules, attributes of objects.
+"""Names of the tensors in scope: variables, arguments, parameters of modules, attributes of objects.
 
-Comes in: a frame, or a function and its arguments. Goes out: names by the identity of tensors. Nothing of the user's
-runs: attributes are read where they are kept, so that no property is asked.
+Comes in: a frame, or a function and its arguments. Goes out: names by the ids of tensors. None of the user's code
+runs: attributes are read from ``__dict__``, so that no property is called.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import ModuleCall, Node, holds_same_numbers
 
 MANY, DEEP = 64, 3
-"""How many parts of one thing are looked at, and how deep."""
+"""The largest number of parts of one object that are read, and the largest depth."""
 NUMBERED = re.compile(r"\.(\d+)(?=\.|$)")
-"""A step into a list of modules, as its path has it."""
+"""Matches the number of a module in a list, in its path."""
 PLACES = [f"[{n}]" for n in range(MANY)]
 PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
-"""What nothing is inside of: most of what an object holds."""
+"""Types without parts, which most attributes have."""
 
 
 def names_in_sight(start: FrameType | None) -> dict[int, str]:
-    """What the tensors in sight are called, by identity: variables, parameters of modules, what a loop left behind."""
+    """Return the names of the tensors in scope by id: variables, parameters of modules, loop variables last."""
     found: dict[int, str] = {}
     modules: list[tuple[str, Any]] = []
     left: list[tuple[str, Any]] = []
@@ -64,18 +64,18 @@ def names_in_sight(start: FrameType | None) -> dict[int, str]:
 
 
 def module_tensors(module: Any) -> list[tuple[str, Any]]:
-    """A module's parameters and buffers by their paths, as torch lists them: the user's class may list others."""
+    """Return a module's parameters and buffers with their paths, without calling overrides of the user's class."""
     listed = (Module.named_parameters, Module.named_buffers)
     return [found for each in listed for found in each(module, remove_duplicate=False)]
 
 
 def module_members(module: Any) -> list[tuple[str, Any]]:
-    """`module_tensors`, then the module and those in it; its own path is empty."""
+    """Return `module_tensors`, then the module, with an empty path, and its submodules."""
     return [*module_tensors(module), *Module.named_modules(module)]
 
 
 def name_module_member(name: str, path: str, short: bool = False) -> str:
-    """What a part of a module is called by who holds the module; ``short`` without its name, where that is Python.
+    """Return the name of a module's part as Python text; ``short`` leaves out the module's name if possible.
 
     >>> name_module_member("net", "0.weight")
     'net[0].weight'
@@ -87,7 +87,7 @@ def name_module_member(name: str, path: str, short: bool = False) -> str:
 
 
 def find_buffers(start: FrameType | None) -> frozenset[int]:
-    """The buffers of the modules in sight, by identity: tensors that belong to a module and are no parameters."""
+    """Return the ids of the buffers of the modules in scope."""
     values = [
         value
         for frame in frames.frames_of_watched_script(start)
@@ -99,9 +99,9 @@ def find_buffers(start: FrameType | None) -> frozenset[int]:
 
 
 def find_loop_only_names(file: str, line: int) -> frozenset[str]:
-    """The names that only loops elsewhere bind: ``p`` after ``for p in net.parameters()`` says nothing.
+    """Return the names that only loops elsewhere bind, such as ``p`` after ``for p in net.parameters()``.
 
-    What a function binds counts in its own lines.
+    Names that a function binds count in its own lines.
     """
     loops, others = index_bound_names(file)
     here = {name for names, first, last in (*loops, *others) if first <= line <= last for name in names}
@@ -109,12 +109,12 @@ def find_loop_only_names(file: str, line: int) -> frozenset[str]:
 
 
 Bound = tuple[tuple[frozenset[str], int, int], ...]
-"""Names, with the first and the last line in which they mean what is meant."""
+"""Names, with the first and the last line in which they are bound."""
 
 
 @lru_cache(maxsize=64)
 def index_bound_names(file: str) -> tuple[Bound, Bound]:
-    """The names that each loop of a file binds, with its lines, and those that anything else binds."""
+    """Return the names that each loop of a file binds, with its lines, and those that other statements bind."""
     nodes = list(ast.walk(frames.parse_file(file)[0]))
     targets = [
         (node, frozenset(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)))
@@ -137,7 +137,7 @@ def index_bound_names(file: str) -> tuple[Bound, Bound]:
 
 
 def names_bound_outside(nodes: Iterable[ast.AST], bound: Collection[int]) -> frozenset[str]:
-    """The names that nodes bind, but for those ``bound`` by loops."""
+    """Return the names that nodes bind, without those ``bound`` by loops."""
     found = set()
     for node in nodes:
         if isinstance(node, ast.arg):
@@ -148,12 +148,12 @@ def names_bound_outside(nodes: Iterable[ast.AST], bound: Collection[int]) -> fro
 
 
 def line_range(node: ast.stmt | ast.expr) -> tuple[int, int]:
-    """The first and the last line of a part of a file."""
+    """Return the first and the last line of a node."""
     return node.lineno, node.end_lineno or node.lineno
 
 
 def collect_variable(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
-    """One variable: a tensor, a module, or a small container of them."""
+    """Add the names of one variable: a tensor, a module, or a small container of tensors."""
     if isinstance(value, Module):
         if all(module is not value for _, module in modules) and module_tensors(value):
             modules.append((name, value))
@@ -164,7 +164,7 @@ def collect_variable(name: str, value: Any, found: dict[int, str], modules: list
 def reach_tensors(
     name: str, value: Any, found: dict[int, str], depth: int = DEEP, seen: frozenset[int] = frozenset()
 ) -> None:
-    """The tensors inside ``value``, called as one would write them: ``self.actor.weight``, ``layers[0].w``, ``b.x``."""
+    """Add the names of the tensors inside ``value`` as Python text: ``self.actor.weight``, ``layers[0].w``, ``b.x``."""
     if isinstance(value, torch.Tensor):
         found.setdefault(id(value), name)
         return
@@ -180,7 +180,7 @@ def reach_tensors(
 
 
 def list_members(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a container or an object of the user's holds, each with the text that gets there."""
+    """Iterate over the parts of a container or a user's object, each with the text that reads it."""
     if isinstance(value, (list, tuple)):
         fields = getattr(type(value), "_fields", ())
         steps = [f".{field}" for field in fields] if fields else PLACES
@@ -194,20 +194,20 @@ def list_members(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def has_user_attributes(value: Any) -> bool:
-    """Whether something has attributes that its author gave it: no class, no module of Python, no library's object."""
+    """Whether a value has attributes of the user's: it is no class, no Python module and no library's object."""
     home = str(type(value).__module__)
     ours = home.partition(".")[0] not in LIBRARIES or home.startswith(TELLING) or isinstance(value, Module)
     return ours and not isinstance(value, (type, ModuleType)) and isinstance(getattr(value, "__dict__", None), dict)
 
 
 LIBRARIES, TELLING = frozenset({"torch", "symgrad", "symgrad_cli", "numpy", "builtins"}), "torch.distributions"
-"""Whose objects are not looked into; and the part of torch whose objects are."""
+"""Libraries whose objects are not read, and the part of torch whose objects are."""
 
 
 def names_in_closure(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Modules, parameters, buffers and tensors that the function can see, under their names."""
+    """Iterate over the modules, parameters, buffers and tensors that the function can read, with their names."""
     around = (fn, getattr(fn, "__self__", None), *args, *kwargs.values())
     modules = [("", value) for value in around if isinstance(value, Module)]
     inner = inspect.unwrap(fn) if not isinstance(fn, Module) else None
@@ -230,7 +230,7 @@ def names_in_closure(
 
 
 def argument_names(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, str]:
-    """The name of each tensor by its identity; the first, where one tensor is given twice."""
+    """Return the name of each tensor argument by id; the first name if a tensor is passed twice."""
     found: dict[int, str] = {}
     for name, value in name_arguments(function, args, keywords):
         for part, tensor in name_argument_tensors(name, value):
@@ -241,7 +241,7 @@ def argument_names(function: Callable[..., Any], args: tuple[Any, ...], keywords
 def name_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Each argument under its parameter's name, of a module its forward's; numbered without signature."""
+    """Iterate over the arguments with their parameters' names (a module's: those of forward), or numbered names."""
     target = function.forward if isinstance(function, Module) else function
     try:
         bound = inspect.signature(target).bind(*args, **keywords)
@@ -257,7 +257,7 @@ def name_arguments(
 
 
 def name_argument_tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors inside one argument."""
+    """Iterate over the tensors inside one argument, with their names."""
     if isinstance(value, torch.Tensor):
         yield name, value
     elif isinstance(value, (tuple, list)):
@@ -269,7 +269,7 @@ def name_argument_tensors(name: str, value: Any) -> Iterator[tuple[str, torch.Te
 
 
 def parameter_at(function: Any, place: int) -> str | None:
-    """What a function calls its argument at a place."""
+    """Return the name of a function's parameter at a position, or None."""
     try:
         names = [*inspect.signature(function).parameters]
     except (TypeError, ValueError):
@@ -278,7 +278,7 @@ def parameter_at(function: Any, place: int) -> str | None:
 
 
 def note_module_arguments(tensors: Sequence[Any], nodes: Mapping[int, Node], calls: Sequence[ModuleCall]) -> None:
-    """Note of which of these calls of modules each of the ``tensors`` is an argument."""
+    """Store in each tensor's node the module calls of which it is an argument."""
     for tensor in tensors if calls else ():
         node = nodes[id(tensor)]
         if not node.passed:
@@ -286,7 +286,7 @@ def note_module_arguments(tensors: Sequence[Any], nodes: Mapping[int, Node], cal
 
 
 def name_module_arguments(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
-    """``fc2.input`` for what is given to a module: its own name for it; of data that alone, or a function's."""
+    """Return names ``fc2.input`` of module arguments; data gets the parameter's name alone, also of a function."""
     found: dict[int, str] = {}
     for node in order:
         function = None if node.call is None else node.call.function
@@ -305,11 +305,11 @@ def name_module_arguments(order: Sequence[Node], in_sight: Mapping[int, str]) ->
 
 
 COPY = "out = x"
-"""The equation of what only copies."""
+"""The equation of a copy."""
 
 
 def name_cloned_buffers(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
-    """Names of data that is a copy of a tensor in sight and still equal to it: a buffer that a layer cloned."""
+    """Return names of data that is an equal copy of a tensor in scope, such as a buffer that a layer cloned."""
     found: dict[int, str] = {}
     for node in order:
         source = node.made_of() if node.kind == "data" else None

@@ -1,6 +1,6 @@
-"""Which line of the user's is running, and what its author calls things.
+"""The user's line that is running, and the names that it assigns.
 
-Frames inside torch and symgrad are passed over: the line that matters is the one the user wrote.
+Frames inside torch and symgrad are skipped, so that the line is one that the user wrote.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HERE = str(Path(__file__).resolve().parents[1])
 PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 Recording = TypeVar("Recording", bound=Callable[..., Any])
 COMPILED_PREFIX = "_orig_mod."
-"""What torch.compile puts before the names of a module's own."""
+"""The prefix that torch.compile adds to the names of a module's parameters."""
 
 
 @lru_cache(maxsize=4096)
@@ -44,29 +44,29 @@ def _torch_home() -> str:
 
 
 def is_internal_frame(frame: FrameType) -> bool:
-    """Whether a frame is not the user's: torch's or symgrad's, or one that only bears the name of another."""
+    """Whether a frame is not the user's: torch's, symgrad's, or one that only imitates another's file and line."""
     return frame.f_code.co_name == MARK or is_internal_file(frame.f_code.co_filename)
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame of the user's code."""
+    """Return the innermost frame of the user's code."""
     return next((frame for frame, _ in walk_stack(sys._getframe(1)) if not is_internal_frame(frame)), None)
 
 
 def current_position() -> SourceLine:
-    """The file and the number of the user's line that is running, without the rest of `user_line`."""
+    """Return the file and number of the user's running line, without the rest of `user_line`."""
     frame = user_frame()
     return cached_source_line("?", 0) if frame is None else cached_source_line(frame.f_code.co_filename, frame.f_lineno)
 
 
 @lru_cache(maxsize=4096)
 def cached_source_line(file: str, line: int) -> SourceLine:
-    """A line, the same one each time."""
+    """Return a cached `SourceLine`."""
     return SourceLine(file, line, "")
 
 
 def user_line(turn: int = 0, before: Sequence[ModuleCall] = ()) -> SourceLine:
-    """The user's line that is running; calls of modules ``before`` that still run are the same ones."""
+    """Return the user's running line; module calls in ``before`` that still run are reused."""
     users, places, calls = places_around(sys._getframe(1))
     users = users or places_around(user_frame())[0]  # around the beginning
     if not users:
@@ -80,7 +80,7 @@ def user_line(turn: int = 0, before: Sequence[ModuleCall] = ()) -> SourceLine:
 def locate_in_torch(
     turn: int, path: tuple[tuple[str, Span], ...], places: Sequence[tuple[str, Span]] | None = None
 ) -> SourceLine | None:
-    """Torch's own line that is running, below the user's ``path``; None where the user's calls what is recorded."""
+    """Return torch's running line below the user's ``path``; None if the user's line makes the recorded call."""
     around = places_around(sys._getframe(1))[1] if places is None else places
     if not around:
         return None
@@ -89,16 +89,16 @@ def locate_in_torch(
 
 
 USERS, MODULES, TELLS, STARTS_RECORDING, OTHERS = range(5)
-"""Whose a code is: the user's, what calls a module, torch's with names that say something, what begins to record."""
+"""Kinds of code: the user's, a module call, torch's with meaningful names, the start of a recording, others."""
 PLACED: dict[tuple[int, int], tuple[CodeType, int, tuple[str, Span]]] = {}
-"""By the identity of a code, since to hash one reads all of it, and an instruction: whose it is, and its place."""
+"""The kind and source range of an instruction, by the id of its code object, since hashing one reads all of it."""
 MOST_PLACES = 4096
 TELLING = re.compile(r"/torch/(nn/(?!modules/module.py)|_decomp/|distributions/|functional.py)")
-"""Files of torch's whose variables have names that say something."""
+"""Files of torch whose variables have meaningful names."""
 
 
 def places_around(frame: FrameType | None) -> tuple[list[tuple[str, Span]], list[tuple[str, Span]], list[FrameType]]:
-    """Up to where recording began: the user's places, those in torch's own code below them, and calls of modules."""
+    """Return the user's source ranges, torch's below them, and frames of module calls, up to the recording start."""
     users, places, calls = list[tuple[str, Span]](), list[tuple[str, Span]](), list[FrameType]()
     while frame is not None:
         code, at = frame.f_code, frame.f_lasti
@@ -119,7 +119,7 @@ def places_around(frame: FrameType | None) -> tuple[list[tuple[str, Span]], list
 
 
 def place_instruction(code: CodeType, at: int) -> tuple[CodeType, int, tuple[str, Span]]:
-    """Find out what `PLACED` has of an instruction."""
+    """Return the item of `PLACED` for an instruction."""
     found = PLACED.get((id(code), at))
     if found is None or found[0] is not code:
         if len(PLACED) >= MOST_PLACES:
@@ -129,7 +129,7 @@ def place_instruction(code: CodeType, at: int) -> tuple[CodeType, int, tuple[str
 
 
 def owner_of(code: CodeType) -> int:
-    """Whose a code is."""
+    """Return the kind of a code object."""
     import torch
 
     if code is torch.nn.Module.__call__.__code__:  # its variables are the module and what it is given
@@ -142,7 +142,7 @@ def owner_of(code: CodeType) -> int:
 
 
 def running_modules(frames: Sequence[FrameType], before: Sequence[ModuleCall]) -> tuple[ModuleCall, ...]:
-    """The calls of modules in these frames, the inner ones first; those ``before`` that still run are the same."""
+    """Return the module calls in these frames, inner ones first; those in ``before`` that still run are reused."""
     known, found = {call.key: call for call in before}, []
     for frame in frames:
         given, around = frame.f_locals, frame.f_back
@@ -158,13 +158,13 @@ def running_modules(frames: Sequence[FrameType], before: Sequence[ModuleCall]) -
 
 
 def instruction_range(code: CodeType, at: int) -> Span:
-    """Where an instruction begins and ends, in bytes as `ast` counts; columns are −1 where Python keeps none."""
+    """Return the source range of an instruction, in bytes as in `ast`; unknown columns are −1."""
     first, last, begin, end = next(islice(code.co_positions(), at // 2, None), (None, None, None, None))
     return (first or -1, -1 if begin is None else begin), (last or first or -1, -1 if end is None else end)
 
 
 def locate_error(error: BaseException) -> tuple[SourceLine, str] | None:
-    """The user's line in which an error was raised, and in which function; a library's where no line is the user's."""
+    """Return the user's line in which an error was raised, and its function; a library's if no line is the user's."""
     users = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__) if not is_internal_frame(frame)]
     if not users:
         return None
@@ -173,17 +173,17 @@ def locate_error(error: BaseException) -> tuple[SourceLine, str] | None:
 
 
 STARTS: set[int] = set()
-"""What begins to record and then runs the user's program: its code, by identity."""
+"""The ids of the code of functions that start a recording and run the user's program."""
 
 
 def mark_recording_start(function: Recording) -> Recording:
-    """Mark what begins to record: who called it is the same for everything that is recorded in it."""
+    """Mark a function that starts a recording: frames above it are not the program's."""
     STARTS.add(id(function.__code__))
     return function
 
 
 def frames_of_watched_script(start: FrameType | None) -> Iterator[FrameType]:
-    """`frames` up to where the outermost recording began: what calls a capture in a watched script is the script's."""
+    """Iterate over the user's frames up to the start of the outermost recording."""
     around: list[FrameType] = []
     last: int | None = None
     for frame, _ in () if start is None else walk_stack(start):
@@ -195,21 +195,21 @@ def frames_of_watched_script(start: FrameType | None) -> Iterator[FrameType]:
 
 
 INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-"""Parts of a statement that run by themselves, later or several times."""
+"""Parts of a statement with code of their own, which runs later or several times."""
 HOLDING = (ast.List, ast.Tuple, ast.Set, ast.Dict)
-"""What holds several values: none of them has its name."""
+"""Containers of several values, of which none has the container's name."""
 PARTS, BODIES = (ast.stmt, ast.excepthandler, ast.match_case), (
     ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)  # fmt: skip
-"""What statements stand in, and those whose body may be a loop's or a function's."""
+"""Nodes that contain statements, and loops and definitions."""
 CLASS, OF_TENSORS = re.compile(r"[A-Z][a-z][^\W_]*"), re.compile(r"\w*(Tensor|Variable|Parameter|Buffer)")
-"""What classes are called, and those of which an instance is a tensor."""
+"""Match names of classes, and those whose instances are tensors."""
 
 
 @dataclass(frozen=True)
 class AssignedNames:
-    """A statement that assigns to plain ``names``, one for each result; of a ``loop`` its head, what it runs over.
+    """A statement that assigns to plain ``names``, one for each result; of a ``loop`` the range of its head.
 
-    ``within`` are the lambdas and comprehensions in it: what runs in them is not what is assigned.
+    ``within`` are the lambdas and comprehensions in it, whose values are not assigned.
     """
 
     begin: tuple[int, int]
@@ -220,7 +220,7 @@ class AssignedNames:
 
 
 def find_assignment(file: str, line: int, column: int) -> AssignedNames | None:
-    """The statement at this place, if it assigns; None also where the line has several and the column is not known."""
+    """Return the assignment at this position; None if there is none, or several and the column is unknown."""
     found, here = assignments_on_line(file, line), (line, column)
     if column < 0:
         return found[0] if len(found) == 1 and not found[0].within else None
@@ -230,7 +230,7 @@ def find_assignment(file: str, line: int, column: int) -> AssignedNames | None:
 
 @lru_cache(maxsize=8)
 def parse_file(file: str) -> tuple[ast.Module, str]:
-    """The tree of a file, without anything in it where that is no Python, and its text."""
+    """Return the tree and text of a file; the tree is empty if the file is not Python."""
     text = "".join(linecache.getlines(file))
     try:
         return ast.parse(text), text
@@ -239,7 +239,7 @@ def parse_file(file: str) -> tuple[ast.Module, str]:
 
 
 def statements_around(node: ast.AST, first: int, last: int) -> Iterator[ast.stmt]:
-    """The statements in ``node`` that reach over the lines, from the outermost to the innermost."""
+    """Iterate over the statements in ``node`` that contain the lines, outermost first."""
     for part in ast.iter_child_nodes(node):
         if isinstance(part, ast.stmt):
             if not (part.lineno <= first and last <= (part.end_lineno or 0)):
@@ -251,13 +251,13 @@ def statements_around(node: ast.AST, first: int, last: int) -> Iterator[ast.stmt
 
 @lru_cache(maxsize=2048)
 def assignments_on_line(file: str, line: int) -> tuple[AssignedNames, ...]:
-    """What is assigned by the statements that reach over a line."""
+    """Return the assignments that contain a line."""
     found = (part for node in statements_around(parse_file(file)[0], line, line) for part in names_assigned_by(node))
     return tuple(part for part in found if part.begin[0] <= line <= part.end[0])
 
 
 def names_assigned_by(node: ast.stmt) -> Iterator[AssignedNames]:
-    """What a statement assigns to plain names, each value of ``i, f = sigmoid(i), sigmoid(f)`` for itself."""
+    """Iterate over a statement's assignments to plain names; ``i, f = sigmoid(i), sigmoid(f)`` gives two."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(
         node, (ast.AugAssign, ast.AnnAssign, ast.For)) else []  # fmt: skip
     if all(isinstance(target, ast.Name) for target in targets):
@@ -279,7 +279,7 @@ def names_assigned_by(node: ast.stmt) -> Iterator[AssignedNames]:
 
 
 def is_object_construction(value: ast.expr | None) -> bool:
-    """Whether an instance of a class is made that is no tensor: ``Normal(mean, std)``."""
+    """Whether an expression creates an instance of a class that is no tensor: ``Normal(mean, std)``."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, (ast.Name, ast.Attribute)):
         return False
     name = value.func.id if isinstance(value.func, ast.Name) else value.func.attr
@@ -287,13 +287,13 @@ def is_object_construction(value: ast.expr | None) -> bool:
 
 
 def source_range(node: ast.stmt | ast.expr) -> Span:
-    """Where a part of a tree stands in its text."""
+    """Return the source range of a node."""
     return (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
 
 
 @lru_cache(maxsize=512)
 def find_enclosing_loop(file: str, first: int, last: int) -> str | None:
-    """``for x in xs``: the head of the innermost loop in whose body all the lines lie, in one function; or None."""
+    """Return the head ``for x in xs`` of the innermost loop around the lines in one function, or None."""
     tree, text = parse_file(file)
     inner: ast.stmt | None = None
     for node in statements_around(tree, first, last):
@@ -305,7 +305,7 @@ def find_enclosing_loop(file: str, first: int, last: int) -> str | None:
 
 
 def source_segment(node: ast.expr, text: str) -> str:
-    r"""A part of a text on one line: 1e-9 as its author has it, where Python would put 1e-09.
+    r"""Return the source text of an expression on one line, with 1e-9 as written, where Python would write 1e-09.
 
     >>> source_segment(ast.parse("f(1e-9 *\n  x)", mode="eval").body, "f(1e-9 *\n  x)")
     'f(1e-9 * x)'
@@ -314,7 +314,7 @@ def source_segment(node: ast.expr, text: str) -> str:
 
 
 def called_by_symgrad() -> bool:
-    """Whether symgrad computes this for the script, which called ``explain`` or ``check_backward``."""
+    """Whether this runs inside symgrad's ``explain`` or ``check_backward``, called by the script."""
     frame: FrameType | None = sys._getframe(1)
     met = False
     while frame is not None:
@@ -328,7 +328,7 @@ def called_by_symgrad() -> bool:
 
 
 def find_torch_variables(*names: str) -> tuple[Any, ...] | None:
-    """What these variables hold in the nearest function of torch's that runs and has them all."""
+    """Return the values of these variables in the nearest running function of torch that has them all."""
     for frame, _ in walk_stack(sys._getframe(1)):
         if is_internal_file(frame.f_code.co_filename) and set(names) <= frame.f_locals.keys():
             return tuple(frame.f_locals[name] for name in names)
@@ -336,7 +336,7 @@ def find_torch_variables(*names: str) -> tuple[Any, ...] | None:
 
 
 def called_by_torch() -> bool:
-    """Whether torch itself, and not the user's line, is what runs: an optimiser that reads ``.grad``."""
+    """Whether torch's code and not the user's is the caller, such as an optimizer that reads ``.grad``."""
     codes = (frame.f_code for frame, _ in walk_stack(sys._getframe(1)))
     outside = next((code for code in codes if not (code.co_filename.startswith(HERE) or code.co_name == MARK)), None)
     return outside is None or is_internal_file(outside.co_filename)

@@ -1,9 +1,9 @@
-"""Results of torch's own differentiation that have a past: gradients, and what `torch.func`'s transforms give.
+"""The history of gradients that can be differentiated again, and of results of `torch.func`'s transforms.
 
-Comes in: a call of ``torch.autograd.grad`` or ``backward`` with ``create_graph=True`` while a `Recorder` is on, or the
-ATen operations below one outermost transformed function, on whole tensors, batches and all. Goes out: each tensor that
-came of it is a `Node`, so that what is computed from it has a past. What is noted under a transform is held against
-torch's own graph afterwards; where that is another, the result has no past, and says so.
+Comes in: a call of ``torch.autograd.grad`` or ``backward`` with ``create_graph=True`` while a `Recorder` is active, or
+the ATen operations below one outermost transformed function, on whole tensors with their batches. Goes out: a `Node`
+for each resulting tensor. Nodes recorded under a transform are compared with torch's own graph afterwards; if they
+differ, the result has no history and a note.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from symgrad.tracing.record.trace import (
 )
 
 CALLS = {"torch.autograd.grad": "grad", "torch.autograd.backward": "backward"}
-"""The calls that every way to run a graph backwards comes down to, and what they are called here."""
+"""The calls that every way to run a backward ends in, and their kinds."""
 
 CONSTANT = "differentiation: this gradient is a constant, and has no derivative of its own"
 HISTORYLESS = (
@@ -45,10 +45,10 @@ HISTORYLESS = (
 
 @dataclass(eq=False)
 class RecordedGradient:
-    """Σ weights·outputs differentiated by ``inputs``, which are nodes; a weight of None is the number 1.
+    """The gradient of Σ weights·outputs with respect to ``inputs``, which are nodes; a weight None is the number 1.
 
-    ``before`` are the nodes of what stood in ``.grad``, to which a backward added; ``results`` the nodes that it gave.
-    ``along`` says that it is a Ju, which is a gradient of Σ (w·J)·u.
+    ``before`` are the nodes of earlier values in ``.grad``, to which a backward adds; ``results`` its resulting nodes.
+    ``along`` marks a Ju, which is a gradient of Σ (w·J)·u.
     """
 
     outputs: tuple[Node, ...]
@@ -60,18 +60,18 @@ class RecordedGradient:
 
     @property
     def parents(self) -> tuple[Node, ...]:
-        """What it was computed from."""
+        """The nodes it was computed from."""
         return tuple(node for node in (*self.outputs, *self.weights, *self.inputs, *self.before) if node is not None)
 
 
 PendingGradient = tuple[str, RecordedGradient, Sequence[Any]]
-"""One call before it ran: its kind, the gradient that it will give, and the tensors that it is by."""
+"""A call before it runs: its kind, its gradient, and the tensors to differentiate with respect to."""
 
 
 def expect_gradient(
     recorder: Any, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any
 ) -> PendingGradient | None:
-    """What a call will give, if that can be differentiated again."""
+    """Return the gradient that a call will compute, if it can be differentiated again, else None."""
     kind = CALLS[spelling]
     given = BackwardArgs.of(kind, function, args, keywords)
     if not given.again or given.batched or has_no_numbers([*given.outputs, *(given.asked or ())]):
@@ -90,13 +90,13 @@ def expect_gradient(
 
 
 def read_grad(tensors: Sequence[Any]) -> list[Any]:
-    """What stands in ``.grad``, of a tensor that is no leaf, too."""
+    """Return the values of ``.grad``, also of tensors that are no leaves."""
     with suppress_warnings():
         return [tensor.grad for tensor in tensors]
 
 
 def note_hook(recorder: Any, tensor: Any) -> None:
-    """A hook was put on the present value of ``tensor``; it is not held, since it may hold the tensor itself."""
+    """Record a hook on the present value of ``tensor``, by a weak reference, since a hook may refer to the tensor."""
     if has_no_numbers([tensor]):
         return
     node = recorder.node_of(tensor)
@@ -106,7 +106,7 @@ def note_hook(recorder: Any, tensor: Any) -> None:
 
 
 def note_results(recorder: Any, asked: PendingGradient, result: Any) -> None:
-    """Give what a call gave its nodes: what was returned, or what stands in ``.grad`` now."""
+    """Create the nodes of a call's results: the returned tensors, or the new ``.grad``."""
     (kind, gradient, tensors), where = asked, frames.user_line(recorder.calls)
     recorder.calls += 1
     found = result.values() if isinstance(result, dict) else result
@@ -121,7 +121,7 @@ def note_results(recorder: Any, asked: PendingGradient, result: Any) -> None:
 
 
 def record_lost_history(recorder: Any, gradient: RecordedGradient, tensor: Any, where: SourceLine) -> None:
-    """A gradient without a history, though one was asked for: a constant, or a backward of the user's own lost it."""
+    """Record why a gradient has no history despite ``create_graph``: it is constant, or a user's backward lost it."""
     given = [node.owner() for node in gradient.weights if node is not None]
     leaves = find_upstream_leaves(list(gradient.outputs))
     if any(tensor is own for own in given) or not leaves:
@@ -134,7 +134,7 @@ def record_lost_history(recorder: Any, gradient: RecordedGradient, tensor: Any, 
 
 
 class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
-    """The operations of one call of a transformed function, called ``title``, in the order in which they ran."""
+    """Records the operations of one call of a transformed function, named ``title``, in the order of execution."""
 
     def __init__(self, recorder: Any, title: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
@@ -151,7 +151,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
         return result
 
     def before(self, func: Any, args: Any, keywords: Any) -> tuple[Any, Any]:
-        """The nodes of what a call is given; what it will write is copied."""
+        """Return the call's arguments as nodes, and the random state; values that it will write are copied."""
         given = map_nested((tuple(args), dict(keywords)), lambda v: self.node(v) if isinstance(v, torch.Tensor) else v)
         if func._schema.is_mutable:
             written = {storage_of(t) for t in tensors_in(args[:1])}
@@ -161,7 +161,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
         return given, torch.get_rng_state() if describe_function(func).random else None
 
     def after(self, func: Any, given: Any, result: Any) -> None:
-        """The nodes of what it made."""
+        """Create the nodes of its results."""
         (arguments, keywords), random = given
         word = func._schema.name.removeprefix("aten::")
         writes = func._schema.is_mutable
@@ -186,7 +186,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
             self.known[id(tensor)] = tensor, found  # held, so that nobody else gets its identity
 
     def come_back(self, tensor: Any, node: Node, read: tuple[Node, ...]) -> Node:
-        """``node``, or what it is a view of, if that lies the same: a batch that was moved and put back."""
+        """Return ``node``, or its base if that has the same layout, as after a batch axis was moved and moved back."""
         own = memory_layout(tensor)
         self.lies[id(node)] = node, own, read
         while len(read) == 1:
@@ -201,7 +201,7 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
         return node
 
     def forget(self, written: set[Any], follows: bool) -> None:
-        """What shares memory with something that was written is other data now, or holds nobody knows what."""
+        """Replace the nodes of tensors that share written storage: by new data, or by unknown values."""
         for tensor, node in list(self.known.values()):
             if storage_of(tensor) in written and (follows or node.carries):
                 self.known[id(tensor)] = tensor, self.unseen(tensor, "writes in place through another name")
@@ -209,17 +209,17 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
                 self.known[id(tensor)] = tensor, Node("data", tensor, 0, node.where, owner=WeakTensor(tensor))
 
     def unseen(self, tensor: Any, why: str) -> Node:
-        """A value without a past, and why."""
+        """Create a node without a history, with the reason."""
         node = Node("unknown", tensor, 0, frames.user_line(self.recorder.calls), owner=WeakTensor(tensor))
         node.notes.append(f"a value comes from {self.title}, which {why}")
         return node
 
     def node(self, tensor: Any) -> Node:
-        """What stands for a tensor: one that nothing here made is the script's."""
+        """Return the node of a tensor: one recorded here, or the script's."""
         return self.known[id(tensor)][1] if id(tensor) in self.known else self.recorder.node_of(tensor)
 
     def settle(self, result: Any) -> None:
-        """The call is over: what it gave is the recorder's from here on, if torch's graph is as it was noted."""
+        """Register the results with the recorder after the call, if torch's graph agrees with the recorded one."""
         for tensor, node in self.known.values():
             if node.version is not None:
                 node.held, node.version = tensor.detach(), version(tensor)
@@ -233,12 +233,12 @@ class BatchedRecording(UncompiledMode):  # type: ignore[no-untyped-call]  # torc
 
 
 def memory_layout(tensor: Any) -> tuple[Any, ...]:
-    """How a tensor lies in its memory."""
+    """Return a tensor's storage, offset, shape and strides."""
     return storage_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()
 
 
 def matches_torch_graph(tensor: Any, node: Node) -> bool:
-    """Whether torch's graph leads from a tensor to as many others as its call read with a gradient."""
+    """Whether torch's graph node of a tensor has as many inputs as its call has operands with a gradient."""
     assert node.call is not None
     ways = () if tensor.grad_fn is None else tensor.grad_fn.next_functions
     return sum(function is not None for function, _ in ways) == sum(n.carries for n in node.call.nodes)

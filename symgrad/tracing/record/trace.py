@@ -1,8 +1,8 @@
-"""What was seen while a PyTorch program ran: values that know the call they came from.
+"""The recorded graph of a PyTorch program: values, and the calls that created them.
 
-A `Node` is one value of one tensor: a tensor written in place is a new node from there on. Nodes point at the
-calls that made them and calls at the nodes they read, so that whatever nobody can reach any more is freed, as in
-autograd's own graph. Only what carries a gradient keeps its history; everything else is data of this run.
+A `Node` is one value of one tensor: a tensor written in place gets a new node. Nodes refer to the calls that created
+them and calls to the nodes they read, so that unreachable ones are freed, as in autograd's own graph. Only values with
+a gradient keep their history; everything else is data of this run.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ UNSEEN = (
     "a tensor was modified through NumPy, which shares its memory: autograd does not detect that, and uses the new "
     "values"
 )
-"""What is said of a write that no version counter counts."""
+"""The message about a write that no version counter counts."""
 BEHIND = "a saved tensor was modified through .data, which autograd does not detect: its backward uses the new values"
-"""What is said of a write that another counter counts."""
+"""The message about a write that only another version counter counts."""
 UNRECORDED = (
     "a gradient comes from something that was not recorded: torch.compile, torch.jit, torch.func, a second backward, "
     "another thread, a tensor class with a __torch_dispatch__, or a value made before recording began"
 )
-"""What is said of a tensor that nobody saw being made."""
+"""The message about a tensor whose creation was not recorded."""
 COMPILED, ASIDE, UNCOMPILED = "CompiledFunctionBackward", "while recording was off", "TORCH_COMPILE_DISABLE=1"
-"""The node that torch.compile puts into the graph, and what in front of a command leaves the compiler out."""
+"""The graph node of torch.compile, the label of other unrecorded nodes, and the variable that disables the compiler."""
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
-"""The precision of either part."""
+"""The dtypes of the real and imaginary parts."""
 NOBODY: Callable[[], Any] = type(None)
-"""Answers None, as a reference does whose tensor is gone."""
+"""Returns None, as a weak reference to a deleted tensor does."""
 Span = tuple[tuple[int, int], tuple[int, int]]
-"""Line and column where a part of a text begins, and where it ends."""
+"""Line and column of the begin and of the end of a piece of source text."""
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the user's: file, number, text; ``turn`` tells executions apart.
+    """A line of the user's code: file, number, text; ``turn`` numbers its executions.
 
-    ``column`` and ``stop`` are where in the line the expression begins and ends, in bytes; −1 where not known.
-    ``path`` is where exactly: file, begin and end of the expression, then those of the user's calls around it.
-    ``within`` is the line of torch's own code; ``modules`` are the calls of modules around it, the inner ones first.
+    ``column`` and ``stop`` are the begin and end of the expression in the line, in bytes; −1 if unknown. ``path`` has
+    the file and range of the expression, then those of the user's calls around it. ``within`` is the line of torch's
+    own code; ``modules`` are the module calls around it, inner ones first.
     """
 
     file: str
@@ -68,7 +68,7 @@ class SourceLine:
 
     @property
     def in_library(self) -> bool:
-        """Whether it is an installed package's, whose names are none of the user's."""
+        """Whether the line belongs to an installed package, whose names are not the user's."""
         return "site-packages" in self.file or "dist-packages" in self.file
 
     def seen_from(self, file: str) -> str:
@@ -78,9 +78,9 @@ class SourceLine:
 
 @dataclass(frozen=True, eq=False)
 class ModuleCall:
-    """A call of ``module``, told from others by ``key``; ``passed`` are its tensors' places, by identity while it runs.
+    """A call of ``module``, identified by ``key``; ``passed`` maps the ids of its tensors to their arguments.
 
-    ``site`` is where the user calls it; None where torch does.
+    ``site`` is the user's source range of the call; None if torch calls the module.
     """
 
     module: weakref.ref[Any]
@@ -91,7 +91,7 @@ class ModuleCall:
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """Where a path to some leaves ends: ``how`` in words, the leaves behind it, and whether somebody asked for it."""
+    """The end of a path to leaves: ``how`` in words, the leaves before it, and whether it was intended (``meant``)."""
 
     how: str
     where: SourceLine
@@ -101,10 +101,10 @@ class GraphBreak:
 
 @dataclass(eq=False)
 class TorchCall:
-    """One call of a torch function: its arguments with nodes for tensors, where it stands, its random state.
+    """One call of a torch function: its arguments with nodes for tensors, its source line, its random state.
 
-    A call of a user's own function has its node of torch's graph in ``graph``, the places of its tensors among its
-    results in ``slots``, what was seen of its backward in ``observation``, and what ran in its forward in ``forward``.
+    For a user's own function, ``graph`` is its node of torch's graph, ``slots`` the positions of tensors among its
+    results, ``observation`` the record of its backward, and ``forward`` the nodes of its results inside its forward.
     """
 
     function: Callable[..., Any]
@@ -124,7 +124,7 @@ class TorchCall:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes it read, in order: looked for once, since they are asked for some twenty times."""
+        """The nodes it read, in order; cached, since they are used some twenty times."""
         return tuple(instances_in((self.arguments, self.keywords), Node))
 
     @cached_property
@@ -135,22 +135,22 @@ class TorchCall:
 
 @dataclass(eq=False)
 class Node:
-    """One value of one tensor, which ``owner`` gives as long as it lives.
+    """One value of one tensor; ``owner`` returns the tensor while it is alive.
 
-    ``kind`` is ``leaf`` (a gradient can be stored here), ``call`` (``call`` made it, as its result ``index``),
-    ``overwrite`` (the first of ``parents`` with entries of the second put in, where ``places`` says), ``shift``
-    (the first of ``parents`` with another value, behind autograd's back), ``gradient`` (what ``gradient``, a backward
-    with ``create_graph``, gave by its input ``index``), ``data`` (no gradient), or ``unknown`` (a gradient comes from
-    something that was not seen). ``destroyed`` says which line overwrote the value, or wrote ``beside`` it into shared
-    memory, ``freed`` which backward let go of what was kept for the pullback; ``behind`` which line wrote the value
-    through ``.data``, which its own counter does not count, and ``exchanged`` which gave the tensor other memory, where
-    who read it finds that, and its own maker the old. ``detached`` is what data was detached from, where that was
-    computed in a few steps, and ``past`` how it was made of such data, or in a user's own forward pass; ``inner`` that
-    such a pass made it of tensors. ``parts`` are the numbers of the indices that read data, and ``made_by`` is what was
-    called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that data was
-    made of; ``passed`` are the calls of modules that it is an argument of, and its place there; ``view`` what data is a
-    view of, and how. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines
-    that put them there, and ``passage`` what was seen to go through them; ``leaves`` are those upstream, once asked.
+    ``kind`` is ``leaf`` (a gradient can be stored here), ``call`` (result ``index`` of ``call``), ``overwrite`` (the
+    first of ``parents`` with entries of the second at ``places``), ``shift`` (the first of ``parents`` with a value
+    that autograd did not see), ``gradient`` (the result for input ``index`` of ``gradient``, a backward with
+    ``create_graph``), ``data`` (no gradient), or ``unknown`` (its gradient comes from something that was not recorded).
+
+    Lines that changed it: ``destroyed`` overwrote the value, or (``beside``) other entries of its memory; ``freed`` is
+    the backward that freed its saved tensors; ``behind`` wrote it through ``.data``, which its version counter does not
+    count; ``exchanged`` gave the tensor other memory, which later readers see and its own call does not. Origins of
+    data: ``detached`` is the node it was detached from, if that took few steps; ``past`` is its history from detached
+    data or in a user's own forward (``inner``: computed there from tensors); ``parts`` are the indices that read it;
+    ``made_by`` is the function that created it, or torch's graph node if unrecorded; ``made_of`` is its only source;
+    ``view`` its base and the view's text. ``passed`` are the module calls that take it, with its argument there;
+    ``hooks`` and ``hooked`` its tensor hooks and their lines, ``passage`` the record of them; ``leaves`` a cache of
+    its upstream leaves.
     """
 
     kind: str
@@ -187,12 +187,12 @@ class Node:
 
     @property
     def carries(self) -> bool:
-        """Whether a gradient flows through it, or would if torch tracked what a forward of the user's own does."""
+        """Whether a gradient flows through it, or would if torch tracked the inside of a user's own forward."""
         return self.kind != "data" or self.inner
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape that torch has; of a complex tensor without the axis of its pairs."""
+        """The shape in torch; a complex tensor's has no axis of pairs."""
         return tuple(self.held.shape)
 
     @property
@@ -202,23 +202,23 @@ class Node:
 
     @property
     def altered(self) -> bool:
-        """Whether the value was written through NumPy, which shares the memory and tells torch nothing."""
+        """Whether the value was written through NumPy, which shares the memory without a version counter."""
         return self.lent is not None and not holds_same_numbers(self.held, self.lent)
 
     def lend(self) -> None:
-        """Note the value, since something outside torch can write into it from now on."""
+        """Copy the value, since code outside torch can write into it from now on."""
         if self.lent is None:
             self.lent = self.held.clone()
 
     def keep(self) -> None:
-        """Copy the value now, since the storage is about to be written."""
+        """Copy the value before its storage is written."""
         if self.version is not None and not self.changed:
             self.held, self.version = self.held.clone(), None
             if self.past is not None:
                 self.past.held, self.past.version = self.held, None
 
     def tensor(self) -> Any:
-        """The value as torch holds it; raises `UnsupportedError` when it was overwritten unseen."""
+        """Return the value as a tensor; raise `UnsupportedError` if it was overwritten by an unrecorded write."""
         if self.changed:
             raise UnsupportedError(
                 "a value was overwritten by something that was not recorded",
@@ -233,34 +233,34 @@ class Node:
         return self.held
 
     def value(self) -> Array:
-        """The value as an array: floats in their own precision, half precision in single."""
+        """Return the value as an array in its own precision; half precision becomes float32."""
         return as_numbers(self.tensor())
 
     @property
     def maker(self) -> TorchCall:
-        """The call that made it; only for what a call made."""
+        """The call that created it; only for kinds with a call."""
         assert self.call is not None
         return self.call
 
     @property
     def siblings(self) -> int:
-        """How many results what made it gave."""
+        """The number of results of its call or backward."""
         if self.gradient is not None:
             return len(self.gradient.inputs)
         return self.call.results if self.call is not None else 1
 
     def sources(self) -> tuple[Node, ...]:
-        """What it was computed from."""
+        """Return the nodes it was computed from."""
         return self.call.nodes if self.call is not None else self.parents
 
 
 def holds_same_numbers(first: Any, second: Any) -> bool:
-    """Whether two tensors hold the same numbers; NaN equals NaN."""
+    """Whether two tensors have equal values; NaN equals NaN."""
     return bool(((first == second) | ((first != first) & (second != second))).all())
 
 
 def as_numbers(tensor: Any) -> Array:
-    """A tensor's numbers, not copied where NumPy can share them; complex ones as pairs (re, im) on one more axis."""
+    """Return a tensor's values as an array, without a copy if possible; complex ones as pairs on a last axis."""
     if tensor.is_meta:
         raise UnsupportedError("a tensor on the device meta has a shape and no numbers", hints=("another device",))
     found = tensor.detach().cpu()
@@ -275,20 +275,20 @@ def as_numbers(tensor: Any) -> Array:
 
 
 def real_precision(dtype: Any) -> str:
-    """``float32``; of a complex type that of its parts."""
+    """Return the name of a dtype, ``float32``; for a complex one that of its parts."""
     name = str(dtype).removeprefix("torch.")
     return COMPLEX.get(name, name)
 
 
 def instances_in(value: Any, kind: type[Part]) -> Iterator[Part]:
-    """Everything of one kind in nested containers, in order."""
+    """Iterate over all instances of one type in nested containers, in order."""
     found: list[Part] = []
     collect_parts(value, kind, found)
     return iter(found)
 
 
 def collect_parts(value: Any, kind: type[Part], found: list[Part]) -> None:
-    """Add everything of one kind in nested containers."""
+    """Append all instances of one type in nested containers to ``found``."""
     if isinstance(value, kind):
         found.append(value)
     elif isinstance(value, (tuple, list)):
@@ -302,7 +302,7 @@ def collect_parts(value: Any, kind: type[Part], found: list[Part]) -> None:
 
 
 def map_nested(value: Any, change: Callable[[Any], Any]) -> Any:
-    """``value`` with ``change`` applied to everything that is not a container."""
+    """Apply ``change`` to everything in ``value`` that is not a container."""
     if isinstance(value, (tuple, list)):
         parts = [map_nested(part, change) for part in value]
         return tuple(parts) if isinstance(value, tuple) else parts
@@ -316,10 +316,7 @@ def map_nested(value: Any, change: Callable[[Any], Any]) -> Any:
 def upstream_nodes(
     starts: Sequence[Node], stops: Collection[int] = (), ends: Callable[[Node], bool] = lambda node: False
 ) -> list[Node]:
-    """Every node that carries a gradient into ``starts``, sources first; nothing beyond the identities ``stops``.
-
-    Nor is there beyond what ``ends`` it.
-    """
+    """Return the nodes upstream of ``starts``, sources first; none above ids in ``stops`` or where ``ends`` holds."""
     order: list[Node] = []
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(starts)]
@@ -338,13 +335,13 @@ def upstream_nodes(
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """Every tensor in nested containers, in order."""
+    """Iterate over all tensors in nested containers, in order."""
     return instances_in(value, tensor_class())
 
 
 @cache
 def tensor_class() -> type[Any]:
-    """What torch's tensors are instances of."""
+    """Return the class torch.Tensor; torch is imported at the first call."""
     import torch
 
     return torch.Tensor

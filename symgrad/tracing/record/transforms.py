@@ -1,8 +1,8 @@
-"""What a function does of which derivatives are asked, as nodes; in a transform tensors are wrappers of numbers.
+"""The record of a function under a torch.func transform, whose tensors are wrappers.
 
-Comes in: the calls that run while a function is transformed, whose tensors hold others inside. Goes out: a `Node` for
-each, with the numbers that the innermost holds; of a batch those of the first example. Nothing is computed meanwhile:
-numbers are read once the transform is over. What no transform wraps has the nodes of the recorder.
+Comes in: the calls that run while a function is transformed, on tensors that wrap others. Goes out: a `Node` for each,
+with the values of the innermost tensor, of a batch those of the first example. Values are read after the transform has
+ended. Tensors that no transform wraps have the recorder's nodes.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ NOWHERE = SourceLine("?", 0, "")
 
 
 def is_transform_wrapper(tensor: Any) -> bool:
-    """Whether a tensor is a transform's, and holds another inside."""
+    """Whether a tensor is a transform's wrapper of another."""
     return bool(INNER.is_gradtrackingtensor(tensor) or INNER.is_batchedtensor(tensor))
 
 
 def unwrap_batches(tensor: Any) -> tuple[Any, list[int]]:
-    """The tensor of numbers inside, and the axes of its batches, the outermost transform's last."""
+    """Return the innermost tensor, and the axes of its batches, that of the outermost transform last."""
     batches: list[int] = []
     while is_transform_wrapper(tensor):
         if INNER.is_batchedtensor(tensor):
@@ -57,7 +57,7 @@ def unwrap_batches(tensor: Any) -> tuple[Any, list[int]]:
 
 
 def copy_first_example(tensor: Any, batches: Iterable[int]) -> Any:
-    """A copy of the numbers, of each batch the first: no transform may be on."""
+    """Copy the values of the first example of each batch; no transform may be active."""
     found = tensor.detach()
     for axis in reversed(list(batches)):
         found = found.select(axis, 0)
@@ -65,7 +65,7 @@ def copy_first_example(tensor: Any, batches: Iterable[int]) -> Any:
 
 
 class TransformTrace:
-    """One outermost transform: what ran in its function. ``names`` are those of its parameters, by node."""
+    """The record of one outermost transform's function; ``names`` are those of its parameters, by node."""
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
@@ -78,14 +78,14 @@ class TransformTrace:
         self.enabled = False
 
     def make(self, kind: str, tensor: Any, **facts: Any) -> Node:
-        """A node for ``tensor``, whose numbers are read later."""
+        """Create a node for ``tensor``, whose values are read later."""
         node = Node(kind, tensor, None, **facts)
         self.unread.append((node, *unwrap_batches(tensor)))
         self.known[id(tensor)] = tensor, node  # held, so that nobody else gets its identity
         return node
 
     def node(self, tensor: Any) -> Node:
-        """What stands for a tensor; one of plain numbers is data, a wrapper that nobody saw is unknown."""
+        """Return the node of a tensor; a plain tensor is data, an unrecorded wrapper is unknown."""
         if id(tensor) not in self.known:
             if not is_transform_wrapper(tensor):
                 return self.make("data", tensor, owner=WeakTensor(tensor))
@@ -93,13 +93,13 @@ class TransformTrace:
         return self.known[id(tensor)][1]
 
     def unseen(self, tensor: Any, why: str) -> Node:
-        """A value of which nobody can say how it came about, but why."""
+        """Create a node without a known origin, with the reason."""
         node = self.make("unknown", tensor, where=frames.user_line())
         node.notes.append(why)
         return node
 
     def record(self, func: Any, known: Facts, args: Any, keywords: Any, run: Callable[[], Any]) -> Any:
-        """Run one call and note what it made."""
+        """Run one call and record its results."""
         given = self.guard(map_nested, (tuple(args), dict(keywords)), self.noted)
         stopped = self.enabled and not torch.is_grad_enabled()
         why = self.guard(explain_missing_history, func, known, args, keywords, stopped)
@@ -109,11 +109,11 @@ class TransformTrace:
         return result
 
     def noted(self, part: Any) -> Any:
-        """A tensor's node; what is none stays."""
+        """Return a tensor's node; any other value is unchanged."""
         return self.node(part) if isinstance(part, torch.Tensor) else part
 
     def after(self, func: Any, known: Facts, given: Any, result: Any, why: str) -> None:
-        """The nodes of what a call made."""
+        """Create the nodes of a call's results."""
         made = list(tensors_in(result))
         self.number += 1
         where = frames.user_line(self.number)
@@ -131,7 +131,7 @@ class TransformTrace:
                           index=index, owner=WeakTensor(tensor))  # fmt: skip
 
     def settle(self) -> None:
-        """Read the numbers: the transform is over."""
+        """Read the values of all nodes after the transform has ended."""
         for node, tensor, batches in self.unread:
             node.held = copy_first_example(tensor, batches)
         for node in self.nothing:
@@ -139,18 +139,18 @@ class TransformTrace:
         self.unread, self.nothing = [], []
 
     def around(self, request: DerivativeRequest) -> list[DerivativeRequest]:
-        """The requests, all over by now, whose function made this one."""
+        """Return the finished requests whose function made this one."""
         place = self.requests.index(request)
         return [other for other in self.requests[place + 1 :] if other.begun <= place]
 
     def zero(self, kind: str, like: Any, **facts: Any) -> Node:
-        """A node of zeros in the shape of ``like``, which no tensor of torch's stands for."""
+        """Create a node of zeros with the shape of ``like``, without a tensor in torch."""
         node = Node(kind, like, None, frames.user_line(self.number), **facts)
         self.nothing.append(node)
         return node
 
     def called(self, function: Any, *given: Node) -> Node:
-        """The same of a call that was not made, of nodes of zeros."""
+        """Create the node of a call on nodes of zeros, which torch did not run."""
         where = frames.user_line(self.number)
         call = TorchCall(function, f"torch.{function.__name__}", given, {}, where, number=self.number)
         return self.zero(
@@ -160,12 +160,12 @@ class TransformTrace:
 
 @dataclass(eq=False)
 class DerivativeRequest:
-    """Derivatives of a function that are asked for by ``word`` of ``home``, and what was seen of the function.
+    """A request for derivatives of a function by ``word`` of ``home``, and the record of the function.
 
-    ``wrt`` are the nodes by which it is differentiated, ``outputs`` those of its results; ``nested`` says whether
-    another transform's function asks, ``begun`` after how many others were over. ``seeds`` are the weights of a vjp,
-    ``tangents`` a jvp's u, and in a transform ``along`` what stands for them. Where no transform wraps what the
-    function is given, ``node_of`` says what stands for it.
+    ``wrt`` are the nodes of the differentiated arguments, ``outputs`` those of the results; ``nested`` means that
+    another transform's function made the request, ``begun`` is the number of requests finished before. ``seeds`` are
+    the weights of a vjp, ``tangents`` a jvp's u, and ``along`` their nodes in a transform. ``node_of`` returns the node
+    of an argument that no transform wraps.
     """
 
     home: str
@@ -191,7 +191,7 @@ class DerivativeRequest:
 
     @property
     def functional(self) -> bool:
-        """Whether torch answers by calls of ``grad``, and no transform."""
+        """Whether torch computes it by calls of ``grad``, without a transform."""
         return self.home == "torch.autograd.functional"
 
     @property
@@ -201,11 +201,11 @@ class DerivativeRequest:
 
     @property
     def directions(self) -> Sequence[Any]:
-        """The u of a product once it is over, of each batch the first."""
+        """The u of a finished product, of the first example of each batch."""
         return [node.held for node in self.along] or self.tangents
 
     def enter(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """The function begins: what it is given are inputs, or what the function around it knows."""
+        """Register the arguments when the function begins: as inputs, or as nodes of the enclosing function."""
         self.ran, self.inside.enabled = True, torch.is_grad_enabled()
         labels, own = argument_names(self.function, args, keywords), [*tensors_in((args, keywords))]
         if self.node_of is not None:
@@ -228,7 +228,7 @@ class DerivativeRequest:
         self.wrt = tuple(map(self.inside.node, asked))
 
     def leave(self, result: Any) -> None:
-        """The function is over."""
+        """Register the outputs when the function ends."""
         made = tensors_in(result[0] if self.aux else result)
         if self.node_of is None:
             self.outputs = tuple(map(self.inside.node, made))
@@ -236,7 +236,7 @@ class DerivativeRequest:
             self.outputs = tuple(self.node_of(tensor) for tensor in made if not is_transform_wrapper(tensor))
 
     def finished(self, result: Any) -> None:
-        """What the transform returned, where another function goes on with it."""
+        """Register the transform's results, which an enclosing function goes on with."""
         found, self.along = self.returned(result), tuple(map(self.inside.node, self.tangents))
         scalar = len(self.outputs) == 1 and not self.outputs[0].held.dim()
         if self.word in (*GRADIENTS, *JACOBIANS) and scalar and len(found) == len(self.wrt):
@@ -263,7 +263,7 @@ class DerivativeRequest:
         self.inside.requests.append(self)
 
     def moved(self, found: Sequence[Any]) -> tuple[Node, ...]:
-        """Ju inside another function: what Σ (w·J)·u, which is 0 for the w of zeros, is differentiated to by w."""
+        """Create the nodes of Ju inside another function, as the gradient of Σ (w·J)·u with respect to w, at w = 0."""
         inside, seeds = self.inside, tuple(self.inside.zero("leaf", node.held) for node in self.outputs)
         inside.names |= {id(node): "w" for node in seeds}
         back = RecordedGradient(self.outputs, seeds, self.wrt, (None,) * len(self.wrt))
@@ -283,7 +283,7 @@ class DerivativeRequest:
         )  # fmt: skip
 
     def returned(self, result: Any) -> list[Any]:
-        """The tensors of derivatives in what was returned."""
+        """Return the tensors of derivatives among the results."""
         if self.word in ("jvp", "hvp", "vhp"):
             return list(tensors_in(result[1]))
         apart = self.word == "grad_and_value" or (self.aux and self.word not in LATER)
@@ -291,7 +291,7 @@ class DerivativeRequest:
 
 
 def name_transformed_function(function: Any) -> str:
-    """What a function is called in a title."""
+    """Return a function's name for a title."""
     name = getattr(function, "__name__", type(function).__name__)
     return str(getattr(function, "symgrad_title", "f" if name == "<lambda>" else name))
 
@@ -299,7 +299,7 @@ def name_transformed_function(function: Any) -> str:
 def explain_missing_history(
     function: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], stopped: bool
 ) -> str:
-    """Why a call's results have no past here; empty where they have."""
+    """Return why a call's results have no history in a transform; empty if they have one."""
     name = plain_spelling(known.spelling)
     if known.custom:
         return f"{known.spelling} is a function with its own backward, which is not followed there"
