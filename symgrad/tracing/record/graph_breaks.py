@@ -1,10 +1,10 @@
-"""Where a path to the leaves ends, and how.
+"""Graph breaks: the ends of paths to leaves, and their reasons.
 
-Comes in: a new tensor without a gradient and what it was computed from. Goes out: a `GraphBreak` in words, or None; and
-what lies before the cut, if it is short: a straight-through estimator is told by the slope that it leaves out.
+Comes in: a new tensor without a gradient, and its operands. Goes out: a `GraphBreak` in words, or None; and the history
+before the break, if it is short, by which a straight-through estimator is recognised.
 
-Where a call hands out numbers they are Python's or NumPy's from there on, and no path leads back: each has a
-`GraphBreak`, by which a constant of a later program is known again.
+Numbers that a call returns to Python or NumPy have no path back: each gets a `GraphBreak`, which identifies the
+constant in a later program.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from symgrad.tracing.record.trace import (
 )
 
 LEAVES = 50
-"""Leaves before a cut that are kept."""
+"""The largest number of leaves that a break keeps."""
 FEW, DEEP = 8, 3
-"""Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
+"""The largest number of steps before a break, and of breaks in a row: a loop that detaches its state has many."""
 VARIABLE = "Variable"
 """`torch.autograd.Variable`, called."""
 OFF = {"no_grad": "torch.no_grad()", "set_grad_enabled": "torch.set_grad_enabled(False)"}
-"""What switches gradients off, by the word that a source has of it."""
+"""Switches of gradients, by the word in the source."""
 INSIDE = 64
-"""Steps of one forward pass of a user's own function that are kept."""
+"""The largest number of kept steps of one forward of a user's own function."""
 
 
 class CustomForward:
-    """A forward pass of a user's own function: what it ``made``, and whether numbers ``escaped`` from torch in it.
+    """A forward of a user's own function: the nodes that it ``made``, and whether numbers ``escaped`` from torch.
 
-    ``data`` are the values that were made so, as torch has them: without a history.
+    ``data`` are the nodes of the same values without a history, as torch has them.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class CustomForward:
         self.escaped = False
 
     def leave(self, recorder: Any) -> None:
-        """Outside of it, what the user kept of it is data: there torch knows nothing of how it was made."""
+        """Turn values that outlive the forward into data, since torch has no history of them."""
         for node in self.data:
             tensor = node.owner()
             if tensor is not None and recorder.nodes.get(tensor) is node:
@@ -69,7 +69,7 @@ class CustomForward:
 
 
 def graph_break_of(tensor: Any, call: TorchCall, sources: list[Node], where: SourceLine) -> GraphBreak | None:
-    """Why ``tensor`` has no gradient although something it was computed from has one; an earlier cut is handed on."""
+    """Return why ``tensor`` has no gradient although an operand has one; an earlier break is passed on."""
     carrying = [node for node in sources if node.kind != "data"]
     if not carrying:
         return next((node.cut for node in sources if node.cut is not None), None)
@@ -91,20 +91,20 @@ def graph_break_of(tensor: Any, call: TorchCall, sources: list[Node], where: Sou
 
 @lru_cache(maxsize=256)
 def grad_switches_in_file(file: str) -> str:
-    """By what a file may switch gradients off: torch does not say which it was."""
+    """Return the switches of gradients that a file contains, since torch does not report which one acted."""
     text = "".join(linecache.getlines(file))
     found = [call for word, call in OFF.items() if word in text]
     return " or ".join(found) or OFF["no_grad"]
 
 
 def find_upstream_leaves(nodes: list[Node]) -> tuple[Any, ...]:
-    """The first leaf tensors (weakly held) upstream of ``nodes``."""
+    """Return weak references to the first leaf tensors upstream of ``nodes``."""
     found = {id(leaf): leaf for node in nodes if node.carries for leaf in leaves_upstream_of(node)}
     return tuple(found.values())[:LEAVES]
 
 
 def leaves_upstream_of(node: Node) -> tuple[Any, ...]:
-    """Those of one node, kept with each on the way: a loop that takes out numbers in each turn walks each step once."""
+    """Return the leaves of one node; they are cached in each node above it, so that a loop visits each step once."""
     for known in upstream_nodes([node], ends=lambda known: known.leaves is not None):
         if known.leaves is None:
             leaf = known.kind == "leaf" and known.owner() is not None
@@ -113,21 +113,21 @@ def leaves_upstream_of(node: Node) -> tuple[Any, ...]:
 
 
 def union_leaves(sources: Sequence[Node]) -> tuple[Any, ...]:
-    """The leaves of all of ``sources``; where one of them has them all, the very same, so that they are held once."""
+    """Return the leaves of all ``sources``; if one source has them all, its tuple itself, to save memory."""
     most = max((source.leaves or () for source in sources), key=len, default=())
     found = {id(leaf): leaf for source in sources for leaf in source.leaves or ()}
     return most if len(found) == len(most) else tuple(found.values())[:LEAVES]
 
 
 def is_detach_call(call: TorchCall) -> bool:
-    """Whether a call says by its name that it hands on values and no history."""
+    """Whether a call detaches by its name."""
     spelling = plain_spelling(call.spelling.removesuffix(".__get__"))
     op = find(spelling)
     return spelling in ("Tensor.data", VARIABLE) or (op is not None and op.traits.role is Role.CUTS)
 
 
 def detached_from(call: TorchCall, sources: list[Node]) -> Node | None:
-    """What ``call`` detaches, where a few steps made it, and little that was detached itself is among them."""
+    """Return the node that ``call`` detaches, if it has a short history with few earlier breaks, else None."""
     if not is_detach_call(call) or len(sources) != 1:
         return None
     return sources[0] if sources[0].carries and count_breaks_before(sources) < DEEP else None
@@ -136,9 +136,9 @@ def detached_from(call: TorchCall, sources: list[Node]) -> Node | None:
 def history_of_data(
     data: Node, call: TorchCall, index: int, sources: list[Node], forwards: Sequence[CustomForward]
 ) -> Node | None:
-    """``data`` as what ``call`` made of something detached, or of any tensors in one of ``forwards``.
+    """Return a node with the history of ``data``: ``call`` on detached tensors, or any call in one of ``forwards``.
 
-    So is what stands in ``hard - soft.detach() + soft``.
+    An example is the difference in ``hard - soft.detach() + soft``. None if there is no such history.
     """
     if forwards:
         new = not sources or (plain_word(call.spelling) in NEW and not is_detach_call(call))
@@ -149,9 +149,9 @@ def history_of_data(
 
 
 def history_inside_forward(forwards: Sequence[CustomForward], data: Node, **how: Any) -> Node | None:
-    """``data`` as what it came of in one of ``forwards``, and ``how``, where there are few such steps.
+    """Return a node with the history ``how`` of ``data`` in one of ``forwards``; None beyond `INSIDE` steps.
 
-    In a forward pass of the user's own torch tracks nothing, so that all in there is data.
+    Torch tracks nothing in a user's own forward, so that all values in it are data.
     """
     if not forwards:
         return None
@@ -165,14 +165,14 @@ def history_inside_forward(forwards: Sequence[CustomForward], data: Node, **how:
 
 
 def mark_escaped(forwards: Sequence[CustomForward], *tensors: Any) -> None:
-    """Numbers of ``tensors`` are handed out, or written unseen by autograd: what is made of them is not known."""
+    """Mark that numbers of ``tensors`` left torch, or were written unseen by autograd, so their use is unknown."""
     for forward in forwards:
         forward.escaped |= any(t.is_floating_point() or t.is_complex() for t in tensors)
 
 
 @contextmanager
 def inside_forward(forwards: list[CustomForward], custom: bool) -> Iterator[CustomForward]:
-    """While a user's own forward pass runs, if this is one: what it makes."""
+    """Collect the nodes of a user's own forward while it runs, if ``custom``."""
     found = CustomForward()
     if not custom:
         yield found
@@ -185,9 +185,9 @@ def inside_forward(forwards: list[CustomForward], custom: bool) -> Iterator[Cust
 
 
 def find_inner_origins(tensors: Sequence[Any], inside: CustomForward) -> tuple[Node | None, ...]:
-    """What results of a user's own function were made as inside it; none where numbers left torch in there.
+    """Return the inner nodes of a user's own function's results; none if numbers left torch inside.
 
-    Torch may hand out a view of what was made.
+    They are compared by memory, since torch may return a view of a result.
     """
 
     def one(tensor: Any) -> Node | None:
@@ -198,7 +198,7 @@ def find_inner_origins(tensors: Sequence[Any], inside: CustomForward) -> tuple[N
 
 
 def note_custom(recorder: Any, call: TorchCall, inside: CustomForward, result: Any) -> None:
-    """Note of a call of a user's own function what its results were made as, and its node of torch's graph."""
+    """Store in a call of a user's own function its results' inner nodes and its node of torch's graph."""
     made = [*tensors_in(result)]
     call.forward = find_inner_origins(made, inside)
     inside.leave(recorder)
@@ -209,7 +209,7 @@ def note_custom(recorder: Any, call: TorchCall, inside: CustomForward, result: A
 
 @dataclass(frozen=True, eq=False)
 class Unread:
-    """A call of a user's own function whose result nothing has read so far, and what it read itself; held weakly."""
+    """A call of a user's own function whose result is unread so far, and its operands, by weak references."""
 
     call: weakref.ref[TorchCall]
     spelling: str
@@ -218,19 +218,19 @@ class Unread:
 
     @classmethod
     def of(cls, call: TorchCall, sources: Sequence[Node]) -> list[Unread]:
-        """The call, where a backward could go through it."""
+        """Return the call in a list, if a backward can go through it, else an empty list."""
         read = tuple(weakref.ref(node) for node in sources if node.kind != "data")
         return [] if call.graph is None else [cls(weakref.ref(call), call.spelling, call.where, read)]
 
 
 def find_unread_results(asides: list[Unread], sources: Sequence[Node]) -> list[Unread]:
-    """Those whose result none of ``sources`` is; the latest of them."""
+    """Return the latest calls whose results are not among ``sources``."""
     read = {id(node.call) for node in sources if node.call is not None}
     return [aside for aside in asides[-INSIDE:] if id(aside.call()) not in read]
 
 
 def count_breaks_before(nodes: Sequence[Node]) -> int:
-    """How many cuts that are kept lie behind each other before ``nodes``; many where more than a few steps do."""
+    """Count the kept breaks in a row above ``nodes``; `FEW` if there are more than a few steps."""
     seen: dict[int, Node] = {}
     waiting = list(nodes)
     while waiting and len(seen) <= FEW:
@@ -244,9 +244,9 @@ def count_breaks_before(nodes: Sequence[Node]) -> int:
 
 
 def grad_fn_of(tensor: Any, aside: bool = False) -> str:
-    """The node of torch's graph that made it; nothing where none did, or where torch refuses to say as in `is_leaf`.
+    """Return the name of a tensor's node of torch's graph; empty if it has none, or if torch raises as in `is_leaf`.
 
-    What nobody saw being made may be a compiler's where that was let alone, ``aside``.
+    With ``aside``, recording was off for a while, and the name is `ASIDE` unless the node is the compiler's.
     """
     try:
         name = "" if tensor.grad_fn is None else str(tensor.grad_fn.name())
@@ -256,13 +256,13 @@ def grad_fn_of(tensor: Any, aside: bool = False) -> str:
 
 
 HANDS_OUT = {f"Tensor.{word}": f".{word}()" for word in ("item", "tolist", "numpy")} | {"Tensor.__float__": "float(…)"}
-"""The calls that hand out numbers, as their line writes them."""
+"""The calls that return Python or NumPy numbers, as text."""
 MOST, KEPT = 1024, 8192
-"""Numbers of one tensor that are kept, and of all."""
+"""The largest number of kept values of one tensor, and of all."""
 
 
 def note_escape(recorder: Any, spelling: str, tensor: Any, given: Any) -> None:
-    """Numbers of a tensor were handed out: each is kept with where that was, if a path leads to them, or led to."""
+    """Record each number that left torch with its line, if the tensor has, or had, a path to leaves."""
     mark_escaped(recorder.forwards, tensor)
     node, taken = recorder.nodes.get(tensor), recorder.taken
     recorder.asides = find_unread_results(recorder.asides, [] if node is None else [node])
@@ -276,7 +276,7 @@ def note_escape(recorder: Any, spelling: str, tensor: Any, given: Any) -> None:
 
 
 def find_notable_numbers(given: Any) -> Iterator[float]:
-    """The first numbers of what was handed out that nobody writes by hand: 0.5 and 3.0 are no news."""
+    """Iterate over the first returned numbers with many digits; 0.5 and 3.0 may also be written by hand."""
     values = given.reshape(-1)[:MOST].tolist() if isinstance(given, np.ndarray) else given
     for value in values[:MOST] if isinstance(values, list) else [values]:
         if isinstance(value, list):

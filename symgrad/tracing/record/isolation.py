@@ -1,11 +1,10 @@
-"""A program that is watched goes on as if nobody watched: the observer's failures, warnings and frames are its own.
+"""Isolation of the watched program from the recorder: its failures, warnings and frames do not reach the program.
 
-Comes in: a piece of bookkeeping, and the frame that called torch. Goes out: what the bookkeeping returned, or None when
-it failed (the first failure is kept, and said of the calls that can then not be explained), and a caller. Inside the
-guard torch's overrides are off, and what the work may touch (warnings, random states, hooks on saved tensors, dispatch
-modes) is afterwards as it was. torch's warnings name the innermost Python frame, or one some levels above it; so each
-call is made from frames that bear the file, the line and the globals of the ones that would stand there. Tracebacks
-lose those frames again.
+Comes in: a piece of bookkeeping, and the frame that called torch. Goes out: the result of the bookkeeping, or None if
+it failed (the first failure is kept and reported with the calls that cannot be explained), and a caller. Inside the
+guard torch's overrides are off; warnings, random states, hooks on saved tensors and dispatch modes are restored.
+torch's warnings name the innermost Python frame, or one some levels above it; so each call is made from frames with
+the file, line and globals of the program's own frames. Tracebacks are cleaned of those frames.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 WARNINGS: Any = warnings
 AUTOGRAD: Any = torch._C._autograd
-"""Modules of which the type stubs leave something out."""
+"""Modules with incomplete type stubs."""
 SILENT = ("ignore", None, Warning, None, 0)
-"""The warning filter that lets nothing through."""
+"""The warning filter that ignores everything."""
 
 
 class Guard:
-    """Runs bookkeeping; ``problem`` is the first failure in words."""
+    """Runs bookkeeping without raising; ``problem`` is the first failure in words."""
 
     def __init__(self) -> None:
         self.problem = ""
         self.unseen = False
 
     def __call__(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-        """What ``work`` returns, or None when it fails; a profiler of the user's does not see it."""
+        """Return the result of ``work``, or None if it fails; the user's profiler does not see it."""
         hiding = AUTOGRAD._profiler_enabled() and not self.unseen
         try:
             if hiding:
@@ -66,14 +65,14 @@ class Guard:
 
 
 def exception_line(problem: BaseException) -> str:
-    """``RuntimeError: …``, on one line."""
+    """Format an exception as ``RuntimeError: …``, on one line."""
     first = (str(problem).splitlines() or [""])[0]
     return f"{type(problem).__name__}: {first}" if first else type(problem).__name__
 
 
 @contextmanager
 def suppress_warnings() -> Iterator[None]:
-    """Warnings inside are nobody's; which warnings were shown before is known afterwards, too."""
+    """Suppress warnings inside, and keep the registries of warnings that were shown before."""
     version = filters_version()
     WARNINGS.filters.insert(0, SILENT)  # `warnings` is not told: see `filters_version`
     try:
@@ -86,7 +85,7 @@ def suppress_warnings() -> Iterator[None]:
 
 @contextmanager
 def preserve_global_state() -> Iterator[None]:
-    """Long work that runs foreign code: random states, warnings, hooks and modes are afterwards what they were."""
+    """Restore random states, warnings, hooks and modes after long work that runs other code."""
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     version, always = filters_version(), torch.is_warn_always_enabled()
     shown = [(registry, dict(registry)) for registry in warning_registries() if registry.get("version") == version]
@@ -111,7 +110,7 @@ def preserve_global_state() -> Iterator[None]:
 
 
 def filters_version() -> int:
-    """What `warnings` stamps its registries with; a registry with another stamp forgets which warnings were shown."""
+    """Return the version of `warnings`' filters; a registry with another version forgets the shown warnings."""
     probe: dict[Any, Any] = {}
     saved = WARNINGS.filters[:]
     WARNINGS.filters[:] = [("default", None, Warning, None, 0)]
@@ -126,7 +125,7 @@ def filters_version() -> int:
 
 
 def keep_registries(before: int) -> None:
-    """Give the registries of all modules the present stamp if they had the one from ``before``."""
+    """Set the present version in the registries that had the version ``before``."""
     now = filters_version()
     if now == before:
         return
@@ -136,7 +135,7 @@ def keep_registries(before: int) -> None:
 
 
 def warning_registries() -> Iterator[dict[Any, Any]]:
-    """Where the modules keep which of their warnings were shown."""
+    """Iterate over the modules' registries of shown warnings."""
     for module in list(sys.modules.values()):
         registry = getattr(module, "__dict__", {}).get("__warningregistry__")
         if isinstance(registry, dict):
@@ -148,35 +147,35 @@ def warning_registries() -> Iterator[dict[Any, Any]]:
 
 OURS = str(Path(__file__).resolve().parents[1])
 MARK = "<symgrad>"
-"""What the frames that stand in are called."""
+"""The function name of imitated frames."""
 WALKS = ("walk_tb", "_walk_tb_with_full_positions", "walk_stack")
-"""Through which `traceback` reads whatever it prints."""
+"""The functions by which `traceback` reads frames."""
 Caller = Callable[[Any, Any, Any], Any]
 """Calls a function with arguments and keywords."""
 TORCH = "torch"
 LEVELS = 6
-"""How many levels above itself a Python function of torch may name in a warning."""
+"""The largest number of frames between a Python function of torch and the one that its warning names."""
 FIRST: list[CodeType] = []
-"""What runs the program that is watched: below it nothing is the program's."""
+"""The code of the function that runs the watched program; frames above it are not the program's."""
 REBUILT: dict[CodeType, FunctionType] = {}
-"""Functions of torch's by their codes, each made once."""
+"""Functions of torch rebuilt from their code objects."""
 HANDLING: CodeType = handle_torch_function.__code__
 TEMPLATE: CodeType = (lambda function, arguments, keywords: function(*arguments, **keywords)).__code__
 
 
 @lru_cache(maxsize=8192)
 def place_code_at(file: str, line: int) -> CodeType:
-    """A function's code that says it stands in this line."""
+    """Return the code of a function that has this file and line."""
     return TEMPLATE.replace(co_filename=file, co_firstlineno=line, co_name=MARK, co_qualname=MARK)
 
 
 def caller_for_frame(frame: FrameType) -> FunctionType:
-    """A caller in the name of ``frame``."""
+    """Return a caller with the file, line and globals of ``frame``."""
     return FunctionType(place_code_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)
 
 
 def caller(frame: FrameType | None) -> Caller:
-    """Calls ``function(*arguments, **keywords)`` as ``frame`` would, which torch's handler may have called."""
+    """Return a caller of ``function(*arguments, **keywords)`` that imitates ``frame``, or its caller under torch."""
     if frame is None or program_inspects_frames():
         return _call_directly
     if frame.f_code is not HANDLING:
@@ -186,7 +185,7 @@ def caller(frame: FrameType | None) -> Caller:
 
 
 def caller_with_frames(frame: FrameType | None) -> Caller:
-    """As `caller`, for functions that warn from further below: the frames around ``frame`` stand in as well."""
+    """Return a `caller` that imitates the frames around ``frame``, too, for functions that warn from deeper levels."""
     if program_inspects_frames():
         return _call_directly
     first = FIRST[-1] if FIRST else None
@@ -201,16 +200,16 @@ def caller_with_frames(frame: FrameType | None) -> Caller:
 
 
 def program_inspects_frames() -> bool:
-    """Whether the program follows its own frames: none that bear its file's name may be added to them."""
+    """Whether the program traces or profiles its own frames, to which none may be added."""
     profile = sys.getprofile()
     own = str(getattr(profile, "__module__", "")).startswith("symgrad.")  # what looks at a backward's return
     return sys.gettrace() is not None or (profile is not None and not own)
 
 
 def override_check(function: Any, frame: FrameType) -> Any:
-    """Torch's function that asks for its handler, where a user's has been put in its place and would run again.
+    """Return torch's own function if a user's wrapper has replaced it, which would otherwise run twice.
 
-    What it names there is what stands under its name by then.
+    A function that calls its override handler passes the global of its own name, which may be the wrapper.
     """
     inner = frame.f_back if frame.f_code is HANDLING else None
     if inner is None or not isinstance(function, FunctionType) or function.__code__ is inner.f_code:
@@ -232,7 +231,7 @@ def _call_directly(function: Any, arguments: Any, keywords: Any) -> Any:
 
 
 def strip_traceback(trace: TracebackType | None) -> list[TracebackType]:
-    """The entries of a traceback that would be there if nobody had watched."""
+    """Return the entries of a traceback without the recorder's."""
     found: list[TracebackType] = []
     for entry in _chain(trace):
         code, below = entry.tb_frame.f_code, entry.tb_next
@@ -244,7 +243,7 @@ def strip_traceback(trace: TracebackType | None) -> list[TracebackType]:
 
 
 def clean_traceback(error: BaseException | None, seen: frozenset[int] = frozenset()) -> None:
-    """Take the observer's frames out of the traceback, and out of those of its causes."""
+    """Remove the recorder's frames from an error's traceback, and from those of its causes."""
     if error is None or id(error) in seen:
         return
     kept = strip_traceback(error.__traceback__)
@@ -259,7 +258,7 @@ def clean_traceback(error: BaseException | None, seen: frozenset[int] = frozense
 
 
 def visible_frames(frame: FrameType | None, first: CodeType | None) -> Iterator[FrameType]:
-    """The frames that would stand around ``frame`` if nobody had watched: as far as the one that ``first`` called."""
+    """Iterate over the program's frames around ``frame``, without the recorder's, up to the one called by ``first``."""
     below: FrameType | None = None
     while frame is not None and frame.f_code is not first:
         code, watched = frame.f_code, below is not None and _is_observer_frame(below.f_code)
@@ -271,13 +270,13 @@ def visible_frames(frame: FrameType | None, first: CodeType | None) -> Iterator[
 
 
 def _is_observer_frame(code: CodeType) -> bool:
-    """Whether a frame is the observer's, or only bears the name of another."""
+    """Whether a frame is the recorder's or an imitated one."""
     return code.co_name == MARK or code.co_filename.startswith(OURS)
 
 
 @contextmanager
 def clean_printing(first: CodeType) -> Iterator[None]:
-    """Tracebacks and stacks that the program prints itself are without the observer, too; it runs in ``first``."""
+    """Remove the recorder from tracebacks and stacks that the program prints; ``first`` is the code that runs it."""
     FIRST.append(first)
 
     def without(walk: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
@@ -304,12 +303,12 @@ def clean_printing(first: CodeType) -> Iterator[None]:
 
 
 NOTHING = object()
-"""What stood where something is inherited."""
+"""The original of an inherited attribute."""
 
 
 @contextmanager
 def patch_attributes(*those: tuple[Any, str, Any]) -> Iterator[list[tuple[Any, str, Any, Any]]]:
-    """``(owner, name, value)``: each value stands where it is named, and gives way to what stood there; with both."""
+    """Set each ``(owner, name, value)`` and restore the originals at the end; yield both."""
     mine = [(owner, name, vars(owner).get(name, NOTHING), value) for owner, name, value in those]
     for owner, name, _, value in mine:
         setattr(owner, name, value)
@@ -321,7 +320,7 @@ def patch_attributes(*those: tuple[Any, str, Any]) -> Iterator[list[tuple[Any, s
 
 
 def restore_attribute(owner: Any, name: str, original: Any) -> None:
-    """Put back what stood in a place; where that had none of its own, what it inherits is found again."""
+    """Restore an attribute; if it was inherited, delete it."""
     if original is NOTHING:
         delattr(owner, name)
     else:

@@ -1,7 +1,7 @@
-"""The recording mode: every torch function that runs while it is on becomes a `TorchCall`, its results `Node`s.
+"""The recording mode: every torch function that runs while it is active becomes a `TorchCall`, its results `Node`s.
 
-Recording is light: it keeps references and, before something is overwritten, copies; what the calls mean is
-worked out later (`symgrad.tracing.lift.lifter`), and only for calls that somebody asks about.
+Recording is cheap: it keeps references and, before a write, copies. Calls are lifted later
+(`symgrad.tracing.lift.lifter`), and only those that an explanation needs.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from symgrad.tracing.record.trace import (
 from symgrad.tracing.record.transforms import TransformTrace
 
 ALIAS = "AliasBackward0"
-"""What torch's graph calls a view of a whole tensor."""
+"""The name of a whole tensor's view in torch's graph."""
 Listener = Callable[[str, Any, SourceLine], None]
-"""Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
+"""Called with ``(spelling, tensor, where)`` when a tensor is written in place, or ``.grad`` is read or set."""
 
 
 class Recorder(TorchFunctionMode):
-    """Records while it is entered; ``node_of`` answers what a tensor's present value is."""
+    """Records while it is entered; ``node_of`` returns the node of a tensor's present value."""
 
     def __init__(self, listener: Listener | None = None) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Recorder(TorchFunctionMode):
         self.originals: dict[Any, Any] = {}
         self.left: SourceLine | None = None
         self.taken: dict[float, GraphBreak] = {}
-        """The numbers that were handed out, each with where that was."""
+        """The numbers that left torch, each with its break."""
         self.counts: dict[int, int | None] = {}
         self.asides: list[graph_breaks.Unread] = []
         self.where: SourceLine | None = None
@@ -85,7 +85,7 @@ class Recorder(TorchFunctionMode):
     def through(
         self, func: Any, known: Facts, types: Any, args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
     ) -> Any:
-        """Run one call, recorded where it makes or writes tensors."""
+        """Run one call, and record it if it creates or writes tensors."""
         opens = known.opened is not None and func not in self.opening and not spelling.has_own_override(types)
         if known.silent and not (opens and known.spelling in spelling.BACKWARD):
             result = call(func, args, keywords)
@@ -104,30 +104,30 @@ class Recorder(TorchFunctionMode):
         return self.record(func, known, args, keywords, lambda: call(func, args, keywords))
 
     def is_idle(self) -> bool:
-        """Whether nothing is going on that has to end under this mode."""
+        """Whether no forward, opened function or transform is running."""
         return not self.forwards and not self.opening and self.inside is None
 
     def forget(self) -> None:
-        """What was recorded is told: what comes begins anew."""
+        """Drop the record after it was reported."""
         self.nodes, self.storages = aliases.notes_by_tensor(), Storages()
         self.counts, self.lent = {}, set()
 
     def abroad(self) -> bool:
-        """Whether this call is in a world of its own, or symgrad's, which is let alone; where it was first is kept."""
+        """Whether this call is not to be recorded: in an abstract mode, or symgrad's own; the first line is kept."""
         self.stand_ins.meet_dynamo()
         if (found := in_abstract_mode()) and self.left is None:
             self.left = self.guard(frames.user_line)
         return found or (self.listener is not None and frames.called_by_symgrad())
 
     def asked(self, word: str, args: tuple[Any, ...], result: Any) -> None:
-        """``.grad`` was read or set."""
+        """Report to the listener that ``.grad`` was read or set."""
         assert self.listener is not None
         self.listener("grad" if result is None and len(args) == 1 else word, args, frames.user_line())
 
     def record(
         self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], run: Callable[[], Any]
     ) -> Any:
-        """Run one call and note what it did; only ``run`` can fail."""
+        """Run one call and record its effects; only ``run`` can raise."""
         if self.inside is not None:
             return self.inside.record(func, known, args, keywords, run)
         seen = self.guard(self.before, func, known, args, keywords)
@@ -138,7 +138,7 @@ class Recorder(TorchFunctionMode):
         return result
 
     def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> PendingCall | None:
-        """What there is before a call; what it may overwrite is copied. None where tensors are no numbers."""
+        """Return the state before a call, after copying values that it may overwrite; None for abstract tensors."""
         inputs = list(tensors_in((args, keywords)))
         if has_no_numbers(inputs):
             return None
@@ -165,7 +165,7 @@ class Recorder(TorchFunctionMode):
         )
 
     def after(self, seen: PendingCall, result: Any, inside: graph_breaks.CustomForward) -> None:
-        """What a call made and what it wrote; ``inside`` a forward pass of the user's own."""
+        """Record the results and writes of a call; ``inside`` is the forward if it is a user's own function."""
         made, nodes = list(tensors_in(result)), seen.nodes
         if seen.known.spelling.startswith(ASKING):
             self.node_of(seen.given[0][0])  # from this line on it is a leaf
@@ -205,7 +205,7 @@ class Recorder(TorchFunctionMode):
                 self.register(tensor, self.made(tensor, call, index, sources, where))
 
     def made(self, tensor: Any, call: TorchCall, index: int, sources: list[Node], where: SourceLine) -> Node:
-        """The node of a new tensor."""
+        """Create the node of a new tensor."""
         if tensor.requires_grad and not is_leaf(tensor):
             return detached_node("call", tensor, where, call=call, index=index)
         cut = graph_breaks.graph_break_of(tensor, call, sources, where)
@@ -224,12 +224,12 @@ class Recorder(TorchFunctionMode):
         return node
 
     def knows(self, tensor: Any) -> bool:
-        """Whether a tensor's present value has been seen: a gradient may be the weight itself."""
+        """Whether a tensor's present value has a node, as when a gradient is the weight itself."""
         node = self.nodes.get(tensor)
         return node is not None and node.version in (None, version(tensor))
 
     def node_of(self, tensor: Any) -> Node:
-        """The node of a tensor's present value; a tensor nobody has seen yet is a leaf, data, or unknown."""
+        """Return the node of a tensor's present value; an unrecorded tensor becomes a leaf, data, or unknown."""
         node: Node | None = self.nodes.get(tensor)
         if node is not None and node.version in (None, version(tensor)) and not node.altered:
             role_changed = (node.kind == "data" and tensor.requires_grad) or (
@@ -247,7 +247,7 @@ class Recorder(TorchFunctionMode):
         return found
 
     def _source(self, tensor: Any, cut: GraphBreak | None = None) -> Node:
-        """A tensor that comes from outside, or a new leaf behind a ``cut``."""
+        """Create the node of a tensor from outside, or of a new leaf after a ``cut``."""
         if not tensor.requires_grad:
             return detached_node("data", tensor, None, cut=cut)
         kind = "leaf" if is_leaf(tensor) else "unknown"
@@ -260,14 +260,14 @@ class Recorder(TorchFunctionMode):
         return detached_node(kind, tensor, where, cut=cut, made_by=by)
 
     def register(self, tensor: Any, node: Node) -> None:
-        """``node`` is the present value of ``tensor``."""
+        """Register ``node`` as the present value of ``tensor``."""
         self.nodes[tensor] = node
         self.storages.add(tensor, node)
         if self.lent and storage_of(tensor) in self.lent:
             node.lend()
 
     def lend(self, tensor: Any) -> None:
-        """The memory of ``tensor`` is handed out: whoever relies on its present value notes it."""
+        """Copy the values in the memory of ``tensor``, which code outside torch can now write."""
         self.node_of(tensor)
         graph_breaks.mark_escaped(self.forwards, tensor)
         key = storage_of(tensor)
@@ -277,12 +277,12 @@ class Recorder(TorchFunctionMode):
                 node.lend()
 
     def swap(self, first: Any, second: Any) -> None:
-        """What two tensors are is exchanged: their nodes are not their values any more."""
+        """Swap two tensors, and drop their nodes, which have the wrong values now."""
         aliases.SWAP(first, second)
         self.guard(lambda: [self.nodes.pop(tensor, None) for tensor in (first, second)])
 
     def overwritten(self, tensor: Any, old: Node, call: TorchCall, where: SourceLine) -> None:
-        """A tensor was written in place: it, and everything that shares entries with it, has a new value."""
+        """Register new nodes for a tensor that was written in place, and for those that share entries with it."""
         others = [t for t in self.storages.sharing(tensor) if t is not tensor and t in self.nodes]
         silent = not torch.is_grad_enabled() or "__set__" in call.spelling
         same = call.spelling.startswith((ASKING, "Tensor.detach_"))  # no entry is another one
@@ -309,7 +309,7 @@ class Recorder(TorchFunctionMode):
             self.listener(call.spelling, tensor, where)
 
     def alias_changed(self, other: Any, tensor: Any, new: Node, where: SourceLine, silent: bool) -> None:
-        """``other`` shares storage with ``tensor``, which now has the value ``new``."""
+        """Register a new node for ``other``, which shares storage with ``tensor``, whose value is now ``new``."""
         places = map_entries(other, tensor)
         if places is None and (other.is_complex() or tensor.is_complex()) and other.requires_grad:
             node = detached_node("unknown", other, where)

@@ -1,11 +1,11 @@
-"""What to call the values of a program: as their author did, where that can be seen.
+"""Names for the values of a program, from the user's code.
 
-Comes in: nodes in order, names that are known by identity, names of tensors in sight. Goes out: a name for each
-node that has one: the variable it is bound to, the one that its line assigns to, or of data the text that reads it.
+Comes in: nodes in order, known names by id, names of tensors in scope. Goes out: a name for each node that has one: its
+variable, the variable that its line assigns to, or for data the text that reads it.
 
-Data that nobody assigned is called as its line writes it, ``batch[:, 0]`` or ``labels[ix]``, if that only reads a part
-of something that has a name; indices are said as they were, where they are made of numbers. A call is no name: whoever
-reads ``rand(3)`` in a formula would have it drawn again.
+Unassigned data is named by its source text, ``batch[:, 0]`` or ``labels[ix]``, if that only reads a part of a named
+tensor; indices made of numbers are written with their values. A call is no name: ``rand(3)`` in a formula would mean a
+new draw.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def name_nodes(
     outside: SourceLine | None = None,
     given: bool = False,
 ) -> dict[int, str]:
-    """Names by the identity of nodes; the same name may stand twice, as in programs.
+    """Return names by the ids of nodes; a name may occur twice, as in programs.
 
-    What happened in the line ``outside`` has no name, but for a gradient: there the whole was asked for. Data that a
-    line made has its name only if it is ``given`` one.
+    Values of the line ``outside``, which made the request, get no name unless they are gradients. Data gets the name
+    that its line assigns only if ``given``.
     """
     names = dict(known)
     for node in order:
@@ -65,12 +65,12 @@ def name_nodes(
 
 
 def own_name(node: Node, in_sight: Mapping[int, str]) -> str | None:
-    """What the tensor itself is called."""
+    """Return the name of the node's tensor in scope."""
     return in_sight.get(id(node.owner()))
 
 
 def find_readers(order: Sequence[Node]) -> Mapping[int, list[Node]]:
-    """The nodes that read each node, by its identity."""
+    """Return the nodes that read each node, by its id."""
     readers: dict[int, list[Node]] = {}
     for node in order:
         for source in node.sources():
@@ -82,19 +82,19 @@ Place = Callable[[Node], SourceLine | None]
 
 
 def user_place(node: Node) -> SourceLine | None:
-    """The user's line that made a value."""
+    """Return the user's line that created a value."""
     return node.where
 
 
 def torch_place(node: Node) -> SourceLine | None:
-    """The line of torch's own that did."""
+    """Return the line of torch's own code that created a value."""
     return None if node.where is None else node.where.within
 
 
 def name_assigned(
     order: Sequence[Node], outside: SourceLine | None, given: bool, place: Place = user_place
 ) -> dict[int, str]:
-    """Names by what the lines at the ``place`` of each node assign to; of a tuple, of which more is read, none."""
+    """Return names by the assignments at the ``place`` of each node; none for a value that is read later otherwise."""
     names: dict[int, str] = {}
     readers = find_readers(order)
     executions, unfinished = group_executions(order, place)
@@ -128,7 +128,7 @@ def name_assigned(
 
 
 def name_as_read(order: Sequence[Node], place: Place) -> dict[int, str]:
-    """Names by the first line that reads a value: of data any text that only reads, else a variable."""
+    """Return names by the first line that reads a value: a variable, or for data any text that only reads."""
     found: dict[int, str] = {}
     for node in order:
         where, read = place(node), list[tuple[str, Node]]()
@@ -145,16 +145,16 @@ def name_as_read(order: Sequence[Node], place: Place) -> dict[int, str]:
 
 
 BLOCK = re.compile(r"(\]|(^|\.)\d+)\.out$")
-"""What the name of the result of a module in a list ends in."""
+"""Matches the end of the name of the result of a module in a list."""
 VAGUE = frozenset({"input", "output", "x", "out", "result", "ret"})
-"""Variables of torch's that say nothing of a value."""
+"""Variables of torch without a meaning for the user."""
 
 
 def name_module_results(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
-    """``fc1.out`` for the only value of a module's call that is read outside of it.
+    """Return names ``fc1.out`` for the only value of a module call that is read outside it.
 
-    One that several calls return in turn has the name of the inner module, but for one that is called several times.
-    A module of a list with others in it is a block: its result has a line of its own.
+    A value that several nested calls return is named by the innermost module that is called once. The result of a
+    module in a list that contains others is a block's and gets its own line.
     """
     readers = find_readers(order)
     results: dict[ModuleCall, list[Node]] = {}
@@ -178,7 +178,7 @@ def name_module_results(order: Sequence[Node], in_sight: Mapping[int, str]) -> d
 
 
 def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str], sight: Mapping[int, str]) -> dict[int, str]:
-    """Names of data that nobody assigned: the text that reads it, or ``seed`` for the weights of a gradient."""
+    """Return names of unassigned data: the text that reads it, or ``seed`` for the weights of a gradient."""
     found: dict[int, str] = {}
     for node in order:
         if node.kind == "data" and id(node) not in names and node.where is not None and not node.where.in_library:
@@ -193,10 +193,10 @@ def name_unassigned_data(order: Sequence[Node], names: Mapping[int, str], sight:
 
 
 def group_executions(order: Sequence[Node], place: Place) -> tuple[list[list[Node]], frozenset[int]]:
-    """What was computed, in the order of time, by executions of one statement, or of one line where none assigns.
+    """Group nodes, in the order of time, by executions of one statement, or of one line without an assignment.
 
-    What a statement calls of the user's runs between its own steps. The second part are the runs, by identity, after
-    whose last step such a call went on: that step was an argument of the call, and not what the statement makes.
+    A statement's calls of user functions run between its own steps. The second result has the ids of the groups whose
+    last step was followed by such a call: that step was an argument of the call, and not the statement's value.
     """
     made = [(n, where) for n in order if n.kind != "leaf" and (where := place(n)) is not None]
     found: list[list[Node]] = []
@@ -224,29 +224,29 @@ def group_executions(order: Sequence[Node], place: Place) -> tuple[list[list[Nod
 
 
 NEVER = ((-1, -1), 1, 1)
-"""Before every place in time."""
+"""Earlier than every evaluation."""
 
 
 def evaluation_order(span: Span) -> tuple[tuple[int, int], int, int]:
-    """Orders the parts of one statement as they are computed: what ends first, and of what ends together the inner."""
+    """Return a key that orders the parts of a statement by evaluation: by their end, and inner parts first."""
     (line, column), end = span
     return end, -line, -column
 
 
 def statement_key(file: str, begin: tuple[int, int]) -> object:
-    """What tells the statement at a place from others: itself where it assigns, else its line."""
+    """Return an id of the statement at a position: its assignment if there is one, else its line."""
     return file, frames.find_assignment(file, *begin) or begin[0]
 
 
 READING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Constant, ast.UnaryOp, ast.BinOp,
            ast.expr_context, ast.operator, ast.unaryop)  # fmt: skip
-"""What an expression may be made of that only reads."""
+"""The nodes of an expression that only reads."""
 TURNED = (*ATTRIBUTES, "H", "mH", "real", "imag")
 """Attributes of a tensor that are tensors."""
 
 
 def text_at(where: SourceLine) -> str | None:
-    """The text of the expression at ``where``; None where it is on several lines or its place is not known."""
+    """Return the source text of the expression at ``where``; None if it spans lines or its range is unknown."""
     if where.stop < 0:
         return None
     line = linecache.getline(where.file, where.line).encode()
@@ -254,7 +254,7 @@ def text_at(where: SourceLine) -> str | None:
 
 
 def operand_texts(where: SourceLine, call: TorchCall) -> list[str]:
-    """The texts of the operands of a call that stands at ``where`` itself, in their order."""
+    """Return the source texts of the operands of the call at ``where``, in order."""
     text = text_at(where) or ""
     tree, word = parse_one(text), call.spelling.rpartition(".")[2]
     parts: list[ast.expr] = []
@@ -273,7 +273,7 @@ def operand_texts(where: SourceLine, call: TorchCall) -> list[str]:
 
 
 def argument_text(call: ModuleCall, place: int | str) -> str | None:
-    """The text of an argument where the user calls a module."""
+    """Return the source text of an argument of the user's module call, or None."""
     if call.site is None:
         return None
     file, ((line, begin), (last, end)) = call.site
@@ -287,7 +287,7 @@ def argument_text(call: ModuleCall, place: int | str) -> str | None:
 
 
 def called_name_at(where: SourceLine) -> str | None:
-    """The last word of what is called at ``where``: ``grad`` of ``torch.autograd.grad(y, x)``; None for no call."""
+    """Return the last word of the function called at ``where``, ``grad`` of ``torch.autograd.grad(y, x)``, or None."""
     tree = parse_one(text_at(where) or "")
     if not isinstance(tree, ast.Call):
         return None
@@ -295,14 +295,14 @@ def called_name_at(where: SourceLine) -> str | None:
 
 
 def names_another(name: str | None, node: Node, in_sight: Mapping[int, str]) -> bool:
-    """Whether the x of ``x.reshape(shape)`` is what a library's function was given, and the script has another x."""
+    """Whether the x of ``x.reshape(shape)`` is a library function's variable, and the script's x is another tensor."""
     owner, base = re.split(r"[.\[]", name or "")[0], node.held._base
     entries = base is None and "[" in (name or "")  # a copy of entries has no base
     return owner in in_sight.values() and not entries and in_sight.get(id(base)) != owner
 
 
 def parse_one(text: str) -> ast.expr | None:
-    """One expression, read; None for what is none."""
+    """Parse one expression; return None if the text is none."""
     try:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError):
@@ -311,7 +311,7 @@ def parse_one(text: str) -> ast.expr | None:
 
 @lru_cache(maxsize=1024)
 def read_name_expression(text: str, parts: tuple[str, ...]) -> str | None:
-    """One expression's text as a name.
+    """Return an expression's text as a name, with indices as numbers; None if it does more than read.
 
     >>> read_name_expression("x[ t ]", ("3",)), read_name_expression("x[t][:n]", ("3", ":2"))
     ('x[3]', 'x[3][:2]')
@@ -334,14 +334,14 @@ def read_name_expression(text: str, parts: tuple[str, ...]) -> str | None:
 
 
 def is_view_call(tree: ast.AST) -> bool:
-    """``x.view(-1)``."""
+    """Whether a node is a call of a view method, as ``x.view(-1)``."""
     called = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Attribute) and not tree.keywords
     word = tree.func.attr if called else "dropout"  # type: ignore[attr-defined]  # that one is a module's
     return word != "dropout" and SHARING.get(word, "several") != "several"
 
 
 def write_indices(tree: ast.expr, parts: tuple[str, ...]) -> str:
-    """The text of nested indices, the last ones as the numbers that they were."""
+    """Write nested indices, the last ones with their values ``parts``."""
     if not parts or not isinstance(tree, ast.Subscript):
         return ast.unparse(tree)
     index = parts[-1] or ast.unparse(ast.Subscript(ast.Name("x"), tree.slice))[2:-1]  # by itself it has brackets

@@ -1,10 +1,9 @@
-"""What stands in torch's place while a program is watched, and when it steps aside.
+"""Patches of torch's attributes while a program is watched, and their temporary removal.
 
-Dynamo traces every Python function that it meets, a recorder's as well, and what it compiles holds for the modes that
-were on. So a compiled function is called with torch as it is: no mode of ours on the stack, no function in the place
-of torch's. What it runs is not seen. Nor is a step of torch's own optimizers: Adam calls some hundred functions of
-torch for each, and no gradient flows through them. Comes in: the recorder, and what is to stand where. Goes out:
-contexts; of each weight that an optimizer wrote, a note of the line.
+Dynamo traces every Python function that it meets, the recorder's too, and its compiled code depends on the active
+modes. So a compiled function is called without symgrad's mode and patches, and its inside is not recorded. Nor is a
+step of torch's own optimizers: Adam calls some hundred torch functions per step, and no gradient flows through them.
+Comes in: the recorder, and the patches. Goes out: contexts; for each weight that an optimizer wrote, the line.
 """
 
 from __future__ import annotations
@@ -32,38 +31,38 @@ from symgrad.tracing.record.trace import Node, TorchCall
 
 DYNAMO = "torch._dynamo.eval_frame"
 HOOKS = "enter_exit_hooks"
-"""What each context of Dynamo enters before it runs a compiled function; entered, each gives what ends it."""
+"""The attribute with the hooks that Dynamo's contexts call before a compiled function; each returns its end."""
 
 
 class TorchPatches:
-    """The attributes of torch that others stand for while ``mode`` is on."""
+    """The patched attributes of torch while ``mode`` is active."""
 
     def __init__(self, mode: Any) -> None:
         self.mode = mode
         self.standing: list[tuple[Any, str, Any, Any]] = []
         self.dynamo = ExitStack()
-        """Ends what stands in Dynamo's place."""
+        """Removes the patches of Dynamo."""
         self.contexts: Any = None
         self.went = False
         self.home = get_ident()
         self.rested = False
-        """Whether the mode was taken away for a while, in the thread in which it records."""
+        """Whether the mode is temporarily off, in the thread in which it records."""
         self.stood_aside = False
 
     @property
     def here(self) -> bool:
-        """Whether the program at hand is watched in this thread, be the mode on or resting."""
+        """Whether this thread is watched, with the mode active or temporarily off."""
         return self.mode in active_modes() or (self.rested and get_ident() == self.home)
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another thread of the program's runs, and not one in which autograd runs a part of a backward."""
+        """Whether this is another thread of the program's, and not one of autograd's."""
         own = get_ident()
         return own != self.home and any(thread.ident == own for thread in threading.enumerate())
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Put the mode on top of the stack, and take it away wherever it stands then."""
+        """Push the mode onto the stack, and remove it from any position at the end."""
         _push_mode(self.mode)  # type: ignore[no-untyped-call]  # torch's gap
         try:
             yield
@@ -73,7 +72,7 @@ class TorchPatches:
 
     @contextmanager
     def put(self, *those: tuple[Any, str, Any]) -> Iterator[None]:
-        """``(owner, name, value)``: each value stands where it is named; afterwards torch's own is back."""
+        """Patch each ``(owner, name, value)``, and restore torch's own at the end."""
         with patch_attributes(*those) as mine:
             self.standing += mine
             try:
@@ -83,7 +82,7 @@ class TorchPatches:
                     self.standing.remove(one)
 
     def rest(self) -> bool:
-        """Take the mode from the stack; whether it stood there, and once."""
+        """Remove the mode from the stack temporarily; return False unless it was there once."""
         modes = active_modes()
         if sum(mode is self.mode for mode in modes) != 1:
             return False
@@ -92,14 +91,14 @@ class TorchPatches:
         return True
 
     def resume(self) -> None:
-        """Put the mode under those of the program, which leave by taking the top; a default device stays below it."""
+        """Reinsert the mode below those of the program, which pop the top, and above a default device."""
         modes, self.rested = active_modes(), False
         place = int(bool(modes) and isinstance(modes[0], DeviceContext))
         _set_modes([*modes[:place], self.mode, *modes[place:]])
 
     @contextmanager
     def watching_dynamo(self) -> Iterator[None]:
-        """Every call of a compiled function is made aside."""
+        """Call compiled functions without the mode and patches."""
         compiling = torch.compile
 
         @functools.wraps(compiling)
@@ -117,7 +116,7 @@ class TorchPatches:
         self.contexts = None
 
     def meet_dynamo(self) -> None:
-        """Let Dynamo's contexts ask us to step aside, once it is there: to load it takes seconds."""
+        """Add a hook to Dynamo's contexts once Dynamo is loaded, which takes seconds and is left to the program."""
         if self.contexts is not None or DYNAMO not in sys.modules:
             return
         self.contexts = getattr(sys.modules[DYNAMO], "_TorchDynamoContext", None)
@@ -139,7 +138,7 @@ class TorchPatches:
         self.dynamo.enter_context(patch_attributes((self.contexts, HOOKS, to)))
 
     def step_aside(self) -> Callable[[], None]:
-        """Take the mode from the stack and torch's own back into its places; what is returned ends that."""
+        """Remove the mode and the patches; return the function that restores them."""
         before, rested = active_modes(), self.rested and get_ident() == self.home
         if self.stood_aside if rested else self.mode not in before:
             return _do_nothing
@@ -163,23 +162,23 @@ class TorchPatches:
 
 
 def runs_uncompiled() -> bool:
-    """Whether Dynamo was told to run functions as they stand: by its setting, or by torch.compiler.set_stance."""
+    """Whether Dynamo runs functions uncompiled, by its setting or by torch.compiler.set_stance."""
     dynamo = sys.modules[DYNAMO]
     stance = getattr(getattr(dynamo, "_stance", None), "stance", "")
     return stance == "force_eager" or bool(getattr(getattr(dynamo, "config", None), "disable", False))
 
 
 def _do_nothing() -> None:
-    """The end of what was not begun."""
+    """Do nothing, as the end of a removal that did not happen."""
 
 
 def active_modes() -> list[Any]:
-    """The function modes that are on, the first entered first."""
+    """Return the active function modes, outermost first."""
     return list(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # torch's gap
 
 
 def _set_modes(modes: list[Any]) -> None:
-    """Make the stack of function modes what ``modes`` says."""
+    """Set the stack of function modes to ``modes``."""
     for _ in active_modes():
         _pop_mode()  # type: ignore[no-untyped-call]  # torch's gap
     for mode in modes:
@@ -190,7 +189,7 @@ STEP = "Optimizer.step"
 
 
 class OptimizerSteps:
-    """What happens around each step; ``before`` are the weights with their values, while one runs."""
+    """Handles optimizer steps; ``before`` are the weights and their nodes while a step runs."""
 
     def __init__(self, recorder: Any) -> None:
         self.recorder = recorder
@@ -198,7 +197,7 @@ class OptimizerSteps:
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """Let torch's optimizers step with the mode off."""
+        """Run steps of torch's optimizers with the mode off."""
         hooks = [register_optimizer_step_pre_hook(self.begin), register_optimizer_step_post_hook(self.end)]
         try:
             yield
@@ -207,7 +206,7 @@ class OptimizerSteps:
                 hook.remove()
 
     def begin(self, optimizer: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """A step begins; one that is given a closure runs the program's own lines, and is recorded."""
+        """Begin a step; one with a closure runs the program's own lines, and is recorded."""
         self.resume()
         if self.recorder.stand_ins.rested:
             return
@@ -216,13 +215,13 @@ class OptimizerSteps:
             self.before = self.recorder.guard(self.weights, optimizer) or []
 
     def end(self, optimizer: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """A step is over."""
+        """End a step."""
         before = self.before
         if self.resume() and before:
             self.recorder.guard(self.note, before)
 
     def resume(self) -> bool:
-        """Record again, also where a step has raised; no in another thread, and where nothing was taken away."""
+        """Record again, also after a step that raised; return False in another thread, or if the mode was not off."""
         if self.before is None or get_ident() != self.recorder.stand_ins.home:
             return False
         self.before = None
@@ -230,7 +229,7 @@ class OptimizerSteps:
         return True
 
     def weights(self, optimizer: Any) -> list[tuple[Any, Node, int | None]]:
-        """The weights that will be written, those copied that a backward may still read."""
+        """Return the weights that will be written, after copying those that a backward may still read."""
         recorder = self.recorder
         found = [t for group in optimizer.param_groups for t in group["params"] if t.grad is not None]
         found = [t for t in found if not has_no_numbers([t])]
@@ -239,7 +238,7 @@ class OptimizerSteps:
         return [(tensor, recorder.node_of(tensor), version(tensor)) for tensor in found]
 
     def note(self, before: list[tuple[Any, Node, int | None]]) -> None:
-        """The line that asked for the step wrote the weights."""
+        """Record that the line of the step wrote the weights."""
         where = frames.user_line(self.recorder.calls)
         self.recorder.calls += 1
         call = TorchCall(None, STEP, (), {}, where, in_place=True)  # type: ignore[arg-type]  # nobody runs it again
@@ -249,7 +248,7 @@ class OptimizerSteps:
 
 
 def has_no_foreign_override(args: Iterable[Any]) -> bool:
-    """``has_torch_function`` as attention asks it before it takes its fast path: a mode that only looks on is none."""
+    """Replace ``has_torch_function``, by which attention chooses its fast path: a recording mode does not count."""
     return has_own_override(tuple({type(t) for t in args if isinstance(t, torch.Tensor)}))
 
 
@@ -258,7 +257,7 @@ _register_builtin(has_no_foreign_override, _find_builtin(torch.overrides.has_tor
 
 @contextmanager
 def record_calls(recorder: Any) -> Iterator[Any]:
-    """Record everything; the user's own ``autograd.Function`` classes and scripted functions as one call each."""
+    """Record all calls; a user's own ``autograd.Function`` or scripted function is one call."""
     base, scripted = torch.autograd.Function, torch._C.ScriptFunction
     original, compiled = base.__dict__["apply"], scripted.__call__
 
@@ -295,11 +294,11 @@ def record_calls(recorder: Any) -> Iterator[Any]:
 
 
 PLAINLY: Any = torch.Tensor.__torch_dispatch__
-"""What a tensor answers with whose class has no ``__torch_dispatch__`` of its own."""
+"""The ``__torch_dispatch__`` of a class without its own."""
 
 
 def in_abstract_mode() -> bool:
-    """Whether tensors are no numbers here: inside torch.func's transforms, in jit tracing, under fake tensors."""
+    """Whether tensors have no values here: inside torch.func's transforms, in jit tracing, under fake tensors."""
     if torch._C._functorch.peek_interpreter_stack() is not None or torch._C._get_tracing_state() is not None:
         return True
     if not torch._C._len_torch_dispatch_stack():
@@ -309,9 +308,8 @@ def in_abstract_mode() -> bool:
 
 
 def has_no_numbers(tensors: Iterable[Any]) -> bool:
-    """Whether one of the tensors holds no numbers that may be asked for, though no mode says so.
+    """Whether one of the tensors has no readable values, though no mode is active.
 
-    A meta tensor has none; a class with a ``__torch_dispatch__`` of its own, as a fake one's, would see whatever is
-    asked of it.
+    A meta tensor has none; a class with its own ``__torch_dispatch__``, such as a fake tensor's, would notice the read.
     """
     return any(t.is_meta or type(t).__torch_dispatch__ is not PLAINLY for t in tensors)

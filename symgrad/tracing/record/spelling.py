@@ -1,9 +1,9 @@
-"""How a torch function is spelled, what kind of function it is, and what one call of it was given.
+"""The spelling and properties of torch functions, and the arguments of their calls.
 
-Comes in: a function as torch hands it to a mode (a builtin, a method descriptor, a property's getter, a Python
-function). Goes out: `Facts`; of a call that is about to run also what it reads and writes, a `PendingCall`; of a call
-of ``backward`` or ``grad``, in whichever of torch's three ways, `BackwardArgs`, whose weights are copies, so that what
-happens to a tensor during the call does not change what was asked.
+Comes in: a function as torch passes it to a mode (a builtin, a method descriptor, a property's getter, a Python
+function). Goes out: `Facts`; for a call before it runs the tensors that it reads and writes, a `PendingCall`; for a
+call of ``backward`` or ``grad``, in any of torch's three forms, `BackwardArgs`, whose weights are copies, so that
+writes during the call do not change them.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from symgrad.tracing.record.trace import Node, tensors_in
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
 )
-"""Methods that hand out the memory itself: what is written there is counted by no version."""
+"""Methods that expose the memory, where writes do not count as versions."""
 BLIND = frozenset({"zero_", "fill_", "copy_", "set_", "normal_", "uniform_"})
-"""Methods that write over a tensor without reading it."""
+"""Methods that overwrite a tensor without reading it."""
 ASKING = "Tensor.requires_grad"
-"""With what a tensor is made a leaf: a property, and a method whose name begins so."""
+"""The property that makes a tensor a leaf, and the beginning of the method's name."""
 RESOLVE = inspect.unwrap(resolve_name)
-"""Without torch's own filter of warnings, after which the registries of all modules are looked through."""
+"""torch's function without its filter of warnings, which would reset the registries of all modules."""
 BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
-"""Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
+"""Calls that are not recorded themselves; the user's hooks and backwards inside them are."""
 LIMITED = "F.embedding"
-"""A function that the table knows, and that writes into the weight it is given where ``max_norm`` limits its rows."""
+"""A function of the table that writes into its weight if ``max_norm`` limits the rows."""
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 PROPERTIES = (*ATTRIBUTES, "H", "mH", "data", "real", "imag")
-"""Properties that compute a tensor; the other getters only tell something."""
+"""Properties that compute a tensor; other getters only query one."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """``spelling`` as users write it, and what kind of function it is.
+    """The user's ``spelling`` of a function, and its properties.
 
-    ``writes``: its first argument is overwritten; ``may_write``: others may be, too; ``random``: it may draw
-    random numbers; ``silent``: it only tells something; ``opened``: its body, to be recorded call by call, where
-    it is a Python function that the table does not know; ``custom``: a user's own function with a backward.
+    ``writes``: its first argument is overwritten; ``may_write``: others may be, too; ``random``: it may draw random
+    numbers; ``silent``: it only queries a tensor; ``opened``: the body of a Python function without an entry, which is
+    recorded call by call; ``custom``: a user's own function with a backward.
     """
 
     spelling: str
@@ -66,13 +66,13 @@ class Facts:
 
     @property
     def unwritten(self) -> int:
-        """How many of its first tensors are never written: the input of what writes running statistics."""
+        """The number of first tensors that are never written: the input of functions that write running statistics."""
         return int(not self.custom and any(word in self.spelling for word in WRITES_STATE))
 
 
 @dataclass
 class PendingCall:
-    """A call before it ran: what it was given, what it will write and read, and the nodes of all that."""
+    """A call before it runs: its arguments, the tensors that it will write and read, and their nodes."""
 
     function: Any
     known: Facts
@@ -86,7 +86,7 @@ class PendingCall:
 
 @lru_cache(maxsize=4096)
 def describe_function(function: Callable[..., Any]) -> Facts:
-    """What is known about ``function``."""
+    """Return the properties of ``function``."""
     name = spell_function(function)
     word = name.rpartition(".")[2]
     setter = name.endswith("__set__")
@@ -104,7 +104,7 @@ def describe_function(function: Callable[..., Any]) -> Facts:
 
 
 def spell_function(function: Callable[..., Any]) -> str:
-    """``torch.mm``, ``F.relu``, ``Tensor.add_``, ``Tensor.T``."""
+    """Return a function's spelling: ``torch.mm``, ``F.relu``, ``Tensor.add_``, ``Tensor.T``."""
     try:
         with suppress_warnings():
             name = RESOLVE(function)
@@ -127,7 +127,7 @@ def spell_function(function: Callable[..., Any]) -> str:
 
 
 def spell_aten_operation(word: str) -> str:
-    """An ATen operation as users spell it, where they do."""
+    """Return the public spelling of an ATen operation, if it has one."""
     linear = word.removeprefix("linalg_")
     if linear != word and hasattr(torch.linalg, linear):
         return f"torch.linalg.{linear}"
@@ -137,7 +137,7 @@ def spell_aten_operation(word: str) -> str:
 
 
 def plain_spelling(spelling: str) -> str:
-    """The spelling of the same function without its operator's or in-place form: ``Tensor.add_`` is ``Tensor.add``."""
+    """Return the spelling without the operator or in-place form: ``Tensor.add_`` becomes ``Tensor.add``."""
     if spelling.count(".") == 2 and (spelling.startswith("aten.") or spelling.endswith(".default")):
         spelling = spelling.rpartition(".")[0]  # aten.add.Tensor: an overload of aten.add
     module, _, word = spelling.rpartition(".")
@@ -148,7 +148,7 @@ def plain_spelling(spelling: str) -> str:
 
 
 def plain_word(spelling: str) -> str:
-    """The last word of that: ``add`` of ``Tensor.add_``."""
+    """Return the last word of the plain spelling: ``add`` of ``Tensor.add_``."""
     return plain_spelling(spelling).rpartition(".")[2]
 
 
@@ -158,12 +158,12 @@ def is_grad(spelling: str) -> bool:
 
 
 def is_reflected(spelling: str) -> bool:
-    """Whether the operands stand the other way round."""
+    """Whether the operands are swapped, as in ``__radd__``."""
     return spelling.rpartition(".")[2] in REFLECTED
 
 
 def _is_query_only(name: str) -> bool:
-    """Whether a call only tells something about a tensor."""
+    """Whether a function only queries a tensor."""
     module, _, word = name.rpartition(".")
     if name == "Tensor.grad.__set__":
         return True
@@ -175,7 +175,7 @@ def _is_query_only(name: str) -> bool:
 
 
 def unchecked(function: Any) -> Callable[..., Any] | None:
-    """``function`` with its own test for overrides answered "no", so that what it calls is seen call by call."""
+    """Return ``function`` without its check for overrides, so that its inner calls are recorded; None if unsafe."""
     if not any(name in function.__globals__ for name in CHECKS) or not function.__module__.startswith("torch"):
         return None
     if getattr(function, "__wrapped__", None) is not None or function.__closure__:
@@ -189,20 +189,20 @@ def unchecked(function: Any) -> Callable[..., Any] | None:
 
 @lru_cache(maxsize=256)
 def has_own_override(types: tuple[type, ...]) -> bool:
-    """Whether one of the types has a ``__torch_function__`` of its own, which then has to be asked first."""
+    """Whether one of the types has its own ``__torch_function__``, which must be called first."""
     plain = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)  # type: ignore[attr-defined]  # a class method
     return any(getattr(t.__torch_function__, "__func__", t.__torch_function__) not in plain for t in types)  # type: ignore[attr-defined]  # they have one
 
 
 def taken_whole(known: Facts, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Whether a call is recorded as one, although what it calls could be seen."""
+    """Whether a call is recorded as one, not by its inner calls."""
     limit = keywords.get("max_norm", arguments[3] if len(arguments) > 3 else None)
     return known.opened is None or (known.spelling == LIMITED and limit is None)
 
 
 @lru_cache(maxsize=1024)
 def in_place_position(function: Callable[..., Any]) -> int | None:
-    """Where the parameter ``inplace`` stands, or None."""
+    """Return the position of the parameter ``inplace``, or None."""
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -223,7 +223,7 @@ def is_called_in_place(function: Callable[..., Any], arguments: tuple[Any, ...],
 def tensors_written(
     function: Callable[..., Any], known: Facts, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> list[Any]:
-    """The tensors that a call says it writes."""
+    """Return the tensors that a call writes by its name, ``out`` or ``inplace``."""
     found = list(tensors_in(keywords.get("out")))
     if known.writes or is_called_in_place(function, arguments, keywords):
         found += tensors_in(arguments[:1] or tuple(keywords.values())[:1])
@@ -237,10 +237,10 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class BackwardArgs:
-    """``seeds`` are the weights as they were passed, ``passed`` the tensors themselves; None where there are none.
+    """The arguments of a backward: ``passed`` are the weights' tensors, ``seeds`` copies of them, None without one.
 
-    ``asked`` are the tensors to differentiate by, None for all leaves; ``batched``: each weight is several;
-    ``again``: the result can be differentiated again (``create_graph``).
+    ``asked`` are the tensors to differentiate with respect to, None for all leaves; ``batched``: each weight is a
+    batch; ``again``: the result can be differentiated again (``create_graph``).
     """
 
     kind: str
@@ -256,7 +256,7 @@ class BackwardArgs:
     def of(
         cls, kind: str, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> BackwardArgs:
-        """Read the arguments as torch will."""
+        """Read the arguments as torch does."""
         bound = read_signature(function).bind(*args, **keywords).arguments
         outputs = tuple(tensors_in(next(bound[name] for name in ("self", "tensors", "outputs") if name in bound)))
         weights = next((bound[n] for n in ("gradient", "grad_tensors", "grad_outputs") if n in bound), None)
@@ -277,14 +277,14 @@ class BackwardArgs:
 
 @lru_cache(maxsize=16)
 def read_signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Read once."""
+    """Return a function's signature, cached."""
     return inspect.signature(function)
 
 
 def materialize_iterators(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Arguments:
-    """The arguments with what is only passed through (``net.parameters()``, ``d.values()``) as tuples, as torch does.
+    """Return the arguments with iterators (``net.parameters()``, ``d.values()``) as tuples.
 
-    torch and `BackwardArgs` can both read those; a tensor, a list and a dictionary stay what they are.
+    torch and `BackwardArgs` can then both read them; tensors, lists and dictionaries are unchanged.
     """
     try:
         bound = read_signature(function).bind(*args, **keywords)
@@ -297,12 +297,12 @@ def materialize_iterators(function: Callable[..., Any], args: tuple[Any, ...], k
 
 
 def backward_outputs(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """The outputs of a call, without reading what can be read only once."""
+    """Return the outputs of a call without consuming iterators of other arguments."""
     value = args[0] if args else next((keywords[name] for name in ("tensors", "outputs") if name in keywords), ())
     return tuple(tensors_in(value))
 
 
 def pair_seeds(value: Any, count: int) -> tuple[Any, ...]:
-    """One seed for each output."""
+    """Return one seed for each output, None without one."""
     parts = (None,) * count if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
     return parts if len(parts) == count else (None,) * count
